@@ -1,5 +1,15 @@
-//! The agent loop: asks the model, runs the tool calls that policy permits, and returns the last
-//! response.
+//! The agent loop: asks the model, runs the tool calls that policy permits, and responds.
+//!
+//! A running request is a sequence of [`Event`]s: chunks of the model's responses, calls that start
+//! and end, rounds, and one end. Every API is a rendering of this sequence: a plain response is its
+//! last event, a stream its chunks.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `dialog` | the exchange with the model: a response, whole or streamed, and the next round |
+//! | `relay` | the stream to the caller: what of a response is shown, and when |
+//! | `round` | one round of calls: those to run, those for the caller |
+//! | `trace` | the record of the work, and the `airlock` object |
 //!
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
 //! admits are run and their results sent back, round after round, until the model calls no more
@@ -7,8 +17,8 @@
 //! is handed to the caller. Every response with tool calls describes them in an object named
 //! `airlock`.
 //!
-//! The loop makes no policy decisions: [`Caller`] does. It spawns no tasks, so dropping [`run`]
-//! stops every tool.
+//! The loop makes no policy decisions: [`Caller`] does. It spawns no tasks and runs only while its
+//! [`Run`] is polled, so a slow reader stops the model, and dropping the run stops every tool.
 //!
 //! Model and tools are untrusted, so a request is bounded in rounds, in calls per response, in
 //! bytes that calls and results add to the conversation, and in time: see [`Settings`]. The added
@@ -20,34 +30,40 @@ mod allowance;
 mod answer;
 mod calls;
 mod conversation;
+mod dialog;
 mod error;
+mod event;
 mod record;
+mod relay;
 mod round;
 mod trace;
 mod usage;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tokio::time::timeout_at;
-
-pub use self::error::{AgentError, Failure};
 use self::{
     allowance::Allowance,
-    conversation::Conversation,
-    round::{Pending, Reason, Sorted},
+    dialog::{Dialog, Ending},
+    event::Reports,
+    round::{Listener, Pending, Quota, Reason, Sorted},
     trace::Trace,
+};
+pub use self::{
+    error::{AgentError, Failure},
+    event::{Answering, Completion, Ended, Event, Run, Started},
 };
 pub(crate) use self::{
     record::{describe, milliseconds},
     round::log_failure,
 };
 use crate::{
-    door::Caller,
-    model::{MemoryBudget, Models, Object},
+    door::{Caller, Events},
+    json::RawObject,
+    model::{MemoryBudget, Models, document::OWN_MEMBER},
 };
 
 /// Member of a response that describes its tool calls.
-pub(crate) const EXTENSION: &str = "airlock";
+pub(crate) const EXTENSION: &str = OWN_MEMBER;
 /// Maximum number of calls that are read from one response; a response with more ends the request.
 /// Calls beyond [`Settings::calls_per_answer`] are refused one by one, each with a message to the
 /// model.
@@ -74,36 +90,49 @@ pub struct Settings {
 }
 
 /// A chat completion request.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Request {
     /// Request body. Members that the loop does not use reach the provider unchanged.
-    pub body: Object,
+    pub body: RawObject,
+    /// True if the response is streamed: its chunks are events.
+    pub is_streamed: bool,
+    /// True if every response is shown as chunks, those that the model does not stream too, and as
+    /// the response of its own round: texts of two rounds are not joined, and results of calls are
+    /// not repeated as text. For APIs whose responses have parts, of which calls are some.
+    pub shows_rounds: bool,
     /// True if the request names tools in an include header.
     pub names_tools: bool,
-    /// Memory for the bytes that the model and tools add to the body. Released when [`run`] returns
-    /// or is dropped.
+    /// Maximum number of calls of the gateway's tools, in all rounds together. Calls beyond it are
+    /// refused with a message to the model. `None` if only [`Settings`] bounds them.
+    pub max_tool_calls: Option<usize>,
+    /// Events of the caller's calls, from [`Caller::with_events`]; `None` if their progress is not
+    /// wanted.
+    pub reports: Option<Events>,
+    /// Memory for the bytes that the model and tools add to the body. Released when the [`Run`] is
+    /// dropped.
     pub budget: MemoryBudget,
 }
 
-/// Outcome of the loop: the model's last response, and its calls that were not run.
-struct Ending {
-    answer: Object,
-    pending: Vec<Pending>,
-}
-
-/// Runs a chat completion. Returns an OpenAI `chat.completion` object, with an `airlock` member if
-/// tools were called. Dropping the future cancels the request to the model and every running tool.
-pub async fn run(
-    models: &Models,
-    caller: &Caller,
-    request: Request,
-    settings: &Settings,
-) -> Result<Object, AgentError> {
-    let mut trace = Trace::new(caller.ledger());
-    match converse(models, caller, request, settings, &mut trace).await {
-        Ok(Ending { answer, pending }) => Ok(trace.finish(answer, pending)),
-        Err(error) => Err(AgentError { error, airlock: trace.extension(&[]) }),
-    }
+/// Runs a chat completion. Nothing happens until the returned [`Run`] is polled.
+pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Settings) -> Run {
+    Run::new(|emitter| async move {
+        let mut request = request;
+        let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
+        let mut trace = Trace::new(caller.ledger());
+        let ended = converse(&models, &caller, request, &settings, &mut trace, &listener).await;
+        let last = match ended {
+            Ok(Ending::Whole { answer, pending }) => trace.finish(answer, &pending),
+            Ok(Ending::Streamed { relay, answer, pending }) => {
+                trace.finish_stream(*relay, &answer, &pending, &listener.emitter).await
+            }
+            Err(error) => {
+                let airlock = trace.extension(&[]);
+                let failed = Event::Failed(Box::new(AgentError { error, airlock }));
+                return listener.emitter.emit(failed).await;
+            }
+        };
+        listener.emitter.emit(Event::Done(Box::new(last))).await;
+    })
 }
 
 /// Asks the model and runs its calls until the loop ends.
@@ -113,45 +142,43 @@ async fn converse(
     mut request: Request,
     settings: &Settings,
     trace: &mut Trace<'_>,
+    listener: &Listener,
 ) -> Result<Ending, Failure> {
     let allowance = Allowance::new(settings, &request.budget);
-    let model = models.route(&mut request.body)?;
-    let mut conversation = Conversation::begin(request, caller, settings);
-    let mut ids = BTreeSet::new();
-    let timeout = |rounds| Failure::Timeout { limit: settings.timeout, rounds };
+    let mut route = models.route(&mut request.body)?;
+    let mut quota = Quota::new(settings.calls_per_answer, request.max_tool_calls);
+    let mut dialog = Dialog::new(request, caller, settings);
     loop {
-        let asked =
-            timeout_at(allowance.deadline, model.complete(conversation.prompt(), &allowance.held))
-                .await;
-        let mut answer = asked.map_err(|_| timeout(trace.rounds))??;
-        trace.usage.add(&answer);
-        check_count(calls::count(&answer))?;
-        let calls = calls::read(&mut answer, &mut ids);
         let is_last = trace.rounds == settings.max_depth;
+        let mut answer =
+            dialog.ask(&mut route, &allowance, trace.rounds, is_last, listener).await?;
+        trace.usage.add(answer.object());
+        check_count(calls::count(answer.object()))?;
+        let calls = dialog.calls(&mut answer, is_last);
+        let offered = dialog.conversation.offered();
         // Charged before the calls are parsed, and before a tool is run whose result the model
         // could not receive. A response that ends the loop adds nothing to the conversation.
-        if !is_last && round::any_offered(&calls, conversation.offered()) {
-            allowance.take(conversation::message_bytes(&answer))?;
+        if !is_last && round::any_offered(&calls, offered) {
+            allowance.take(conversation::message_bytes(answer.object()))?;
         }
-        let Sorted { batch, mut pending } =
-            round::sort(calls, conversation.offered(), caller, settings.calls_per_answer);
+        let Sorted { batch, mut pending } = round::sort(calls, offered, caller, &mut quota);
         if batch.is_empty() {
-            return Ok(Ending { answer, pending });
+            return Ok(dialog.end(answer, pending));
         }
         if is_last {
             trace.depth_limit_reached = true;
             pending.extend(batch.into_calls().map(|call| Pending::new(call, Reason::DepthLimit)));
-            return Ok(Ending { answer, pending });
+            return Ok(dialog.end(answer, pending));
         }
-        let results = round::run(batch, caller, settings, &allowance).await;
+        let results = round::run(batch, caller, settings, &allowance, listener).await;
         pending.extend(trace.note(&results));
         if allowance.is_over() {
-            return Err(timeout(trace.rounds));
+            return Err(allowance.timeout(trace.rounds));
         }
         if !pending.is_empty() {
-            return Ok(Ending { answer, pending });
+            return Ok(dialog.end(answer, pending));
         }
-        conversation.go_on(answer, &results);
+        dialog.go_on(answer, &results, trace.rounds, listener).await;
     }
 }
 

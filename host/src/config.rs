@@ -107,9 +107,17 @@ impl Config {
         }
     }
 
+    /// Returns the settings of the plugin with this name.
+    pub(crate) fn plugin(&self, name: &ClientName) -> Option<&plugin::Settings> {
+        self.clients.iter().find_map(|client| match &client.source {
+            Source::Plugin(plugin) if client.name == *name => Some(&**plugin),
+            _ => None,
+        })
+    }
+
     /// Returns the files that no plugin may write or read: the configuration file at `path`, and
     /// files that it names.
-    fn own_files(&self, path: &Path) -> OffLimits {
+    pub(crate) fn own_files(&self, path: &Path) -> OffLimits {
         let plugins = || {
             self.clients.iter().filter_map(|client| match &client.source {
                 Source::Plugin(plugin) => Some(plugin),

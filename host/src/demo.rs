@@ -1,4 +1,4 @@
-//! `airlock demo`: the gateway at work in four scenes. Needs no installation, no key and no other
+//! `airlock demo`: the gateway at work in five scenes. Needs no installation, no key and no other
 //! server.
 //!
 //! Everything is real except the model, which follows a script. The gateway listens on a port, its
@@ -39,7 +39,7 @@ pub async fn run(as_json: bool) -> anyhow::Result<bool> {
         print_line(&json!({"scenes": scenes, "ok": ok}).to_string());
     } else {
         print_line(if ok {
-            "\nAll four scenes went as they should."
+            "\nAll five scenes went as they should."
         } else {
             "\nNot all scenes went as they should."
         });

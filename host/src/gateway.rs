@@ -21,7 +21,7 @@ use crate::{
     native::NativeTools,
     plugin::{self, Plugins},
     sandbox::{Sandbox, UseRecorder},
-    server,
+    server, store,
     tool::{ClientName, Policy, ToolError, ToolOutput},
     upstream,
 };
@@ -160,7 +160,11 @@ impl Gateway {
         let shutdown = shutdown.unwrap_or_else(|| Box::pin(std::future::pending()));
         let gauges: Vec<server::Gauge> =
             vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
-        let hooks = server::Hooks { gauges, plugins: Some(Box::new(plugins.clone())) };
+        let hooks = server::Hooks {
+            gauges,
+            plugins: Some(Box::new(plugins.clone())),
+            store: Some(store::Settings::new(&config.store)),
+        };
         let app = server::App::new(
             config.server,
             catalog,

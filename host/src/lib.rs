@@ -28,7 +28,7 @@
 //! | [`text`] | text for people and models: cut, on one line, made visible |
 //! | [`secret`] | credentials: their sources, and their redaction |
 //! | [`tenant`] | the accounts that calls are charged to, and their shares of resources |
-//! | [`demo`] | the whole gateway at work in four scenes |
+//! | [`demo`] | the whole gateway at work in five scenes |
 //!
 //! To embed a gateway in another program, see [`Gateway::builder`] and `examples/embed.rs`.
 

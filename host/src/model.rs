@@ -5,56 +5,46 @@
 //! does not know. The module adds the tools that it is given and does not know who may call them:
 //! that is the part of the [`agent`](crate::agent).
 
+mod anthropic;
 mod budget;
+pub(crate) mod document;
 mod error;
+#[cfg(test)]
+mod fake;
+mod http;
+mod keys;
+mod merge;
 mod openai;
 mod prompt;
+mod repair;
+mod retry;
+mod route;
 mod scripted;
+mod service;
+mod settings;
+mod sse;
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
 #[cfg(test)]
 pub(crate) use self::budget::tests::Limited;
-pub(crate) use self::{budget::Held, error::SOON};
+pub(crate) use self::{
+    budget::Held, error::SOON, merge::Merged, repair::Calls, route::Route, service::Terms,
+};
 pub use self::{
     budget::{MemoryBudget, RequestMemory},
+    document::Document,
     error::{BadProvider, ModelError, Refusal},
     prompt::Prompt,
     scripted::BadScript,
+    settings::{Api, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
 };
-use crate::secret::Secret;
 
 /// A JSON object of the API, its members in the order in which they came.
 pub type Object = Map<String, Value>;
-
-/// One configured provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// Its name: the part before the `/` in `model`.
-    pub name: String,
-    /// Its kind.
-    pub kind: Kind,
-}
-
-/// Kind of a provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// Any service with OpenAI's chat completions.
-    OpenAi {
-        /// URL up to and including `/v1`.
-        base_url: String,
-        /// Bearer token.
-        api_key: Option<Secret>,
-    },
-    /// A file of turns, for demonstrations and tests.
-    Scripted {
-        /// The file.
-        script: PathBuf,
-    },
-}
 
 /// Every configured provider.
 #[derive(Debug, Default)]
@@ -67,43 +57,42 @@ pub struct Models {
 pub(crate) struct Provider {
     name: String,
     backend: Backend,
+    /// Models of any providers that are asked if this one fails.
+    fallbacks: Vec<String>,
 }
 
 #[derive(Debug)]
 enum Backend {
-    OpenAi(Box<openai::Client>),
+    Service(Box<service::Client>),
     Scripted(scripted::Script),
 }
 
 impl Models {
-    /// Creates the providers. Scripts are read, but no connection is made. Fails if two providers
-    /// have the same name or one cannot be set up.
+    /// Creates the providers. Files of scripts and certificates are read, but no connection is made.
+    /// Fails if two providers have the same name, one cannot be set up, or a fallback names none.
     pub fn new(settings: &[Settings]) -> Result<Self, BadProvider> {
         let mut names = BTreeSet::new();
         if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
             return Err(BadProvider::Duplicate { provider: twice.name.clone() });
         }
-        Ok(Self { providers: settings.iter().map(Provider::new).collect::<Result<_, _>>()? })
+        let models =
+            Self { providers: settings.iter().map(Provider::new).collect::<Result<_, _>>()? };
+        models.check_fallbacks()?;
+        Ok(models)
     }
 
-    /// Returns the provider for `request`, and removes the provider's name from `model`. A `model`
-    /// that does not start with the name of a provider goes unchanged to the first provider,
-    /// slashes included. Fails if there is no `model` or no provider.
-    pub(crate) fn route(&self, request: &mut Object) -> Result<&Provider, ModelError> {
-        let Some(Value::String(model)) = request.get_mut("model") else {
-            return Err(ModelError::NoModel);
+    fn check_fallbacks(&self) -> Result<(), BadProvider> {
+        let names_none = |fallback: &&String| {
+            let name = fallback.split_once('/').map(|(name, _)| name);
+            self.providers.iter().all(|provider| Some(provider.name.as_str()) != name)
         };
-        for provider in &self.providers {
-            if let Some(bare) =
-                model.strip_prefix(&provider.name).and_then(|rest| rest.strip_prefix('/'))
-            {
-                *model = bare.to_owned();
-                return Ok(provider);
+        for Provider { name, fallbacks, .. } in &self.providers {
+            if let Some(fallback) = fallbacks.iter().find(names_none) {
+                let (provider, fallback) = (name.clone(), fallback.clone());
+                return Err(BadProvider::Fallback { provider, fallback });
             }
         }
-        self.providers
-            .first()
-            .ok_or_else(|| ModelError::UnknownModel { model: crate::text::cut(model.clone(), 128) })
+        Ok(())
     }
 
     /// Returns every model in the form of OpenAI's list, with ids that [`Models`] can route. A
@@ -118,30 +107,27 @@ impl Provider {
     fn new(settings: &Settings) -> Result<Self, BadProvider> {
         let name = settings.name.clone();
         let backend = match &settings.kind {
-            Kind::OpenAi { base_url, api_key } => {
-                Backend::OpenAi(Box::new(openai::Client::new(&name, base_url, api_key.as_ref())?))
+            Kind::Service(service) => {
+                Backend::Service(Box::new(service::Client::new(&name, service)?))
             }
             Kind::Scripted { script } => Backend::Scripted(scripted::Script::load(&name, script)?),
         };
-        Ok(Self { name, backend })
+        Ok(Self { name, backend, fallbacks: settings.fallbacks.clone() })
     }
 
-    /// Returns the completion of a prompt. `held` grows by the tree of the response. Dropping the
-    /// future closes the connection.
-    pub(crate) async fn complete(
-        &self,
-        prompt: &Prompt,
-        held: &Held,
-    ) -> Result<Object, ModelError> {
+    /// Sends a request and returns the response: whole, or as a stream if one is asked for. A
+    /// provider that does not stream returns it whole. Dropping the future or the stream closes the
+    /// connection.
+    async fn respond(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Response<'_>, ModelError> {
         match &self.backend {
-            Backend::OpenAi(client) => client.complete(prompt, held).await,
-            Backend::Scripted(script) => script.complete(prompt),
+            Backend::Service(client) => client.respond(prompt, terms).await,
+            Backend::Scripted(script) => script.respond(prompt, terms.is_streamed, terms.held),
         }
     }
 
     async fn list(&self) -> Vec<Object> {
         let mut models = match &self.backend {
-            Backend::OpenAi(client) => client.list().await,
+            Backend::Service(client) => client.list().await,
             Backend::Scripted(_) => vec![scripted::listing()],
         };
         for model in &mut models {
@@ -150,6 +136,64 @@ impl Provider {
             }
         }
         models
+    }
+}
+
+/// Response of a provider that has begun.
+pub(crate) enum Response<'a> {
+    /// The whole response.
+    Whole(Document),
+    /// A stream of chunks.
+    Chunks(Chunks<'a>),
+}
+
+/// Stream of a response. Dropping it closes the connection to the provider.
+pub(crate) struct Chunks<'a> {
+    /// A chunk that was received and not returned yet.
+    first: Option<Document>,
+    source: Source<'a>,
+}
+
+/// Source of chunks.
+enum Source<'a> {
+    /// A service with OpenAI's chat completions.
+    OpenAi(Box<openai::Chunks<'a>>),
+    /// A service with Anthropic's Messages API.
+    Anthropic(Box<anthropic::Chunks<'a>>),
+    /// A script.
+    Scripted(scripted::Chunks),
+}
+
+impl Chunks<'_> {
+    /// Receives the first chunk, so that a failure before it is one of the request.
+    async fn begin(&mut self) -> Result<(), ModelError> {
+        self.first = self.source.next().await?;
+        Ok(())
+    }
+
+    /// Returns the next chunk; `None` at the end of the response. Fails if the provider reports an
+    /// error, or ends or breaks the stream before the response is complete.
+    pub(crate) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.source.next().await,
+        }
+    }
+}
+
+impl Source<'_> {
+    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+        match self {
+            Self::OpenAi(chunks) => chunks.next().await,
+            Self::Anthropic(chunks) => chunks.next().await,
+            Self::Scripted(chunks) => chunks.next().await,
+        }
+    }
+}
+
+impl<'a> From<Source<'a>> for Chunks<'a> {
+    fn from(source: Source<'a>) -> Self {
+        Self { first: None, source }
     }
 }
 

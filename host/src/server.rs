@@ -2,7 +2,7 @@
 //!
 //! A request is admitted (`Host` and `Origin`, virtual key), charged for its memory, given a
 //! [`View`], and handed to its API. The server makes no decisions about tools and keeps no state
-//! between requests. Errors have the shape of OpenAI's errors and contain no paths or host
+//! between requests, except the responses that clients ask it to store. Errors have the shape of OpenAI's errors and contain no paths or host
 //! internals.
 
 mod activity;
@@ -11,15 +11,18 @@ mod auth;
 mod body;
 mod chat;
 mod connections;
+mod events;
 mod execute;
 mod health;
 mod listen;
 mod memory;
 mod models;
+mod options;
 mod origin;
 mod peer;
 mod reload;
 mod respond;
+mod responses;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -36,17 +39,23 @@ use tracing::{debug, error};
 use self::{
     body::Intake,
     memory::{Charge, Memory},
-    respond::{ApiError, Reply},
+    respond::{ApiError, Payload, Reply},
+    responses::{Archive, Target},
 };
 pub use self::{
     listen::serve,
     reload::{NotReloaded, Reload},
 };
+pub use crate::store::responses::Bounds as ResponseBounds;
 use crate::{
-    agent,
+    agent::{self, Run},
     catalog::Catalog,
-    door::{Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, VirtualKey},
-    model::Models,
+    door::{
+        Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View, VirtualKey,
+    },
+    json::RawObject,
+    model::{MemoryBudget, Models},
+    store,
     tenant::Tenant,
 };
 
@@ -90,6 +99,8 @@ pub struct Settings {
     /// Maximum number of open connections of one peer: one address, or one /64 network of IPv6. A
     /// quarter more may be evicted but not closed yet.
     pub max_connections_per_peer: usize,
+    /// Bounds on stored responses; `None` if responses are not stored.
+    pub responses: Option<ResponseBounds>,
 }
 
 /// Reason that settings are rejected.
@@ -160,13 +171,15 @@ impl Settings {
 pub struct App {
     settings: Settings,
     catalog: Arc<Catalog>,
-    models: Models,
+    models: Arc<Models>,
     agent: agent::Settings,
     budget: Budget,
     keys: Keys,
     hooks: Hooks,
     memory: Arc<Memory>,
     intake: Intake,
+    /// Stored responses; `None` if responses are not stored.
+    archive: Option<Arc<Archive>>,
 }
 
 /// Hooks into parts that the server does not depend on.
@@ -176,6 +189,9 @@ pub struct Hooks {
     pub gauges: Vec<Gauge>,
     /// Reloads plugins; `None` if there are no plugins.
     pub plugins: Option<Box<dyn Reload>>,
+    /// Database for responses, which the first response to store opens; `None` if responses are not
+    /// stored.
+    pub store: Option<store::Settings>,
 }
 
 /// Additional field of `GET /health`: its name, and a function that returns its value.
@@ -202,16 +218,19 @@ impl App {
         hooks: Hooks,
     ) -> Arc<Self> {
         let memory = Memory::new(settings.max_request_memory_bytes);
+        let archive = hooks.store.clone().zip(settings.responses);
+        let archive = archive.map(|(store, bounds)| Archive::new(store, bounds));
         Arc::new(Self {
             settings,
             catalog,
-            models,
+            models: Arc::new(models),
             agent,
             budget,
             keys,
             hooks,
             memory,
             intake: Intake::new(),
+            archive,
         })
     }
 
@@ -251,7 +270,10 @@ impl App {
         let sender = self.sender(request.headers())?;
         let charge = self.memory.open(sender.tenant(), request.headers())?;
         let reply = self.answer(route, &sender, request, &charge).await?;
-        charge.settle(memory::REQUEST_BYTES + reply.body().len());
+        // A streamed response is still being made, and what it holds stays charged.
+        if let Payload::Whole(body) = reply.body() {
+            charge.settle(memory::REQUEST_BYTES + body.len());
+        }
         Ok((reply, Some(charge)))
     }
 
@@ -264,6 +286,8 @@ impl App {
     ) -> Result<Reply, ApiError> {
         match route {
             Route::Chat => chat::complete(self, sender, request, charge).await,
+            Route::Responses => responses::create(self, sender, request, charge).await,
+            Route::Stored(_) => responses::stored(self, sender, request, charge).await,
             Route::Execute => execute::run(self, sender, request, charge).await,
             Route::Models => {
                 // Drops the unread body, so that it is not held while the providers are queried.
@@ -286,10 +310,48 @@ impl App {
         Ok(Sender { key, filter: Filter::parse(clients.as_deref(), tools.as_deref()) })
     }
 
-    /// Returns the caller, with its view and budget, that the calls of a request are decided for.
+    /// Starts the agent loop for a request.
+    fn run(
+        &self,
+        sender: &Sender,
+        body: RawObject,
+        is_streamed: bool,
+        wants_events: bool,
+        timeout: Duration,
+        charge: &Charge,
+    ) -> Run {
+        let (caller, reports) = if wants_events {
+            let view = self.view(sender);
+            let (caller, reports) = Caller::with_events(view, Origin::Model, self.budget);
+            (caller, Some(reports))
+        } else {
+            (self.caller(sender, Origin::Model), None)
+        };
+        let request = agent::Request {
+            body,
+            is_streamed,
+            shows_rounds: false,
+            names_tools: !sender.filter.is_none(),
+            max_tool_calls: None,
+            reports,
+            budget: MemoryBudget::new(charge.clone()),
+        };
+        self.start(caller, request, timeout)
+    }
+
+    /// Starts the agent loop for a request that takes at most `timeout`.
+    fn start(&self, caller: Caller, request: agent::Request, timeout: Duration) -> Run {
+        agent::run(self.models.clone(), caller, request, agent::Settings { timeout, ..self.agent })
+    }
+
+    /// Returns the caller that the calls of a request are decided for.
     fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
-        let view = self.catalog.snapshot().view(&sender.filter, sender.key.as_deref());
-        Caller::new(view, origin, self.budget)
+        Caller::new(self.view(sender), origin, self.budget)
+    }
+
+    /// Returns the tools that a request may see.
+    fn view(&self, sender: &Sender) -> View {
+        self.catalog.snapshot().view(&sender.filter, sender.key.as_deref())
     }
 }
 
@@ -305,6 +367,8 @@ impl Sender {
 #[derive(Debug, Clone, Copy)]
 enum Route {
     Chat,
+    Responses,
+    Stored(Target),
     Models,
     Execute,
     Clients,
@@ -314,8 +378,12 @@ enum Route {
 
 impl Route {
     fn find(path: &str) -> Option<Self> {
+        if let Some((target, _)) = Target::find(path) {
+            return Some(Self::Stored(target));
+        }
         Some(match path {
             "/v1/chat/completions" => Self::Chat,
+            "/v1/responses" => Self::Responses,
             "/v1/models" => Self::Models,
             "/v1/mcp/tool/execute" => Self::Execute,
             "/api/mcp/clients" => Self::Clients,
@@ -327,7 +395,8 @@ impl Route {
 
     fn methods(self) -> &'static [Method] {
         match self {
-            Self::Chat | Self::Execute | Self::Reload => &[Method::POST],
+            Self::Chat | Self::Responses | Self::Execute | Self::Reload => &[Method::POST],
+            Self::Stored(target) => target.methods(),
             Self::Models | Self::Clients | Self::Health => &[Method::GET, Method::HEAD],
         }
     }

@@ -37,11 +37,11 @@ async fn a_call_prints_one_document_on_success_and_on_failure() {
         "{good:#}"
     );
     let table = [
-        ("text-nothing", "{}", "not_found"),
-        ("text-word_count", "[1]", "bad_arguments"),
-        ("text-word_count", r#"{"txt": "x"}"#, "bad_arguments"),
-        ("server-die", "{}", "unavailable"),
-        ("server-fail", "{}", "tool_error"),
+        ("text-nothing", "{}", "airlock.not_found"),
+        ("text-word_count", "[1]", "airlock.bad_arguments"),
+        ("text-word_count", r#"{"txt": "x"}"#, "airlock.bad_arguments"),
+        ("server-die", "{}", "airlock.unavailable"),
+        ("server-fail", "{}", "airlock.tool_error"),
     ];
     for (name, arguments, code) in table {
         let run = setup.airlock("call").arg(name).arg(arguments).arg("--json").run().await.failed();

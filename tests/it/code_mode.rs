@@ -80,7 +80,7 @@ async fn a_tool_that_needs_approval_ends_the_run_however_it_is_called() {
             .await;
         assert_eq!(
             (&run["status"], &run["error"]["code"]),
-            (&json!("needs_approval"), &json!("needs_approval")),
+            (&json!("needs_approval"), &json!("airlock.needs_approval")),
             "{what}: {run:#}"
         );
         assert_eq!(names(&run), ["server-echo"], "{what}: something ran that should not have");
@@ -129,7 +129,7 @@ async fn without_a_code_mode_client_a_script_ends_with_not_found() {
     let run = setup.script("result = 1").await;
     assert_eq!(
         (&run["status"], &run["error"]["code"]),
-        (&json!("error"), &json!("not_found")),
+        (&json!("error"), &json!("airlock.not_found")),
         "{run:#}"
     );
 }
@@ -162,10 +162,10 @@ async fn a_vast_schema_does_not_block_the_gateway_and_its_file_is_readable() {
 async fn a_script_that_never_ends_is_stopped_by_a_limit() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode());
     for (source, codes) in [
-        ("for _ in range(1000000000): pass", &["out_of_fuel", "cpu_time"][..]),
+        ("for _ in range(1000000000): pass", &["airlock.out_of_fuel", "airlock.cpu_time"][..]),
         ("def f(n): return f(n + 1)\nf(0)", &["script_runtime"]),
-        ("x = \"x\" * 1000000\ny = [x + str(n) for n in range(1000)]", &["memory"]),
-        ("result = \"x\" * 3000000", &["result_too_large"]),
+        ("x = \"x\" * 1000000\ny = [x + str(n) for n in range(1000)]", &["airlock.memory"]),
+        ("result = \"x\" * 3000000", &["airlock.result_too_large"]),
     ] {
         let run = setup.script(source).await;
         let code = run["error"]["code"].as_str().unwrap_or_default();

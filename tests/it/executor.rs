@@ -77,14 +77,17 @@ async fn hostile_sources_are_stopped_by_the_limit_that_they_exceed() {
     let nested =
         |open: &str, close: &str| format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
     for (source, codes) in [
-        (nested("(", ")"), &["stack_overflow"][..]),
-        (nested("[", "]"), &["stack_overflow"]),
-        (nested("-", ""), &["stack_overflow"]),
-        ("x = [0]\nfor _ in range(1 << 30):\n  x = x + x".to_owned(), &["memory", "trap"]),
+        (nested("(", ")"), &["airlock.stack_overflow"][..]),
+        (nested("[", "]"), &["airlock.stack_overflow"]),
+        (nested("-", ""), &["airlock.stack_overflow"]),
+        (
+            "x = [0]\nfor _ in range(1 << 30):\n  x = x + x".to_owned(),
+            &["airlock.memory", "airlock.trap"],
+        ),
         (
             "def f():\n  for _ in range(1 << 30):\n    for _ in range(1 << 30):\n      pass\nf()"
                 .to_owned(),
-            &["out_of_fuel", "cpu_time"],
+            &["airlock.out_of_fuel", "airlock.cpu_time"],
         ),
     ] {
         let ran = run(&source).await;

@@ -5,6 +5,8 @@
 //! `airlock plugin new` wrote it (`sdk.tar.gz`), a plugin in Rust that uses every function of the
 //! contract, a component in WebAssembly text without an SDK, and manifests.
 
+mod reports;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -104,7 +106,9 @@ async fn a_plugin_in_rust_that_was_built_for_0_1_0_does_what_it_did() {
 
     let delegated = call(&gateway, "delegate", &json!({"arguments": {"number": 8}})).await;
     assert_eq!(delegated, expected("delegate"));
+    reports::are_as_released(&gateway).await;
     gateway.stop().await;
+    reports::are_logged_as_released(&setup).await;
     let tools = setup.airlock("tools").arg("--json").run().await.ok().json();
     let tools = tools["tools"].as_array().expect("a list");
     for listed in expected("listed").as_array().expect("a list") {

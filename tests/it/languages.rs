@@ -165,7 +165,9 @@ async fn a_new_plugin_in_rust_can_be_built_and_called() {
     let new = new(place.path(), "my-plugin", "rust").await.ok();
     let next = "  cd my-plugin\n  airlock plugin build\n  airlock plugin check\n  \
                 airlock plugin install my-plugin.wasm\n  \
-                airlock call my_plugin-get_weather '{\"city\":\"Oslo\"}'\n\nWhile you write, ";
+                airlock call my_plugin-get_weather '{\"city\":\"Oslo\"}'\n\n\
+                In the configuration and in the names of its tools, my-plugin is my_plugin: these names \
+                have no `-`.\n\nWhile you write, ";
     assert!(new.stdout.contains(next), "{new}");
     let dev = "\n  airlock plugin dev --call get_weather '{\"city\":\"Oslo\"}'\n";
     assert!(new.stdout.ends_with(dev), "{new}");

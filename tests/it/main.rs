@@ -20,6 +20,7 @@ mod plugins;
 mod real_servers;
 mod samples;
 mod serve;
+mod streams;
 mod tidy;
 mod upstreams;
 mod walks;

@@ -281,6 +281,157 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
     assert_eq!(workspace.airlock(&["call", "asking-ok"]).await.ok().stdout, "ok\n");
 }
 
+#[tokio::test]
+async fn an_installation_that_could_not_be_loaded_is_refused_in_the_words_of_its_options() {
+    let workspace = Workspace::new();
+    let request = json!({
+        "clocks": {"reason": "Dates."},
+        "slot": {"search": {"reason": "Finds."}},
+        "files": {"data": {"access": "read_write", "reason": "Keeps."}},
+    });
+    workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
+    // Its build embeds its tools, so that they are known without running it.
+    workspace.write("text.wasm", component::with_own_tools(guests::TEXT).await);
+    let _ = workspace.install("text.wasm", &[]).await.ok();
+    let config = workspace.read("airlock.json");
+    let install = async |grants: &[&str]| {
+        let grants = grants.iter().flat_map(|grant| ["--grant", grant]);
+        workspace.install("asking.wasm", &grants.collect::<Vec<_>>()).await
+    };
+
+    let asked = install(&[]).await.failed();
+    let command = proposed(&asked);
+    assert!(asked.stderr.contains("with your values for the words in capitals:"), "{asked}");
+    let typed: Vec<_> = command.iter().map(String::as_str).collect();
+    let refused = workspace.airlock(&typed).await.failed();
+    let told = "\n  --grant slot.search=CLIENT-TOOL: \"CLIENT-TOOL\": no client is named \"CLIENT\"; configured: asking, text\n";
+    assert!(refused.stderr.contains(told), "{refused}");
+
+    for (data, slot, told) in [
+        ("nowhere", "text-word_count", "--grant files.data=nowhere: there is no directory "),
+        (
+            ".",
+            "text-nothing",
+            "--grant slot.search=text-nothing: the plugin text has no tool \"text-nothing\"; it has text-",
+        ),
+        (
+            ".",
+            "asking-nothing",
+            "--grant slot.search=asking-nothing: the plugin asking has no tool",
+        ),
+        (
+            ".",
+            "word_count",
+            "--grant slot.search=word_count: found \"word_count\", expected one tool's full name",
+        ),
+    ] {
+        let (data, slot) = (format!("files.data={data}"), format!("slot.search={slot}"));
+        let refused = install(&[&data, &slot, "clocks"]).await.failed();
+        assert!(refused.stderr.contains(told), "{refused}");
+        assert!(!refused.stderr.contains("wasm_config"), "{refused}");
+    }
+    let good = ["files.data=.", "slot.search=text-word_count", "clocks"];
+    for unrequested in ["kv.notes", "slot.find=text-word_count", "http=https://example.com"] {
+        let refused = install(&[&good[..], &[unrequested]].concat()).await.failed();
+        let told = format!(
+            "--grant {unrequested}: the plugin does not request it; its requests are files.data, slot.search, clocks"
+        );
+        assert!(refused.stderr.contains(&told), "{refused}");
+    }
+    let regrant = ["--regrant", "http.api"];
+    let refused = workspace.install("asking.wasm", &regrant).await.failed();
+    let told = "--regrant http.api: the plugin does not request it; its requests are files.data, slot.search, clocks";
+    assert!(refused.stderr.contains(told), "{refused}");
+    assert_eq!(workspace.read("airlock.json"), config, "what is refused changes nothing");
+    assert!(!workspace.path("plugins/asking.wasm").exists());
+
+    let _ = install(&["files.data=.", "slot.search=asking-ok", "clocks"]).await.ok();
+    let _ = workspace.airlock(&["check"]).await.ok();
+}
+
+#[tokio::test]
+async fn grants_that_a_new_build_does_not_request_are_removed_with_replace_and_named() {
+    let workspace = Workspace::new();
+    let store = json!({"max_bytes": "1KiB", "reason": "r"});
+    let api = json!({"url": "https://api.example.com", "reason": "r"});
+    let build = |file: &str, request: Value| {
+        workspace.write(file, component::with_manifest(guests::HOSTILE, "keeper", &request));
+    };
+    build("one.wasm", json!({"kv": {"notes": store, "cache": store}, "http": {"api": api}}));
+    build("two.wasm", json!({"kv": {"notes": store}}));
+    let _ = workspace.install("one.wasm", &["--grant-all"]).await.ok();
+    let replaced = workspace.install("two.wasm", &["--replace"]).await.ok();
+    let told =
+        "removed from the grants, because this build does not request it: http.api, kv.cache";
+    assert!(replaced.stderr.contains(told), "{replaced}");
+    let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");
+    let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
+    assert_eq!(grants, &json!({"kv": {"notes": {}}}));
+    let again = workspace.install("two.wasm", &["--replace"]).await.ok();
+    assert!(!again.stderr.contains("removed"), "{again}");
+    // The earlier build gets its grants again only if they are named.
+    let _ = workspace.install("one.wasm", &["--replace"]).await.failed();
+}
+
+#[tokio::test]
+async fn the_call_that_an_installation_prints_succeeds_when_it_is_typed() {
+    let workspace = Workspace::new();
+    let with_title = async |title: Value| {
+        component::with_tools(guests::NOTES, |tools| {
+            let add = tools.iter_mut().find(|tool| tool["name"] == "add_note").expect("a tool");
+            let schema = &mut add["inputSchema"];
+            schema["required"] = json!(["title", "tags"]);
+            schema["properties"]["title"] = title;
+            schema["properties"]["tags"] = json!({"$ref": "#/$defs/words"});
+            schema["$defs"]["words"] =
+                json!({"type": "array", "minItems": 2, "items": {"type": "string", "minLength": 6}});
+        })
+        .await
+    };
+    workspace.write("notes.wasm", with_title(json!({"type": "string", "minLength": 9})).await);
+    for (component, more) in [("notes.wasm", &["--grant-all"][..]), (guests::TEXT, &[])] {
+        let installed = workspace.install(component, more).await.ok();
+        let (_, call) = installed.stdout.split_once("\ntry it:\n  airlock ").expect("a call");
+        let words = call.trim_end().splitn(3, ' ').map(|it| it.trim_matches('\''));
+        let _ = workspace.airlock(&words.collect::<Vec<_>>()).await.ok();
+    }
+    let pattern = json!({"type": "string", "pattern": "^[0-9]{9}$"});
+    workspace.write("strict.wasm", with_title(pattern).await);
+    let strict = ["--name", "strict", "--grant-all"];
+    let installed = workspace.install("strict.wasm", &strict).await.ok();
+    let told = "\ntry it, with values that you know in place of `...`:\n  airlock call strict-add_note '{\"title\": ..., \"tags\": ...}'\n";
+    assert!(installed.stdout.ends_with(told), "{installed}");
+}
+
+#[tokio::test]
+async fn a_plugin_whose_id_is_no_client_name_is_installed_under_a_name_that_is_printed() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "helper.wasm",
+        component::with_manifest(guests::HOSTILE, "notes-helper", &json!({})),
+    );
+    let refused = workspace.install("helper.wasm", &["--name", "notes-helper"]).await.failed();
+    assert!(refused.stderr.contains("; try --name notes_helper"), "{refused}");
+    let installed = workspace.install("helper.wasm", &[]).await.ok();
+    assert!(
+        installed.stderr.contains("the plugin notes-helper is named notes_helper here"),
+        "{installed}"
+    );
+    assert_eq!(workspace.airlock(&["call", "notes_helper-ok"]).await.ok().stdout, "ok\n");
+}
+
+#[tokio::test]
+async fn imports_of_wasi_are_one_line_for_people_and_a_list_for_machines() {
+    let workspace = Workspace::new();
+    let shown = workspace.airlock(&["plugin", "inspect", guests::NOTES]).await.ok();
+    let document =
+        workspace.airlock(&["plugin", "inspect", guests::NOTES, "--json"]).await.ok().json();
+    let imports = document["imports"].as_array().expect("a list").iter().filter_map(Value::as_str);
+    let wasi = imports.filter(|import| import.starts_with("wasi:")).count();
+    assert!(wasi > 0 && shown.stdout.contains(&format!("\n  wasi: {wasi} interfaces")), "{shown}");
+    assert_eq!(shown.stdout.matches("wasi:").count(), 1, "{shown}");
+}
+
 /// Returns the arguments of the last command that a message proposes.
 fn proposed(run: &Finished) -> Vec<String> {
     let mut lines = run.stderr.lines().map(str::trim);
@@ -416,7 +567,7 @@ async fn a_proposed_installation_installs_and_each_reason_is_printed_once() {
     let config = workspace.airlock(&["plugin", "install", "local.wasm", "--set", "a=1"]).await;
     let config = config.failed();
     assert!(
-        config.stderr.contains("config: the plugin takes no configuration")
+        config.stderr.contains("--set: the plugin takes no configuration")
             && config.stderr.contains("once you have resolved what is left"),
         "{config}"
     );

@@ -146,11 +146,14 @@ effects = ["read_kv.notes"]
 used so far: kv.notes (written), clocks
 never used: http.old
 tools without a successful call, which keep their effects: delete_note, read_note, search_notes, update_note
-plugin.toml could request less, as far as the calls of this session show.
+plugin.toml could request less, as far as the calls of this build show.
 Remove: [request.http.old]
 Replace:
+# methods, paths and sizes are not recorded, so they stay as they are
 ";
     assert!(said.ends_with(&format!("{report}{narrow}")), "{said}");
+    let results = ["\nadd_note:\n", "\nlist_notes:\n"].map(|name| said.find(name));
+    assert!(results.is_sorted() && results[0].is_some(), "{said}");
 
     dev.write(&format!("{narrow}{requests}"));
     let said = dev.round().await;
@@ -210,5 +213,46 @@ reason = "reads"
     let said = dev.round().await;
     assert!(said.contains("\nused so far: files.docs (read)\n"), "{said}");
     assert!(said.ends_with("\naccess = \"read_only\"\nreason = \"reads\"\n"), "{said}");
+    dev.stop().await;
+}
+
+#[tokio::test]
+async fn what_keeps_a_build_from_being_called_is_said_once_with_the_options_that_mend_it() {
+    let requests = r#"
+[[tool]]
+name = "add_note"
+effects = ["write_kv", "call_tools"]
+
+[request.kv.notes]
+max_bytes = "1MiB"
+reason = "keeps the notes"
+
+[request.clocks]
+reason = "dates the notes"
+
+[request.slot.search]
+reason = "finds more"
+"#;
+    let call = ["--call", "add_note", r#"{"title": "Milk"}"#, "--call", "list_notes", "{}"];
+    let mut dev = Dev::start(guests::NOTES, requests, &call);
+    let said = dev.round().await;
+    let told = "slot.search is required and not granted: --grant slot.search=CLIENT-TOOL\n";
+    assert_eq!(said.matches("the plugin cannot be called").count(), 1, "{said}");
+    assert!(said.contains(told) && !said.contains("used") && !said.contains("grants"), "{said}");
+    dev.stop().await;
+
+    let call = ["--call", "add_note", r#"{"titel": 1}"#, "--grant", "slot.search=list_notes"];
+    let mut dev = Dev::start(guests::NOTES, requests, &call);
+    let said = dev.round().await;
+    assert!(
+        said.ends_with("no call has run, so the requests of plugin.toml are not judged\n"),
+        "{said}"
+    );
+    dev.stop().await;
+
+    let call = ["--call", "add_note", "{}", "--grant", "slot.search=web-search"];
+    let mut dev = Dev::start(guests::NOTES, requests, &call);
+    let said = dev.round().await;
+    assert!(said.contains("--grant slot.search=web-search: no client is named \"web\", because there is no airlock.json; name the configuration that has it with --config, or bind a tool of this plugin: add_note, "), "{said}");
     dev.stop().await;
 }

@@ -74,9 +74,9 @@ async fn an_invalid_request_gets_an_error_in_the_openai_format() {
         (
             Method::POST,
             "/v1/chat/completions",
-            r#"{"messages": [], "stream": true}"#.into(),
+            r#"{"messages": [], "stream": "yes"}"#.into(),
             400,
-            "unsupported_value",
+            "invalid_type",
         ),
     ];
     for (method, path, body, status, code) in table {

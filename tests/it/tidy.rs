@@ -44,10 +44,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("upstream", &["catalog", "door", "json", "secret", "tenant", "text", "tls", "tool"]),
     ("native", &["door", "tool"]),
     ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
-    ("model", &["json", "secret", "text", "tls", "tool"]),
+    ("model", &["json", "secret", "text", "tls", "tool", "units"]),
     ("agent", &["catalog", "door", "json", "model", "text", "tool"]),
     ("mcp", &["catalog", "door", "tool"]),
-    ("server", &["agent", "catalog", "door", "json", "mcp", "model", "tenant", "text", "tool"]),
+    (
+        "server",
+        &[
+            "agent", "catalog", "door", "json", "mcp", "model", "store", "tenant", "text", "tool",
+            "units",
+        ],
+    ),
     // The settings of each module, and no code that runs.
     (
         "config",

@@ -13,7 +13,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::{Setup, binary, wait};
+use crate::{EventStream, Setup, binary, wait};
 
 /// Time limit for the start, and for the end after SIGTERM.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -128,6 +128,12 @@ impl Gateway {
     pub async fn chat(&self, model: &str, message: &str) -> Reply {
         let body = json!({"model": model, "messages": [{"role": "user", "content": message}]});
         self.post("/v1/chat/completions", &body).await
+    }
+
+    /// Requests a streamed chat completion. `body` is JSON text, so that it is sent as it is.
+    pub async fn stream(&self, body: impl Into<String>) -> EventStream {
+        let request = self.request(Method::POST, "/v1/chat/completions").body(body.into());
+        EventStream::of(request.header("content-type", "application/json")).await
     }
 
     /// Returns one source of tools as the administrative API shows it; `None` if it is unknown.

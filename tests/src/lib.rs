@@ -1,12 +1,14 @@
 //! Harness of the tests: the real gateway as a child process, the servers that it talks to, and the
 //! client's side.
 //!
-//! - [`Gateway`] serves on a free port, and is stopped as an operator would stop it
+//! - [`Gateway`] serves on a free port, and is stopped as an operator would stop it; [`EventStream`]
+//!   is a streamed response of it
 //! - [`Airlock`] is one run of the command line
 //! - [`Setup`] and [`Client`] write the configuration of either
-//! - [`peers`] are real MCP servers and a real client; [`misbehaving()`] is an MCP server of this
+//! - [`peers`] are real MCP servers and real clients; [`misbehaving()`] is an MCP server of this
 //!   repository that misbehaves on request
-//! - [`Service`] is a model provider that sends the responses of a test and records the requests
+//! - [`Service`] is a model provider that sends the responses of a test, whole or streamed, and
+//!   records the requests
 //! - [`Embedded`] is the gateway in the test's own process
 //! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] changes
 //!   their embedded sections
@@ -25,6 +27,7 @@ pub mod misdeeds;
 pub mod peers;
 pub mod service;
 mod setup;
+mod stream;
 mod upstream;
 pub mod wait;
 pub mod wat;
@@ -37,6 +40,7 @@ pub use self::{
     gateway::{Gateway, Reply},
     service::Service,
     setup::{Client, Setup},
+    stream::EventStream,
     upstream::{MisbehavingHttp, misbehaving},
 };
 

@@ -1,4 +1,4 @@
-//! Real MCP servers and a real client of the OpenAI API, installed by `make peers`.
+//! Real MCP servers and real clients of the OpenAI API, installed by `make peers`.
 
 use std::{
     net::TcpListener,
@@ -35,6 +35,12 @@ pub fn time(name: &str) -> Client {
 /// Returns the path of a Python with the `openai` client.
 pub fn python() -> PathBuf {
     installed("python/bin/python")
+}
+
+/// Returns the command of a Node.js that finds the `openai` client. Panics if the client is missing.
+pub fn node() -> &'static str {
+    installed("node_modules/openai");
+    "node"
 }
 
 fn node_server(name: &str) -> PathBuf {

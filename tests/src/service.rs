@@ -2,13 +2,22 @@
 
 use std::{
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use futures_util::{Stream, StreamExt as _, stream::BoxStream};
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
-    Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn,
+    Request, Response, StatusCode,
+    body::{Frame, Incoming},
+    server::conn::http1,
+    service::service_fn,
 };
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
@@ -21,32 +30,61 @@ pub struct Asked {
     pub path: String,
     /// The header `authorization`.
     pub authorization: String,
-    /// Body.
+    /// Body as JSON; null if it is not JSON.
     pub body: Value,
+    /// Body as it was received.
+    pub text: String,
 }
 
-/// Function that returns the status and the body for a request.
-type Answer = dyn Fn(&Asked) -> (StatusCode, Value) + Send + Sync;
+/// Response to a request.
+pub enum Answer {
+    /// A status and a JSON body.
+    Json(StatusCode, Value),
+    /// Status 200 and `text/event-stream`, in these parts.
+    Stream(BoxStream<'static, Bytes>),
+}
+
+impl Answer {
+    /// Creates a streamed response. The parts may wait, and never end.
+    pub fn stream(parts: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self::Stream(parts.boxed())
+    }
+}
+
+impl From<(u16, Value)> for Answer {
+    fn from((status, body): (u16, Value)) -> Self {
+        Self::Json(StatusCode::from_u16(status).expect("a test gives a status that exists"), body)
+    }
+}
+
+/// Function that returns the response to a request.
+type Respond = dyn Fn(&Asked) -> Answer + Send + Sync;
 
 /// The service. Dropping it ends it.
 pub struct Service {
     address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    state: Arc<State>,
     serving: JoinHandle<()>,
+}
+
+/// Observations of the service.
+#[derive(Default)]
+struct State {
+    asked: Mutex<Vec<Asked>>,
+    cut_off: AtomicUsize,
 }
 
 impl Service {
     /// Starts a service that computes its responses from the requests.
-    pub async fn start(answer: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static) -> Self {
+    pub async fn start<A: Into<Answer>>(
+        answer: impl Fn(&Asked) -> A + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let answer: Arc<Answer> = Arc::new(move |asked| {
-            let (status, body) = answer(asked);
-            (StatusCode::from_u16(status).expect("a test gives a status that exists"), body)
-        });
-        let serving = tokio::spawn(serve(listener, answer, asked.clone()));
-        Self { address: format!("http://{address}/v1"), asked, serving }
+        let state = Arc::new(State::default());
+        let answer: Arc<Respond> = Arc::new(move |asked| answer(asked).into());
+        let serving = tokio::spawn(serve(listener, answer, state.clone()));
+        Self { address: format!("http://{address}/v1"), state, serving }
     }
 
     /// Starts a service whose chat completions are these messages, one per request. The last one
@@ -70,7 +108,12 @@ impl Service {
 
     /// Returns every request so far.
     pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the number of streamed responses whose connection was closed before their end.
+    pub fn cut_off(&self) -> usize {
+        self.state.cut_off.load(Ordering::Relaxed)
     }
 }
 
@@ -110,11 +153,17 @@ pub fn text(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-async fn serve(listener: TcpListener, answer: Arc<Answer>, asked: Arc<Mutex<Vec<Asked>>>) {
+/// Returns server-sent events, each with one of these texts as its data.
+pub fn events(data: impl IntoIterator<Item = impl AsRef<str>>) -> Bytes {
+    let events = data.into_iter().map(|data| format!("data: {}\n\n", data.as_ref()));
+    events.collect::<String>().into()
+}
+
+async fn serve(listener: TcpListener, answer: Arc<Respond>, state: Arc<State>) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (answer, asked) = (answer.clone(), asked.clone());
-        let respond = service_fn(move |request| respond(request, answer.clone(), asked.clone()));
+        let (answer, state) = (answer.clone(), state.clone());
+        let respond = service_fn(move |request| respond(request, answer.clone(), state.clone()));
         // A broken connection is not checked here; the test sees its effect on the gateway.
         connections.spawn(async move {
             drop(http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await);
@@ -124,9 +173,9 @@ async fn serve(listener: TcpListener, answer: Arc<Answer>, asked: Arc<Mutex<Vec<
 
 async fn respond(
     request: Request<Incoming>,
-    answer: Arc<Answer>,
-    asked: Arc<Mutex<Vec<Asked>>>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+    answer: Arc<Respond>,
+    state: Arc<State>,
+) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
     let (head, body) = request.into_parts();
     let header = |name: &str| {
         head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
@@ -136,9 +185,45 @@ async fn respond(
         path: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
         authorization: header("authorization"),
         body: serde_json::from_slice(&body).unwrap_or_default(),
+        text: String::from_utf8_lossy(&body).into_owned(),
     };
-    let (status, answer) = answer(&request);
-    asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
-    let response = Response::builder().status(status).header("content-type", "application/json");
-    Ok(response.body(Full::from(answer.to_string())).expect("these parts make a response"))
+    let answer = answer(&request);
+    state.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+    let (status, content_type, body) = match answer {
+        Answer::Json(status, body) => {
+            (status, "application/json", Full::from(body.to_string()).boxed_unsync())
+        }
+        Answer::Stream(parts) => {
+            let parts = Counted { parts, state, has_ended: false };
+            let frames = parts.map(|part| Ok(Frame::data(part)));
+            (StatusCode::OK, "text/event-stream", StreamBody::new(frames).boxed_unsync())
+        }
+    };
+    let response = Response::builder().status(status).header("content-type", content_type);
+    Ok(response.body(body).expect("these parts make a response"))
+}
+
+/// Parts of a streamed response, which counts the response if it is dropped before its end.
+struct Counted {
+    parts: BoxStream<'static, Bytes>,
+    state: Arc<State>,
+    has_ended: bool,
+}
+
+impl Stream for Counted {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let part = self.parts.poll_next_unpin(context);
+        self.has_ended |= matches!(part, Poll::Ready(None));
+        part
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.state.cut_off.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 mod url;
 
+pub(crate) use self::url::defect as url_defect;
 use crate::keys::ANY;
 
 /// Maximum length of a reason, in characters: people read it before they grant anything.

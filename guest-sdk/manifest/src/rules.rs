@@ -43,13 +43,13 @@ fn texts(value: &Value) -> impl Iterator<Item = (usize, &str)> {
     texts.enumerate().filter_map(|(index, text)| Some((index, text?)))
 }
 
-fn http(key: &KeyPath, http: &Value) -> Option<Fault> {
-    let narrows = |name: &str| http[name].as_array().is_some_and(|list| !list.is_empty());
-    let narrowed = ["methods", "paths"].into_iter().find(|name| narrows(name))?;
-    (http["url"] == ANY).then(|| {
-        let problem = "is valid only with a host; for `url = \"*\"` the operator grants it";
-        Fault::new(key.member(narrowed), problem)
-    })
+fn http(key: &KeyPath, http: &Value) -> Vec<Fault> {
+    let is_any_host = http["url"] == ANY;
+    let narrows =
+        |name: &&str| is_any_host && http[*name].as_array().is_some_and(|list| !list.is_empty());
+    let problem = "is valid only with a host; for `url = \"*\"` the operator grants it";
+    let narrowed = ["methods", "paths"].into_iter().filter(narrows);
+    narrowed.map(|name| Fault::new(key.member(name), problem)).collect()
 }
 
 fn secret(key: &KeyPath, secret: &Value, http: &Value) -> Vec<Fault> {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::KeyPath;
 use crate::fault::{Fault, Faults};
-use crate::form::{Read, is_name, shown};
+use crate::form::{Form, Read, is_name, shown, url_defect};
 use crate::keys::{ANY, EFFECTS, Key, Kind, MANIFEST};
 
 /// Maximum number of requests of one kind.
@@ -66,6 +66,10 @@ impl Walk<'_> {
             (Kind::Table(keys), Value::Object(members)) => self.table(key, keys, members),
             (Kind::Named { keys, has_wildcard }, Value::Object(members)) => {
                 self.named(key, keys, *has_wildcard, members);
+            }
+            (Kind::Text(Form::Url), Value::String(url)) => {
+                let (found, expected) = (shown(url), expected(kind));
+                self.fault(key, format!("found {found}, {}, expected {expected}", url_defect(url)));
             }
             _ => self.fault(key, unlike(value, &expected(kind))),
         }

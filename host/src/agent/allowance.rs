@@ -1,8 +1,11 @@
 //! Bounds the calls of one request together, in bytes of the conversation, memory and time.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Settings};
 use crate::{
@@ -21,6 +24,7 @@ pub(super) const COPIES: usize = 2;
 pub(super) struct Allowance {
     /// Deadline of the request.
     pub(super) deadline: Instant,
+    timeout: Duration,
     /// Bytes that calls and results may add to the conversation.
     limit_bytes: usize,
     left_bytes: AtomicUsize,
@@ -49,6 +53,7 @@ impl Allowance {
         let left_bytes = AtomicUsize::new(limit_bytes);
         Self {
             deadline: Instant::now() + settings.timeout,
+            timeout: settings.timeout,
             limit_bytes,
             left_bytes,
             held: budget.hold(),
@@ -75,6 +80,20 @@ impl Allowance {
             MIN_LEFT_BYTES.. => Err(Exceeded::Memory),
             left => Err(self.exceeded(left, MIN_LEFT_BYTES)),
         }
+    }
+
+    /// Runs a future until the deadline. `rounds` is the number of rounds so far, for the error.
+    pub(super) async fn within<T>(
+        &self,
+        rounds: u32,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        timeout_at(self.deadline, work).await.map_err(|_| self.timeout(rounds))
+    }
+
+    /// Returns the failure of a request that is past its deadline.
+    pub(super) fn timeout(&self, rounds: u32) -> Failure {
+        Failure::Timeout { limit: self.timeout, rounds }
     }
 
     /// Returns whether the deadline has passed.
@@ -111,8 +130,6 @@ impl From<Exceeded> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{agent::tests::SETTINGS, model::Limited};
 

@@ -23,16 +23,21 @@ pub(super) struct Result {
 /// the same tool have the key `name#tool_call_id`; in Bifrost they replace the first one.
 /// `finish_reason` is `tool_calls` and not `stop`, because agents depend on it.
 pub(super) fn mixed(mut answer: Object, results: &[Result], pending: &[Pending]) -> Object {
-    let results = Value::from_iter(keyed(results));
-    let content = format!(
-        "The Output from allowed tools calls is - {results}\n\nNow I shall call these tools next..."
-    );
+    let content = summary(results);
     let calls: Vec<&Value> = pending.iter().map(|pending| &pending.call.raw).collect();
     let message = json!({"role": "assistant", "content": content, "tool_calls": calls});
     let choice =
         json!({"index": 0, "message": message, "logprobs": null, "finish_reason": "tool_calls"});
     answer.insert("choices".to_owned(), json!([choice]));
     answer
+}
+
+/// Returns the text about the calls that were run.
+pub(super) fn summary(results: &[Result]) -> String {
+    let results = Value::from_iter(keyed(results));
+    format!(
+        "The Output from allowed tools calls is - {results}\n\nNow I shall call these tools next..."
+    )
 }
 
 fn keyed(results: &[Result]) -> BTreeMap<String, &str> {

@@ -7,6 +7,10 @@ use uuid::Uuid;
 
 use crate::model::Object;
 
+/// Maximum length of a call id, in bytes; a longer one is replaced. Ids are kept for the whole
+/// conversation.
+const MAX_ID_BYTES: usize = 256;
+
 /// One call that a model asks for.
 #[derive(Debug, Clone)]
 pub(super) struct ToolCall {
@@ -20,6 +24,9 @@ pub(super) struct ToolCall {
     pub(super) name: String,
     /// Arguments as text; `None` if this is not a function call.
     pub(super) arguments: Option<String>,
+    /// True if the caller has received the call in a stream as one of its own. It is never run
+    /// here.
+    pub(super) is_shown: bool,
     /// The call as it appears in the response.
     pub(super) raw: Value,
 }
@@ -52,6 +59,7 @@ pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolC
                 id: put_id_right(raw, ids),
                 name: name(raw).to_owned(),
                 arguments: put_arguments_right(raw),
+                is_shown: false,
                 raw: Value::Object(raw.clone()),
             });
         }
@@ -61,7 +69,11 @@ pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolC
 
 fn put_id_right(raw: &mut Object, ids: &mut BTreeSet<String>) -> String {
     match raw.get("id") {
-        Some(Value::String(id)) if !id.is_empty() && ids.insert(id.clone()) => id.clone(),
+        Some(Value::String(id))
+            if !id.is_empty() && id.len() <= MAX_ID_BYTES && ids.insert(id.clone()) =>
+        {
+            id.clone()
+        }
         _ => {
             let id = format!("call_{}", Uuid::new_v4().simple());
             ids.insert(id.clone());

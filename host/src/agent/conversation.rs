@@ -21,10 +21,7 @@ impl Conversation {
     /// Adds the gateway's tools after those of the request. Names of the request's own tools take
     /// precedence: a call of such a name is for the sender of the request.
     pub(super) fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
-        let mut this = Self {
-            prompt: Prompt { body: request.body, tools: Vec::new() },
-            offered: BTreeSet::new(),
-        };
+        let mut this = Self { prompt: Prompt::new(request.body), offered: BTreeSet::new() };
         if (!settings.disable_auto_tool_inject || request.names_tools) && this.prompt.takes_tools()
         {
             this.offer(caller);
@@ -32,8 +29,8 @@ impl Conversation {
         this
     }
 
-    pub(super) fn prompt(&self) -> &Prompt {
-        &self.prompt
+    pub(super) fn prompt(&mut self) -> &mut Prompt {
+        &mut self.prompt
     }
 
     /// Returns the names of the tools that the gateway offers, without those of the request.
@@ -42,7 +39,7 @@ impl Conversation {
     }
 
     fn offer(&mut self, caller: &Caller) {
-        let taken: BTreeSet<&str> = self.prompt.offered().collect();
+        let taken: BTreeSet<String> = self.prompt.own_names().collect();
         let tools = caller
             .list()
             .map(|entry| &entry.tool)
@@ -56,15 +53,15 @@ impl Conversation {
     /// API requires. `results` are in the order of the calls.
     pub(super) fn go_on(&mut self, mut answer: Object, results: &[Ended]) {
         let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
-        let mut added = Vec::new();
+        let added = &mut self.prompt.added;
         for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
             let choice = choices.as_mut().and_then(|choices| choices.get_mut(round[0].call.choice));
-            added.extend(choice.and_then(|choice| choice.get_mut("message")).map(Value::take));
-            added
-                .extend(round.iter().map(|ended| json!({"role": "tool", "tool_call_id": ended.call.id, "content": *ended.text})));
-        }
-        if let Some(Value::Array(messages)) = self.prompt.body.get_mut("messages") {
-            messages.extend(added);
+            let message = choice.and_then(|choice| choice.get_mut("message")).map(Value::take);
+            added.extend(message.map(|message| message.to_string()));
+            added.extend(round.iter().map(|ended| {
+                json!({"role": "tool", "tool_call_id": ended.call.id, "content": *ended.text})
+                    .to_string()
+            }));
         }
         self.stop_forcing();
     }
@@ -72,10 +69,9 @@ impl Conversation {
     /// Resets a forced `tool_choice` after its call. If it stayed forced, the model could never end
     /// with text.
     fn stop_forcing(&mut self) {
-        if let Some(choice) = self.prompt.body.get_mut("tool_choice")
-            && (choice == "required" || choice.is_object())
-        {
-            *choice = "auto".into();
+        let is_forced = |choice: &str| choice == r#""required""# || choice.starts_with('{');
+        if self.prompt.body.get("tool_choice").is_some_and(is_forced) {
+            self.prompt.body.set("tool_choice", r#""auto""#);
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::{
     catalog::Catalog,
-    door::{Admitted, Budget, Origin, OwnTools, Provider},
+    door::{Admitted, Budget, Origin, OwnTools, Progress, Provider},
     model::{Kind, Models, Settings},
     tool::{
         CallError, ClientName, ErrorKind, Policy, Tool, ToolDefinition, ToolError, ToolOutput,
@@ -30,7 +30,7 @@ pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>)
     let (events, happened) = mpsc::unbounded_channel();
     let desk = Arc::new(FakeTools { events, meet: Notify::new() });
     let catalog = Catalog::new();
-    let unasked = ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy"];
+    let unasked = ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy", "report"];
     add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
     add(&catalog, "files", &["read", "write"], &["read"], true, desk.clone());
     catalog.add_client(&client("away"), "http", Policy::default());
@@ -83,6 +83,7 @@ impl FakeTools {
         match call.tool().original.as_str() {
             "fail" => return Err(CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck"))),
             "busy" => return Err(CallError::Busy),
+            "report" => report(&call),
             "panic" => panic!("a tool that panics"),
             "hang" => self.hang().await,
             "meet_a" => self.meet.notified().await,
@@ -107,6 +108,13 @@ impl FakeTools {
     }
 }
 
+/// Reports progress twice.
+fn report(call: &Admitted) {
+    for done in [1.0, 2.0] {
+        call.chain().reporter().progress(Progress { done, total: None, message: None });
+    }
+}
+
 /// Calls `files-read`, and then the tool that `code` names.
 async fn run_code(call: &Admitted) -> Result<ToolOutput, CallError> {
     call.chain().admit(&Origin::Script, "files-read", "{}")?.run().await?;
@@ -120,6 +128,6 @@ pub(crate) fn scripted(turns: &Value) -> Models {
     let dir = TempDir::new().expect("a directory");
     let script = dir.path().join("script.json");
     fs::write(&script, json!({"turns": turns}).to_string()).expect("a file");
-    Models::new(&[Settings { name: "demo".into(), kind: Kind::Scripted { script } }])
-        .expect("a good script")
+    let (kind, fallbacks) = (Kind::Scripted { script }, Vec::new());
+    Models::new(&[Settings { name: "demo".into(), kind, fallbacks }]).expect("a good script")
 }

@@ -6,7 +6,12 @@ use futures_util::{StreamExt as _, stream};
 use tokio::time::timeout_at;
 use tracing::warn;
 
-use super::{Settings, allowance::Allowance, calls::ToolCall};
+use super::{
+    Settings,
+    allowance::Allowance,
+    calls::ToolCall,
+    event::{self, Emitter, Event, Reports, Started},
+};
 use crate::{
     door::{CallId, Caller},
     text::with_causes,
@@ -26,11 +31,36 @@ pub(super) struct Sorted {
 pub(super) struct Batch {
     /// Calls to run.
     run: Vec<ToolCall>,
-    /// Calls to refuse, because [`Settings::calls_per_answer`] calls come before them.
-    beyond: Vec<ToolCall>,
+    /// Calls to refuse, because a limit on their number was reached.
+    beyond: Vec<(ToolCall, Beyond)>,
     /// Number of calls of the gateway's tools in the response, including those that are handed to
     /// the caller.
     found: usize,
+}
+
+/// Limits on the number of calls of the gateway's tools.
+pub(super) struct Quota {
+    /// Calls of one response.
+    per_answer: usize,
+    /// Calls of the request; `None` without a limit.
+    in_all: Option<usize>,
+    /// Calls of the request that are left.
+    left: usize,
+}
+
+/// Limit that refuses a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    /// That of one response.
+    Answer {
+        /// The limit.
+        limit: usize,
+    },
+    /// That of the request.
+    Request {
+        /// The limit.
+        limit: usize,
+    },
 }
 
 /// A call that is handed to the caller.
@@ -74,7 +104,36 @@ impl Batch {
 
     /// Returns all calls: those to run, then those to refuse.
     pub(super) fn into_calls(self) -> impl Iterator<Item = ToolCall> {
-        self.run.into_iter().chain(self.beyond)
+        self.run.into_iter().chain(self.beyond.into_iter().map(|(call, _)| call))
+    }
+}
+
+impl Quota {
+    /// Creates the limits of a request that has made no calls.
+    pub(super) fn new(per_answer: usize, in_all: Option<usize>) -> Self {
+        Self { per_answer, in_all, left: in_all.unwrap_or(usize::MAX) }
+    }
+
+    /// Takes a call of a response in which `found` calls come before it.
+    fn take(&mut self, found: usize) -> Result<(), Beyond> {
+        if found >= self.per_answer {
+            return Err(Beyond::Answer { limit: self.per_answer });
+        }
+        match (self.left.checked_sub(1), self.in_all) {
+            (None, Some(limit)) => return Err(Beyond::Request { limit }),
+            (left, _) => self.left = left.unwrap_or_default(),
+        }
+        Ok(())
+    }
+}
+
+impl Beyond {
+    /// Returns the error of a call in a response with `found` calls.
+    fn into_error(self, found: usize) -> CallError {
+        match self {
+            Self::Answer { limit } => CallError::TooManyCalls { found, limit },
+            Self::Request { limit } => CallError::CallsSpent { limit },
+        }
     }
 }
 
@@ -118,7 +177,7 @@ impl Ended {
 /// Returns whether the call is for a tool that the gateway offers. All other calls are handed to
 /// the caller.
 fn is_offered(call: &ToolCall, offered: &BTreeSet<String>) -> bool {
-    call.arguments.is_some() && offered.contains(&call.name)
+    call.arguments.is_some() && !call.is_shown && offered.contains(&call.name)
 }
 
 /// Returns whether any call is for a tool that the gateway offers. Does not parse arguments.
@@ -126,29 +185,29 @@ pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> boo
     calls.iter().any(|call| is_offered(call, offered))
 }
 
-/// Divides calls. Asks the door about up to `limit` calls of offered tools only, because the door
+/// Divides calls. Asks the door about calls of offered tools within the quota only, because the door
 /// parses arguments, which costs more than their text. A call with invalid arguments is not
 /// pending: it is refused, and the model can correct it.
 pub(super) fn sort(
     calls: Vec<ToolCall>,
     offered: &BTreeSet<String>,
     caller: &Caller,
-    limit: usize,
+    quota: &mut Quota,
 ) -> Sorted {
     let mut sorted = Sorted { batch: Batch::default(), pending: Vec::new() };
     for call in calls {
         if !is_offered(&call, offered) {
             sorted.pending.push(Pending::new(call, Reason::NotOffered));
-        } else if sorted.batch.found < limit {
-            sorted.batch.found += 1;
-            match reason_to_wait(&call, caller) {
+            continue;
+        }
+        match quota.take(sorted.batch.found) {
+            Ok(()) => match reason_to_wait(&call, caller) {
                 Some(reason) => sorted.pending.push(Pending::new(call, reason)),
                 None => sorted.batch.run.push(call),
-            }
-        } else {
-            sorted.batch.found += 1;
-            sorted.batch.beyond.push(call);
+            },
+            Err(beyond) => sorted.batch.beyond.push((call, beyond)),
         }
+        sorted.batch.found += 1;
     }
     sorted
 }
@@ -169,27 +228,70 @@ pub(super) async fn run(
     caller: &Caller,
     settings: &Settings,
     allowance: &Allowance,
+    listener: &Listener,
 ) -> Vec<Ended> {
     let Batch { run, beyond, found } = batch;
     let mut ended = Vec::with_capacity(run.len() + beyond.len());
     let running = run.into_iter().map(|call| async move {
-        match reason_to_refuse(allowance) {
+        listener.start(&call).await;
+        let ended = match reason_to_refuse(allowance) {
             Some(error) => Ended::new(call, None, Err(error)),
-            None => run_one(call, caller, allowance).await,
-        }
+            None => run_one(call, caller, allowance, &listener.reports).await,
+        };
+        listener.end(&ended).await;
+        ended
     });
-    let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
-    // Results are charged as they complete. At most the results that fit, plus those of the
-    // parallel calls, are in memory.
-    while let Some(next) = running.next().await {
-        ended.push(next.within(allowance));
+    let work = async {
+        let mut running = pin!(stream::iter(running).buffered(settings.parallel_calls.max(1)));
+        // Results are charged as they complete. At most the results that fit, plus those of the
+        // parallel calls, are in memory.
+        while let Some(next) = running.next().await {
+            ended.push(next.within(allowance));
+        }
+    };
+    // Polled together: the calls and the reports wait for the same receiver, in the order in which
+    // they began to wait, so one that is not polled would stop the others for ever.
+    tokio::select! {
+        () = work => {}
+        () = listener.forward() => {}
     }
-    let limit = settings.calls_per_answer;
-    let refused = beyond
-        .into_iter()
-        .map(|call| Ended::new(call, None, Err(CallError::TooManyCalls { found, limit })));
-    ended.extend(refused.map(|refused| refused.within(allowance)));
+    for (call, limit) in beyond {
+        listener.start(&call).await;
+        let refused = Ended::new(call, None, Err(limit.into_error(found)));
+        listener.end(&refused).await;
+        ended.push(refused.within(allowance));
+    }
     ended
+}
+
+/// Receiver of what happens to the calls of a request.
+pub(super) struct Listener {
+    pub(super) emitter: Emitter,
+    pub(super) reports: Reports,
+}
+
+impl Listener {
+    /// Forwards the reports of running calls. Never completes.
+    async fn forward(&self) {
+        loop {
+            self.emitter.emit(self.reports.next().await).await;
+        }
+    }
+
+    async fn start(&self, call: &ToolCall) {
+        let started = Started {
+            tool_call_id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone().unwrap_or_default(),
+            raw: call.raw.as_object().cloned().unwrap_or_default(),
+        };
+        self.emitter.emit(Event::Started(started)).await;
+    }
+
+    async fn end(&self, ended: &Ended) {
+        self.reports.flush(&self.emitter).await;
+        self.emitter.emit(Event::Ended(event::Ended::new(ended))).await;
+    }
 }
 
 /// Returns the reason that a call is not started; `None` if it may start.
@@ -200,12 +302,18 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     allowance.check().err().map(|exceeded| exceeded.into_call_error(false))
 }
 
-async fn run_one(call: ToolCall, caller: &Caller, allowance: &Allowance) -> Ended {
+async fn run_one(
+    call: ToolCall,
+    caller: &Caller,
+    allowance: &Allowance,
+    reports: &Reports,
+) -> Ended {
     // Admitted only now, because the deadline of a call starts on admission and the call may have
     // waited for its turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
             let id = admitted.chain().id();
+            reports.begin(id, &call.id);
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
                 .unwrap_or(Err(CallError::Cancelled));
@@ -231,7 +339,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        agent::{allowance::COPIES, fake, tests::SETTINGS},
+        agent::{Run, allowance::COPIES, fake, tests::SETTINGS},
         door::{Filter, Origin},
         model::{Limited, MemoryBudget},
     };
@@ -249,6 +357,7 @@ mod tests {
             id: position.to_string(),
             name: (*name).to_owned(),
             arguments: Some("{}".to_owned()),
+            is_shown: false,
             raw: Value::Null,
         });
         calls.collect()
@@ -279,16 +388,33 @@ mod tests {
             (3, vec![2, 3], vec![4, 6, 7], vec![0, 1, 5]),
             (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
         ] {
-            let sorted = sort(calls(&names), &offered, &caller, limit);
-            assert_eq!(
-                (positions(&sorted.batch.run), positions(&sorted.batch.beyond)),
-                (run, beyond),
-                "{limit}"
-            );
+            let sorted = sort(calls(&names), &offered, &caller, &mut Quota::new(limit, None));
+            let refused: Vec<_> =
+                sorted.batch.beyond.iter().map(|(call, _)| call.position).collect();
+            assert_eq!((positions(&sorted.batch.run), refused), (run, beyond), "{limit}");
             let waiting: Vec<_> =
                 sorted.pending.iter().map(|pending| pending.call.position).collect();
             assert_eq!((waiting, sorted.batch.found), (pending, 6), "{limit}");
         }
+    }
+
+    #[test]
+    fn calls_beyond_the_limit_of_the_request_are_refused_in_every_later_response() {
+        let caller = caller();
+        let offered: BTreeSet<String> = ["desk-echo"].map(str::to_owned).into();
+        let mut quota = Quota::new(3, Some(4));
+        let mut sort = || {
+            let names = ["desk-echo", "mine", "desk-echo", "desk-echo", "desk-echo"];
+            let batch = sort(calls(&names), &offered, &caller, &mut quota).batch;
+            let beyond: Vec<_> =
+                batch.beyond.iter().map(|(call, limit)| (call.position, *limit)).collect();
+            (positions(&batch.run), beyond)
+        };
+        let answer = Beyond::Answer { limit: 3 };
+        let request = Beyond::Request { limit: 4 };
+        assert_eq!(sort(), (vec![0, 2, 3], vec![(4, answer)]));
+        assert_eq!(sort(), (vec![0], vec![(2, request), (3, request), (4, answer)]));
+        assert_eq!(sort(), (vec![], vec![(0, request), (2, request), (3, request), (4, answer)]));
     }
 
     #[tokio::test]
@@ -297,14 +423,30 @@ mod tests {
         let names = ["desk-echo", "desk-fail", "desk-large", "desk-echo", "desk-fail"];
         let offered = names.map(str::to_owned).into();
         let settings = Settings { calls_per_answer: 3, ..SETTINGS };
-        let allowance = Allowance::new(&settings, &MemoryBudget::new(memory.clone()));
-        let batch = sort(calls(&names), &offered, &caller, settings.calls_per_answer).batch;
-        let ended = run(batch, &caller, &settings, &allowance).await;
+        let allowance = Arc::new(Allowance::new(&settings, &MemoryBudget::new(memory.clone())));
+        let (done, result) = tokio::sync::oneshot::channel();
+        let kept = allowance.clone();
+        let mut quota = Quota::new(settings.calls_per_answer, None);
+        let batch = sort(calls(&names), &offered, &caller, &mut quota).batch;
+        let mut events = 0;
+        let mut running = Run::new(|emitter| async move {
+            let listener = Listener { emitter, reports: Reports::new(None) };
+            let ended =
+                super::super::round::run(batch, &caller, &settings, &allowance, &listener).await;
+            done.send(ended).ok();
+        });
+        while running.next().await.is_some() {
+            events += 1;
+        }
+        assert_eq!(events, 2 * names.len(), "each call starts and ends");
+        let ended = result.await.expect("it ran");
         let codes: Vec<_> =
             ended.iter().map(|ended| ended.error.as_ref().map(CallError::code)).collect();
         let refused = Some("too_many_calls");
         assert_eq!(codes, [None, Some("tool_error"), None, refused, refused]);
         let bytes: usize = ended.iter().map(|ended| ended.text.len()).sum();
         assert_eq!(memory.taken(), bytes * COPIES);
+        drop(kept);
+        assert_eq!(memory.taken(), 0);
     }
 }

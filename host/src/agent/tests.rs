@@ -1,11 +1,14 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::{fake, *};
+use super::{conversation::Conversation, fake, *};
 use crate::{
     door::{Filter, Origin},
-    model::{Limited, object},
+    model::{Limited, Object, object},
 };
+
+mod stories;
+mod streams;
 
 pub(crate) const SETTINGS: Settings = Settings {
     max_depth: 3,
@@ -23,7 +26,15 @@ fn caller(filter: &Filter) -> Caller {
 
 fn request() -> Request {
     let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
-    Request { body: object(body), names_tools: false, budget: MemoryBudget::unlimited() }
+    Request {
+        body: RawObject::from(&object(body)),
+        is_streamed: false,
+        shows_rounds: false,
+        names_tools: false,
+        max_tool_calls: None,
+        reports: None,
+        budget: MemoryBudget::unlimited(),
+    }
 }
 
 /// Asks a model that responds to `"go"` with `calls`, and to any results with
@@ -41,7 +52,18 @@ async fn ask_script(
     request: Request,
     settings: Settings,
 ) -> Result<Object, AgentError> {
-    run(&fake::scripted(&turns), &caller(&Filter::none()), request, &settings).await
+    complete(fake::scripted(&turns), request, settings).await
+}
+
+/// Returns the whole response.
+async fn complete(
+    models: Models,
+    request: Request,
+    settings: Settings,
+) -> Result<Object, AgentError> {
+    let run = run(Arc::new(models), caller(&Filter::none()), request, settings);
+    let completion = run.finish().await.map_err(|error| *error)?;
+    Ok(completion.answer.expect("it was not streamed").into_object())
 }
 
 /// Returns the `airlock` object of a response without the values that differ between runs.
@@ -363,19 +385,23 @@ async fn a_request_past_its_deadline_fails_with_the_calls_made() {
     );
 }
 
+fn openai(base_url: &str) -> crate::model::Kind {
+    use crate::model::{Api, Kind, Service};
+    Kind::Service(Box::new(Service::new(Api::OpenAi, base_url)))
+}
+
 #[tokio::test]
 async fn a_model_that_does_not_respond_in_time_is_cancelled() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     let silent = crate::model::Settings {
         name: "demo".into(),
-        kind: crate::model::Kind::OpenAi { base_url, api_key: None },
+        kind: openai(&base_url),
+        fallbacks: Vec::new(),
     };
     let models = Models::new(&[silent]).expect("good settings");
     let settings = Settings { timeout: Duration::from_millis(50), ..SETTINGS };
-    let failed = run(&models, &caller(&Filter::none()), request(), &settings)
-        .await
-        .expect_err("nobody answers");
+    let failed = complete(models, request(), settings).await.expect_err("nobody answers");
     assert!(matches!(failed.error, Failure::Timeout { rounds: 0, .. }), "{:?}", failed.error);
 }
 
@@ -393,16 +419,15 @@ async fn the_response_of_a_model_is_charged_to_its_request() {
         // Closing the connection before the whole request is read would reset it.
         while stream.read_buf(&mut Vec::new()).await.is_ok_and(|read| read > 0) {}
     });
-    let kind = crate::model::Kind::OpenAi { base_url, api_key: None };
-    let models = Models::new(&[crate::model::Settings { name: "demo".into(), kind }]);
+    let (name, kind, fallbacks) = ("demo".into(), openai(&base_url), Vec::new());
+    let models = Models::new(&[crate::model::Settings { name, kind, fallbacks }]);
     let models = models.expect("good settings");
     let memory = Limited::new(1 << 20);
     let request = Request { budget: MemoryBudget::new(memory.clone()), ..request() };
-    let answered = run(&models, &caller(&Filter::none()), request, &SETTINGS).await;
+    let answered = complete(models, request, SETTINGS).await;
     assert!(answered.is_ok(), "{answered:?}");
     assert!(memory.most() > length, "{} bytes at most", memory.most());
     assert_eq!(memory.taken(), 0);
-    drop(models);
     service.await.expect("the service ends");
 }
 
@@ -438,7 +463,7 @@ async fn a_tool_of_the_caller_takes_precedence_and_is_never_run() {
     let mut request = request();
     let own =
         json!([{"type": "function", "function": {"name": "desk-echo", "description": "mine"}}]);
-    request.body.insert("tools".into(), own);
+    request.body.set("tools", own.to_string());
     let turns = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}, {"name": "desk-fail"}]}}]);
     let answer = ask_script(turns, request, SETTINGS).await.expect("an answer");
     assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
@@ -449,9 +474,9 @@ async fn a_tool_of_the_caller_takes_precedence_and_is_never_run() {
 fn tools_are_offered_sorted_after_the_callers_own() {
     let mut request = request();
     let own = json!({"type": "function", "function": {"name": "desk-write"}});
-    request.body.insert("tools".into(), json!([own]));
-    let conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
-    let names: Vec<_> = conversation.prompt().offered().collect();
+    request.body.set("tools", json!([own]).to_string());
+    let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
+    let names = names(conversation.prompt());
     let sorted = [
         "desk-busy",
         "desk-echo",
@@ -461,22 +486,26 @@ fn tools_are_offered_sorted_after_the_callers_own() {
         "desk-meet_a",
         "desk-meet_b",
         "desk-panic",
+        "desk-report",
         "executeToolCode",
     ];
     assert_eq!(names, [&["desk-write"], &sorted[..]].concat());
+}
+
+/// Returns the names of all tools of a request.
+fn names(prompt: &crate::model::Prompt) -> Vec<String> {
+    let tools = prompt.tools.iter().map(|tool| tool.name.as_str().to_owned());
+    prompt.own_names().chain(tools).collect()
 }
 
 #[test]
 fn without_auto_inject_a_request_must_name_its_tools() {
     let settings = Settings { disable_auto_tool_inject: true, ..SETTINGS };
     let everything = caller(&Filter::none());
-    assert_eq!(
-        Conversation::begin(request(), &everything, &settings).prompt().offered().count(),
-        0
-    );
+    assert_eq!(Conversation::begin(request(), &everything, &settings).prompt().tools.len(), 0);
     let named = Request { names_tools: true, ..request() };
     let caller = caller(&Filter::parse(None, Some("desk-echo")));
-    assert_eq!(Conversation::begin(named, &caller, &settings).prompt().offered().count(), 1);
+    assert_eq!(Conversation::begin(named, &caller, &settings).prompt().tools.len(), 1);
 }
 
 #[test]
@@ -487,9 +516,10 @@ fn a_forced_tool_choice_applies_to_the_first_round_only() {
         (json!("none"), "none"),
     ] {
         let mut request = request();
-        request.body.insert("tool_choice".into(), before);
+        request.body.set("tool_choice", before.to_string());
         let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
         conversation.go_on(object(json!({"choices": []})), &[]);
-        assert_eq!(conversation.prompt().body["tool_choice"], after);
+        let after = format!("{after:?}");
+        assert_eq!(conversation.prompt().body.get("tool_choice"), Some(after.as_str()));
     }
 }

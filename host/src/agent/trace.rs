@@ -15,19 +15,21 @@
 //! `cancelled`. A call that was refused before it ran has no `id`. `reason` is `needs_approval`,
 //! `not_offered` or `depth_limit`; `needs` names the call inside a script that waits for approval.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use serde_json::{Value, json};
 
 use super::{
-    EXTENSION, answer,
+    Completion, EXTENSION, answer,
+    event::Emitter,
     record::{self, Index},
+    relay::Relay,
     round::{Ended, Pending, Reason},
     usage::Usage,
 };
 use crate::{
     door::{CallId, Ledger},
-    model::{Object, object},
+    model::{Document, Object, object},
     text::cut,
     tool::CallError,
 };
@@ -94,21 +96,43 @@ impl<'a> Trace<'a> {
     }
 
     /// Builds the last response: the model's own, or a mixed one if some calls were run and others
-    /// are pending. After the depth limit it is the model's own, whose calls were not run.
-    pub(super) fn finish(self, mut answer: Object, mut pending: Vec<Pending>) -> Object {
-        pending.sort_by_key(|pending| pending.call.position);
-        if !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached {
-            answer = answer::mixed(answer, &self.results, &pending);
+    /// are pending. After the depth limit it is the model's own, whose calls were not run. A response
+    /// without calls is not touched.
+    pub(super) fn finish(self, mut answer: Document, pending: &[Pending]) -> Completion {
+        if self.is_mixed(pending) {
+            let object = mem::take(answer.object_mut());
+            *answer.object_mut() = answer::mixed(object, &self.results, pending);
         }
-        self.complete(answer, &pending)
+        let airlock = self.extension(pending);
+        if let Some(airlock) = airlock.clone() {
+            answer.object_mut().insert(EXTENSION.to_owned(), airlock.into());
+        }
+        let is_sum = self.rounds > 0;
+        let usage = self.usage.into_value();
+        if is_sum && let Some(usage) = &usage {
+            answer.object_mut().insert("usage".to_owned(), usage.clone());
+        }
+        Completion { answer: Some(answer), usage, airlock }
     }
 
-    fn complete(self, mut answer: Object, pending: &[Pending]) -> Object {
-        if let Some(extension) = self.extension(pending) {
-            answer.insert(EXTENSION.to_owned(), extension.into());
-        }
-        self.usage.put_into(&mut answer);
-        answer
+    /// Ends a streamed response like [`Self::finish`].
+    pub(super) async fn finish_stream(
+        self,
+        relay: Relay,
+        answer: &Object,
+        pending: &[Pending],
+        emitter: &Emitter,
+    ) -> Completion {
+        let summary = self.is_mixed(pending).then(|| answer::summary(&self.results));
+        let airlock = self.extension(pending);
+        let usage = self.usage.into_value();
+        relay.finish(answer, pending, summary, usage.as_ref(), airlock.clone(), emitter).await;
+        Completion { answer: None, usage, airlock }
+    }
+
+    /// Returns whether some calls were run and others are for the caller.
+    fn is_mixed(&self, pending: &[Pending]) -> bool {
+        !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached
     }
 
     /// Returns the `airlock` object; `None` if there were no calls.

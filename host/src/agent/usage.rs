@@ -27,11 +27,9 @@ impl Usage {
         }
     }
 
-    /// Replaces the `usage` of a response by the sum.
-    pub(super) fn put_into(self, answer: &mut Object) {
-        if let Some(sum) = self.0 {
-            answer.insert("usage".to_owned(), sum);
-        }
+    /// Returns the sum; `None` if there was no usage.
+    pub(super) fn into_value(self) -> Option<Value> {
+        self.0
     }
 }
 
@@ -124,9 +122,7 @@ mod tests {
         ] {
             usage.add(&object(answer));
         }
-        let mut answer = object(json!({"id": "x", "usage": {"total_tokens": 10}}));
-        usage.put_into(&mut answer);
         let expected = json!({"total_tokens": 11, "details": {"cached": 22, "audio": 3}, "cost": 1.5, "tier": "b", "new": 1});
-        assert_eq!(answer["usage"], expected);
+        assert_eq!(usage.into_value(), Some(expected));
     }
 }

@@ -88,13 +88,14 @@ fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
     }
 }
 
-fn client_of(tool: &str) -> Option<&str> {
+/// Returns the client in the full name of a tool.
+pub(super) fn client_of(tool: &str) -> Option<&str> {
     tool.split_once('-').map(|(client, _)| client)
 }
 
 /// Returns the names of the clients that a call of a client's tool can reach: its own, and those of
 /// the tools that plugins on the way were granted.
-fn reachable<'c>(config: &'c Config, first: &'c str) -> BTreeSet<&'c str> {
+pub(super) fn reachable<'c>(config: &'c Config, first: &'c str) -> BTreeSet<&'c str> {
     let (mut found, mut waiting) = (BTreeSet::from([first]), vec![first]);
     while let Some(name) = waiting.pop() {
         for client in config.clients.iter().filter(|client| client.name.as_str() == name) {

@@ -5,9 +5,9 @@ use crate::demo;
 
 /// Show what Airlock does, in a minute and without a model
 ///
-/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays four
+/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays five
 /// scenes over HTTP: a tool call in the sandbox, a script over forty files, hostile code that is
-/// stopped, and a tool that needs approval.
+/// stopped, a tool that needs approval, and a streamed answer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock demo")]
 pub(super) struct Args {

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use crate::{
     config::ConfigError,
     text::{causes, visible, visible_line},
-    tool::{CallError, Content, ErrorKind},
+    tool::{CallError, Content, ErrorKind, HOST_CODE, own_code},
 };
 
 /// Reason for a missing result, in machine-readable form.
 #[derive(Debug, Serialize)]
 pub(super) struct Failure {
-    /// Short, stable error code.
+    /// Short, stable error code: with [`HOST_CODE`] before it if Airlock made the error, and a tool's
+    /// own otherwise.
     pub(super) code: String,
     pub(super) message: String,
     /// Structured details that a tool attached to its error; for a script, the position of the error.
@@ -36,10 +37,10 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Creates a failure without details.
+    /// Creates a failure of Airlock's own, without details. `code` has no prefix.
     pub(super) fn new(code: &str, message: String) -> Self {
         Self {
-            code: code.to_owned(),
+            code: format!("{HOST_CODE}{code}"),
             message,
             details: None,
             kind: None,
@@ -65,7 +66,7 @@ impl From<&CallError> for Failure {
         };
         match error {
             CallError::Tool(tool) => Self {
-                code: tool.code.clone().unwrap_or(common.code),
+                code: tool.code.clone().and_then(own_code).unwrap_or(common.code),
                 details: tool.details.clone(),
                 content: tool.content.clone(),
                 ..common
@@ -188,12 +189,31 @@ pub(super) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::ToolError;
 
     #[test]
     fn text_with_special_characters_is_quoted_for_a_shell() {
         assert_eq!(quoted("plugins/a.wasm"), "plugins/a.wasm");
         assert_eq!(quoted("it's here"), r"'it'\''s here'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn only_codes_of_airlock_have_its_prefix() {
+        let tool = |code: Option<&str>| {
+            let error = ToolError {
+                code: code.map(str::to_owned),
+                ..ToolError::new(ErrorKind::Other, "no")
+            };
+            Failure::from(&CallError::Tool(error)).code
+        };
+        assert_eq!(Failure::from(&CallError::Busy).code, "airlock.busy");
+        assert_eq!(Failure::from(&anyhow::Error::new(CallError::Busy)).code, "airlock.busy");
+        assert_eq!(Failure::from(&anyhow::anyhow!("no")).code, "airlock.failed");
+        assert_eq!(tool(Some("no_such_city")), "no_such_city");
+        // As the host does for plugins: a tool cannot pretend to be Airlock.
+        assert_eq!(tool(Some("airlock.busy")), "busy");
+        assert_eq!(tool(None), "airlock.tool_error");
     }
 
     #[test]

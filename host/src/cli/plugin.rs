@@ -24,6 +24,7 @@ mod new;
 mod pins;
 mod quality;
 mod requested;
+mod typed;
 mod vendored;
 
 use super::Done;

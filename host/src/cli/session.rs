@@ -16,7 +16,7 @@ use crate::{
 
 /// Longest wait for sources to connect. It is longer than any source may take by default; a command
 /// does not wait for a source to which its operator gave more time.
-const SETTLE: Duration = Duration::from_secs(35);
+pub(super) const SETTLE: Duration = Duration::from_secs(35);
 
 /// Path of the configuration if the command line names none.
 const DEFAULT: &str = "airlock.json";

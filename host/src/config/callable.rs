@@ -23,6 +23,11 @@ impl<'c> Callable<'c> {
         Self { clients: &config.clients, embedded: BTreeMap::new() }
     }
 
+    /// Adds the tools of a component that may not be at its path yet.
+    pub(super) fn add(&mut self, component: &'c Path, tools: &[ToolDefinition]) {
+        self.embedded.insert(component, Some(tools.to_vec()));
+    }
+
     /// Returns the problems with the tools that a grant names. `key` is that of the grants.
     pub(super) fn problems(&mut self, key: &KeyPath, grant: &Grant) -> Vec<Problem> {
         let slots = grant.slots.iter().map(|(slot, tool)| (key.member("slot").member(slot), tool));

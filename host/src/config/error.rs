@@ -75,9 +75,14 @@ impl fmt::Display for Problem {
 pub struct KeyPath(String);
 
 impl KeyPath {
+    /// Returns a path that is already text.
+    pub(crate) fn parse(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// Returns the path of a member. Names with characters other than ASCII letters, digits, `_`,
     /// `-` and `$` are quoted.
-    pub(super) fn member(&self, name: &str) -> Self {
+    pub(crate) fn member(&self, name: &str) -> Self {
         let is_plain = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'));
         Self(match (is_plain, self.0.is_empty()) {
@@ -88,8 +93,21 @@ impl KeyPath {
     }
 
     /// Returns the path of an element.
-    pub(super) fn element(&self, index: usize) -> Self {
+    pub(crate) fn element(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
+    }
+
+    /// Returns the rest of the path below `outer`: empty for `outer` itself, `None` for a path that
+    /// is not below it.
+    pub(crate) fn below(&self, outer: &Self) -> Option<Self> {
+        if outer.0.is_empty() {
+            return Some(self.clone());
+        }
+        let rest = self.0.strip_prefix(&outer.0)?;
+        match rest.strip_prefix('.') {
+            Some(rest) => Some(Self(rest.to_owned())),
+            None => (rest.is_empty() || rest.starts_with('[')).then(|| Self(rest.to_owned())),
+        }
     }
 
     /// Returns the path of the element with a name, for places where its index is no longer known.

@@ -37,7 +37,7 @@ pub(super) struct File {
     /// Sources of tools.
     #[serde(default)]
     pub(super) mcp: Mcp,
-    /// Database of the state that survives a restart, such as plugins' stores. Default:
+    /// Database of the state that survives a restart: plugins' stores and responses. Default:
     /// `airlock.db` beside this file.
     pub(super) store: Option<PathBuf>,
     /// Credentials of callers, and the tools that each opens.
@@ -86,19 +86,64 @@ pub(super) struct Server {
     /// Connections of one address at the same time, or of one /64 network of IPv6. Default: a
     /// quarter of `max_connections`.
     pub(super) max_connections_per_peer: Option<u64>,
+    /// Responses of `POST /v1/responses` that are stored.
+    #[serde(default)]
+    pub(super) responses: Responses,
+}
+
+/// Responses that are stored, so that clients can continue and read them.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Responses {
+    /// True if responses are stored in the database `store`, except those of requests with
+    /// `store: false`. They hold conversations, unencrypted. Default: true.
+    pub(super) store: Option<bool>,
+    /// Time after which a conversation that was not continued expires. Default: 30days.
+    pub(super) expire_after: Option<Span>,
+    /// Bytes of all stored responses. Beyond it, a conversation of the virtual key with the most
+    /// bytes is evicted. Default: 1GiB.
+    pub(super) max_bytes: Option<Size>,
+    /// Bytes of the responses of one virtual key, or of all callers without a key together. Beyond
+    /// it, its conversations that were not continued for longest are evicted. Default: 128MiB.
+    pub(super) max_bytes_per_key: Option<Size>,
 }
 
 /// One model provider.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Provider {
-    /// Kind of provider.
-    pub(super) kind: ProviderKind,
-    /// For `openai`: URL of the API, up to and including `/v1`; may be `env.NAME`. Default:
-    /// `https://api.openai.com/v1`.
+    /// Kind of provider. Default: the kind of a known name, such as `openai`, `anthropic` or `groq`.
+    pub(super) kind: Option<ProviderKind>,
+    /// For services: URL of the API, up to and including the version, as in `/v1`; may be
+    /// `env.NAME`. Default: the URL of a known name, or else of OpenAI or Anthropic.
     pub(super) base_url: Option<EnvText>,
-    /// For `openai`: the bearer token; may be `env.NAME`.
+    /// For services: the key, if there is one for all models; may be `env.NAME`.
     pub(super) api_key: Option<EnvText>,
+    /// For services: the keys. A request takes one that serves its model, at random by weight.
+    pub(super) keys: Option<Vec<ProviderKey>>,
+    /// For services: headers that are added to every request; values may be `env.NAME`.
+    pub(super) headers: Option<BTreeMap<String, EnvText>>,
+    /// For services: time limits.
+    pub(super) timeouts: Option<ProviderTimeouts>,
+    /// For services: repetition of requests that failed before the response began.
+    pub(super) retries: Option<ProviderRetries>,
+    /// For services: URL of a proxy for all requests, as in `http://proxy.example:3128`; schemes
+    /// `http`, `https`, `socks5` and `socks5h`; may be `env.NAME`. Proxies that the environment
+    /// names are not used.
+    pub(super) proxy: Option<EnvText>,
+    /// For services: PEM file of certificates that are trusted in addition to the system's.
+    pub(super) ca: Option<PathBuf>,
+    /// Models that are asked in this order if this provider fails before its response has begun,
+    /// each as `NAME/model` with the name of a provider. At most 8.
+    #[serde(default)]
+    pub(super) fallbacks: Vec<String>,
+    /// For services: Bifrost's form of `base_url`, `headers`, `timeouts` and `retries`.
+    pub(super) network_config: Option<NetworkConfig>,
+    /// For services: Bifrost's form of `proxy`.
+    pub(super) proxy_config: Option<ProxyConfig>,
+    /// Sizes of Bifrost's pools of workers. The gateway has no such pools and ignores them.
+    #[serde(rename = "concurrency_and_buffer_size")]
+    _concurrency_and_buffer_size: Option<PoolSizes>,
     /// For `scripted`: the file of turns.
     pub(super) script: Option<PathBuf>,
 }
@@ -110,8 +155,120 @@ pub(super) enum ProviderKind {
     /// Any service with a chat completions API.
     #[serde(rename = "openai")]
     OpenAi,
+    /// A service with Anthropic's Messages API.
+    Anthropic,
     /// A file of turns, for demonstrations and tests.
     Scripted,
+}
+
+/// A key of a model provider.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProviderKey {
+    /// Identifier for other programs. The gateway uses the name.
+    #[serde(rename = "id")]
+    _id: Option<String>,
+    /// Name in logs. Default: `key N` with its position.
+    pub(super) name: Option<String>,
+    /// The credential; may be `env.NAME`. May be empty for a service on the own network.
+    pub(super) value: Option<EnvText>,
+    /// Models that it serves, by the provider's own names; `["*"]` or nothing for all.
+    #[serde(default)]
+    pub(super) models: Vec<String>,
+    /// Its share of the requests, relative to the other keys of the model. A key of weight 0 is
+    /// used only if the others have failed. Default: 1.
+    pub(super) weight: Option<f64>,
+    /// False to ignore the key. Its environment variable need not exist. Default: true.
+    pub(super) enabled: Option<bool>,
+    /// Ignored: the gateway has no batch API.
+    #[serde(rename = "use_for_batch_api")]
+    _use_for_batch_api: Option<bool>,
+}
+
+/// Time limits of a model provider.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProviderTimeouts {
+    /// Time for a whole response. Default: 10m.
+    pub(super) request: Option<Span>,
+    /// Time for the first chunk of a streamed response. Default: 10m.
+    pub(super) first_byte: Option<Span>,
+    /// Time for the next bytes of a streamed response, comments included. Default: 3m.
+    pub(super) idle: Option<Span>,
+    /// Time for a connection, TLS included. Default: 10s.
+    pub(super) connect: Option<Span>,
+}
+
+/// Repetition of failed requests to a model provider.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProviderRetries {
+    /// Maximum number of repetitions; 0 for none. Default: 2.
+    pub(super) max: Option<u64>,
+    /// Wait before the first one. It doubles each time. Default: 500ms.
+    pub(super) backoff_initial: Option<Span>,
+    /// Longest wait. `Retry-After` of the provider may ask for up to 1m. Default: 5s.
+    pub(super) backoff_max: Option<Span>,
+}
+
+/// Bifrost's settings of connections to a model provider.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NetworkConfig {
+    /// URL without the version: the gateway adds `/v1`, or what the provider has in its place. May
+    /// be `env.NAME`.
+    pub(super) base_url: Option<EnvText>,
+    /// `headers`.
+    pub(super) extra_headers: Option<BTreeMap<String, EnvText>>,
+    /// `timeouts.request`, in seconds.
+    pub(super) default_request_timeout_in_seconds: Option<u64>,
+    /// `timeouts.idle`, in seconds.
+    pub(super) stream_idle_timeout_in_seconds: Option<u64>,
+    /// `retries.max`.
+    pub(super) max_retries: Option<u64>,
+    /// `retries.backoff_initial`, in milliseconds.
+    pub(super) retry_backoff_initial: Option<u64>,
+    /// `retries.backoff_max`, in milliseconds.
+    pub(super) retry_backoff_max: Option<u64>,
+}
+
+/// Bifrost's settings of a proxy.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProxyConfig {
+    /// Kind of proxy.
+    #[serde(rename = "type")]
+    pub(super) kind: ProxyKind,
+    /// URL of the proxy; may be `env.NAME`.
+    pub(super) url: Option<EnvText>,
+    /// User name at the proxy; may be `env.NAME`.
+    pub(super) username: Option<EnvText>,
+    /// Password at the proxy; may be `env.NAME`.
+    pub(super) password: Option<EnvText>,
+}
+
+/// Kind of a proxy.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ProxyKind {
+    /// No proxy.
+    None,
+    /// An HTTP proxy.
+    Http,
+    /// A SOCKS proxy.
+    Socks5,
+}
+
+/// Sizes of Bifrost's pools of workers.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PoolSizes {
+    /// Workers.
+    #[serde(rename = "concurrency")]
+    _concurrency: Option<u64>,
+    /// Length of the queue.
+    #[serde(rename = "buffer_size")]
+    _buffer_size: Option<u64>,
 }
 
 /// Sources of tools.

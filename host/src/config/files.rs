@@ -6,10 +6,10 @@ use std::path::Path;
 use super::{Config, ConfigError, KeyPath, Problem, Source, callable::Callable, environment};
 use crate::{
     model::{self, Models},
-    plugin::{self, Metadata, Reason, Rights, read_component},
+    plugin::{self, Grant, Metadata, Reason, Rights, read_component},
     secret,
     text::{visible_line, with_causes},
-    tool::ClientName,
+    tool::{ClientName, ToolDefinition},
 };
 
 impl Config {
@@ -20,7 +20,7 @@ impl Config {
     pub async fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
         for provider in &self.providers {
-            problems.extend(check_script(provider));
+            problems.extend(check_provider(provider));
         }
         let mut callable = Callable::new(self);
         for client in &self.clients {
@@ -31,13 +31,27 @@ impl Config {
                 .named(client.name.as_str())
                 .member("wasm_config");
             problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
-            problems.extend(callable.problems(&key.member("grants"), &plugin.grant));
+            problems.extend(check_grant(&key, &plugin.grant, &mut callable));
         }
         if problems.is_empty() {
             Ok(())
         } else {
             Err(ConfigError::Invalid { file: origin.to_owned(), problems })
         }
+    }
+
+    /// Checks the directories and the tools that the grant of a plugin names, as
+    /// [`Self::check_files`] does, for a plugin whose component need not be at its path yet: `tools`
+    /// are its tools. The keys are those in `wasm_config`.
+    pub(crate) fn check_grant(
+        &self,
+        client: &ClientName,
+        tools: &[ToolDefinition],
+    ) -> Vec<Problem> {
+        let Some(plugin) = self.plugin(client) else { return Vec::new() };
+        let mut callable = Callable::new(self);
+        callable.add(&plugin.component, tools);
+        check_grant(&KeyPath::default(), &plugin.grant, &mut callable)
     }
 
     /// Returns the plugins that no lock file pins: any component at their paths is loaded. Empty if
@@ -55,11 +69,19 @@ impl Config {
     }
 }
 
-fn check_script(provider: &model::Settings) -> Option<Problem> {
-    let model::Kind::Scripted { script } = &provider.kind else { return None };
-    let key = KeyPath::default().member("providers").member(&provider.name).member("script");
-    missing(key.clone(), script, Path::is_file, "file").or_else(|| {
-        let error = Models::new(std::slice::from_ref(provider)).err()?;
+/// Checks the files of a provider, and that it can be set up.
+fn check_provider(provider: &model::Settings) -> Option<Problem> {
+    let key = KeyPath::default().member("providers").member(&provider.name);
+    let (member, path) = match &provider.kind {
+        model::Kind::Scripted { script } => ("script", Some(script)),
+        model::Kind::Service(service) => ("ca", service.ca.as_ref()),
+    };
+    let member = key.member(member);
+    path.and_then(|path| missing(member.clone(), path, Path::is_file, "file")).or_else(|| {
+        // Its fallbacks are other providers.
+        let alone = model::Settings { fallbacks: Vec::new(), ..provider.clone() };
+        let error = Models::new(&[alone]).err()?;
+        let key = if path.is_some() { member } else { key };
         Some(Problem { key, message: with_causes(&error) })
     })
 }
@@ -71,11 +93,17 @@ async fn check_plugin(key: &KeyPath, client: &str, plugin: &plugin::Settings) ->
         Some(problem) => problems.push(problem),
         None => problems.extend(refusal(key, client, plugin).await),
     }
-    for (name, directory) in &plugin.grant.files {
-        let key = key.member("grants").member("files").member(name).member("path");
-        problems.extend(missing(key, &directory.path, Path::is_dir, "directory"));
-    }
     problems
+}
+
+/// Checks the directories and the tools that a grant names. `key` is that of `wasm_config`.
+fn check_grant<'c>(key: &KeyPath, grant: &'c Grant, callable: &mut Callable<'c>) -> Vec<Problem> {
+    let grants = key.member("grants");
+    let directories = grant.files.iter().filter_map(|(name, directory)| {
+        let key = grants.member("files").member(name).member("path");
+        missing(key, &directory.path, Path::is_dir, "directory")
+    });
+    directories.chain(callable.problems(&grants, grant)).collect()
 }
 
 /// Returns the reasons for which the gateway would not load a plugin. The component is not run.

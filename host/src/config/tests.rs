@@ -1,3 +1,5 @@
+mod providers;
+
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
@@ -169,11 +171,12 @@ fn providers_keep_their_order() {
     }}));
     let names: Vec<_> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
     assert_eq!(names, ["z", "a"]);
-    let api_key = Some(crate::secret::Secret::new(format!("{SECRET}-GOOD")));
-    assert_eq!(
-        config.providers[1].kind,
-        model::Kind::OpenAi { base_url: "http://localhost:9/v1".into(), api_key }
-    );
+    let api_key = crate::secret::Secret::new(format!("{SECRET}-GOOD"));
+    let service = model::Service {
+        keys: vec![model::Key::new("api_key", api_key)],
+        ..model::Service::new(model::Api::OpenAi, "http://localhost:9/v1")
+    };
+    assert_eq!(config.providers[1].kind, model::Kind::Service(Box::new(service)));
 }
 
 #[test]
@@ -252,7 +255,7 @@ fn every_unknown_key_is_reported_with_the_nearest_known_one() {
     /etc/airlock/gateway.json has 4 errors:
       sever: unknown key; did you mean "server"?
       server.lisen: unknown key; did you mean "listen"?
-      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer
+      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, responses
       mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
     "#);
 }
@@ -436,9 +439,9 @@ fn grants_and_limits_are_checked() {
         mcp.client_configs[0].wasm_config.grants.files["*"]: found the name "*", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.files["a/b"]: found the name "a/b", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.slot.forecast: found "today", expected one tool's full name: CLIENT-TOOL
-        mcp.client_configs[0].wasm_config.grants.slot.search: "q-web": no client is named "q"
+        mcp.client_configs[0].wasm_config.grants.slot.search: "q-web": no client is named "q"; configured: p
         mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
-        mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"
+        mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"; configured: p
         mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
         mcp.client_configs[0].wasm_config.component: is empty
         "#);

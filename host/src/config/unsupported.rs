@@ -36,14 +36,43 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
         ("Mcp", "tool_groups" | "virtual_mcps") => {
             "groups of tools are not built yet; list tools in a virtual key"
         }
-        ("Provider", "keys") => "a provider has one `api_key`",
+        ("Provider", "custom_provider_config") => "use `kind` and `base_url`",
         (
             "Provider",
-            "network_config"
-            | "concurrency_and_buffer_size"
-            | "proxy_config"
-            | "custom_provider_config",
-        ) => "use `base_url`; connections are not configurable",
+            "send_back_raw_request" | "send_back_raw_response" | "store_raw_request_response",
+        ) => "raw exchanges with providers are not shown",
+        ("Provider", "prompt_cache") => "callers mark what is cached with `cache_control`",
+        ("ProviderKey", "aliases") => "requests name models as the provider does",
+        ("ProviderKey", "blacklisted_models") => "list the models that it serves in `models`",
+        ("ProviderKey", "ollama_key_config" | "sgl_key_config" | "vllm_key_config") => {
+            "use `base_url` of the provider"
+        }
+        (
+            "ProviderKey",
+            "azure_key_config"
+            | "bedrock_key_config"
+            | "bedrock_mantle_key_config"
+            | "vertex_key_config"
+            | "databricks_key_config"
+            | "replicate_key_config",
+        ) => "this cloud's way to sign requests is not built yet",
+        ("NetworkConfig", "retry_backoff_initial_ms") => "use `retry_backoff_initial`",
+        ("NetworkConfig", "retry_backoff_max_ms") => "use `retry_backoff_max`",
+        ("NetworkConfig", "insecure_skip_verify") => {
+            "certificates are always checked; put the service's own authority into `ca` of the provider"
+        }
+        ("NetworkConfig" | "ProxyConfig", "ca_cert_pem") => {
+            "put the certificates into a file and its path into `ca` of the provider"
+        }
+        ("NetworkConfig", "max_conns_per_host") => "connections to a provider have no limit",
+        ("NetworkConfig", "enforce_http2") => "providers are spoken to with HTTP/1.1",
+        ("NetworkConfig", "keep_alive_timeout_in_seconds") => {
+            "the time that idle connections are kept is not configurable"
+        }
+        ("NetworkConfig", "beta_header_overrides") => {
+            "a request names its beta features in `betas`, and `headers` adds others to all requests"
+        }
+        ("NetworkConfig", "stream_throughput_guard") => "use `timeouts` of the provider",
         ("VirtualKey", "provider_configs") => "every key may use every provider",
         ("VirtualKey", "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id") => {
             "budgets and rates are not built yet"
@@ -75,6 +104,7 @@ pub(super) fn value(owner: &str, value: &str) -> Option<String> {
         ("ConnectionType", "sse") => "most servers speak \"http\" as well",
         ("ConnectionType", "docker") => "use \"stdio\" with `docker` as the command until it is",
         ("ConnectionType", "websocket" | "openapi") => "use \"stdio\", \"http\" or \"wasm\"",
+        ("ProxyKind", "environment") => "name the proxy in `url`",
         ("AuthType", "oauth" | "per_user_oauth" | "per_user_headers" | "token_exchange") => {
             "use \"headers\" with a token in `headers`"
         }

@@ -1,9 +1,10 @@
-//! The four scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
+//! The five scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
 
 mod approval;
 mod hostile;
 mod sandboxed_call;
 mod script;
+mod stream;
 
 use std::time::Duration;
 
@@ -80,6 +81,9 @@ pub(super) async fn play(stage: &Stage, mut after_each: impl FnMut(&Scene)) -> V
     keep(finished(scene, ended));
     let mut scene = Scene::new("approval", "A tool that needs approval");
     let ended = approval::play(stage, &mut scene).await;
+    keep(finished(scene, ended));
+    let mut scene = Scene::new("stream", "A streamed answer, with a tool in the middle");
+    let ended = stream::play(stage, &mut scene).await;
     keep(finished(scene, ended));
     played
 }

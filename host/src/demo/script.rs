@@ -13,6 +13,10 @@ pub(super) const WRITE_QUESTION: &str = "Write \"see you at eight\" to outbox/no
 /// Tool of scene 4. It needs approval.
 pub(super) const WRITE_TOOL: &str = "outbox-write_file";
 
+/// Question of scene 5.
+pub(super) const STREAM_QUESTION: &str =
+    "How many words are in \"to be or not to be\"? Tell me what you do.";
+
 /// The script that the model writes in scene 2.
 const NOTES_SCRIPT: &str = r#"
 notes = files.list_directory(path="notes")["entries"]
@@ -24,6 +28,9 @@ for count in counts:
 print("read", len(notes), "notes")
 result = desk.tally(name="words", n=total)
 "#;
+
+/// Time before each chunk of scene 5.
+const PACE: &str = "40ms";
 
 /// Returns the file of the scripted model.
 pub(super) fn model() -> Value {
@@ -38,6 +45,12 @@ pub(super) fn model() -> Value {
          "answer": {"tool_calls": [
              {"name": WRITE_TOOL, "arguments": {"path": "outbox/note.txt", "text": "see you at eight\n"}},
          ]}},
+        {"when": {"role": "user", "contains": STREAM_QUESTION, "offered": ["text-word_count"]},
+         "answer": {"content": "I ask the tool that counts words.", "pace": PACE, "tool_calls": [
+             {"name": "text-word_count", "arguments": {"text": "to be or not to be"}},
+         ]}},
+        {"when": {"role": "tool", "contains": "\"words\":6"},
+         "answer": {"content": "There are six words in it, and two of them are there twice.", "pace": PACE}},
         {"when": {"role": "tool"}, "answer": {"content": "The tool says: {{last_tool_result}}"}},
     ]})
 }

@@ -4,7 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, ensure};
@@ -71,6 +71,30 @@ impl Stage {
             .await
     }
 
+    /// Asks the model for a streamed answer with events of tools. Returns the data of every event, with
+    /// the time of its arrival.
+    pub(super) async fn stream(
+        &self,
+        messages: &[Value],
+    ) -> anyhow::Result<Vec<(Duration, String)>> {
+        let started = Instant::now();
+        let body = json!({
+            "model": "demo/scripted", "stream": true, "airlock": {"events": true}, "messages": messages,
+        });
+        let request = self.client.post(format!("{}/v1/chat/completions", self.url)).json(&body);
+        let mut response = request.send().await?.error_for_status()?;
+        let (mut events, mut received) = (Vec::new(), String::new());
+        while let Some(bytes) = response.chunk().await? {
+            received.push_str(std::str::from_utf8(&bytes)?);
+            while let Some((event, rest)) = received.split_once("\n\n") {
+                let data = event.strip_prefix("data: ").unwrap_or(event).to_owned();
+                events.push((started.elapsed(), data));
+                received = rest.to_owned();
+            }
+        }
+        Ok(events)
+    }
+
     /// Runs one tool, as a caller does who approves a pending call.
     pub(super) async fn execute(&self, name: &str, arguments: &Value) -> anyhow::Result<Reply> {
         let call = json!({
@@ -92,7 +116,7 @@ impl Stage {
     }
 
     async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let response = self.client.post(format!("{}{path}", self.url)).json(body).send().await?;
         let status = response.status().as_u16();
         let body = response.json().await?;

@@ -27,11 +27,49 @@ pub enum BadProvider {
         /// The configured URL.
         base_url: String,
     },
-    /// The API key cannot be sent.
-    #[error("the API key of provider {provider:?} has characters that an HTTP header cannot have")]
+    /// A key cannot be sent.
+    #[error(
+        "the key {key:?} of provider {provider:?} has characters that an HTTP header cannot have"
+    )]
     Key {
         /// The provider.
         provider: String,
+        /// The key's name.
+        key: String,
+    },
+    /// A header cannot be sent.
+    #[error("the header {header:?} of provider {provider:?} cannot be sent")]
+    Header {
+        /// The provider.
+        provider: String,
+        /// The header's name.
+        header: String,
+    },
+    /// The proxy's URL cannot be used. It is not shown, because it may have a password.
+    #[error("the proxy of provider {provider:?} must be an http://, https:// or socks5:// URL")]
+    Proxy {
+        /// The provider.
+        provider: String,
+    },
+    /// The certificates of the service's authority cannot be used.
+    #[error("the file {} of provider {provider:?} {problem}", .path.display())]
+    Ca {
+        /// The provider.
+        provider: String,
+        /// The file.
+        path: std::path::PathBuf,
+        /// Description of the problem, to be read after the file.
+        problem: String,
+    },
+    /// A fallback cannot be routed.
+    #[error(
+        "the fallback {fallback:?} of provider {provider:?} must be NAME/model, where NAME is a provider"
+    )]
+    Fallback {
+        /// The provider.
+        provider: String,
+        /// The fallback.
+        fallback: String,
     },
     /// No HTTP client could be made.
     #[error("the HTTP client of provider {provider:?} cannot be created")]
@@ -64,6 +102,22 @@ pub enum ModelError {
     /// No provider is configured.
     #[error("there is no provider for model '{model}'")]
     UnknownModel {
+        /// The requested model.
+        model: String,
+    },
+    /// An element of the request's `fallbacks` cannot be used.
+    #[error("`{field}`: {problem}")]
+    BadFallback {
+        /// The field: `fallbacks[1]`.
+        field: String,
+        /// Description of the problem and of valid values.
+        problem: String,
+    },
+    /// No key of the provider serves the model.
+    #[error("no key of provider '{provider}' serves the model '{model}'")]
+    NoKey {
+        /// The provider.
+        provider: String,
         /// The requested model.
         model: String,
     },
@@ -109,6 +163,12 @@ pub enum ModelError {
         #[source]
         cause: reqwest::Error,
     },
+    /// The provider accepted the request and then sent nothing for too long.
+    #[error("provider '{provider}' sent nothing for too long")]
+    Silent {
+        /// The provider.
+        provider: String,
+    },
     /// The memory of the request has no room for the data that is sent to the provider, or for its
     /// response.
     #[error(
@@ -118,6 +178,14 @@ pub enum ModelError {
     NoMemory {
         /// The provider.
         provider: String,
+    },
+    /// The request has a part that the provider cannot be sent.
+    #[error("the request cannot be sent to provider '{provider}': {reason}")]
+    BadRequest {
+        /// The provider.
+        provider: String,
+        /// The part, what was found and what is valid.
+        reason: String,
     },
     /// No turn of a script fits the conversation.
     #[error("no turn of script '{provider}' matches {conversation}")]
@@ -144,14 +212,17 @@ impl ModelError {
     /// Returns the HTTP status of the error.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::NoModel | Self::NoTurn { .. } => StatusCode::BAD_REQUEST,
-            Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
+            Self::NoModel
+            | Self::NoTurn { .. }
+            | Self::BadRequest { .. }
+            | Self::BadFallback { .. } => StatusCode::BAD_REQUEST,
+            Self::UnknownModel { .. } | Self::NoKey { .. } => StatusCode::NOT_FOUND,
             Self::Refused { refusal, .. } => refusal.status,
             Self::Credential { .. } | Self::BadAnswer { .. } | Self::Unreachable { .. } => {
                 StatusCode::BAD_GATEWAY
             }
             Self::NoMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::Timeout { .. } | Self::Silent { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 
@@ -164,19 +235,41 @@ impl ModelError {
         }
     }
 
+    /// Returns whether another provider may be asked: this one is overloaded, broken, out of reach
+    /// or does not accept the gateway's credential. An error of the request itself is final.
+    pub(super) fn permits_fallback(&self) -> bool {
+        match self {
+            Self::Refused { refusal, .. } => {
+                refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error()
+            }
+            Self::Credential { .. }
+            | Self::BadAnswer { .. }
+            | Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Silent { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Returns the `error` object: the provider's own, if there is one.
     pub fn to_object(&self) -> Object {
         let (kind, param, code) = match self {
             Self::Refused { refusal, .. } => return refusal.error.clone(),
             Self::NoModel => ("invalid_request_error", Some("model"), "missing_model"),
-            Self::UnknownModel { .. } => {
+            Self::UnknownModel { .. } | Self::NoKey { .. } => {
                 ("invalid_request_error", Some("model"), "model_not_found")
             }
+            Self::BadFallback { field, .. } => {
+                ("invalid_request_error", Some(field.as_str()), "invalid_fallback")
+            }
+            Self::BadRequest { .. } => ("invalid_request_error", None, "bad_request"),
             Self::NoTurn { .. } => ("invalid_request_error", Some("messages"), "no_matching_turn"),
             Self::Credential { .. } => ("server_error", None, "provider_credential"),
             Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
             Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),
-            Self::Timeout { .. } => ("server_error", None, "provider_timeout"),
+            Self::Timeout { .. } | Self::Silent { .. } => {
+                ("server_error", None, "provider_timeout")
+            }
             Self::NoMemory { .. } => ("server_error", None, "gateway_overloaded"),
         };
         object(json!({"message": self.to_string(), "type": kind, "param": param, "code": code}))

@@ -1,384 +1,113 @@
-//! Client of a service with OpenAI's chat completions, or of a compatible one.
+//! OpenAI's chat completions, of OpenAI and of compatible services.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
+mod stream;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use reqwest::Url;
+use serde_json::Value;
+
+pub(super) use self::stream::Chunks;
+use super::{
+    Document, Held, ModelError, Object, Prompt, Refusal, Response, Source,
+    http::{self as service, Client, Events, Outgoing, below},
 };
 
-use arc_swap::ArcSwapOption;
-use http::{HeaderValue, StatusCode, header};
-use reqwest::{Response, Url, redirect};
-use serde_json::{Value, json};
-use tokio::{sync::Semaphore, task::spawn_blocking};
-use tracing::warn;
-
-use super::{BadProvider, Held, MemoryBudget, ModelError, Object, Prompt, Refusal, object};
-use crate::{
-    json::{self, Caps},
-    secret::Secret,
-    text::with_causes,
-    tls,
-};
-
-/// Limits on the time and memory that a provider may use.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    /// Time limit for a connection, TLS included.
-    pub(super) connect: Duration,
-    /// Time limit for the whole response. It is long, because reasoning models think for minutes.
-    pub(super) answer: Duration,
-    /// Time limit for the list of models.
-    pub(super) list: Duration,
-    /// Maximum bytes of a response.
-    pub(super) answer_bytes: usize,
-    /// Maximum memory of a parsed response, in bytes.
-    pub(super) answer_tree_bytes: usize,
-}
-
-const BOUNDS: Bounds = Bounds {
-    connect: Duration::from_secs(10),
-    answer: Duration::from_mins(10),
-    list: Duration::from_secs(3),
-    answer_bytes: 16 << 20,
-    answer_tree_bytes: 64 << 20,
-};
-/// Maximum bytes of a response that is parsed inline. A longer one is parsed on a thread for
-/// blocking work.
-const INLINE_BYTES: usize = 32 * 1024;
-/// Time for which a list of models is cached, also the empty list of a provider that does not
-/// respond.
-const LIST_AGE: Duration = Duration::from_mins(1);
-
-/// A client of one service.
+/// Addresses of one service.
 #[derive(Debug)]
-pub(super) struct Client {
-    provider: String,
-    http: reqwest::Client,
+pub(super) struct OpenAi {
     completions: Url,
     models: Url,
-    api_key: Option<Secret>,
-    bounds: Bounds,
-    listed: ArcSwapOption<Listed>,
-    /// Limits parsing of long responses to the number of cores of the machine.
-    parsers: Arc<Semaphore>,
 }
 
-/// The text of a response.
-struct Body {
-    text: Vec<u8>,
-    /// The memory of `text`.
-    _held: Held,
-}
-
-/// Reason that a response was not parsed.
-enum Unparsed {
-    /// Its tree would take more memory than a response may.
-    Dense(json::Error),
-    /// The memory of the request has no room for it.
-    NoMemory,
-    /// It is not a JSON object.
-    NoObject,
-}
-
-#[derive(Debug)]
-struct Listed {
-    at: Instant,
-    models: Vec<Object>,
-}
-
-impl Client {
-    pub(super) fn new(
-        provider: &str,
-        base_url: &str,
-        api_key: Option<&Secret>,
-    ) -> Result<Self, BadProvider> {
-        Self::with_bounds(provider, base_url, api_key, BOUNDS)
+impl OpenAi {
+    pub(super) fn new(base: &Url) -> Self {
+        Self { completions: below(base, "chat/completions"), models: below(base, "models") }
     }
 
-    pub(super) fn with_bounds(
-        provider: &str,
-        base_url: &str,
-        api_key: Option<&Secret>,
-        bounds: Bounds,
-    ) -> Result<Self, BadProvider> {
-        let base = parse_base(base_url).ok_or_else(|| BadProvider::BaseUrl {
-            provider: provider.to_owned(),
-            base_url: base_url.to_owned(),
-        })?;
-        let mut headers = http::HeaderMap::new();
-        if let Some(key) = api_key {
-            let bearer = HeaderValue::try_from(format!("Bearer {}", key.expose()));
-            let mut bearer =
-                bearer.map_err(|_| BadProvider::Key { provider: provider.to_owned() })?;
-            bearer.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, bearer);
+    /// Returns the header that carries a key; `None` if it cannot be sent.
+    pub(super) fn credential(key: &str) -> Option<(HeaderName, HeaderValue)> {
+        let bearer = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
+        Some((header::AUTHORIZATION, bearer))
+    }
+
+    /// Returns a request as it is sent: with the caller's text.
+    pub(super) fn encode(
+        &self,
+        client: &Client,
+        prompt: &Prompt,
+        is_streamed: bool,
+        held: &Held,
+    ) -> Result<Outgoing, ModelError> {
+        let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
+        let held = held.beside();
+        if !held.grow(text.len()) {
+            return Err(client.no_memory());
         }
-        // A redirect would send the conversation to an address that the operator did not configure,
-        // and so would a proxy from the environment.
-        let http = tls::client()
-            .default_headers(headers)
-            .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(bounds.connect)
-            .build()
-            .map_err(|cause| BadProvider::Client { provider: provider.to_owned(), cause })?;
-        Ok(Self {
-            provider: provider.to_owned(),
-            http,
-            completions: below(&base, "chat/completions"),
-            models: below(&base, "models"),
-            api_key: api_key.cloned(),
-            bounds,
-            listed: ArcSwapOption::empty(),
-            parsers: Arc::new(Semaphore::new(
-                std::thread::available_parallelism().map_or(1, usize::from),
-            )),
+        Ok(Outgoing {
+            url: self.completions.clone(),
+            headers: HeaderMap::new(),
+            body: text.into(),
+            is_streamed,
+            includes_usage: false,
+            _held: held,
         })
     }
 
-    /// Sends a chat completion and returns the response. While this runs, the texts of the request
-    /// and of the response are held in the same room as `held`. `held` grows by the tree of the
-    /// response.
-    pub(super) async fn complete(
-        &self,
-        prompt: &Prompt,
+    /// Reads the response to a request.
+    pub(super) async fn response<'a>(
+        client: &'a Client,
+        response: reqwest::Response,
+        is_streamed: bool,
         held: &Held,
-    ) -> Result<Object, ModelError> {
-        let text = prompt.to_json();
-        let sent = held.beside();
-        if !sent.grow(text.len()) {
-            return Err(self.no_memory());
+    ) -> Result<Response<'a>, ModelError> {
+        if is_streamed && response.status().is_success() && !service::is_json(&response) {
+            let chunks = Chunks::new(Events::new(client, response, held.beside()));
+            return Ok(Response::Chunks(Source::OpenAi(Box::new(chunks)).into()));
         }
-        let request = self
-            .http
-            .post(self.completions.clone())
-            .header(header::CONTENT_TYPE, "application/json");
-        let answer = self.exchange(request.body(text).timeout(self.bounds.answer), held).await?;
-        match answer.get("choices") {
-            Some(Value::Array(_)) => Ok(answer),
-            _ => Err(self.bad_answer("no `choices`")),
+        let answer = Self::receive(client, response, held).await?;
+        match answer.object().get("choices") {
+            Some(Value::Array(_)) => Ok(Response::Whole(answer)),
+            _ => Err(client.bad_answer("no `choices`")),
         }
     }
 
-    /// Returns the models of the service; an empty list if it does not respond.
-    pub(super) async fn list(&self) -> Vec<Object> {
-        if let Some(listed) = &*self.listed.load()
-            && listed.at.elapsed() < LIST_AGE
-        {
-            return listed.models.clone();
-        }
-        let request = self.http.get(self.models.clone()).timeout(self.bounds.list);
-        // The list is shared by all callers, so no caller is charged for it.
-        let held = MemoryBudget::unlimited().hold();
-        let models = match self
-            .exchange(request, &held)
-            .await
-            .map(|mut answer| answer.remove("data"))
-        {
-            Ok(Some(Value::Array(models))) => models.into_iter().filter_map(into_model).collect(),
-            Ok(_) => Vec::new(),
-            Err(error) => {
-                warn!(provider = %self.provider, error = %with_causes(&error), "models of a provider cannot be listed");
-                Vec::new()
-            }
-        };
-        self.listed.store(Some(Arc::new(Listed { at: Instant::now(), models: models.clone() })));
-        models
+    /// Returns the models of the service.
+    pub(super) async fn list(
+        &self,
+        client: &Client,
+        credential: Option<(HeaderName, HeaderValue)>,
+        held: &Held,
+    ) -> Result<Vec<Object>, ModelError> {
+        let response = client.get(&self.models, HeaderMap::new(), credential).await?;
+        Ok(service::listed(Self::receive(client, response, held).await?))
     }
 
-    /// Sends a request and returns the response. Fails if it is an error or not a JSON object.
-    async fn exchange(
-        &self,
-        request: reqwest::RequestBuilder,
+    async fn receive(
+        client: &Client,
+        response: reqwest::Response,
         held: &Held,
-    ) -> Result<Object, ModelError> {
-        let response = request.send().await.map_err(|error| self.trouble(error))?;
-        let status = response.status();
+    ) -> Result<Document, ModelError> {
         let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
-        let body = self.read(response, held.beside()).await?;
-        if matches!(
-            status,
-            StatusCode::UNAUTHORIZED
-                | StatusCode::FORBIDDEN
-                | StatusCode::PROXY_AUTHENTICATION_REQUIRED
-        ) {
-            return Err(ModelError::Credential { provider: self.provider.clone() });
-        }
-        let object = self.parse(self.without_key(body), held).await?;
-        if status.is_success() {
-            let object =
-                object.ok_or_else(|| self.bad_answer("a body that is not a JSON object"))?;
-            // Some services return an error with status 200.
-            return match error_object(&object) {
-                Some(error) => Err(self.refused(StatusCode::BAD_GATEWAY, error, retry_after)),
-                None => Ok(object),
-            };
-        }
-        if !status.is_client_error() && !status.is_server_error() {
-            return Err(self.bad_answer("a redirect"));
-        }
-        let error =
-            object.as_ref().and_then(error_object).unwrap_or_else(|| self.plain_error(status));
-        Err(self.refused(status, error, retry_after))
-    }
-
-    async fn read(&self, mut response: Response, held: Held) -> Result<Body, ModelError> {
-        let (mut text, limit) = (Vec::new(), self.bounds.answer_bytes);
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
-            let len = text.len().saturating_add(chunk.len());
-            if len > limit {
-                return Err(self.bad_answer("a body that is larger than the gateway accepts"));
+        let answer = client.receive(response, error_of, held).await?;
+        // Some services return an error with status 200.
+        match own_error(answer.object()) {
+            Some(error) => {
+                let status = StatusCode::BAD_GATEWAY;
+                Err(client.refused(Refusal { status, error, retry_after }))
             }
-            if !make_room(&mut text, len, limit, &held) {
-                return Err(self.no_memory());
-            }
-            text.extend_from_slice(&chunk);
+            None => Ok(answer),
         }
-        Ok(Body { text, _held: held })
-    }
-
-    /// Parses a response; `None` if it is not a JSON object. Fails if the tree would take too much
-    /// memory. `held` grows by the tree.
-    async fn parse(&self, body: Body, held: &Held) -> Result<Option<Object>, ModelError> {
-        let caps = Caps::memory(self.bounds.answer_tree_bytes);
-        // The tree has an account of its own, because the thread continues after the request is
-        // dropped.
-        let tree = held.beside();
-        let (parsed, tree) = if body.text.len() <= INLINE_BYTES {
-            (parse(&body.text, &caps, &tree), tree)
-        } else {
-            let permit =
-                self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
-            let parsing = spawn_blocking(move || {
-                let _permit = permit;
-                let parsed = parse(&body.text, &caps, &tree);
-                drop(body);
-                (parsed, tree)
-            });
-            parsing.await.map_err(|_| self.bad_answer("a body that cannot be parsed"))?
-        };
-        match parsed {
-            Ok(object) => {
-                held.adopt(tree);
-                Ok(Some(object))
-            }
-            Err(Unparsed::Dense(error)) => {
-                warn!(provider = %self.provider, %error, "an answer of a provider was refused");
-                Err(self.bad_answer("JSON that needs more memory than the gateway permits"))
-            }
-            Err(Unparsed::NoMemory) => Err(self.no_memory()),
-            Err(Unparsed::NoObject) => Ok(None),
-        }
-    }
-
-    /// Redacts the API key if a service sends it back.
-    fn without_key(&self, mut body: Body) -> Body {
-        let Some(key) = self.api_key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
-        else {
-            return body;
-        };
-        if let Ok(text) = std::str::from_utf8(&body.text)
-            && text.contains(key)
-        {
-            body.text = text.replace(key, "***").into_bytes();
-        }
-        body
-    }
-
-    /// Converts an error of the transport. The URL is removed, because it may hold more than a
-    /// client should know.
-    fn trouble(&self, error: reqwest::Error) -> ModelError {
-        let provider = self.provider.clone();
-        let cause = error.without_url();
-        if cause.is_timeout() {
-            ModelError::Timeout { provider, cause }
-        } else {
-            ModelError::Unreachable { provider, cause }
-        }
-    }
-
-    fn refused(
-        &self,
-        status: StatusCode,
-        error: Object,
-        retry_after: Option<HeaderValue>,
-    ) -> ModelError {
-        let refusal = Box::new(Refusal { status, error, retry_after });
-        ModelError::Refused { provider: self.provider.clone(), refusal }
-    }
-
-    fn no_memory(&self) -> ModelError {
-        warn!(provider = %self.provider, "an exchange with a provider does not fit into the memory of requests");
-        ModelError::NoMemory { provider: self.provider.clone() }
-    }
-
-    fn bad_answer(&self, what: &'static str) -> ModelError {
-        ModelError::BadAnswer { provider: self.provider.clone(), what }
-    }
-
-    /// Returns the error object for a response that has only a status.
-    fn plain_error(&self, status: StatusCode) -> Object {
-        let message =
-            format!("provider '{}' answered with status {}", self.provider, status.as_u16());
-        let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
-        object(json!({"message": message, "type": kind, "param": null, "code": "provider_error"}))
     }
 }
 
-/// Lets `text` grow to `len` bytes, and doubles its capacity up to `most`. Returns false if there
-/// is no room. `held` grows by what is allocated.
-fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
-    let capacity = text.capacity();
-    if len > capacity {
-        let wanted = len.max(capacity.saturating_mul(2).min(most));
-        if !held.grow(wanted - capacity) {
-            return false;
-        }
-        text.reserve_exact(wanted - text.len());
-    }
-    true
-}
-
-/// Parses an object. `held` grows by its tree before the tree is built.
-fn parse(text: &[u8], caps: &Caps, held: &Held) -> Result<Object, Unparsed> {
-    let cost = match json::check(text, caps) {
-        Ok(cost) => cost,
-        Err(error) if error.is_cap() => return Err(Unparsed::Dense(error)),
-        Err(_) => return Err(Unparsed::NoObject),
-    };
-    if !held.grow(cost.tree_bytes) {
-        return Err(Unparsed::NoMemory);
-    }
-    serde_json::from_slice(text).map_err(|_| Unparsed::NoObject)
-}
-
-fn parse_base(text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    let is_plain = url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
-    (matches!(url.scheme(), "http" | "https") && is_plain).then_some(url)
-}
-
-fn below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
-    url
+fn error_of(client: &Client, status: StatusCode, body: Option<&Object>) -> Object {
+    body.and_then(own_error).unwrap_or_else(|| client.plain_error(status))
 }
 
 /// Returns the `error` of a response, if OpenAI's clients can read it.
-fn error_object(answer: &Object) -> Option<Object> {
+fn own_error(answer: &Object) -> Option<Object> {
     let error = answer.get("error")?.as_object()?;
     error.get("message")?.is_string().then(|| error.clone())
-}
-
-fn into_model(value: Value) -> Option<Object> {
-    match value {
-        Value::Object(model) if model.get("id").is_some_and(Value::is_string) => Some(model),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

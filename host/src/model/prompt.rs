@@ -2,54 +2,69 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::Object;
-use crate::tool::Tool;
+use crate::{
+    json::{RawObject, raw},
+    tool::Tool,
+};
 
 /// Member that holds the definitions of tools.
 const TOOLS: &str = "tools";
+/// Member that holds the conversation.
+const MESSAGES: &str = "messages";
 
-/// Request for a chat completion: the members that the caller sent, and the gateway's tools. The
-/// tools are shared with the catalog, and the text of their schemas is copied into the request
-/// unchanged.
+/// Request for a chat completion: the members that the caller sent, messages that were added, and
+/// the gateway's tools. The caller's members keep their text, so that numbers stay exact. The tools
+/// are shared with the catalog, and the text of their schemas is copied into the request unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
     /// The caller's members. Its own `tools`, if any, are offered before the gateway's.
-    pub body: Object,
+    pub body: RawObject,
+    /// Messages that follow the caller's, each as JSON text.
+    pub added: Vec<String>,
     /// The gateway's tools.
     pub tools: Vec<Arc<Tool>>,
 }
 
 impl Prompt {
-    /// Returns the names of all offered tools.
-    pub(crate) fn offered(&self) -> impl Iterator<Item = &str> {
-        self.own_tools()
-            .iter()
-            .filter_map(name_of)
-            .chain(self.tools.iter().map(|tool| tool.name.as_str()))
+    /// Creates the request with the caller's members.
+    pub fn new(body: RawObject) -> Self {
+        Self { body, added: Vec::new(), tools: Vec::new() }
     }
 
-    /// Returns the caller's own definitions of tools.
-    pub(crate) fn own_tools(&self) -> &[Value] {
-        self.body.get(TOOLS).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    /// Returns the names of the tools that the caller defines.
+    pub(crate) fn own_names(&self) -> impl Iterator<Item = String> {
+        let tools = self.body.get(TOOLS).and_then(raw::elements);
+        tools.into_iter().flatten().filter_map(name_of)
     }
 
     /// Returns whether definitions can be added to the caller's. If `tools` is not a list, the
     /// provider reports the error.
     pub(crate) fn takes_tools(&self) -> bool {
-        matches!(self.body.get(TOOLS), None | Some(Value::Null | Value::Array(_)))
+        self.body.get(TOOLS).is_none_or(|tools| tools == "null" || tools.starts_with('['))
     }
 
     /// Returns the request as JSON text: the caller's members in their order, with `tools` last if
-    /// the gateway adds some.
-    pub(crate) fn to_json(&self) -> Vec<u8> {
-        let mut out = vec![b'{'];
-        for (name, value) in &self.body {
-            if name != TOOLS || self.tools.is_empty() {
-                member(&mut out, name);
-                write(&mut out, value);
+    /// the gateway adds some. `set` replaces members, or adds them at the end.
+    pub(crate) fn to_json(&self, set: &[(&str, &str)]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.body.text_len() + 2);
+        out.push(b'{');
+        let is_set = |name: &str| set.iter().any(|(own, _)| *own == name);
+        for (name, text) in self.body.iter().filter(|(name, _)| !is_set(name)) {
+            match name {
+                TOOLS if !self.tools.is_empty() => {}
+                MESSAGES if !self.added.is_empty() => {
+                    member(&mut out, name);
+                    self.write_messages(text, &mut out);
+                }
+                _ => {
+                    member(&mut out, name);
+                    out.extend_from_slice(text.as_bytes());
+                }
             }
+        }
+        for (name, text) in set {
+            member(&mut out, name);
+            out.extend_from_slice(text.as_bytes());
         }
         if !self.tools.is_empty() {
             member(&mut out, TOOLS);
@@ -59,11 +74,21 @@ impl Prompt {
         out
     }
 
+    fn write_messages(&self, own: &str, out: &mut Vec<u8>) {
+        out.push(b'[');
+        let own = raw::elements(own).into_iter().flatten();
+        for message in own.chain(self.added.iter().map(String::as_str)) {
+            separate(out, b'[');
+            out.extend_from_slice(message.as_bytes());
+        }
+        out.push(b']');
+    }
+
     fn write_tools(&self, out: &mut Vec<u8>) {
         out.push(b'[');
-        for tool in self.own_tools() {
+        for tool in self.body.get(TOOLS).and_then(raw::elements).into_iter().flatten() {
             separate(out, b'[');
-            write(out, tool);
+            out.extend_from_slice(tool.as_bytes());
         }
         for tool in &self.tools {
             separate(out, b'[');
@@ -74,8 +99,9 @@ impl Prompt {
 }
 
 /// Returns the name of a tool that a caller defines.
-fn name_of(tool: &Value) -> Option<&str> {
-    tool.get("function").or_else(|| tool.get("custom"))?.get("name")?.as_str()
+fn name_of(tool: &str) -> Option<String> {
+    let named = raw::member(tool, "function").or_else(|| raw::member(tool, "custom"))?;
+    raw::string(raw::member(named, "name")?).map(std::borrow::Cow::into_owned)
 }
 
 fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
@@ -101,13 +127,13 @@ fn separate(out: &mut Vec<u8>, opening: u8) {
     }
 }
 
-fn write(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("text and JSON values can be written to memory");
+fn write(out: &mut Vec<u8>, value: &str) {
+    serde_json::to_writer(out, value).expect("text can be written to memory");
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::model::object;
@@ -120,21 +146,25 @@ mod tests {
                 json!({"type": "object", "z": [{}], "a": 1}),
             ))
         };
-        Prompt { body: object(body), tools: tools.iter().map(tool).collect() }
+        let tools = tools.iter().map(tool).collect();
+        Prompt { tools, ..Prompt::new(RawObject::from(&object(body))) }
+    }
+
+    fn text(prompt: &Prompt) -> String {
+        String::from_utf8(prompt.to_json(&[])).expect("it is text")
     }
 
     #[test]
     fn members_stay_as_they_are_and_the_gateways_tools_follow_the_callers() {
         let own = json!({"type": "function", "function": {"name": "own"}});
-        let text = |prompt: Prompt| String::from_utf8(prompt.to_json()).expect("it is text");
-        assert_eq!(text(prompt(json!({}), &[])), "{}");
+        assert_eq!(text(&prompt(json!({}), &[])), "{}");
         assert_eq!(
-            text(prompt(json!({"b": 1, "tools": "odd", "a": [null]}), &[])),
+            text(&prompt(json!({"b": 1, "tools": "odd", "a": [null]}), &[])),
             r#"{"b":1,"tools":"odd","a":[null]}"#
         );
         let both = prompt(json!({"b\"": 1, "tools": [own], "a": {}}), &["x", "y"]);
-        assert_eq!(both.offered().collect::<Vec<_>>(), ["own", "x", "y"]);
-        let text = text(both);
+        assert_eq!(both.own_names().collect::<Vec<_>>(), ["own"]);
+        let text = text(&both);
         let read: Value = serde_json::from_str(&text).expect("it is JSON");
         let definition = |name| {
             let schema = json!({"type": "object", "z": [{}], "a": 1});
@@ -151,6 +181,27 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_a_double_cannot_hold_stay_exact() {
+        let body = br#"{"seed":12345678901234567890123,"messages":[{"n":0.10}],"tools":[{"max":18446744073709551616}]}"#;
+        let body = RawObject::parse(body.to_vec(), &crate::json::Caps::memory(1 << 20));
+        let mut prompt = Prompt::new(body.expect("an object").0);
+        prompt.added.push(r#"{"role":"tool"}"#.to_owned());
+        prompt.tools.push(Arc::new(Tool::own("x", "", json!({"type": "object"}))));
+        let text = text(&prompt);
+        assert!(
+            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool"}],"tools":[{"max":18446744073709551616},"#),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn members_can_be_replaced_and_added_in_the_text() {
+        let prompt = prompt(json!({"stream": false, "a": 1}), &[]);
+        let text = prompt.to_json(&[("stream", "true"), ("b", "{}")]);
+        assert_eq!(String::from_utf8_lossy(&text), r#"{"a":1,"stream":true,"b":{}}"#);
+    }
+
+    #[test]
     fn tools_that_are_not_a_list_are_left_to_the_provider() {
         for (tools, takes) in
             [(json!([]), true), (Value::Null, true), (json!({}), false), (json!("auto"), false)]
@@ -158,7 +209,7 @@ mod tests {
             assert_eq!(prompt(json!({"tools": tools}), &[]).takes_tools(), takes, "{tools}");
         }
         assert_eq!(
-            prompt(json!({"tools": null}), &["x"]).to_json().first_chunk(),
+            prompt(json!({"tools": null}), &["x"]).to_json(&[]).first_chunk(),
             Some(br#"{"tools":[{"type":"#)
         );
     }
@@ -166,7 +217,7 @@ mod tests {
     #[test]
     fn a_prompt_shares_its_tools_with_the_catalog() {
         let tool = Arc::new(Tool::own("x", "", json!({"type": "object"})));
-        let prompt = Prompt { body: Object::new(), tools: vec![tool.clone()] };
+        let prompt = Prompt { tools: vec![tool.clone()], ..Prompt::default() };
         assert!(Arc::ptr_eq(&prompt.clone().tools[0], &tool));
     }
 }

@@ -21,14 +21,20 @@
 //! | `offered` | the request offers all these tools |
 //! | `tool_results` | exactly this many tool messages follow the last user message |
 //!
-//! An answer is `content`, `tool_calls` or both, or an `error`. The `arguments` of a call are any
+//! An answer is `content`, `reasoning`, `tool_calls` or several of them, or an `error`. A streamed
+//! answer has one chunk for each word of its texts and for each 16 bytes of arguments; `pace` is the
+//! time before each chunk, such as `"20ms"`. An `error` with `after` follows that many chunks of a
+//! streamed answer, and a response that is not streamed is the error alone. The `arguments` of a call are any
 //! JSON, or a string, which is sent without JSON encoding. The `id` of a call is generated unless
 //! given. In `content` and in every string of `arguments`, `{{last_tool_result}}` and
 //! `{{last_user_message}}` are replaced by those texts. A script keeps no state between requests,
 //! because the conversation contains all that it needs. Any number of conversations can therefore
 //! run at once.
 
+mod stream;
+
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
@@ -39,12 +45,23 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{BadProvider, ModelError, Object, Prompt, Refusal, object};
+pub(super) use self::stream::Chunks;
+use super::{BadProvider, Held, ModelError, Object, Prompt, Refusal, Response, object};
+use crate::{
+    json::{self, Caps, raw},
+    units::Span,
+};
 
 const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
 /// Name of a script's only model, for lists. A request may use any name.
 const MODEL: &str = "script";
+/// Maximum memory of a conversation as a tree, in bytes.
+const CAPS: Caps = Caps::memory(256 << 20);
+/// Conversations up to this length, in bytes, are not held, although a script reads them as a tree.
+const FREE_BYTES: usize = 64 << 10;
+/// Maximum number of choices of one answer.
+const MAX_CHOICES: u64 = 8;
 
 /// Reason that a script cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -124,8 +141,10 @@ enum Role {
 #[serde(deny_unknown_fields)]
 struct Answer {
     content: Option<String>,
+    reasoning: Option<String>,
     tool_calls: Option<Vec<Call>>,
     error: Option<Failure>,
+    pace: Option<Span>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -143,6 +162,7 @@ struct Failure {
     status: u16,
     message: String,
     retry_after: Option<u32>,
+    after: Option<usize>,
 }
 
 /// Returns the model of a script in the form of OpenAI's list.
@@ -157,16 +177,50 @@ impl Script {
         Ok(Self { provider: provider.to_owned(), turns })
     }
 
-    pub(super) fn complete(&self, prompt: &Prompt) -> Result<Object, ModelError> {
-        let seen = Seen::of(prompt);
-        let turn = self.turns.iter().find(|turn| turn.when.holds(&seen));
-        let turn = turn.ok_or_else(|| ModelError::NoTurn {
+    /// Returns the answer of the first turn that fits. The conversation is held while it is read.
+    pub(super) fn respond(
+        &self,
+        prompt: &Prompt,
+        is_streamed: bool,
+        held: &Held,
+    ) -> Result<Response<'static>, ModelError> {
+        let text = prompt.to_json(&[]);
+        let own = held.beside();
+        let bad = |cause: json::Error| ModelError::BadRequest {
             provider: self.provider.clone(),
-            conversation: seen.describe(),
-        })?;
-        match &turn.answer.error {
-            Some(failure) => Err(failure.to_error(&self.provider)),
-            None => Ok(turn.answer.to_completion(&prompt.body, &seen)),
+            reason: cause.to_string(),
+        };
+        let tree_bytes = json::check(&text, &CAPS).map_err(bad)?.tree_bytes;
+        if text.len() > FREE_BYTES && !own.grow(tree_bytes.saturating_add(text.len())) {
+            return Err(ModelError::NoMemory { provider: self.provider.clone() });
+        }
+        let request: Object = serde_json::from_slice(&text).map_err(|error| bad(error.into()))?;
+        let offered = prompt.own_names();
+        let offered = offered.chain(prompt.tools.iter().map(|tool| tool.name.as_str().to_owned()));
+        let seen = Seen::of(&request, offered.collect());
+        let turn = self.turns.iter().find(|turn| turn.when.holds(&seen));
+        let answer = &turn
+            .ok_or_else(|| ModelError::NoTurn {
+                provider: self.provider.clone(),
+                conversation: seen.describe(),
+            })?
+            .answer;
+        let failure = answer.error.as_ref().map(|failure| failure.to_error(&self.provider));
+        match failure {
+            Some(error) if !is_streamed || !answer.begins() => Err(error),
+            failure if is_streamed => {
+                let after = answer.error.as_ref().and_then(|error| error.after).unwrap_or_default();
+                let completion = answer.to_completion(&request, &seen);
+                let end = failure.map(|failure| (after, failure));
+                let includes_usage = prompt
+                    .body
+                    .get("stream_options")
+                    .is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
+                let chunks =
+                    Chunks::new(&completion, includes_usage, answer.pace.map(|pace| pace.0), end);
+                Ok(Response::Chunks(super::Source::Scripted(chunks).into()))
+            }
+            _ => Ok(Response::Whole(answer.to_completion(&request, &seen).into())),
         }
     }
 }
@@ -191,10 +245,13 @@ impl Turn {
         let turn: Self =
             serde_path_to_error::deserialize(value).map_err(|error| error.to_string())?;
         let answer = &turn.answer;
-        match (&answer.error, answer.content.is_some() || answer.tool_calls.is_some()) {
+        let has_text =
+            answer.content.is_some() || answer.reasoning.is_some() || answer.tool_calls.is_some();
+        match (&answer.error, has_text) {
             (None, false) => Err("answer: needs `content`, `tool_calls` or `error`".to_owned()),
-            (Some(_), true) => {
-                Err("answer: `error` excludes `content` and `tool_calls`".to_owned())
+            (Some(Failure { after: None, .. }), true) => {
+                Err("answer: `error` excludes `content` and `tool_calls`, unless it has `after`"
+                    .to_owned())
             }
             (Some(Failure { status, .. }), _) if !(400..600).contains(status) => {
                 Err(format!("answer.error.status: found {status}, expected 400 to 599"))
@@ -208,32 +265,32 @@ impl When {
     fn holds(&self, seen: &Seen) -> bool {
         self.role.is_none_or(|role| seen.role == Some(role))
             && self.contains.as_ref().is_none_or(|text| seen.last_text.contains(text.as_str()))
-            && self.offered.iter().all(|name| seen.offered.contains(&name.as_str()))
+            && self.offered.iter().all(|name| seen.offered.contains(name))
             && self.tool_results.is_none_or(|count| seen.tool_results == count)
     }
 }
 
 /// The parts of a conversation that turns use.
-struct Seen<'a> {
+struct Seen {
     role: Option<Role>,
     last_text: String,
     last_user_message: String,
     last_tool_result: String,
     tool_results: usize,
-    offered: Vec<&'a str>,
+    offered: BTreeSet<String>,
 }
 
-impl<'a> Seen<'a> {
-    fn of(prompt: &'a Prompt) -> Self {
+impl Seen {
+    fn of(request: &Object, offered: BTreeSet<String>) -> Self {
         let messages =
-            prompt.body.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            request.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut seen = Self {
             role: messages.last().and_then(role_of),
             last_text: messages.last().map(text_of).unwrap_or_default(),
             last_user_message: String::new(),
             last_tool_result: String::new(),
             tool_results: 0,
-            offered: prompt.offered().collect(),
+            offered,
         };
         for message in messages {
             match role_of(message) {
@@ -307,9 +364,18 @@ fn text_of(message: &Value) -> String {
 }
 
 impl Answer {
+    /// Returns whether a streamed answer has chunks.
+    fn begins(&self) -> bool {
+        self.error.as_ref().is_none_or(|error| error.after.is_some_and(|after| after > 0))
+    }
+
     fn to_completion(&self, request: &Object, seen: &Seen) -> Object {
         let content = self.content.as_ref().map(|text| seen.fill_in(text));
         let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+        if let Some(reasoning) = &self.reasoning {
+            message["reasoning_content"] = reasoning.as_str().into();
+        }
+        let choices = request.get("n").and_then(Value::as_u64).unwrap_or(1).clamp(1, MAX_CHOICES);
         let calls: Vec<Value> =
             self.tool_calls.iter().flatten().map(|call| call.to_json(seen)).collect();
         let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
@@ -317,12 +383,14 @@ impl Answer {
             message["tool_calls"] = calls.into();
         }
         let usage = usage(request, &message);
+        let choice = |index: u64| json!({"index": index, "message": message, "logprobs": null, "finish_reason": finish_reason});
+        let choices: Vec<Value> = (0..choices).map(choice).collect();
         object(json!({
             "id": format!("chatcmpl-{}", Uuid::new_v4().simple()),
             "object": "chat.completion",
             "created": SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             "model": request.get("model").unwrap_or(&MODEL.into()),
-            "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason}],
+            "choices": choices,
             "usage": usage,
         }))
     }

@@ -3,6 +3,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
+use crate::json::RawObject;
 
 fn models() -> Models {
     let dir = tempfile::TempDir::new().expect("a directory");
@@ -11,8 +12,13 @@ fn models() -> Models {
     let settings = ["first", "second"].map(|name| Settings {
         name: name.into(),
         kind: Kind::Scripted { script: script.clone() },
+        fallbacks: Vec::new(),
     });
     Models::new(&settings).expect("good settings")
+}
+
+fn body(value: Value) -> RawObject {
+    RawObject::from(&object(value))
 }
 
 #[test]
@@ -26,18 +32,18 @@ fn a_model_goes_to_the_provider_before_its_slash_or_to_the_first() {
         ("secondary/m", "first", "secondary/m"),
         ("second", "first", "second"),
     ] {
-        let mut request = object(json!({"a": 1, "model": asked, "z": 2}));
-        assert_eq!(models.route(&mut request).expect("a provider").name, provider, "{asked}");
+        let mut request = body(json!({"a": 1, "model": asked, "z": 2}));
+        assert_eq!(models.route(&mut request).expect("a provider").provider(), provider, "{asked}");
         assert_eq!(
-            Value::from(request).to_string(),
+            Value::from(request.to_object().expect("an object")).to_string(),
             json!({"a": 1, "model": model, "z": 2}).to_string(),
             "{asked}"
         );
     }
-    assert!(matches!(models.route(&mut object(json!({"model": 1}))), Err(ModelError::NoModel)));
+    assert!(matches!(models.route(&mut body(json!({"model": 1}))), Err(ModelError::NoModel)));
     let nobody = Models::default();
     assert!(matches!(
-        nobody.route(&mut object(json!({"model": "m"}))),
+        nobody.route(&mut body(json!({"model": "m"}))),
         Err(ModelError::UnknownModel { .. })
     ));
 }
@@ -52,7 +58,8 @@ async fn listed_ids_start_with_the_name_of_their_provider() {
 fn two_providers_of_one_name_are_refused() {
     let twice = ["a", "a"].map(|name| Settings {
         name: name.into(),
-        kind: Kind::OpenAi { base_url: "http://localhost/v1".into(), api_key: None },
+        kind: Kind::Service(Box::new(Service::new(Api::OpenAi, "http://localhost/v1"))),
+        fallbacks: Vec::new(),
     });
     assert!(matches!(Models::new(&twice), Err(BadProvider::Duplicate { .. })));
 }

@@ -11,6 +11,7 @@ mod tools;
 
 use std::{fmt, sync::Arc};
 
+pub(super) use self::http::of_any_host;
 use self::secrets::Secrets;
 use super::{Grant, Manifest, Profile, Request, Requests};
 use crate::{
@@ -69,8 +70,13 @@ pub enum Reason {
         /// The defect of its source.
         error: String,
     },
-    /// The grant has another defect. Starts with its key if there is one.
-    Invalid(String),
+    /// The grant has another defect.
+    Invalid {
+        /// Key of the defect.
+        key: String,
+        /// The found value and the valid ones.
+        problem: String,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -92,7 +98,7 @@ impl fmt::Display for Reason {
                 profile.name()
             ),
             Self::NoValue { secret, error } => write!(f, "grants.secret.{secret}.from: {error}"),
-            Self::Invalid(text) => f.write_str(text),
+            Self::Invalid { key, problem } => write!(f, "{key}: {problem}"),
         }
     }
 }
@@ -172,8 +178,8 @@ impl<'a> Intersection<'a> {
     }
 
     /// Records a defect of the grant.
-    fn refuse(&mut self, text: String) {
-        self.refusals.push(Reason::Invalid(text));
+    fn refuse(&mut self, key: impl Into<String>, problem: impl Into<String>) {
+        self.refusals.push(Reason::Invalid { key: key.into(), problem: problem.into() });
     }
 
     /// Notes a grant without effect, because the plugin does not request it.
@@ -204,7 +210,7 @@ impl<'a> Intersection<'a> {
             None => {}
             Some(None) if config.is_empty() => {}
             Some(None) => {
-                self.refuse("config: the plugin takes no configuration".to_owned());
+                self.refuse("config", "the plugin takes no configuration");
             }
             Some(Some(schema)) => {
                 let value = serde_json::Value::Object((**config).clone());
@@ -213,8 +219,8 @@ impl<'a> Intersection<'a> {
                 let compiled = CompiledSchema::compile("config.schema", schema);
                 match compiled.map(|schema| schema.check(&value)) {
                     Ok(Ok(())) => {}
-                    Ok(Err(wrong)) => self.refuse(format!("config: {wrong}")),
-                    Err(bad) => self.refuse(format!("the plugin's manifest: {bad}")),
+                    Ok(Err(wrong)) => self.refuse("config", wrong.to_string()),
+                    Err(bad) => self.refuse("the plugin's manifest", bad.to_string()),
                 }
             }
         }

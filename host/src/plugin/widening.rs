@@ -2,6 +2,8 @@
 //! what that name stands for. A name that stands for more than was accepted is granted only after
 //! the operator has named it again.
 
+mod any_host;
+
 use std::fmt;
 
 use serde::Serialize;
@@ -38,6 +40,7 @@ impl Widening {
         granted
             .chain(covered_by_any(manifest, grant))
             .filter_map(|request| Self::of(request, accepted, manifest, grant))
+            .chain(any_host::widened(accepted, manifest, grant))
             .collect()
     }
 
@@ -215,7 +218,7 @@ mod tests {
     }
 
     /// Returns the widened requests as text.
-    fn widened(was: &Value, is: &Value, grant: &Grant) -> String {
+    pub(super) fn widened(was: &Value, is: &Value, grant: &Grant) -> String {
         let accepted: Vec<_> = manifest(was).request.all().flat_map(Request::lock_lines).collect();
         let widened = Widening::all(&accepted, Some(&manifest(is)), grant);
         widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
@@ -309,7 +312,7 @@ mod tests {
         assert!(any.starts_with("granted: http.api now reaches *"), "{any}");
     }
 
-    fn secret_grant(http: &[&str]) -> Grant {
+    pub(super) fn secret_grant(http: &[&str]) -> Grant {
         let http = http.iter().map(|grant| match grant.parse() {
             Ok(rule) => HttpGrant::Rule(rule),
             Err(_) => HttpGrant::Requested((*grant).to_owned()),

@@ -6,7 +6,7 @@
 //! here.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -66,13 +66,22 @@ struct State {
     has_asked: bool,
     /// Requests whose responses are not ready yet.
     running: usize,
-    /// Times when the unsent responses were ready, by number.
-    unsent: BTreeMap<u64, Instant>,
+    /// The unsent responses and parts of responses, by number.
+    unsent: BTreeMap<u64, Unsent>,
     next_answer: u64,
+    next_request: u64,
     /// Start of the time without running requests and unsent responses.
     idle_since: Instant,
     broken_off: usize,
     is_evicted: bool,
+}
+
+/// A response, or a part of one, that its client has not read.
+struct Unsent {
+    /// Time when it was ready.
+    since: Instant,
+    /// Number of its request, if that is still running.
+    streamed: Option<u64>,
 }
 
 impl Activity {
@@ -83,6 +92,7 @@ impl Activity {
             running: 0,
             unsent: BTreeMap::new(),
             next_answer: 0,
+            next_request: 0,
             idle_since: Instant::now(),
             broken_off: 0,
             is_evicted: false,
@@ -92,11 +102,13 @@ impl Activity {
 
     /// Records the start of a request.
     pub(super) fn begin(self: &Arc<Self>) -> Running {
-        self.change(|state| {
+        let number = self.change(|state| {
             state.has_asked = true;
             state.running += 1;
+            state.next_request += 1;
+            state.next_request
         });
-        Running { activity: self.clone(), is_answered: false }
+        Running { activity: self.clone(), number, is_answered: false }
     }
 
     /// Returns the eviction rank of the connection; `None` while a request is running or after
@@ -130,14 +142,22 @@ impl Activity {
         }
     }
 
-    /// Waits until no request is running.
-    pub(super) async fn answered(&self) {
+    /// Waits until no request is running, except for those whose streams are unread for longer than
+    /// `write`.
+    pub(super) async fn answered(&self, write: Duration) {
         loop {
             let changed = self.changed.notified();
-            if self.state().running == 0 {
+            let (running, unread, next) = self.state().unread(write);
+            if running <= unread {
                 return;
             }
-            changed.await;
+            match next {
+                Some(at) => tokio::select! {
+                    () = changed => {}
+                    () = sleep_until(at) => {}
+                },
+                None => changed.await,
+            }
         }
     }
 
@@ -164,9 +184,27 @@ impl State {
         self.running == 0 && self.unsent.is_empty()
     }
 
+    /// Notes a response, or a part of one, that is ready now. Returns its number.
+    fn await_sending(&mut self, streamed: Option<u64>) -> u64 {
+        let number = self.next_answer;
+        self.next_answer += 1;
+        self.unsent.insert(number, Unsent { since: Instant::now(), streamed });
+        number
+    }
+
     /// Returns the time when the oldest unsent response was ready.
     fn oldest_unsent(&self) -> Option<Instant> {
-        self.unsent.values().next().copied()
+        self.unsent.values().next().map(|unsent| unsent.since)
+    }
+
+    /// Returns the number of running requests, the number of those whose streams are unread for
+    /// longer than `write`, and the time when this may change by itself.
+    fn unread(&self, write: Duration) -> (usize, usize, Option<Instant>) {
+        let now = Instant::now();
+        let (late, in_time): (Vec<_>, Vec<_>) =
+            self.unsent.values().partition(|unsent| unsent.since + write <= now);
+        let unread: BTreeSet<u64> = late.iter().filter_map(|unsent| unsent.streamed).collect();
+        (self.running, unread.len(), in_time.first().map(|unsent| unsent.since + write))
     }
 
     /// `None` while a request is running. An unsent response alone does not protect a connection: a
@@ -199,19 +237,32 @@ impl State {
 /// A request that is being handled. Dropping it without a response counts it as aborted.
 pub(super) struct Running {
     activity: Arc<Activity>,
+    /// Its number on the connection.
+    number: u64,
     is_answered: bool,
 }
 
 impl Running {
+    /// Records that a streamed response has begun. The request stays in the state of running until
+    /// it is dropped, and a client that ends it early has not aborted it.
+    pub(super) fn begin_answer(&mut self) {
+        self.is_answered = true;
+        self.activity.change(|state| state.broken_off = state.broken_off.saturating_sub(1));
+    }
+
+    /// Records that the client must read: a part of the response is ready and remains to be sent, or
+    /// there is no room for the next one.
+    pub(super) fn send_part(&self) -> Sending {
+        let number = self.activity.change(|state| state.await_sending(Some(self.number)));
+        Sending { activity: self.activity.clone(), number }
+    }
+
     /// Records that the response is ready and remains to be sent.
     pub(super) fn answer(mut self) -> Sending {
         self.is_answered = true;
         let number = self.activity.change(|state| {
-            let number = state.next_answer;
-            state.next_answer += 1;
-            state.unsent.insert(number, Instant::now());
             state.broken_off = state.broken_off.saturating_sub(1);
-            number
+            state.await_sending(None)
         });
         Sending { activity: self.activity.clone(), number }
     }
@@ -346,8 +397,26 @@ mod tests {
         let activity = Activity::new();
         let _unsent = activity.begin().answer();
         let running = activity.begin();
-        assert!(activity.answered().now_or_never().is_none());
+        assert!(activity.answered(WAITS.write).now_or_never().is_none());
         drop(running);
-        activity.answered().await;
+        activity.answered(WAITS.write).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answered_waits_for_streams_that_are_read_and_not_for_unread_ones() {
+        let (activity, started) = (Activity::new(), Instant::now());
+        let (mut unread, mut read) = (activity.begin(), activity.begin());
+        unread.begin_answer();
+        read.begin_answer();
+        let _parts = [unread.send_part(), unread.send_part()];
+        tokio::time::advance(Duration::from_secs(40)).await;
+        let part = read.send_part();
+        assert_eq!(end(&activity).await, (60, Reason::Unread));
+        assert!(activity.answered(WAITS.write).now_or_never().is_none(), "the other is in time");
+        drop(part);
+        assert!(activity.answered(WAITS.write).now_or_never().is_none(), "the other is read");
+        let _part = read.send_part();
+        activity.answered(WAITS.write).await;
+        assert_eq!(started.elapsed().as_secs(), 200, "neither is read");
     }
 }

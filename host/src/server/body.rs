@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+use serde_json::Value;
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     respond::ApiError,
 };
 use crate::{
-    json::{self, Caps},
+    json::{self, Caps, RawObject},
     model::Object,
 };
 
@@ -54,19 +55,67 @@ impl Intake {
         self.parse(text, Caps::memory(tree_bytes(settings.max_body_bytes)), charge).await
     }
 
+    /// Reads the body of `request` like [`Self::object`], but keeps its members as text. No tree is
+    /// built; a text whose tree would take too much memory is refused all the same, because the API
+    /// of a provider may need one.
+    pub(super) async fn members(
+        &self,
+        request: Request<Incoming>,
+        settings: &Settings,
+        charge: &Charge,
+    ) -> Result<RawObject, ApiError> {
+        check_type(request.headers())?;
+        let reading = read(request.into_body(), settings.max_body_bytes, charge);
+        let text =
+            timeout(settings.read_timeout, reading).await.unwrap_or_else(|_| Err(too_slow()))?;
+        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+        self.work(text, charge, move |text, _| match RawObject::parse(text, &caps) {
+            Ok((object, _)) => Ok(object),
+            Err(error @ json::Error::TooLarge { .. }) => Err(too_dense(&error)),
+            Err(error) => Err(no_object(&error)),
+        })
+        .await
+    }
+
+    /// Parses a list that the gateway itself has stored. The tree is charged before it is built.
+    pub(super) async fn list(
+        &self,
+        text: Vec<u8>,
+        settings: &Settings,
+        charge: &Charge,
+    ) -> Result<Vec<Value>, ApiError> {
+        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+        self.work(text, charge, move |text, charge| {
+            let cost = json::check(&text, &caps).map_err(|error| too_dense_when_stored(&error))?;
+            charge.grow(cost.tree_bytes)?;
+            serde_json::from_slice(&text).map_err(|_| ApiError::internal())
+        })
+        .await
+    }
+
     async fn parse(&self, text: Vec<u8>, caps: Caps, charge: &Charge) -> Result<Object, ApiError> {
+        self.work(text, charge, move |text, charge| parse(&text, &caps, charge)).await
+    }
+
+    /// Runs work on a text: here if it is short, else on a blocking thread.
+    async fn work<T: Send + 'static>(
+        &self,
+        text: Vec<u8>,
+        charge: &Charge,
+        work: impl FnOnce(Vec<u8>, &Charge) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         if text.len() <= INLINE_BYTES {
-            return parse(&text, &caps, charge);
+            return work(text, charge);
         }
         let permit =
             self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
         // A clone of the charge, because the thread continues if the request is dropped.
         let charge = charge.clone();
-        let parsing = spawn_blocking(move || {
+        let working = spawn_blocking(move || {
             let _permit = permit;
-            parse(&text, &caps, &charge)
+            work(text, &charge)
         });
-        parsing.await.unwrap_or_else(|_| Err(ApiError::internal()))
+        working.await.unwrap_or_else(|_| Err(ApiError::internal()))
     }
 }
 
@@ -180,6 +229,11 @@ fn too_dense(error: &json::Error) -> ApiError {
         "request_too_large",
         message,
     )
+}
+
+fn too_dense_when_stored(error: &json::Error) -> ApiError {
+    let message = format!("the stored items cannot be read: the list {error}");
+    ApiError::bad_request("context_length_exceeded", message)
 }
 
 fn too_large(limit: usize) -> ApiError {

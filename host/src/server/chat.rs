@@ -1,15 +1,17 @@
-//! `POST /v1/chat/completions`: OpenAI's chat completions, with the gateway's tools.
+//! `POST /v1/chat/completions`: chat completions, whole or streamed.
+
+mod stream;
 
 use http::Request;
 use hyper::body::Incoming;
-use serde_json::Value;
 
+use self::stream::ChatStream;
 use super::{
-    App, Sender,
+    App, Sender, events,
     memory::Charge,
+    options,
     respond::{self, ApiError, Reply},
 };
-use crate::{agent, door::Origin, model::MemoryBudget};
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest.
@@ -19,19 +21,25 @@ pub(super) async fn complete(
     request: Request<Incoming>,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let body = app.intake.object(request, &app.settings, charge).await?;
-    if !matches!(body.get("messages"), Some(Value::Array(_))) {
+    let timeout = options::timeout(request.headers(), app.agent.timeout)?;
+    let events_header = options::events(request.headers())?;
+    let mut body = app.intake.members(request, &app.settings, charge).await?;
+    if !body.get("messages").is_some_and(|messages| messages.starts_with('[')) {
         return Err(
             ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages")
         );
     }
-    if !matches!(body.get("stream"), None | Some(Value::Null | Value::Bool(false))) {
-        let message = "streaming is not supported; leave `stream` out or set it to false";
-        return Err(ApiError::bad_request("unsupported_value", message).about("stream"));
-    }
-    let caller = app.caller(sender, Origin::Model);
-    let budget = MemoryBudget::new(charge.clone());
-    let request = agent::Request { body, names_tools: !sender.filter.is_none(), budget };
-    let answer = agent::run(&app.models, &caller, request, &app.agent).await?;
-    Ok(respond::json(&answer.into()))
+    let is_streamed = options::flag(&body, "stream")?;
+    let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
+    let run = app.run(sender, body, is_streamed, wants_events, timeout, charge);
+    let answering = run.answering();
+    let reply = if is_streamed {
+        let stream = ChatStream::begin(run, wants_events).await?;
+        respond::events(events::parts(stream))
+    } else {
+        let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
+        let answer = completion.answer.expect("it was not streamed");
+        respond::json_text(answer.into_text())
+    };
+    Ok(respond::answered_by(&answering, reply))
 }

@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use super::{
     App, Sender,
     memory::Charge,
+    options,
     respond::{self, ApiError, Reply},
 };
 use crate::{
     agent::{self, EXTENSION},
-    door::{CallId, Ledger, Origin},
+    door::{Budget, CallId, Caller, Ledger, Origin},
     model::{Object, object},
     tool::CallError,
 };
@@ -32,8 +33,10 @@ pub(super) async fn run(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let format = Format::parse(request.uri().query())?;
+    let deadline = options::timeout(request.headers(), app.budget.deadline)?;
     let call = format.read(app.intake.object(request, &app.settings, charge).await?)?;
-    let caller = app.caller(sender, Origin::Caller);
+    let view = app.view(sender);
+    let caller = Caller::new(view, Origin::Caller, Budget { deadline, ..app.budget });
     let admitted = caller.admit(&call.name, &call.arguments).map_err(|error| refusal(&error))?;
     let id = admitted.chain().id();
     let result = admitted.run().await;

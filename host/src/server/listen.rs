@@ -1,13 +1,25 @@
 //! Sockets: accepts, bounds and drains connections.
 
 use std::{
-    convert::Infallible, fmt, future::Future, io, net::IpAddr, pin::pin, sync::Arc, time::Duration,
+    convert::Infallible,
+    fmt,
+    future::Future,
+    io,
+    net::IpAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
-use hyper::{body::Incoming, rt::Executor, service::service_fn};
+use http_body_util::{Either, Full};
+use hyper::{
+    body::{Frame, Incoming},
+    rt::Executor,
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto::Builder,
@@ -25,6 +37,7 @@ use super::{
     connections::{ConnectionSlot, Connections},
     memory::Charge,
     peer::Peer,
+    respond::{Parts, Payload},
 };
 
 /// Maximum number of requests in flight on one HTTP/2 connection.
@@ -39,6 +52,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// needs the client.
 const GOODBYE: Duration = Duration::from_millis(100);
 
+/// Maximum size of a part of a stream that the base charge of its request covers, in bytes.
+const FREE_PART_BYTES: usize = 4 << 10;
 /// Idle time of a connection while the gateway drains. An idle HTTP/2 client that does not close
 /// its connection would delay the end for the whole `drain_timeout`.
 const LAST_IDLE: Duration = Duration::from_secs(1);
@@ -134,7 +149,7 @@ impl Server {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = &mut connection => ended(result),
-                () = goodbye(reason, &slot.activity, drain_timeout) => {}
+                () = goodbye(reason, &slot.activity, waits.write, drain_timeout) => {}
             }
         });
     }
@@ -181,12 +196,17 @@ fn waits(settings: &Settings) -> Waits {
 }
 
 /// Waits for as long as a connection that is being closed may take.
-async fn goodbye(reason: Reason, activity: &Activity, drain_timeout: Duration) {
+async fn goodbye(
+    reason: Reason,
+    activity: &Activity,
+    write_timeout: Duration,
+    drain_timeout: Duration,
+) {
     match reason {
         Reason::Silent | Reason::Idle | Reason::Evicted => sleep(GOODBYE).await,
         // Other requests on the same connection still get their responses.
         Reason::Unread => {
-            let _ = timeout(drain_timeout, activity.answered()).await;
+            let _ = timeout(drain_timeout, activity.answered(write_timeout)).await;
         }
         Reason::BrokenOff => {}
     }
@@ -201,12 +221,55 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
 /// Hands a response to hyper. Dropping the bytes marks the response as sent: HTTP/1 and HTTP/2 do
 /// not report the last write, and `h2` buffers a whole response before its client has granted any
 /// window.
-fn send(answer: Answer, running: Running) -> Response<Full<Bytes>> {
+fn send(answer: Answer, mut running: Running) -> Response<Body> {
     let (reply, charge) = answer;
-    let sending = running.answer();
-    reply.map(|bytes| {
-        Full::new(Bytes::from_owner(Unsent { bytes, _charge: charge, _sending: sending }))
+    reply.map(|payload| match payload {
+        Payload::Whole(bytes) => {
+            let sending = running.answer();
+            let unsent = Unsent { bytes, _charge: charge, _sending: sending };
+            Either::Left(Full::new(Bytes::from_owner(unsent)))
+        }
+        Payload::Stream(parts) => {
+            running.begin_answer();
+            let waiting = Some(running.send_part());
+            Either::Right(Streaming { parts, running, waiting, charge })
+        }
     })
+}
+
+/// Body of a response.
+type Body = Either<Full<Bytes>, Streaming>;
+
+/// Body that is sent part by part. Each part must be read within the write timeout. hyper asks for the
+/// next part when there is room for it, which must be within the write timeout too: an HTTP/2 client
+/// may grant no window at all.
+struct Streaming {
+    parts: Parts,
+    running: Running,
+    /// Present while there is no room for the next part.
+    waiting: Option<Sending>,
+    charge: Option<Charge>,
+}
+
+impl hyper::body::Body for Streaming {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.waiting = None;
+        let part = ready!(self.parts.as_mut().poll_next(context));
+        Poll::Ready(part.map(|bytes| {
+            // hyper keeps a part or two that are not sent. A large one is charged until it is.
+            let part = self.charge.as_ref().filter(|_| bytes.len() > FREE_PART_BYTES);
+            let charge = part.map(|charge| charge.beside(bytes.len()));
+            let unsent = Unsent { bytes, _charge: charge, _sending: self.running.send_part() };
+            self.waiting = Some(self.running.send_part());
+            Ok(Frame::data(Bytes::from_owner(unsent)))
+        }))
+    }
 }
 
 struct Unsent {

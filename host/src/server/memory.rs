@@ -129,6 +129,15 @@ impl Charge {
         Ok(())
     }
 
+    /// Returns a charge of its own for `bytes`, for the same caller. It is made even if there is no
+    /// room, because the bytes exist.
+    pub(super) fn beside(&self, bytes: usize) -> Self {
+        let Charged { memory, tenant, .. } = &*self.0;
+        memory.replace(tenant, 0, bytes);
+        let (memory, tenant, bytes) = (memory.clone(), tenant.clone(), Mutex::new(bytes));
+        Self(Arc::new(Charged { memory, tenant, bytes }))
+    }
+
     /// Replaces the whole charge by `bytes`. A response is charged even if there is no room,
     /// because the work is done; until it is sent, less room is left for new requests.
     pub(super) fn settle(&self, bytes: usize) {
@@ -241,6 +250,19 @@ mod tests {
         assert_eq!(memory.used().bytes, 5 * REQUEST_BYTES);
         charge.give_back(3 * REQUEST_BYTES);
         assert_eq!(memory.used().bytes, 2 * REQUEST_BYTES);
+        drop(charge);
+        assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_charge_beside_another_is_made_without_room_and_released_on_its_own() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        let part = charge.beside(2 * LIMIT);
+        assert_eq!(memory.used().bytes, REQUEST_BYTES + 2 * LIMIT);
+        assert!(charge.grow(1).is_err());
+        drop(part);
+        assert_eq!(memory.used().bytes, REQUEST_BYTES);
         drop(charge);
         assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
     }

@@ -132,8 +132,7 @@ mod tests {
     /// Returns the message of a refused request.
     fn refusal(sent: &[(&'static str, &[u8])]) -> String {
         let refused = check(&settings(), &headers(sent.iter().copied()), &Uri::from_static("/"));
-        let reply = refused.expect_err("it is refused").into_reply();
-        let body: serde_json::Value = serde_json::from_slice(reply.body()).expect("JSON");
+        let body = refused.expect_err("it is refused").into_body();
         body["error"]["message"].as_str().expect("a text").to_owned()
     }
 

@@ -1,26 +1,65 @@
 //! Responses: JSON, and errors in OpenAI's shape.
 
+use std::{mem, pin::Pin};
+
 use bytes::Bytes;
+use futures_util::Stream;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::{
-    agent::{AgentError, EXTENSION},
+    agent::{AgentError, Answering, EXTENSION},
     model::{Object, object},
     text::with_causes,
 };
 
-/// A complete response.
-pub(super) type Reply = Response<Bytes>;
+/// A response.
+pub(super) type Reply = Response<Payload>;
+
+/// Body of a response.
+pub(super) enum Payload {
+    /// The whole body.
+    Whole(Bytes),
+    /// Parts that arrive over time.
+    Stream(Parts),
+}
+
+/// Parts of a streamed body. Dropping them cancels the work behind them.
+pub(super) type Parts = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// Returns status 200 with a JSON body.
 pub(super) fn json(body: &Value) -> Reply {
+    with_status(StatusCode::OK, body.to_string())
+}
+
+/// Returns status 200 with a body that is JSON text.
+pub(super) fn json_text(body: String) -> Reply {
     with_status(StatusCode::OK, body)
 }
 
-fn with_status(status: StatusCode, body: &Value) -> Reply {
-    let mut reply = Response::new(Bytes::from(body.to_string()));
+/// Returns status 200 with a stream of server-sent events.
+pub(super) fn events(parts: Parts) -> Reply {
+    let mut reply = Response::new(Payload::Stream(parts));
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // nginx would collect the events otherwise.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    reply
+}
+
+/// Adds the header with the name of the provider that answered, if one has.
+pub(super) fn answered_by(answering: &Answering, mut reply: Reply) -> Reply {
+    let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
+    if let Some(provider) = provider {
+        reply.headers_mut().insert("x-airlock-provider", provider);
+    }
+    reply
+}
+
+fn with_status(status: StatusCode, body: String) -> Reply {
+    let mut reply = Response::new(Payload::Whole(Bytes::from(body)));
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply
@@ -47,10 +86,10 @@ pub(super) fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<S
 
 /// An error response.
 #[derive(Debug)]
-pub(super) struct ApiError(Box<Parts>);
+pub(super) struct ApiError(Box<Fields>);
 
 #[derive(Debug)]
-struct Parts {
+struct Fields {
     status: StatusCode,
     error: Object,
     headers: HeaderMap,
@@ -67,7 +106,7 @@ impl ApiError {
     ) -> Self {
         let error =
             object(json!({"message": message.into(), "type": kind, "param": null, "code": code}));
-        Self(Box::new(Parts { status, error, headers: HeaderMap::new(), airlock: None }))
+        Self(Box::new(Fields { status, error, headers: HeaderMap::new(), airlock: None }))
     }
 
     pub(super) fn bad_request(code: &str, message: impl Into<String>) -> Self {
@@ -131,15 +170,19 @@ impl ApiError {
         self
     }
 
-    pub(super) fn into_reply(self) -> Reply {
-        let Parts { status, error, headers, airlock } = *self.0;
-        let mut body = Object::from_iter([("error".to_owned(), error.into())]);
-        if let Some(airlock) = airlock {
-            body.insert(EXTENSION.to_owned(), airlock.into());
-        }
-        let mut reply = with_status(status, &body.into());
+    pub(super) fn into_reply(mut self) -> Reply {
+        let headers = mem::take(&mut self.0.headers);
+        let mut reply = with_status(self.0.status, Value::from(self.into_body()).to_string());
         reply.headers_mut().extend(headers);
         reply
+    }
+
+    /// Returns the body: `error`, and `airlock` if work was done.
+    pub(super) fn into_body(self) -> Object {
+        let Fields { error, airlock, .. } = *self.0;
+        let mut body = Object::from_iter([("error".to_owned(), error.into())]);
+        body.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
+        body
     }
 }
 
@@ -149,7 +192,7 @@ impl From<AgentError> for ApiError {
             warn!(error = with_causes(&error.error), "a model provider failed");
         }
         let headers = error.error.retry_after().map(|value| (header::RETRY_AFTER, value.clone()));
-        Self(Box::new(Parts {
+        Self(Box::new(Fields {
             status: error.error.status(),
             error: error.error.to_object(),
             headers: headers.into_iter().collect(),

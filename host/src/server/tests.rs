@@ -1,5 +1,8 @@
 mod http2;
 mod limits;
+mod parity;
+mod responses;
+mod stream;
 
 use std::future::Future;
 
@@ -21,6 +24,7 @@ const SHORT: Duration = Duration::from_millis(50);
 
 struct Gateway {
     address: SocketAddr,
+    client: reqwest::Client,
     happened: mpsc::UnboundedReceiver<&'static str>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
@@ -65,24 +69,38 @@ pub(super) fn settings() -> Settings {
         drain_timeout: SOON,
         max_connections: 64,
         max_connections_per_peer: 64,
+        responses: None,
     }
 }
 
 impl Gateway {
     async fn start(settings: Settings) -> Self {
-        let (catalog, happened) = fake::catalog();
-        let models = fake::scripted(&json!([
+        let turns = json!([
             {"when": {"role": "user", "contains": "echo"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
             {"when": {"role": "user", "contains": "hang"}, "answer": {"tool_calls": [{"name": "desk-hang"}]}},
             {"when": {"role": "user", "contains": "flood"}, "answer": {"tool_calls": flood()}},
             {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
-        ]));
+        ]);
+        Self::with(settings, &turns, None).await
+    }
+
+    /// Starts a gateway whose model follows these turns.
+    async fn with_turns(settings: Settings, turns: &Value) -> Self {
+        Self::with(settings, turns, None).await
+    }
+
+    /// Starts a gateway with a model that follows these turns, and with a store.
+    async fn with(settings: Settings, turns: &Value, store: Option<store::Settings>) -> Self {
+        let (catalog, happened) = fake::catalog();
+        let models = fake::scripted(turns);
         let agent = agent::tests::SETTINGS;
         let desk = crate::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
             [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
         let keys = Keys::new([
             VirtualKey::new("ann", "sk-bf-ann", rows.clone()),
+            VirtualKey::new("dan", "sk-bf-dan", rows.clone()),
+            VirtualKey::new("eve", "sk-bf-eve", rows.clone()),
             VirtualKey::new("cid", "sk-bf-cid", rows),
         ]);
         let listener = TcpListener::bind(settings.listen).await.expect("a port");
@@ -95,10 +113,12 @@ impl Gateway {
             agent,
             fake::BUDGET,
             keys,
-            Hooks { plugins: Some(Box::new(Shelf)), ..Hooks::default() },
+            Hooks { plugins: Some(Box::new(Shelf)), store, ..Hooks::default() },
         );
         let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
-        Self { address, happened, stop, running }
+        // Each request has a connection of its own, as if it came from another program.
+        let client = tls::client().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
+        Self { address, client, happened, stop, running }
     }
 
     async fn standard() -> Self {
@@ -123,9 +143,8 @@ impl Gateway {
         headers: &[(&'static str, &str)],
         body: &str,
     ) -> reqwest::Response {
-        let client = tls::client().no_proxy().build().expect("a client");
-        let mut request =
-            client.request(method, format!("http://{}{path}", self.address)).body(body.to_owned());
+        let url = format!("http://{}{path}", self.address);
+        let mut request = self.client.request(method, url).body(body.to_owned());
         let mut sent = HeaderMap::from_iter([(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
@@ -214,13 +233,34 @@ async fn a_chat_runs_tools_and_reports_them() {
 }
 
 #[tokio::test]
+async fn a_chat_response_names_the_provider_that_answered() {
+    let gateway = Gateway::standard().await;
+    for is_streamed in [false, true] {
+        let body = json!({
+            "model": "demo/m", "messages": [{"role": "user", "content": "echo"}],
+            "stream": is_streamed, "fallbacks": ["demo/other"],
+        });
+        let body = body.to_string();
+        let reply = gateway.send(Method::POST, "/v1/chat/completions", &[], &body).await;
+        assert_eq!(reply.headers()["x-airlock-provider"], "demo");
+        reply.text().await.expect("a whole response");
+    }
+    let body = r#"{"model": "demo/m", "messages": [], "fallbacks": ["demo/x", "nowhere/x"]}"#;
+    let (status, answer) = gateway.ask(Method::POST, "/v1/chat/completions", &[], body).await;
+    assert_eq!((status, &answer["error"]["param"]), (400, &json!("fallbacks[1]")));
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn an_invalid_chat_request_is_an_openai_error() {
     let gateway = Gateway::standard().await;
     for (body, status, code, param) in [
         ("{", 400, "invalid_json", Value::Null),
         ("[]", 400, "invalid_json", Value::Null),
         ("{}", 400, "invalid_type", "messages".into()),
-        (r#"{"messages": [], "stream": true}"#, 400, "unsupported_value", "stream".into()),
+        (r#"{"messages": [], "stream": "yes"}"#, 400, "invalid_type", "stream".into()),
+        (r#"{"messages": [], "airlock": {"x": 1}}"#, 400, "invalid_value", "airlock".into()),
+        (r#"{"messages": [], "stream": true}"#, 400, "missing_model", "model".into()),
         (r#"{"messages": []}"#, 400, "missing_model", "model".into()),
         (r#"{"messages": [], "model": "m"}"#, 400, "no_matching_turn", "messages".into()),
     ] {
@@ -273,6 +313,19 @@ async fn a_tool_is_executed_in_both_formats_and_its_failure_is_a_result() {
         (&answer["type"], &answer["output"], &answer["call_id"]),
         (&json!("function_call_output"), &json!("echo {}"), &json!("c2"))
     );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_header_shortens_the_time_of_a_call_and_of_a_chat() {
+    let gateway = Gateway::standard().await;
+    let short = [("x-airlock-timeout", "50ms")];
+    let (status, answer) = gateway.execute("desk-hang", &short).await;
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!("deadline")), "{answer}");
+    let (status, answer) = gateway.chat("hang", &short).await;
+    assert_eq!((status, &answer["error"]["code"]), (504, &json!("agent_timeout")), "{answer}");
+    let (status, answer) = gateway.chat("echo", &[("x-airlock-timeout", "soon")]).await;
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!("bad_header")), "{answer}");
     gateway.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
-use airlock_tests::{Setup, guests, peers, root};
+use airlock_tests::{Gateway, Setup, guests, peers, root};
 use serde_json::json;
 use tokio::process::Command;
 
@@ -97,31 +97,54 @@ async fn the_script_on_the_page_about_code_mode_runs_with_the_configuration_of_t
     reader.run("airlock run --config gateway.json script.star").await;
 }
 
-#[tokio::test]
-async fn the_openai_client_of_the_readme_gets_an_answer_and_the_record_of_its_calls() {
+/// Address of the gateway in the README.
+const ADDRESS: &str = "http://127.0.0.1:8080";
+
+/// Starts a gateway like that of the README, with a model that uses the tool.
+async fn adding_gateway() -> Gateway {
     let turns = json!({"turns": [
         {"when": {"role": "user", "contains": "What is 2 + 3?"},
          "answer": {"tool_calls": [{"name": "everything-get-sum", "arguments": {"a": 2, "b": 3}}]}},
         {"when": {"role": "tool", "tool_results": 1}, "answer": {"content": "It is 5."}},
     ]});
-    let gateway = Setup::new()
+    Setup::new()
         .scripted("local", &turns)
         .client(peers::everything("everything").auto(&["get-sum"]))
         .serve_connected()
-        .await;
+        .await
+}
+
+/// Returns what a client printed that is told the gateway's address. Panics if it fails.
+async fn printed(client: &mut Command) -> String {
+    // A proxy of this machine must not come between two local processes.
+    client.env("NO_PROXY", "*").kill_on_drop(true);
+    let output = client.output().await.expect("the client can be started");
+    let logged = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{logged}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[tokio::test]
+async fn the_openai_client_of_the_readme_gets_a_stream_and_the_record_of_its_calls() {
+    let gateway = adding_gateway().await;
     let readme = readme();
     let program =
         readme.blocks_in("python").find(|block| block.contains("OpenAI(")).expect("a program");
-    let address = "http://127.0.0.1:8080";
-    assert!(program.contains(address), "{program}");
-    let mut python = Command::new(peers::python());
-    python.arg("-c").arg(program.replace(address, gateway.address())).kill_on_drop(true);
-    // A proxy of this machine must not come between two local processes.
-    let output = python.env("NO_PROXY", "*").output().await.expect("python can be started");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        printed.starts_with("It is 5.") && printed.contains("everything-get-sum"),
-        "{printed}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(program.contains(ADDRESS), "{program}");
+    let program = program.replace(ADDRESS, gateway.address());
+    let printed = printed(Command::new(peers::python()).arg("-c").arg(program)).await;
+    assert!(printed.starts_with("It is 5.") && printed.contains("everything-get-sum"), "{printed}");
+}
+
+#[tokio::test]
+async fn the_curl_command_of_the_readme_prints_the_steps_of_a_tool_and_the_answer() {
+    let gateway = adding_gateway().await;
+    let readme = readme();
+    let command = readme.blocks_in("").find(|block| block.starts_with("curl ")).expect("a command");
+    assert!(command.contains(ADDRESS), "{command}");
+    let command = command.replace(ADDRESS, gateway.address());
+    let printed = printed(Command::new("sh").arg("-c").arg(command)).await;
+    let steps = [r#""role":"assistant""#, "call_started", "call_ended", r#""It ""#, "data: [DONE]"];
+    let places = steps.map(|step| printed.find(step));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {printed}");
 }

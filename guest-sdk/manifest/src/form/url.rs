@@ -39,6 +39,28 @@ pub(crate) fn is_path(text: &str) -> bool {
         })
 }
 
+/// Describes the first defect of a text that is no URL.
+pub(crate) fn defect(text: &str) -> &'static str {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let Some(rest) = rest else { return "which does not begin with https:// or http://" };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (host, _) = authority.split_at(authority.rfind(':').unwrap_or(authority.len()));
+    let is_bad_host = !is_authority(host) && !is_authority(authority);
+    let defects = [
+        (text.len() > MAX_BYTES, "which is longer than 1024 bytes"),
+        (authority.is_empty(), "which has no host"),
+        (authority.contains('@'), "which has a user or a password"),
+        (is_bad_host && host.starts_with('*'), "whose host is not `*.` and a name with a dot"),
+        (is_bad_host, "whose host is not a name or an address in ASCII"),
+        (!is_authority(authority), "whose port is not a number from 1 to 65535"),
+        (path.contains('?'), "which has a query"),
+        (path.contains('#'), "which has a fragment"),
+        (is_path(path), "whose path has a segment `.` or `..`"),
+    ];
+    let first = defects.into_iter().find(|(is_found, _)| *is_found);
+    first.map_or("whose path has a character that must be escaped", |(_, defect)| defect)
+}
+
 fn is_authority(text: &str) -> bool {
     if let Some((address, port)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
         return address.parse::<Ipv6Addr>().is_ok() && is_port(port);
@@ -128,6 +150,31 @@ mod tests {
         }
         let long = |bytes: usize| format!("https://example.com/{}", "a".repeat(bytes - 20));
         assert!(is_url(&long(1024)) && !is_url(&long(1025)));
+    }
+
+    #[test]
+    fn the_defect_of_a_url_is_named() {
+        for (bad, words) in [
+            ("example.com", "does not begin with"),
+            ("HTTPS://example.com", "does not begin with"),
+            ("https://", "no host"),
+            ("https:///a", "no host"),
+            ("https://*.com", "`*.`"),
+            ("https://*", "`*.`"),
+            ("https://example.com.", "host is not a name"),
+            ("https://bücher.de/a", "host is not a name"),
+            ("https://[::1", "host is not a name"),
+            ("https://example.com:0", "port"),
+            ("https://[::1]:99999/a", "port"),
+            ("https://me:pass@example.com", "user"),
+            ("https://example.com?q", "query"),
+            ("https://example.com/a?q", "query"),
+            ("https://example.com/#f", "fragment"),
+            ("https://example.com/a b", "escaped"),
+            ("https://example.com/a/../b", "segment"),
+        ] {
+            assert!(!is_url(bad) && defect(bad).contains(words), "{bad}: {}", defect(bad));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! tree. This module does not depend on the rest of the gateway.
 
 mod charge;
+pub mod raw;
 mod scan;
 mod text;
 mod unique;
@@ -15,6 +16,7 @@ use std::io;
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use self::{
+    raw::RawObject,
     text::JsonText,
     unique::{DuplicateKey, check_unique_keys},
 };
@@ -89,6 +91,12 @@ pub enum Error {
         /// Bytes of the whole text.
         len: usize,
     },
+    /// The object has more members than a [`RawObject`] may have.
+    #[error("more than {limit} members in one object")]
+    TooManyMembers {
+        /// The limit.
+        limit: usize,
+    },
     /// The text is not valid JSON.
     #[error("expected {expected} at byte {at}")]
     Syntax {
@@ -123,12 +131,19 @@ pub fn check(text: &[u8], caps: &Caps) -> Result<Cost, Error> {
 pub fn parse<T: DeserializeOwned>(text: &[u8], caps: &Caps) -> Result<(T, Cost), Error> {
     match check(text, caps) {
         Ok(cost) => Ok((serde_json::from_slice(text)?, cost)),
+        Err(error) => Err(located::<T>(error, text)),
+    }
+}
+
+/// Adds line and column to a syntax error.
+fn located<T: DeserializeOwned>(error: Error, text: &[u8]) -> Error {
+    match error {
         // Parses again, because an error of `serde_json` has line and column. `serde_json` stops at
         // the same byte at the latest, so it builds no more than was charged.
-        Err(error @ Error::Syntax { .. }) => {
-            Err(serde_json::from_slice::<T>(text).err().map_or(error, Error::Parse))
+        error @ Error::Syntax { .. } => {
+            serde_json::from_slice::<T>(text).err().map_or(error, Error::Parse)
         }
-        Err(error) => Err(error),
+        error => error,
     }
 }
 

@@ -12,6 +12,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use sha2::{Digest as _, Sha256};
+
 pub use self::shares::Shares;
 
 /// The party that a chain of calls is accounted to. Cheap to clone; `Display` is safe to log.
@@ -48,6 +50,22 @@ impl Tenant {
     /// Creates the tenant of a virtual key. The digest of the credential identifies it.
     pub fn of_key(digest: [u8; 32], name: impl Into<String>) -> Self {
         Self(Kind::Key(Arc::new(Key { digest, name: name.into() })))
+    }
+
+    /// Returns the identifier of the tenant in stored data. It is the same after a restart, and is
+    /// not the digest by which keys are found.
+    pub fn scope(&self) -> [u8; 32] {
+        let (kind, digest): (&[u8], &[u8]) = match &self.0 {
+            Kind::Gateway => (b"gateway", &[]),
+            Kind::Anonymous => (b"anonymous", &[]),
+            Kind::Key(key) => (b"key", &key.digest),
+        };
+        Sha256::new()
+            .chain_update(b"airlock tenant ")
+            .chain_update(kind)
+            .chain_update(digest)
+            .finalize()
+            .into()
     }
 }
 
@@ -166,6 +184,15 @@ mod tests {
             format!("{:?} {} {}", key(1), Tenant::ANONYMOUS, Tenant::GATEWAY),
             "key \"same name\" anonymous gateway"
         );
+    }
+
+    #[test]
+    fn the_scope_of_a_tenant_depends_on_the_credential_alone_and_is_not_its_digest() {
+        assert_eq!(key(1).scope(), Tenant::of_key([1; 32], "other name").scope());
+        let scopes = [key(1), key(2), Tenant::ANONYMOUS, Tenant::GATEWAY].map(|it| it.scope());
+        let distinct: std::collections::BTreeSet<_> = scopes.iter().collect();
+        assert_eq!(distinct.len(), scopes.len());
+        assert_ne!(scopes[0], [1; 32]);
     }
 
     #[test]

@@ -22,6 +22,11 @@ impl Span {
     pub const fn secs(n: u64) -> Self {
         Self(Duration::from_secs(n))
     }
+
+    /// Creates a duration of `n` days.
+    pub const fn days(n: u64) -> Self {
+        Self::secs(n * 24 * 60 * 60)
+    }
 }
 
 impl fmt::Display for Span {
@@ -84,6 +89,11 @@ impl Size {
     /// Creates a size of `n` MiB.
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)
+    }
+
+    /// Creates a size of `n` GiB.
+    pub const fn gib(n: u64) -> Self {
+        Self(n << 30)
     }
 
     /// Returns the size in bytes, at most `usize::MAX`.

@@ -90,22 +90,34 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Checks a request against the policy. If it is refused, logs the missing rule for the
-    /// operator.
+    /// Checks a request against the policy. Logs a refusal for the operator.
     fn decide(&self, hop: &Hop<'_>) -> Result<Permit, Error> {
-        let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
+        let policy = &self.session.outlet.policy;
         policy.decide(&hop.target, &hop.method).map_err(|missing| {
-            if let Missing::Declaration(_) = missing {
-                warn!(%caller, host = %self.host(hop), reason = %missing, "outbound request refused");
-                return refusal(&missing);
-            }
-            // The path is the guest's own text: a guest that knows a secret could write it there.
-            let is_secret = credentials.occur_in(hop.target.url().path().as_bytes());
-            let rule = Rule::needed(&hop.target, &hop.method, is_secret);
-            let rule = credentials.blotted(&rule);
-            warn!(%caller, host = %self.host(hop), reason = %missing, missing_rule = %rule, "outbound request refused");
+            self.log_refused(hop, &missing);
             refusal(&missing)
         })
+    }
+
+    /// Logs a refused request. Only where a grant would help, its rule is called a missing one.
+    fn log_refused(&self, hop: &Hop<'_>, missing: &Missing) {
+        let Outlet { caller, credentials, .. } = &self.session.outlet;
+        let host = self.host(hop);
+        // The path is the guest's own text: a guest that knows a secret could write it there.
+        let is_secret = credentials.occur_in(hop.target.url().path().as_bytes());
+        let rule = Rule::needed(&hop.target, &hop.method, is_secret);
+        let rule = credentials.blotted(&rule);
+        match missing {
+            Missing::Grant => {
+                warn!(%caller, %host, reason = %missing, missing_rule = %rule, "outbound request refused");
+            }
+            Missing::Request | Missing::Part { .. } => {
+                warn!(%caller, %host, reason = %missing, request = %rule, "outbound request refused");
+            }
+            Missing::Declaration(_) => {
+                warn!(%caller, %host, reason = %missing, "outbound request refused");
+            }
+        }
     }
 
     /// Reports a permitted request to the observer, if there is one.
@@ -232,7 +244,7 @@ impl<'a> Exchange<'a> {
 fn refusal(missing: &Missing) -> Error {
     match missing {
         Missing::Declaration(name) => Error::undeclared(&format!("http.{name}")),
-        Missing::Request | Missing::Grant => Error::denied(),
+        Missing::Request | Missing::Part { .. } | Missing::Grant => Error::denied(),
     }
 }
 

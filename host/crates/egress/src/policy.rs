@@ -12,7 +12,7 @@ use airlock_core::limit::{Limit, saturating_u32, saturating_usize};
 use http::Method;
 
 use super::{
-    rule::{BadRule, Rule},
+    rule::{BadRule, Excluded, Rule},
     target::Target,
 };
 
@@ -56,7 +56,7 @@ impl Bounds {
 /// The requests that one caller may send: those that it asks for and that its operator grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    requested: Option<Arc<[Rule]>>,
+    requested: Option<Arc<Destinations>>,
     granted: Arc<[Rule]>,
     bounds: Bounds,
     /// `None` if every destination may be used.
@@ -88,7 +88,14 @@ pub(super) struct Permit {
 /// Part of a policy that has no rule for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Missing {
+    /// The plugin requests nothing on the host.
     Request,
+    /// The plugin requests something on the host under this name, and its author's own rule excludes
+    /// this request.
+    Part {
+        name: String,
+        excluded: Excluded,
+    },
     Grant,
     /// The plugin may send the request, but the running tool does not declare the destination of
     /// this name.
@@ -99,20 +106,17 @@ impl Policy {
     /// Combines both sides. `requested` is `None` if there is no manifest; then the granted rules
     /// alone decide. Fails if a side has too many rules.
     pub fn new(
-        requested: Option<Vec<Rule>>,
+        requested: Option<Destinations>,
         granted: Vec<Rule>,
         bounds: Bounds,
     ) -> Result<Self, BadRule> {
-        for rules in requested.iter().chain([&granted]) {
-            if rules.len() > MAX_RULES {
-                return Err(BadRule::TooMany {
-                    what: "rules",
-                    found: rules.len(),
-                    limit: MAX_RULES,
-                });
+        let of_requests = requested.iter().flat_map(BTreeMap::values).map(Vec::len).sum();
+        for found in [of_requests, granted.len()] {
+            if found > MAX_RULES {
+                return Err(BadRule::TooMany { what: "rules", found, limit: MAX_RULES });
             }
         }
-        let requested = requested.map(Arc::from);
+        let requested = requested.map(Arc::new);
         Ok(Self { requested, granted: granted.into(), bounds, scope: None })
     }
 
@@ -136,13 +140,16 @@ impl Policy {
 
     /// Decides on a request: it is permitted if a rule of each side matches it. It is private if a
     /// matching rule of each side is private. The declared destinations of a tool are a third side.
-    /// Fails with the side that has no matching rule.
+    /// Fails with the side that has no matching rule. The requested side comes first: where it has
+    /// none, no grant would help.
     pub(super) fn decide(&self, target: &Target, method: &Method) -> Result<Permit, Missing> {
-        let mut permit = side(self.granted.iter(), target, method).ok_or(Missing::Grant)?;
-        if let Some(requested) = &self.requested {
-            let requested = side(requested.iter(), target, method).ok_or(Missing::Request)?;
-            permit = permit.and(requested);
-        }
+        let requested = self.requested.as_ref().map(|requested| {
+            let rules = requested.values().flatten();
+            side(rules, target, method).ok_or_else(|| unrequested(requested, target, method))
+        });
+        let requested = requested.transpose()?;
+        let granted = side(self.granted.iter(), target, method).ok_or(Missing::Grant)?;
+        let permit = requested.map_or(granted, |requested| granted.and(requested));
         match &self.scope {
             None => Ok(permit),
             Some(scope) => scope.decide(target, method).map(|declared| permit.and(declared)),
@@ -232,6 +239,16 @@ impl Permit {
     }
 }
 
+/// Describes a request that no requested rule matches. Of several requests on the host, the one that
+/// excludes only the path is named.
+fn unrequested(requested: &Destinations, target: &Target, method: &Method) -> Missing {
+    let rules = requested.iter().flat_map(|(name, rules)| rules.iter().map(move |it| (name, it)));
+    let on_host = rules.filter_map(|(name, rule)| Some((rule.excluded(target, method)?, name)));
+    let nearest = on_host.min_by_key(|(excluded, _)| *excluded);
+    nearest
+        .map_or(Missing::Request, |(excluded, name)| Missing::Part { name: name.clone(), excluded })
+}
+
 fn side<'r>(
     rules: impl Iterator<Item = &'r Rule>,
     target: &Target,
@@ -250,6 +267,18 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request => f.write_str("the manifest does not request this"),
+            Self::Part { name, excluded: Excluded::Path } => {
+                write!(
+                    f,
+                    "the plugin's own request.http.{name} excludes the path by its `url` or `paths`"
+                )
+            }
+            Self::Part { name, excluded: Excluded::Method } => {
+                write!(
+                    f,
+                    "the plugin's own request.http.{name} excludes the method by its `methods`"
+                )
+            }
             Self::Grant => f.write_str("the operator does not grant this"),
             Self::Declaration(name) => {
                 write!(f, "the tool does not declare the effect http.{name}")
@@ -269,8 +298,14 @@ mod tests {
             .collect()
     }
 
+    /// Returns a requested side with one request, `r`.
+    fn requests(rules: Vec<Rule>) -> Destinations {
+        [("r".to_owned(), rules)].into()
+    }
+
     fn decide(requested: Option<&[&str]>, granted: &[&str], url: &str) -> Result<Permit, Missing> {
-        let policy = Policy::new(requested.map(rules), rules(granted), Bounds::PLUGIN).unwrap();
+        let requested = requested.map(|texts| requests(rules(texts)));
+        let policy = Policy::new(requested, rules(granted), Bounds::PLUGIN).unwrap();
         policy.decide(&Target::parse(url).unwrap(), &Method::GET)
     }
 
@@ -282,7 +317,8 @@ mod tests {
         assert!(decide(Some(&[narrow]), &[wide], inside).is_ok());
         assert!(decide(None, &[narrow], inside).is_ok());
         assert_eq!(decide(Some(&[wide]), &[narrow], outside), Err(Missing::Grant));
-        assert_eq!(decide(Some(&[narrow]), &[wide], outside), Err(Missing::Request));
+        let excluded = Missing::Part { name: "r".to_owned(), excluded: Excluded::Path };
+        assert_eq!(decide(Some(&[narrow]), &[wide], outside), Err(excluded));
         assert_eq!(decide(None, &[narrow], outside), Err(Missing::Grant));
         assert_eq!(decide(Some(&[]), &[wide], inside), Err(Missing::Request));
         assert_eq!(decide(Some(&[wide]), &[], inside), Err(Missing::Grant));
@@ -290,6 +326,37 @@ mod tests {
             Policy::closed().decide(&Target::parse(inside).unwrap(), &Method::GET),
             Err(Missing::Grant)
         );
+    }
+
+    #[test]
+    fn a_request_that_its_author_excludes_is_told_from_one_that_is_not_granted() {
+        let requested: Destinations = [
+            ("read", "https://api.x.com GET /v1/**"),
+            ("send", "https://api.x.com POST /v1/send"),
+            ("other", "https://*.y.com GET /**"),
+        ]
+        .map(|(name, rule)| (name.to_owned(), rules(&[rule])))
+        .into();
+        let decide = |granted: &[&str], method: Method, url: &str| {
+            let policy = Policy::new(Some(requested.clone()), rules(granted), Bounds::PLUGIN);
+            let missing = policy.unwrap().decide(&Target::parse(url).unwrap(), &method);
+            missing.unwrap_err()
+        };
+        let part = |name: &str, excluded| Missing::Part { name: name.to_owned(), excluded };
+        let v1 = "https://api.x.com/v1/a";
+        // With and without a grant: none would help.
+        for granted in [&[][..], &["https://api.x.com GET,POST,PUT /**"]] {
+            let decide = |method, url| decide(granted, method, url);
+            assert_eq!(decide(Method::GET, "https://api.x.com/"), part("read", Excluded::Path));
+            assert_eq!(decide(Method::POST, v1), part("send", Excluded::Path));
+            assert_eq!(decide(Method::PUT, v1), part("read", Excluded::Method));
+            assert_eq!(decide(Method::PUT, "https://a.y.com/"), part("other", Excluded::Method));
+            for elsewhere in ["http://api.x.com/v1/a", "https://api.x.com:1/v1/a", "https://x.com"]
+            {
+                assert_eq!(decide(Method::GET, elsewhere), Missing::Request, "{elsewhere}");
+            }
+        }
+        assert_eq!(decide(&["https://api.x.com GET /v2/**"], Method::GET, v1), Missing::Grant);
     }
 
     #[test]
@@ -333,7 +400,7 @@ mod tests {
         ];
         let all = rules(&destinations.map(|(_, rule)| rule));
         let destinations = destinations.map(|(name, rule)| (name.to_owned(), rules(&[rule])));
-        let policy = Policy::new(Some(all.clone()), all, Bounds::PLUGIN).unwrap();
+        let policy = Policy::new(Some(requests(all.clone())), all, Bounds::PLUGIN).unwrap();
         let declared = declared.iter().map(|name| (*name).to_owned()).collect();
         policy.narrowed(&Arc::new(destinations.into()), &declared)
     }
@@ -356,10 +423,10 @@ mod tests {
             let other = decide(declared, Method::GET, "https://a.y.com/");
             assert_eq!(other, Err(declaration("other")), "{declared:?}");
         }
-        // A destination outside the grant is refused as ever.
+        // A destination outside the requests is refused as ever.
         for declared in [&["other"][..], &["read"]] {
             let outside = decide(declared, Method::GET, "https://z.com/");
-            assert_eq!(outside, Err(Missing::Grant), "{declared:?}");
+            assert_eq!(outside, Err(Missing::Request), "{declared:?}");
         }
     }
 
@@ -411,10 +478,12 @@ mod tests {
     #[test]
     fn more_than_64_rules_on_one_side_are_refused() {
         let many = |count| vec!["https://x.com GET /".parse().unwrap(); count];
-        assert!(Policy::new(Some(many(64)), many(64), Bounds::PLUGIN).is_ok());
-        for (requested, granted) in [(65, 1), (1, 65)] {
-            let error =
-                Policy::new(Some(many(requested)), many(granted), Bounds::PLUGIN).unwrap_err();
+        let requested = |of_one, of_other| -> Destinations {
+            [("one".to_owned(), many(of_one)), ("other".to_owned(), many(of_other))].into()
+        };
+        assert!(Policy::new(Some(requested(32, 32)), many(64), Bounds::PLUGIN).is_ok());
+        for (requested, granted) in [(requested(32, 33), 1), (requested(1, 0), 65)] {
+            let error = Policy::new(Some(requested), many(granted), Bounds::PLUGIN).unwrap_err();
             assert_eq!(error.to_string(), "found 65 rules, expected at most 64");
         }
     }

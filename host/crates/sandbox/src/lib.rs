@@ -42,8 +42,8 @@ pub use self::{
         Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore, ToolNames,
     },
     inspect::{
-        contract_version, embed, embed_tools, embedded, embedded_tools, exports_contract,
-        imported_functions, imports, supported_contracts,
+        contract_version, data_contains, embed, embed_tools, embedded, embedded_tools,
+        exports_contract, imported_functions, imports, supported_contracts,
     },
     limits::Limits,
     load::compile::{

@@ -6,12 +6,13 @@
 //! part of one.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
-//! blocking thread. This module does not know the data. Each subject has a file below it, such as
-//! [`kv`].
+//! blocking thread. This module does not know the data. Each subject has a file below it: [`kv`] and
+//! [`responses`].
 
 pub mod kv;
 mod lane;
 mod open;
+pub mod responses;
 mod schema;
 
 use std::{

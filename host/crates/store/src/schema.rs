@@ -11,7 +11,8 @@ pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
 /// Migrations from each version to the next; version 0 is an empty file. A released migration is
 /// never changed; new ones are appended.
-const MIGRATIONS: [&str; 1] = [include_str!("schema/1_kv.sql")];
+pub(super) const MIGRATIONS: [&str; 2] =
+    [include_str!("schema/1_kv.sql"), include_str!("schema/2_responses.sql")];
 
 /// Version that this program reads and writes.
 #[expect(

@@ -43,6 +43,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     for (client, settings) in pins.select(&args.clients)? {
         let (component, drift) = pins.drift(&client, &settings).await?;
         output::line(&lines(&client, &component, drift.as_ref()).join("\n"))?;
+        args.consent.check(component.metadata.manifest.as_ref())?;
         let lacks = |drift: &Drift| drift.changes.iter().any(|change| consent.lacks(change));
         refused.extend(drift.filter(lacks));
         pins.lock.accept(&client, &component.metadata);

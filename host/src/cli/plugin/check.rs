@@ -1,5 +1,8 @@
 //! `airlock plugin check`.
 
+mod limits;
+mod wasi;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -219,7 +222,9 @@ async fn checks_of(
         checks.push(Check::unless(REQUESTED, Outcome::Fail, unrequested));
         let unused = finding::unused(&metadata.imports, manifest);
         checks.push(Check::unless(USED, Outcome::Warn, unused));
+        checks.push(limits::check(&manifest.request.limits));
     }
+    checks.push(wasi::check(&bytes, &metadata.imports)?);
     let (described, tools) = describe(&compiled, &metadata, &bytes).await?;
     checks.extend(described);
     checks.push(schemas(&metadata, &tools));

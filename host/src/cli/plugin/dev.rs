@@ -2,6 +2,7 @@
 //! or reloads it in a running gateway.
 
 mod call;
+mod config;
 mod gateway;
 mod uses;
 mod watch;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 
-use self::{uses::Session, watch::Sources};
+use self::{config::Entry, uses::Session, watch::Sources};
 use super::{
     build::{self, Finished, Transcript},
     check,
@@ -32,7 +33,7 @@ pub(super) const FILTER: &str =
 ///
 /// Watches the sources and `plugin.toml` in a directory. After a change it builds the plugin and
 /// checks it. With `--call` it then calls a tool in this process, and prints its log, progress, parts
-/// and result. It also prints which requests of `plugin.toml` the calls of the session have used, and
+/// and result. It also prints which requests of `plugin.toml` the calls of this build have used, and
 /// the smaller tables with which they still succeed. With `--gateway` it installs the component into that
 /// gateway's configuration and reloads it. A failed build leaves the last component in place. Ctrl-C
 /// ends the command.
@@ -49,8 +50,10 @@ pub(super) struct Args {
     /// the plugin gives it.
     #[arg(long, num_args = 2, value_names = ["NAME", "JSON"])]
     call: Vec<String>,
-    /// Grant a request that needs a value: `files.data=/path:rw`, `secret.token=env:NAME`,
-    /// `slot.NAME=CLIENT-TOOL`, `http=URL`. Every other request is granted.
+    /// Grant a request that needs a value: `files.NAME=PATH` (with `:rw` for writing),
+    /// `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH`, `http=URL`, and `slot.NAME=TOOL` with a
+    /// tool of the plugin itself, or with the full name of a tool of a client in `--config`. Every
+    /// other request is granted.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,
     /// Set a value of the plugin's own configuration for `--call`; text, or JSON.
@@ -72,7 +75,6 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     // A grant is the operator's consent to what the plugin requests now, and not to what a later
     // change of plugin.toml requests under the same name.
     let mut grants = &args.grants[..];
-    // A call need not use every request: a store may hide a use in the next round.
     let mut session = Session::default();
     loop {
         tokio::select! {
@@ -124,11 +126,12 @@ async fn attempt(
     if args.call.is_empty() {
         return Ok(());
     }
-    let entry = call::Entry { component: file, grants: &args.grants, settings, state };
-    for call in args.call.chunks_exact(2) {
-        entry.call(&finished.metadata, &call[0], &call[1], session).await?;
-    }
-    for line in entry.report(&finished.metadata, session) {
+    let metadata = &finished.metadata;
+    session.load(&metadata.digest);
+    let (grants, config) = (&args.grants, &args.config);
+    let entry = Entry { component: file, metadata, grants, settings, state, file: config };
+    call::run(&entry, &args.call, session).await?;
+    for line in uses::report(&entry, session) {
         output::line(&output::for_stdout(&line))?;
     }
     Ok(())

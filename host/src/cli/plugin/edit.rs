@@ -13,7 +13,7 @@ use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    config::{Config, environment},
+    config::{Config, KeyPath, environment},
     tool::ClientName,
 };
 
@@ -72,6 +72,18 @@ impl Document {
             Some(config) => Ok(config),
             None => bail!("the client {name} has no `wasm_config`"),
         }
+    }
+
+    /// Returns the entries of all clients.
+    pub(super) fn entries(&self) -> &[Value] {
+        self.value["mcp"]["client_configs"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the key of the `wasm_config` of the client with this name.
+    pub(super) fn key(&self, name: &ClientName) -> KeyPath {
+        let at = self.entries().iter().position(|client| client["name"] == name.as_str());
+        let clients = KeyPath::default().member("mcp").member("client_configs");
+        clients.element(at.unwrap_or_default()).member("wasm_config")
     }
 
     fn clients(&mut self) -> anyhow::Result<&mut Vec<Value>> {

@@ -2,14 +2,38 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::tool::ToolDefinition;
+use crate::{schema::CompiledSchema, tool::ToolDefinition};
 
 /// Depth to which objects are filled in; deeper objects stay empty.
-const MAX_DEPTH: u32 = 3;
+const MAX_DEPTH: u32 = 8;
+/// Most elements of a list. A tool that needs more gets an outline.
+const MAX_ITEMS: u64 = 4;
+/// Longest text, in characters. A tool that needs more gets an outline.
+const MAX_CHARACTERS: u64 = 100;
 
-/// Returns arguments with every required property.
-pub(super) fn arguments(tool: &ToolDefinition) -> Value {
-    object(&tool.input_schema.to_value().unwrap_or_default(), 0)
+/// Arguments of a call to try.
+#[derive(Debug, PartialEq)]
+pub(super) enum Sample {
+    /// They fit the tool's input schema.
+    Valid(Value),
+    /// The required names, with `...` in place of values: none were found that fit.
+    Outline(String),
+}
+
+/// Returns arguments with every required property, if values for all of them can be made.
+pub(super) fn arguments(tool: &ToolDefinition) -> Sample {
+    let schema = tool.input_schema.to_value().unwrap_or_default();
+    let made = Maker { root: &schema }.object(&schema, 0);
+    // The gateway does not check arguments against a schema that does not compile.
+    let fits = CompiledSchema::compile("inputSchema", &schema)
+        .map_or(true, |compiled| compiled.check(&made).is_ok());
+    if fits { Sample::Valid(made) } else { Sample::Outline(outline(&schema)) }
+}
+
+fn outline(schema: &Value) -> String {
+    let members = required(schema).into_iter().map(|name| format!("{}: ...", json!(name)));
+    let members: Vec<_> = members.collect();
+    if members.is_empty() { "{...}".to_owned() } else { format!("{{{}}}", members.join(", ")) }
 }
 
 /// Formats the arguments for people: `(city: string, days?: integer)`.
@@ -40,66 +64,107 @@ fn required(schema: &Value) -> Vec<&str> {
     names.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn object(schema: &Value, depth: u32) -> Value {
-    let none = Value::Null;
-    let property = |name: &str| {
-        schema.get("properties").and_then(|properties| properties.get(name)).unwrap_or(&none)
-    };
-    let members = required(schema)
-        .into_iter()
-        .map(|name| (name.to_owned(), value(name, property(name), depth)));
-    Value::Object(members.collect::<Map<_, _>>())
+/// Makes values for the subschemas of one schema. A value is a guess, because keywords restrict each
+/// other: the caller checks the whole.
+struct Maker<'s> {
+    root: &'s Value,
 }
 
-fn value(name: &str, schema: &Value, depth: u32) -> Value {
-    let given = schema.get("const").or_else(|| schema.get("default"));
-    let listed = |key: &str| schema.get(key).and_then(|values| values.get(0));
-    if let Some(given) = given.or_else(|| listed("examples")).or_else(|| listed("enum")) {
-        return given.clone();
+impl<'s> Maker<'s> {
+    fn object(&self, schema: &'s Value, depth: u32) -> Value {
+        let property = |name: &str| {
+            let properties = schema.get("properties");
+            properties.and_then(|properties| properties.get(name)).unwrap_or(&Value::Null)
+        };
+        let members = required(schema)
+            .into_iter()
+            .map(|name| (name.to_owned(), self.value(name, property(name), depth)));
+        Value::Object(members.collect::<Map<_, _>>())
     }
-    let kind = match schema.get("type") {
+
+    fn value(&self, name: &str, schema: &'s Value, depth: u32) -> Value {
+        let given = schema.get("const").or_else(|| schema.get("default"));
+        let listed = |key: &str| schema.get(key).and_then(|values| values.get(0));
+        if let Some(given) = given.or_else(|| listed("examples")).or_else(|| listed("enum")) {
+            return given.clone();
+        }
+        if depth >= MAX_DEPTH {
+            return json!({});
+        }
+        if let Some(applied) = self.applied(schema) {
+            return self.value(name, applied, depth + 1);
+        }
+        match first_type(schema) {
+            Some("integer" | "number") => number(schema),
+            Some("boolean") => json!(true),
+            Some("array") => self.array(name, schema, depth),
+            Some("null") => Value::Null,
+            Some("object") => self.object(schema, depth + 1),
+            _ => json!(text(name, schema)),
+        }
+    }
+
+    /// Returns the subschema that another one consists of: the target of its reference, or the first
+    /// one of a combination that is not for `null` alone.
+    fn applied(&self, schema: &'s Value) -> Option<&'s Value> {
+        if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+            return self.root.pointer(target.strip_prefix('#')?);
+        }
+        let combined = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key));
+        let mut branches = combined.filter_map(Value::as_array).flatten();
+        branches.find(|branch| first_type(branch) != Some("null"))
+    }
+
+    fn array(&self, name: &str, schema: &'s Value, depth: u32) -> Value {
+        let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0).min(MAX_ITEMS);
+        let prefix = schema.get("prefixItems").and_then(Value::as_array);
+        let prefix = prefix.into_iter().flatten();
+        let rest = schema.get("items").unwrap_or(&Value::Null);
+        let items = prefix.chain(std::iter::repeat(rest));
+        let least = usize::try_from(least).unwrap_or(0);
+        items.take(least).map(|item| self.value(name, item, depth + 1)).collect()
+    }
+}
+
+fn first_type(schema: &Value) -> Option<&str> {
+    match schema.get("type") {
         Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str),
         kind => kind.and_then(Value::as_str),
-    };
-    match kind {
-        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
-        Some("boolean") => json!(true),
-        Some("array") => json!([]),
-        Some("null") => Value::Null,
-        Some("object") if depth < MAX_DEPTH => object(schema, depth + 1),
-        Some("object") => json!({}),
-        _ => json!(name),
     }
+}
+
+fn number(schema: &Value) -> Value {
+    let bound = |key: &str| schema.get(key).and_then(Value::as_i64);
+    if let Some(least) = schema.get("minimum").filter(|_| bound("multipleOf").is_none()) {
+        return least.clone();
+    }
+    let step = bound("multipleOf").filter(|step| *step > 0).unwrap_or(1);
+    let least = bound("exclusiveMinimum").map(|least| least.saturating_add(1)).or(bound("minimum"));
+    let most = bound("exclusiveMaximum").map(|most| most.saturating_sub(1)).or(bound("maximum"));
+    let wanted = least.unwrap_or(1).min(most.unwrap_or(i64::MAX)).max(least.unwrap_or(i64::MIN));
+    let multiple = wanted.div_euclid(step).saturating_mul(step);
+    json!(if multiple < wanted { multiple.saturating_add(step) } else { multiple })
+}
+
+/// Returns a text of the format and the length that a schema states, made of the property's name.
+fn text(name: &str, schema: &Value) -> String {
+    let format = schema.get("format").and_then(Value::as_str);
+    match format.unwrap_or_default() {
+        "date" => return "2026-01-31".to_owned(),
+        "time" => return "12:00:00Z".to_owned(),
+        "date-time" => return "2026-01-31T12:00:00Z".to_owned(),
+        "email" => return "ann@example.com".to_owned(),
+        "uri" | "url" => return "https://example.com".to_owned(),
+        "uuid" => return "00000000-0000-4000-8000-000000000000".to_owned(),
+        _ => {}
+    }
+    let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
+    let least = bound("minLength").unwrap_or(0).min(MAX_CHARACTERS);
+    let most = bound("maxLength").unwrap_or(MAX_CHARACTERS);
+    let length = (name.chars().count() as u64).max(least).min(most);
+    let name = if name.is_empty() { "x" } else { name };
+    name.chars().cycle().take(usize::try_from(length).unwrap_or(0)).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_example_has_the_required_properties_and_prefers_the_values_of_the_author() {
-        let tool: ToolDefinition = serde_json::from_value(json!({
-            "name": "t",
-            "inputSchema": {
-                "type": "object",
-                "required": ["city", "unit", "days", "deep", "unknown"],
-                "properties": {
-                    "city": {"type": "string", "examples": ["Oslo"]},
-                    "unit": {"type": "string", "enum": ["c", "f"]},
-                    "days": {"type": ["integer", "null"], "minimum": 3},
-                    "deep": {"type": "object", "required": ["on"], "properties": {"on": {"type": "boolean"}}},
-                    "left": {"type": "string"},
-                },
-            },
-        }))
-        .expect("a definition");
-        insta::assert_snapshot!(
-            arguments(&tool),
-            @r#"{"city":"Oslo","unit":"c","days":3,"deep":{"on":true},"unknown":"unknown"}"#
-        );
-        insta::assert_snapshot!(
-            signature(&tool),
-            @"(city: string, unit: string, days: integer or null, deep: object, left?: string)"
-        );
-    }
-}
+mod tests;

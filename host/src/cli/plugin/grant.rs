@@ -8,7 +8,14 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use crate::plugin::{FilesAccess, Request, Requests};
+use crate::{
+    config::KeyPath,
+    plugin::{FilesAccess, Request, Requests},
+    text::visible_line,
+};
+
+/// Name of a request for any directory.
+const ANY: &str = "*";
 
 /// A right that the operator grants on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +52,8 @@ pub(super) enum GrantOption {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
-     secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools"
+     secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools; wider effects of a tool are granted with \
+     `--regrant effects.TOOL`, and `files.*` is granted with `files.NAME=PATH` for each directory"
 )]
 pub(super) struct BadGrantOption;
 
@@ -62,7 +70,7 @@ impl FromStr for GrantOption {
             ("http", Some(name), None) => Ok(Self::Http(name.to_owned())),
             ("http", None, Some(url)) if name.is_none() => Ok(Self::Host(url.to_owned())),
             ("kv", Some(name), None) => Ok(Self::Kv(name.to_owned())),
-            ("files", Some(name), Some(path)) => {
+            ("files", Some(name), Some(path)) if name != ANY => {
                 let (path, may_write) = match path.strip_suffix(":rw") {
                     Some(path) => (path, true),
                     None => (path.strip_suffix(":ro").unwrap_or(path), false),
@@ -120,6 +128,38 @@ impl GrantOption {
         grants
     }
 
+    /// Returns the option as it was typed, without the source of a secret's value, which may be the
+    /// value itself by mistake.
+    pub(super) fn option(&self) -> String {
+        match self {
+            Self::Secret { name, .. } => format!("--grant secret.{name}"),
+            _ => format!("--grant {self}"),
+        }
+    }
+
+    /// Returns whether it has a value that only the operator knows, so that a suggestion of it cannot
+    /// be used as it is.
+    pub(super) fn is_choice(&self) -> bool {
+        matches!(self, Self::Host(_) | Self::Files { .. } | Self::Slot { .. })
+    }
+
+    /// Returns whether a plugin with these requests has one that the grant is for.
+    pub(super) fn is_requested(&self, requests: &Requests) -> bool {
+        match self {
+            Self::Http(name) => requests.http.contains_key(name),
+            Self::Host(_) => !requests.http.is_empty(),
+            Self::Kv(name) => requests.kv.contains_key(name),
+            Self::Files { name, .. } => {
+                requests.files.contains_key(name) || requests.files.contains_key(ANY)
+            }
+            Self::Secret { name, .. } => requests.secret.contains_key(name),
+            Self::Scratch => requests.scratch.is_some(),
+            Self::Clocks => requests.clocks.is_some(),
+            Self::Slot { name, .. } => requests.slot.contains_key(name),
+            Self::Tools => requests.tools.is_some(),
+        }
+    }
+
     /// Returns the request that it names; `None` if it names a host instead.
     pub(super) fn request(&self) -> Option<String> {
         match self {
@@ -134,18 +174,25 @@ impl GrantOption {
     }
 
     /// Writes the grant into `wasm_config.grants`, where it replaces an older grant for the same
-    /// request.
-    pub(super) fn apply(&self, grants: &mut Map<String, Value>, requests: Option<&Requests>) {
+    /// request. Returns its key in `wasm_config`.
+    pub(super) fn apply(
+        &self,
+        grants: &mut Map<String, Value>,
+        requests: Option<&Requests>,
+    ) -> KeyPath {
+        let key = |kind: &str| KeyPath::default().member("grants").member(kind);
         match self {
-            Self::Http(name) => add(grants, "http", json!(name)),
-            Self::Host(url) => add(grants, "http", json!({"url": url})),
+            Self::Http(name) => key("http").element(add(grants, "http", json!(name))),
+            Self::Host(url) => key("http").element(add(grants, "http", json!({"url": url}))),
             Self::Kv(name) => {
                 object(grants, "kv").entry(name).or_insert_with(|| json!({}));
+                key("kv").member(name)
             }
             Self::Files { name, path, may_write } => {
                 let access = if *may_write { "read_write" } else { "read_only" };
                 object(grants, "files")
                     .insert(name.clone(), json!({"path": absolute(path), "access": access}));
+                key("files").member(name)
             }
             Self::Secret { name, from } => {
                 let secret = object(grants, "secret").entry(name).or_insert_with(|| json!({}));
@@ -154,22 +201,26 @@ impl GrantOption {
                     None => from.clone(),
                 };
                 secret["from"] = json!(from);
+                key("secret").member(name)
             }
             Self::Scratch => {
                 grants.entry("scratch").or_insert_with(|| json!({}));
+                key("scratch")
             }
             Self::Clocks => {
                 grants.insert("clocks".to_owned(), json!(true));
+                key("clocks")
             }
             Self::Slot { name, tool } => {
                 object(grants, "slot").insert(name.clone(), json!(tool));
+                key("slot").member(name)
             }
             Self::Tools => {
                 let tools = requests.and_then(|requests| requests.tools.as_ref());
-                tools
-                    .iter()
-                    .flat_map(|tools| &tools.call)
-                    .for_each(|tool| add(grants, "tools", json!(tool)));
+                for tool in tools.iter().flat_map(|tools| &tools.call) {
+                    add(grants, "tools", json!(tool));
+                }
+                key("tools")
             }
         }
     }
@@ -191,11 +242,27 @@ fn list<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value>
     list.as_array_mut().expect("it was made one above")
 }
 
-fn add(grants: &mut Map<String, Value>, key: &str, value: Value) {
+/// Adds a value to a list, unless it is there. Returns its index.
+fn add(grants: &mut Map<String, Value>, key: &str, value: Value) -> usize {
     let list = list(grants, key);
-    if !list.contains(&value) {
+    list.iter().position(|listed| *listed == value).unwrap_or_else(|| {
         list.push(value);
-    }
+        list.len() - 1
+    })
+}
+
+/// Describes each grant that a plugin with these requests does not ask for.
+pub(super) fn unrequested(grants: &[GrantOption], requests: &Requests) -> Vec<String> {
+    let names: Vec<_> = requests.all().map(|request| request.to_string()).collect();
+    let names = match names.as_slice() {
+        [] => "it requests nothing".to_owned(),
+        names => format!("its requests are {}", names.join(", ")),
+    };
+    let unrequested = grants.iter().filter(|grant| !grant.is_requested(requests));
+    let line = |grant: &GrantOption| {
+        format!("{}: the plugin does not request it; {names}", grant.option())
+    };
+    unrequested.map(|grant| visible_line(&line(grant))).collect()
 }
 
 /// Returns the value to type after `--grant` for a request. Parts that only the operator knows are
@@ -204,7 +271,7 @@ pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
     match request {
         Request::Http(_, http) if http.is_any_host() => "http=https://HOST".to_owned(),
         Request::Files(name, files) => {
-            let name = if name == "*" { "NAME" } else { name };
+            let name = if name == ANY { "NAME" } else { name };
             let may_write = files.access == FilesAccess::ReadWrite;
             format!("files.{name}=DIRECTORY{}", if may_write { ":rw" } else { "" })
         }
@@ -218,127 +285,4 @@ pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_grant_is_read_as_it_is_typed() {
-        let parse = |text: &str| text.parse::<GrantOption>();
-        assert_eq!(parse("http.api"), Ok(GrantOption::Http("api".into())));
-        assert_eq!(
-            parse("http=https://a.example"),
-            Ok(GrantOption::Host("https://a.example".into()))
-        );
-        let data = |path: &str, may_write| {
-            Ok(GrantOption::Files { name: "data".into(), path: path.into(), may_write })
-        };
-        assert_eq!(parse("files.data=/d"), data("/d", false));
-        assert_eq!(parse("files.data=/d:ro"), data("/d", false));
-        assert_eq!(parse("files.data=/d=e:rw"), data("/d=e", true));
-        assert_eq!(
-            parse("secret.t=env:T"),
-            Ok(GrantOption::Secret { name: "t".into(), from: "env:T".into() })
-        );
-        assert_eq!(
-            (parse("clocks"), parse("tools")),
-            (Ok(GrantOption::Clocks), Ok(GrantOption::Tools))
-        );
-        for text in [
-            "http.api",
-            "http=https://a.example",
-            "kv.n",
-            "files.d=/d:rw",
-            "secret.t=file:/s",
-            "scratch",
-            "slot.forecast=weather-today",
-        ] {
-            assert_eq!(parse(text).map(|grant| grant.to_string()).as_deref(), Ok(text));
-        }
-        for bad in [
-            "",
-            "http",
-            "http.",
-            "http.api=x",
-            "http.=x",
-            "kv",
-            "files.data",
-            "secret.t",
-            "clocks.x",
-            "random",
-            "slot.forecast",
-            "slot=weather-today",
-            "all",
-        ] {
-            assert_eq!(parse(bad), Err(BadGrantOption), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_grant_replaces_an_older_one_and_keeps_the_rest() {
-        let mut grants = json!({
-            "http": ["api", {"url": "https://b.example"}],
-            "files": {"data": {"path": "old", "access": "read_write", "max_files": 1}, "other": {"path": "o"}},
-            "secret": {"t": {"from": "env:OLD", "reveal": true}},
-        });
-        let object = grants.as_object_mut().expect("an object");
-        for grant in [
-            "http.api",
-            "kv.notes",
-            "files.data=/d",
-            "secret.t=env:NEW",
-            "clocks",
-            "slot.forecast=weather-today",
-        ] {
-            grant.parse::<GrantOption>().expect("a grant").apply(object, None);
-        }
-        insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true}},"kv":{"notes":{}},"clocks":true,"slot":{"forecast":"weather-today"}}"#);
-    }
-
-    /// Returns requests of every kind, and a second one of some kinds.
-    fn requests() -> Requests {
-        let requests = json!({
-            "http": {"api": {"url": "*", "reason": "r"}},
-            "secret": {"t": {"reveal": true, "reason": "r"}, "x": {"reveal": true, "reason": "r"}},
-            "kv": {
-                "notes": {"max_bytes": "1KiB", "reason": "r"},
-                "x": {"max_bytes": "1KiB", "reason": "r"},
-            },
-            "files": {
-                "*": {"access": "read_only", "reason": "r"},
-                "data": {"access": "read_only", "reason": "r"},
-                "x": {"access": "read_write", "reason": "r"},
-            },
-            "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
-            "slot": {"forecast": {"reason": "r"}, "x": {"reason": "r"}},
-            "tools": {"call": ["text-count"], "reason": "r"},
-            "clocks": {"reason": "r"},
-        });
-        serde_json::from_value(requests).expect("requests")
-    }
-
-    #[test]
-    fn a_suggestion_is_the_text_to_type_with_the_parts_to_replace_in_capitals() {
-        let requests = requests();
-        let suggestions: Vec<_> =
-            requests.all().map(|request| suggestion("my-mail", request)).collect();
-        insta::assert_snapshot!(suggestions.join("\n"), @r"
-        http=https://HOST
-        secret.t=env:MY_MAIL_T
-        secret.x=env:MY_MAIL_X
-        kv.notes
-        kv.x
-        files.NAME=DIRECTORY
-        files.data=DIRECTORY
-        files.x=DIRECTORY:rw
-        scratch
-        slot.forecast=CLIENT-TOOL
-        slot.x=CLIENT-TOOL
-        tools
-        clocks
-        ");
-        for suggestion in suggestions {
-            let grant = suggestion.parse::<GrantOption>().expect("a grant");
-            assert_eq!(grant.to_string(), suggestion);
-        }
-    }
-}
+mod tests;

@@ -84,7 +84,7 @@ fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     lines.push("requests".to_owned());
     lines.extend(requests(component));
     lines.push("imports".to_owned());
-    lines.extend(metadata.imports.iter().map(|import| format!("  {}", visible_line(import))));
+    lines.extend(imports(&metadata.imports));
     Ok(lines.join("\n"))
 }
 
@@ -155,6 +155,16 @@ fn facts(metadata: &Metadata) -> Vec<String> {
     head.into_iter().chain(lines).collect()
 }
 
+/// Returns a line for each import. Those of WASI are one line, because they follow from the language
+/// and grant nothing; `--json` lists them.
+fn imports(imports: &[String]) -> Vec<String> {
+    let (wasi, others): (Vec<_>, Vec<_>) =
+        imports.iter().partition(|import| import.starts_with("wasi:"));
+    let others = others.into_iter().map(|import| format!("  {}", visible_line(import)));
+    let wasi = (!wasi.is_empty()).then(|| format!("  wasi: {} interfaces", wasi.len()));
+    others.chain(wasi).collect()
+}
+
 fn requests(component: &Component) -> Vec<String> {
     let mut lines: Vec<_> =
         RequestSummary::all(&component.metadata).iter().flat_map(RequestSummary::lines).collect();
@@ -215,6 +225,18 @@ fn kib(bytes: usize) -> Size {
 mod tests {
     use super::*;
     use crate::plugin::Manifest;
+
+    #[test]
+    fn the_imports_of_wasi_are_one_line() {
+        let imports_of = |names: &[&str]| {
+            imports(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            imports_of(&["airlock:host/log@0.1.0", "wasi:io/poll@0.2.6", "wasi:io/error@0.2.6"]),
+            ["  airlock:host/log@0.1.0", "  wasi: 2 interfaces"]
+        );
+        assert_eq!(imports_of(&["airlock:host/log@0.1.0"]), ["  airlock:host/log@0.1.0"]);
+    }
 
     #[test]
     fn each_key_of_the_metadata_is_one_line_with_invisible_characters_made_visible() {

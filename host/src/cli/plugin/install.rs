@@ -3,10 +3,11 @@
 mod command;
 mod plan;
 mod refusal;
+mod stale;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 
 use self::plan::{Plan, Site};
 use super::{
@@ -18,10 +19,11 @@ use super::{
     component::Component,
     consent::ConsentOptions,
     edit::{self, Document},
-    example,
-    grant::GrantOption,
+    example::{self, Sample},
+    grant::{self, GrantOption},
     pins::{self, Pins},
     requested::RequestSummary,
+    typed::Typed,
 };
 use crate::{
     plugin::Settings,
@@ -36,7 +38,8 @@ use crate::{
 /// `airlock.lock` pins it. Otherwise nothing is changed, and the command that would install it is
 /// printed. Grants belong to a name: use `--replace` to install a changed build of the same plugin,
 /// and `--name` to install another plugin under another name. A granted request that is wider in
-/// the changed build must be named again, with `--regrant` or `--grant`.
+/// the changed build must be named again, with `--regrant` or `--grant`. `--replace` removes the grants
+/// that the changed build no longer requests, and prints their names.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin install text.wasm\n  airlock plugin install weather.wasm --grant http.api --grant \
@@ -47,11 +50,16 @@ pub(super) struct Args {
     file: PathBuf,
     #[command(flatten)]
     config: ConfigFile,
-    /// Its name in the configuration, the prefix of its tools. Default: the plugin's id.
+    /// Its name in the configuration, the prefix of its tools: a letter or `_`, then letters, digits
+    /// and `_`, at most 32 characters. Default: the plugin's id, with `_` in place of `-`.
     #[arg(long)]
     name: Option<String>,
-    /// Grant something that it requests: `http.api`, `kv.notes`, `files.data=/path:rw`,
-    /// `secret.token=env:NAME`, `slot.forecast=CLIENT-TOOL`, `scratch`, `clocks`, `tools`.
+    /// Grant something that it requests; may be repeated. `http.NAME`, `kv.NAME`, `scratch`, `clocks`
+    /// and `tools` grant what is requested under that name; `files.NAME=PATH` a directory, with `:rw`
+    /// after the path for writing; `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH` a secret;
+    /// `slot.NAME=CLIENT-TOOL` one tool for a slot; `http=URL` a host for a request that leaves the
+    /// hosts to you. A request `files.*` is granted as `files.NAME=PATH`, with a name of your choice
+    /// for each directory.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,
     /// Grant everything that it requests, except what needs a value from you.
@@ -66,7 +74,8 @@ pub(super) struct Args {
     /// Set the description of a tool that has none, or replace its own.
     #[arg(long = "describe", value_name = "TOOL=TEXT")]
     describe: Vec<String>,
-    /// Replace the installed build, and keep its grants. The changes are shown.
+    /// Replace the installed build, and keep its grants, except those that the new build does not
+    /// request. The changes are shown.
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -104,16 +113,27 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     edit::write(&file, &component.bytes)?;
     let pinned = pin(&mut pins, &component, &name).await?;
     plan.document.save()?;
-    output::line(&format!(
-        "installed {} as {name} in {}",
-        file.display(),
-        args.config.path.display()
-    ))?;
-    for note in plan.notes.iter().chain(&pinned) {
-        output::hint(note);
+    show_installed(args, &component, &name, &file)?;
+    for note in plan.notes().chain(pinned) {
+        output::hint(&note);
     }
     show_next(args, &component, &name, &nameless)?;
     Ok(Done::Yes)
+}
+
+/// Prints where the plugin is now, and under which name if that is not its own.
+fn show_installed(
+    args: &Args,
+    component: &Component,
+    name: &ClientName,
+    file: &Path,
+) -> anyhow::Result<()> {
+    let (file, config) = (file.display(), args.config.path.display());
+    output::line(&format!("installed {file} as {name} in {config}"))?;
+    if let Some(note) = renamed(args, component, name) {
+        output::hint(&note);
+    }
+    Ok(())
 }
 
 /// Prints the tools that need a description, and a call to try.
@@ -134,12 +154,15 @@ fn show_next(
         return Ok(());
     };
     let full_name = visible_line(&ToolName::new(name, &tool.name).to_string());
-    let arguments = visible(&example::arguments(tool).to_string());
+    let (advice, arguments) = match example::arguments(tool) {
+        Sample::Valid(arguments) => ("try it", arguments.to_string()),
+        Sample::Outline(names) => ("try it, with values that you know in place of `...`", names),
+    };
     output::line(&format!(
-        "\ntry it:\n  airlock call{} {} {}",
+        "\n{advice}:\n  airlock call{} {} {}",
         args.config.option(),
         quoted(&full_name),
-        quoted(&arguments)
+        quoted(&visible(&arguments))
     ))
 }
 
@@ -170,17 +193,36 @@ fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
 /// Returns the name that the operator chose, else the manifest's id, else the stem of the file
 /// name.
 fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName> {
+    if let Some(name) = &args.name {
+        return ClientName::parse(name).map_err(|error| {
+            let valid = valid_name(name).map(|name| format!("; try --name {name}"));
+            anyhow!("--name: {error}{}", valid.unwrap_or_default())
+        });
+    }
     let stem = || args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let own = || {
-        component
-            .metadata
-            .manifest
-            .as_ref()
-            .map_or_else(stem, |manifest| manifest.id.clone())
-            .replace(['-', '.'], "_")
-    };
-    let name = args.name.clone().unwrap_or_else(own);
-    ClientName::parse(&name).context("no name for the plugin; choose one with --name")
+    let own = component.metadata.id().map_or_else(stem, str::to_owned);
+    ClientName::parse(&own.replace(['-', '.'], "_")).map_err(|error| {
+        let name = valid_name(&own).unwrap_or_else(|| "NAME".to_owned());
+        anyhow!("the plugin's own name cannot be that of a client: {error}; choose one, such as --name {name}")
+    })
+}
+
+/// Returns the valid name that is nearest to a text; `None` if the text has no character of a name.
+fn valid_name(text: &str) -> Option<String> {
+    let is_fit = |c: char| c.is_ascii_alphanumeric();
+    let begins_badly = !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let start = if begins_badly { "_" } else { "" };
+    let fit = text.chars().map(|c| if is_fit(c) { c } else { '_' });
+    let name: String = start.chars().chain(fit).take(32).collect();
+    (text.contains(is_fit) && ClientName::parse(&name).is_ok()).then_some(name)
+}
+
+/// Explains why the client has another name than the plugin, if the operator did not choose it.
+fn renamed(args: &Args, component: &Component, name: &ClientName) -> Option<String> {
+    let id = component.metadata.id().filter(|id| args.name.is_none() && *id != name.as_str())?;
+    Some(format!(
+        "the plugin {id} is named {name} here, because names in the configuration have no `-`"
+    ))
 }
 
 fn show_requests(component: &Component, name: &ClientName) -> anyhow::Result<()> {

@@ -47,6 +47,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     for line in next(name) {
         output::line(&format!("  {line}"))?;
     }
+    if name.client() != name.as_str() {
+        output::line(&format!(
+            "\nIn the configuration and in the names of its tools, {name} is {}: these names have no `-`.",
+            name.client()
+        ))?;
+    }
     output::line(WHILE_WRITING)?;
     Ok(Done::Yes)
 }

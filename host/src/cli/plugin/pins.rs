@@ -104,7 +104,9 @@ impl Pins {
     }
 }
 
-/// Describes for people how a plugin differs: one line per change, and the changed text below it.
+/// Describes for people how a plugin differs: one line per change, and the changed text below it. What
+/// would be granted comes first. Changed imports of WASI are one line, because they follow from the
+/// language and grant nothing.
 pub(super) fn lines(
     client: &ClientName,
     component: &Component,
@@ -112,7 +114,10 @@ pub(super) fn lines(
 ) -> Vec<String> {
     let Some(drift) = drift else { return vec![format!("{client}: as it was accepted")] };
     let mut lines = vec![format!("{client}:")];
-    for change in &drift.changes {
+    lines.extend(drift.widened().map(|widening| format!("  {widening}")));
+    lines.extend(wasi(drift));
+    let is_above = |change: &&Change| matches!(change, Change::Widened(_)) || is_of_wasi(change);
+    for change in drift.changes.iter().filter(|change| !is_above(change)) {
         lines.push(format!("  {change}"));
         match change {
             Change::NotAccepted => lines.extend(whole(component)),
@@ -128,19 +133,76 @@ pub(super) fn lines(
     lines
 }
 
+/// Beginning of the lines of the lock file about imports of WASI.
+const WASI: &str = "import wasi:";
+
+fn is_of_wasi(change: &Change) -> bool {
+    match change {
+        Change::RequestAdded { request } | Change::RequestRemoved { request } => {
+            request.starts_with(WASI)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the line about the imports of WASI that were added and removed, if any were.
+fn wasi(drift: &Drift) -> Option<String> {
+    let changed = || drift.changes.iter().filter(|change| is_of_wasi(change));
+    let added = changed().filter(|change| matches!(change, Change::RequestAdded { .. })).count();
+    let removed = changed().count() - added;
+    let told = [(added, "more"), (removed, "fewer")].into_iter().filter(|(count, _)| *count > 0);
+    let told: Vec<_> = told.map(|(count, which)| format!("{count} {which}")).collect();
+    (!told.is_empty()).then(|| format!("  wasi: {} interfaces imported", told.join(" and ")))
+}
+
 /// Lists everything that would be accepted of a plugin that was never accepted before.
 fn whole(component: &Component) -> Vec<String> {
     let metadata = &component.metadata;
     let mut lines = vec![format!("    +{}", metadata.digest)];
+    let (wasi, requests): (Vec<_>, Vec<_>) =
+        metadata.lock_lines().into_iter().partition(|line| line.starts_with(WASI));
     lines.extend(
-        metadata
-            .lock_lines()
-            .iter()
-            .map(|request| format!("    +it requests {}", visible_line(request))),
+        requests.iter().map(|request| format!("    +it requests {}", visible_line(request))),
     );
+    lines.extend((!wasi.is_empty()).then(|| format!("    +wasi: {} interfaces", wasi.len())));
     for tool in &metadata.tools {
         lines.push(format!("    +tool {}", visible_line(&tool.name)));
         lines.extend(visible(&tool.description).lines().map(|line| format!("    +  {line}")));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::Widening;
+
+    #[test]
+    fn what_would_be_granted_comes_first_and_imports_of_wasi_are_one_line() {
+        let added = |request: &str| Change::RequestAdded { request: request.to_owned() };
+        let removed = |request: &str| Change::RequestRemoved { request: request.to_owned() };
+        let widening = Widening {
+            request: "kv.notes".to_owned(),
+            was: vec!["1KiB".to_owned()],
+            is: vec!["1MiB".to_owned()],
+            secrets: Vec::new(),
+        };
+        let changes = vec![
+            added("import wasi:io/poll@0.2.6"),
+            added("kv.notes 1MiB"),
+            removed("import wasi:cli/exit@0.2.3"),
+            added("import wasi:cli/exit@0.2.6"),
+            Change::Widened(widening),
+        ];
+        let client = ClientName::parse("notes").expect("a name");
+        let drift = Drift { client: client.to_string(), changes };
+        let metadata = Metadata::new(b"", Vec::new(), None, Vec::new());
+        let component = Component { path: PathBuf::new(), bytes: Vec::new().into(), metadata };
+        insta::assert_snapshot!(lines(&client, &component, Some(&drift)).join("\n"), @r"
+        notes:
+          granted: kv.notes is now 1MiB (accepted: 1KiB)
+          wasi: 2 more and 1 fewer interfaces imported
+          it asks for kv.notes 1MiB
+        ");
+    }
 }

@@ -1,6 +1,8 @@
 //! Checks on the definitions of tools: that a model can use them, and that a person can trust their
 //! descriptions.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -8,7 +10,7 @@ use super::{
     finding::Finding,
 };
 use crate::{
-    plugin::{Effect, Manifest, ToolEffects},
+    plugin::{DeclaredEffect, Effect, Manifest, ToolEffects},
     text::visible,
     tool::{Annotations, ToolDefinition},
 };
@@ -213,9 +215,26 @@ fn contradiction(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> 
             index,
             note,
             "its effects say that it writes; its annotations say that it only reads",
-            "the annotation `read_only = false`, or `read_files` and `read_kv` as the effects",
+            &format!(
+                "the annotation `read_only = false`, or `effects = [{}]`",
+                reading(note).join(", ")
+            ),
         )
     })
+}
+
+/// Returns the effects of a [[tool]] with reading in place of writing, as they are written.
+fn reading(note: &ToolEffects) -> Vec<String> {
+    let reads = |declared: &DeclaredEffect| {
+        let effect = match declared.effect {
+            Effect::WriteFiles => Effect::ReadFiles,
+            Effect::WriteKv => Effect::ReadKv,
+            other => other,
+        };
+        DeclaredEffect { effect, request: declared.request.clone() }
+    };
+    let effects: BTreeSet<_> = note.effects.iter().map(reads).collect();
+    effects.iter().map(|effect| format!("{:?}", effect.to_string())).collect()
 }
 
 fn closed_world(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> Option<Finding> {
@@ -286,6 +305,22 @@ mod tests {
         };
         insta::assert_snapshot!(said(false), @"`destructive = false` alone does not say whether it changes something: it lacks `read_only` (`readOnlyHint`)");
         insta::assert_snapshot!(said(true), @"it is `destructive` without `read_only = false` (`readOnlyHint`)");
+    }
+
+    #[test]
+    fn a_tool_that_writes_and_only_reads_is_shown_its_effects_without_writing_and_all_others() {
+        let note: ToolEffects = serde_json::from_value(json!({
+            "name": "put",
+            "effects": ["write_kv.notes", "read_kv.notes", "http.api", "write_files", "secret"],
+        }))
+        .expect("effects");
+        let tool = json!({"name": "put", "inputSchema": {}, "annotations": {"readOnlyHint": true}});
+        let tools = [serde_json::from_value(tool).expect("a definition")];
+        let finding = contradiction(0, &note, &tools).expect("it is one");
+        insta::assert_snapshot!(finding.lines().join("\n"), @r#"
+        plugin.toml: tool[0].effects: put: its effects say that it writes; its annotations say that it only reads
+          write: the annotation `read_only = false`, or `effects = ["read_files", "http.api", "secret", "read_kv.notes"]`
+        "#);
     }
 
     #[test]

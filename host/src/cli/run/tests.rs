@@ -107,11 +107,11 @@ async fn a_successful_script_reports_its_result_output_and_calls() {
 async fn failed_and_stopped_scripts_report_their_status() {
     assert_snapshot!(
         report(Origin::Model, "fail").await,
-        @r#"{"status":"error","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"tool_error","message":"report.star:1: no such name","kind":"invalid_input"}}"#
+        @r#"{"status":"error","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.tool_error","message":"report.star:1: no such name","kind":"invalid_input"}}"#
     );
     assert_snapshot!(
         report(Origin::Model, "spin").await,
-        @r#"{"status":"limit","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"out_of_fuel","message":"tool executeToolCode used up its fuel of 42","kind":"limit_reached"}}"#
+        @r#"{"status":"limit","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.out_of_fuel","message":"tool executeToolCode used up its fuel of 42","kind":"limit_reached"}}"#
     );
 }
 
@@ -119,7 +119,7 @@ async fn failed_and_stopped_scripts_report_their_status() {
 async fn a_call_that_needs_approval_stops_the_script_unless_all_are_approved() {
     assert_snapshot!(
         report(Origin::Model, "fs-write").await,
-        @r#"{"status":"needs_approval","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"needs_approval","message":"tool 'fs-write' needs approval before it may run; it was called with {\"a\": 1}","kind":"denied"}}"#
+        @r#"{"status":"needs_approval","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.needs_approval","message":"tool 'fs-write' needs approval before it may run; it was called with {\"a\": 1}","kind":"denied"}}"#
     );
     assert!(report(Origin::Caller, "fs-write").await.starts_with(r#"{"status":"ok""#));
 }
@@ -131,7 +131,7 @@ async fn a_cancelled_script_still_reports_its_output() {
         .expect("a script that starts");
     assert_snapshot!(
         masked(&report),
-        @r#"{"status":"cancelled","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"cancelled","message":"the call was cancelled","kind":"cancelled"}}"#
+        @r#"{"status":"cancelled","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.cancelled","message":"the call was cancelled","kind":"cancelled"}}"#
     );
 }
 

@@ -15,9 +15,13 @@ use crate::{
     plugin::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant, Settings},
     sandbox::Access,
     secret::Source,
+    text::cut,
     tool::{ClientName, INTERNAL_CLIENT},
     units::Size,
 };
+
+/// Maximum length of the list of clients in a message, in bytes.
+const MAX_LISTED: usize = 200;
 
 pub(super) fn resolve(
     field: &Field<'_>,
@@ -84,7 +88,12 @@ fn check_full_name(field: &Field<'_>, tool: &str, names: &BTreeSet<ClientName>) 
         Some((client, _))
             if client != INTERNAL_CLIENT && !names.iter().any(|name| name.as_str() == client) =>
         {
-            field.refuse(format_args!("{tool:?}: no client is named {client:?}"));
+            let known: Vec<_> = names.iter().map(ClientName::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            field.refuse(format_args!(
+                "{tool:?}: no client is named {client:?}; configured: {}",
+                cut(known, MAX_LISTED)
+            ));
         }
         Some(_) => {}
     }

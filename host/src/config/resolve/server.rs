@@ -61,6 +61,7 @@ pub(super) fn resolve(
             .0,
         max_connections: max_connections as usize,
         max_connections_per_peer: per_peer as usize,
+        responses: responses(&field.member("responses"), &file.responses),
     };
     settings.max_request_memory_bytes =
         request_memory(&field.member("max_request_memory"), file.max_request_memory, &settings);
@@ -76,6 +77,23 @@ pub(super) fn resolve(
         ));
     }
     settings
+}
+
+/// Returns the bounds on stored responses; `None` if responses are not stored.
+fn responses(field: &Field<'_>, file: &file::Responses) -> Option<server::ResponseBounds> {
+    let sizes = || Size::kib(64)..=Size::gib(1_024);
+    let bounds = server::ResponseBounds {
+        expire_after: field
+            .member("expire_after")
+            .within(file.expire_after, Span::days(30), Span::secs(60)..=Span::days(3_650))
+            .0,
+        total_bytes: field.member("max_bytes").within(file.max_bytes, Size::gib(1), sizes()).0,
+        owner_bytes: field
+            .member("max_bytes_per_key")
+            .within(file.max_bytes_per_key, Size::mib(128), sizes())
+            .0,
+    };
+    file.store.unwrap_or(true).then_some(bounds)
 }
 
 /// Returns the memory for requests in flight. Notes a problem if it is too small for one body of

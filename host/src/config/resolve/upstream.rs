@@ -43,7 +43,8 @@ pub(super) fn resolve(
         let field = field.member("stdio_config");
         stdio(&field, field.required(client.stdio_config)?)
     } else {
-        let headers = headers(&field.member("headers"), client.headers.unwrap_or_default());
+        let headers =
+            headers(&field.member("headers"), client.headers.unwrap_or_default(), &RESERVED);
         let field = field.member("connection_string");
         Transport::Http { url: url(&field, field.required(client.connection_string)?)?, headers }
     };
@@ -122,7 +123,12 @@ pub(super) fn url(field: &Field<'_>, text: EnvText) -> Option<String> {
     Some(text.expose().to_owned())
 }
 
-fn headers(field: &Field<'_>, headers: BTreeMap<String, EnvText>) -> BTreeMap<String, Secret> {
+/// Returns headers for every request, except `reserved` ones.
+pub(super) fn headers(
+    field: &Field<'_>,
+    headers: BTreeMap<String, EnvText>,
+    reserved: &[&str],
+) -> BTreeMap<String, Secret> {
     let mut checked = BTreeMap::new();
     for (name, value) in headers {
         let field = field.member(&name);
@@ -130,7 +136,7 @@ fn headers(field: &Field<'_>, headers: BTreeMap<String, EnvText>) -> BTreeMap<St
             field.refuse("is not a valid header name");
             continue;
         };
-        if RESERVED.contains(&header.as_str()) {
+        if reserved.contains(&header.as_str()) {
             field.refuse("is set by the transport itself");
             continue;
         }

@@ -1,18 +1,36 @@
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     task::JoinHandle,
 };
 
+use std::time::Duration;
+
+use serde_json::json;
+
 use super::*;
-use crate::model::Limited;
+use crate::{
+    json::{self, Caps, RawObject},
+    model::{
+        Api, BadProvider, Key, Limited, MemoryBudget, Retries, Service as Settings, Terms,
+        fake::read_request,
+        http::{Bounds, INLINE_BYTES},
+        object,
+        service::Client,
+    },
+    secret::Secret,
+    text::with_causes,
+};
 
 const KEY: &str = "sk-very-secret";
 const SMALL: Bounds = Bounds {
     connect: Duration::from_secs(5),
     answer: Duration::from_secs(5),
+    first_byte: Duration::from_secs(5),
+    idle: Duration::from_secs(5),
     list: Duration::from_secs(5),
     answer_bytes: 1000,
+    event_bytes: 1000,
     answer_tree_bytes: 20_000,
 };
 
@@ -40,24 +58,6 @@ async fn service(service: Service) -> (String, JoinHandle<String>) {
     (base_url, task)
 }
 
-async fn read_request(stream: &mut TcpStream) -> String {
-    let mut request = Vec::new();
-    loop {
-        let text = String::from_utf8_lossy(&request).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head
-                .to_lowercase()
-                .split("content-length: ")
-                .nth(1)
-                .and_then(|rest| rest.lines().next()?.parse().ok());
-            if body.len() >= length.unwrap_or(0) {
-                return text;
-            }
-        }
-        stream.read_buf(&mut request).await.expect("a request");
-    }
-}
-
 fn answer(status: &str, body: &str) -> Service {
     Service::Says(format!(
         "HTTP/1.1 {status}\r\nretry-after: 7\r\ncontent-length: {}\r\n\r\n{body}",
@@ -65,12 +65,27 @@ fn answer(status: &str, body: &str) -> Service {
     ))
 }
 
-fn client(base_url: &str, bounds: Bounds) -> Client {
-    Client::with_bounds("up", base_url, Some(&Secret::new(KEY)), bounds).expect("a good address")
+fn settings(base_url: &str) -> Settings {
+    let keys = vec![Key::new("first", Secret::new(KEY))];
+    let retries = Retries { max: 0, ..Retries::default() };
+    Settings { keys, retries, ..Settings::new(Api::OpenAi, base_url) }
 }
 
-fn prompt(body: Object) -> Prompt {
-    Prompt { body, tools: Vec::new() }
+fn client(base_url: &str, bounds: Bounds) -> Client {
+    Client::with_bounds("up", &settings(base_url), bounds).expect("a good address")
+}
+
+fn prompt(body: &Object) -> Prompt {
+    Prompt::new(RawObject::from(body))
+}
+
+/// Returns the whole response.
+async fn respond(client: &Client, prompt: &Prompt, held: &Held) -> Result<Document, ModelError> {
+    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+    match client.respond(prompt, Terms { is_streamed: false, deadline, held }).await? {
+        Response::Whole(answer) => Ok(answer),
+        Response::Chunks(_) => unreachable!("no stream was asked for"),
+    }
 }
 
 fn free() -> Held {
@@ -79,22 +94,20 @@ fn free() -> Held {
 
 async fn complete(behaviour: Service) -> Result<Object, ModelError> {
     let (base_url, task) = service(behaviour).await;
-    let result = client(&base_url, SMALL)
-        .complete(&prompt(object(json!({"model": "m", "messages": []}))), &free())
-        .await;
+    let prompt = prompt(&object(json!({"model": "m", "messages": []})));
+    let result = respond(&client(&base_url, SMALL), &prompt, &free()).await;
     task.await.expect("the service ends");
-    result
+    result.map(Document::into_object)
 }
 
 #[tokio::test]
 async fn requests_and_responses_are_forwarded_unchanged() {
-    let body = r#"{"id":"x","unknown":{"b":1,"a":[2.5]},"choices":[{"odd":true}]}"#;
+    let body = r#"{"id":"x", "unknown":{"b":12345678901234567890123,"a":[2.50]},"choices":[{"odd":true}]}"#;
     let (base_url, task) = service(answer("200 OK", body)).await;
-    let request = r#"{"zeta":{"y":1,"x":null},"model":"m","messages":[],"alpha":0.1}"#;
-    let parsed: Object = serde_json::from_str(request).expect("an object");
-    let answered =
-        client(&base_url, SMALL).complete(&prompt(parsed), &free()).await.expect("a completion");
-    assert_eq!(Value::from(answered).to_string(), body);
+    let request = r#"{"zeta":{"y":1, "x":null},"model":"m","messages":[],"alpha":0.10}"#;
+    let (parsed, _) = RawObject::parse(request.into(), &Caps::memory(1 << 20)).expect("an object");
+    let answered = respond(&client(&base_url, SMALL), &Prompt::new(parsed), &free()).await;
+    assert_eq!(answered.expect("a completion").into_text(), body);
     let sent = task.await.expect("the service ends");
     assert!(sent.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{sent}");
     assert!(sent.contains(&format!("authorization: Bearer {KEY}\r\n")), "{sent}");
@@ -164,17 +177,15 @@ async fn a_response_over_the_inline_limit_is_parsed() {
     ))
     .await;
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
-    let answered = client(&base_url, bounds)
-        .complete(&Prompt::default(), &free())
-        .await
-        .expect("a completion");
+    let answered = respond(&client(&base_url, bounds), &Prompt::default(), &free()).await;
+    let answered = answered.expect("a completion").into_object();
     assert_eq!(answered["x"].as_str().map(str::len), Some(2 * INLINE_BYTES));
     task.await.expect("the service ends");
 }
 
 #[tokio::test]
-async fn a_response_is_held_as_text_while_it_is_parsed_and_as_a_tree_after() {
-    for length in [100, 2 * INLINE_BYTES] {
+async fn a_response_is_held_with_its_text_until_it_is_dropped() {
+    for length in [20_000, 2 * INLINE_BYTES] {
         let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(length));
         let tree =
             json::check(text.as_bytes(), &Caps::memory(1 << 20)).expect("good JSON").tree_bytes;
@@ -182,25 +193,24 @@ async fn a_response_is_held_as_text_while_it_is_parsed_and_as_a_tree_after() {
         let memory = Limited::new(1 << 20);
         let held = MemoryBudget::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", &text)).await;
-        client(&base_url, bounds).complete(&Prompt::default(), &held).await.expect("a completion");
+        let answer = respond(&client(&base_url, bounds), &Prompt::default(), &held).await;
         task.await.expect("the service ends");
-        assert_eq!(memory.taken(), tree, "the texts are given back");
-        assert!(memory.most() >= tree + text.len(), "{} bytes at most", memory.most());
-        drop(held);
+        assert_eq!(memory.taken(), tree + text.len());
+        drop(answer.expect("a completion"));
         assert_eq!(memory.taken(), 0);
     }
 }
 
 #[tokio::test]
 async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
-    let text = format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(20));
+    let text = format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(1_000));
     // Limits that are too small for the request, for the text of the response, and for its tree.
-    for limit in [1, 10, 1_000] {
+    for limit in [1, 10, 20_000] {
         let memory = Limited::new(limit);
         let held = MemoryBudget::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", &text)).await;
-        let error = client(&base_url, SMALL)
-            .complete(&Prompt::default(), &held)
+        let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
+        let error = respond(&client(&base_url, bounds), &Prompt::default(), &held)
             .await
             .expect_err("no room");
         assert!(matches!(error, ModelError::NoMemory { .. }), "{error:?}");
@@ -214,13 +224,13 @@ async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
 
 #[tokio::test]
 async fn a_request_without_memory_is_not_sent() {
-    let prompt = prompt(object(json!({"messages": [], "x": "x".repeat(10_000)})));
+    let prompt = prompt(&object(json!({"messages": [], "x": "x".repeat(10_000)})));
     // The response takes far less than is left beside the request.
     for (limit, is_sent) in [(9_000, false), (20_000, true)] {
         let memory = Limited::new(limit);
         let held = MemoryBudget::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", r#"{"choices":[]}"#)).await;
-        let result = client(&base_url, SMALL).complete(&prompt, &held).await;
+        let result = respond(&client(&base_url, SMALL), &prompt, &held).await;
         assert_eq!(result.is_ok(), is_sent, "{result:?}");
         if is_sent {
             task.await.expect("the service ends");
@@ -238,15 +248,16 @@ async fn long_responses_are_parsed_with_a_permit() {
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
     let (base_url, task) = service(answer("200 OK", &text)).await;
     let client = client(&base_url, bounds);
-    let cores = u32::try_from(client.parsers.available_permits()).expect("not so many cores");
+    let cores = u32::try_from(client.http.parsers.available_permits()).expect("not so many cores");
     let taken = client
+        .http
         .parsers
         .clone()
         .acquire_many_owned(cores)
         .await
         .expect("the semaphore is never closed");
     let (prompt, held) = (Prompt::default(), free());
-    let mut answering = std::pin::pin!(client.complete(&prompt, &held));
+    let mut answering = std::pin::pin!(respond(&client, &prompt, &held));
     let early = tokio::time::timeout(Duration::from_millis(50), &mut answering).await;
     assert!(early.is_err(), "it is parsed without a permit");
     drop(taken);
@@ -259,15 +270,13 @@ async fn transport_failures_are_reported_without_addresses() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let nobody = format!("http://{}/v1", gone.local_addr().expect("an address"));
     drop(gone);
-    let unreachable = client(&nobody, SMALL)
-        .complete(&Prompt::default(), &free())
+    let unreachable = respond(&client(&nobody, SMALL), &Prompt::default(), &free())
         .await
         .expect_err("nobody listens");
     let hung_up = complete(Service::HangsUp).await.expect_err("no answer");
     let (base_url, task) = service(Service::IsSilent).await;
     let short = Bounds { answer: Duration::from_millis(50), ..SMALL };
-    let late = client(&base_url, short)
-        .complete(&Prompt::default(), &free())
+    let late = respond(&client(&base_url, short), &Prompt::default(), &free())
         .await
         .expect_err("no answer");
     task.await.expect("the service ends");
@@ -308,8 +317,10 @@ fn a_base_url_must_be_http_without_user_query_and_fragment() {
     for bad in
         ["localhost:80", "ftp://h/v1", "http://u:p@h/v1", "http://h/v1?k=1", "http://h/v1#f", ""]
     {
-        assert!(matches!(Client::new("up", bad, None), Err(BadProvider::BaseUrl { .. })), "{bad}");
+        let refused = Client::new("up", &settings(bad));
+        assert!(matches!(refused, Err(BadProvider::BaseUrl { .. })), "{bad}");
     }
-    let client = Client::new("up", "https://h/api/v1//", None).expect("a good address");
-    assert_eq!(client.completions.as_str(), "https://h/api/v1/chat/completions");
+    let base = service::base_url("up", "https://h/api/v1//").expect("a good address");
+    let completions = OpenAi::new(&base).completions;
+    assert_eq!(completions.as_str(), "https://h/api/v1/chat/completions");
 }

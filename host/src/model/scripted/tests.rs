@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use super::*;
+use crate::{json::RawObject, model::MemoryBudget};
 
 fn script(turns: &Value) -> Result<Script, BadProvider> {
     let dir = tempfile::TempDir::new().expect("a directory");
@@ -10,11 +13,74 @@ fn script(turns: &Value) -> Result<Script, BadProvider> {
 fn answer(turns: &Value, messages: &Value) -> Value {
     let body =
         object(json!({"model": "m", "messages": messages, "tools": [{"function": {"name": "a"}}]}));
-    script(turns)
-        .expect("a good script")
-        .complete(&Prompt { body, tools: Vec::new() })
-        .expect("a turn")
-        .into()
+    whole(&script(turns).expect("a good script"), &body).expect("a turn").into()
+}
+
+fn whole(script: &Script, body: &Object) -> Result<Object, ModelError> {
+    match respond(script, body, false)? {
+        Response::Whole(answer) => Ok(answer.into_object()),
+        Response::Chunks(_) => unreachable!("no stream was asked for"),
+    }
+}
+
+fn respond(
+    script: &Script,
+    body: &Object,
+    is_streamed: bool,
+) -> Result<Response<'static>, ModelError> {
+    let held = MemoryBudget::unlimited().hold();
+    script.respond(&Prompt::new(RawObject::from(body)), is_streamed, &held)
+}
+
+/// Returns the chunks of a streamed answer, and the error at its end.
+async fn streamed(answer: Value, body: Value) -> (Vec<Object>, Option<ModelError>) {
+    let script = script(&json!([{"answer": answer}])).expect("a good script");
+    let Ok(Response::Chunks(mut chunks)) = respond(&script, &object(body), true) else {
+        panic!("no stream");
+    };
+    let mut all = Vec::new();
+    loop {
+        match chunks.next().await {
+            Ok(Some(chunk)) => all.push(chunk.into_object()),
+            Ok(None) => return (all, None),
+            Err(error) => return (all, Some(error)),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_answer_merges_to_the_whole_one() {
+    let answer = json!({"content": "two words", "reasoning": "hm hm", "pace": "20ms",
+                        "tool_calls": [{"id": "c", "name": "x", "arguments": {"text": "longer than one piece"}}]});
+    let request = json!({"messages": [], "n": 2, "stream_options": {"include_usage": true}});
+    let started = tokio::time::Instant::now();
+    let (chunks, error) = streamed(answer.clone(), request.clone()).await;
+    assert!(error.is_none() && chunks.len() > 15, "{chunks:?}");
+    assert_eq!(
+        started.elapsed(),
+        Duration::from_millis(20) * u32::try_from(chunks.len() + 1).expect("few")
+    );
+    let mut merged = crate::model::Merged::default();
+    for chunk in &chunks {
+        merged.add(chunk);
+    }
+    let mut merged = merged.finish();
+    let whole = whole(&script(&json!([{"answer": answer}])).expect("good"), &object(request));
+    let mut whole = whole.expect("a turn");
+    for answer in [&mut merged, &mut whole] {
+        answer.shift_remove("id");
+    }
+    assert_eq!(Value::from(merged), Value::from(whole));
+}
+
+#[tokio::test]
+async fn an_error_can_follow_chunks() {
+    let answer =
+        json!({"content": "a b c", "error": {"status": 500, "message": "broken", "after": 2}});
+    let (chunks, error) = streamed(answer.clone(), json!({"messages": []})).await;
+    assert_eq!((chunks.len(), error.map(|error| error.status().as_u16())), (2, Some(500)));
+    let script = script(&json!([{"answer": answer}])).expect("a good script");
+    assert!(whole(&script, &Object::new()).is_err());
 }
 
 #[test]
@@ -47,7 +113,7 @@ fn a_conversation_without_a_matching_turn_fails_and_is_described() {
     let script = script(&json!([{"when": {"contains": "x"}, "answer": {"content": ""}}]))
         .expect("a good script");
     let body = object(json!({"messages": [{"role": "user", "content": "hello"}]}));
-    let error = script.complete(&Prompt { body, tools: Vec::new() }).expect_err("no turn");
+    let error = whole(&script, &body).expect_err("no turn");
     insta::assert_snapshot!(
         error,
         @r#"no turn of script 'demo' matches a conversation whose last message is "hello" by user, with 0 tool results and 0 tools offered"#

@@ -234,8 +234,53 @@ fn a_secret_is_injected_by_a_header_or_a_query_parameter_that_can_be_sent() {
     assert!(local(true).is_ok());
     insta::assert_snapshot!(
         local(false).expect_err("refused"),
-        @"request.http.api: 127.0.0.1 is a private address, which a request reaches only with `private`; set `private` to true beside it"
+        @"request.http.api.url: found the private address 127.0.0.1, expected a public one, or `private` set to true beside it"
     );
+}
+
+#[test]
+fn the_faults_of_a_destination_are_reported_at_once_each_at_the_line_of_its_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = r#"schema = "airlock.plugin/1"
+id = "a"
+version = "1.0.0"
+contract = "0.1"
+
+[request.http.api]
+url = "https://10.0.0.1/v1"
+methods = [
+  "GET",
+  "post",
+  "TRACE",
+]
+paths = ["/a/**", "/b/../c", "/d e"]
+reason = "r"
+
+[request.http.any]
+url = "*"
+methods = ["GET"]
+paths = ["/a"]
+reason = "r"
+
+[request.http.bad]
+url = "https://api.example.com?page=1"
+methods = ["get"]
+reason = "r"
+"#;
+    std::fs::write(directory.path().join("plugin.toml"), text).expect("written");
+    let bad = Manifest::of_directory(directory.path()).expect_err("it has faults");
+    insta::assert_snapshot!(bad.lines().join("\n"), @r#"
+    plugin.toml:7:7: request.http.api.url: found the private address 10.0.0.1, expected a public one, or `private` set to true beside it
+    plugin.toml:10:3: request.http.api.methods[1]: found the method "post", expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE
+    plugin.toml:11:3: request.http.api.methods[2]: found the method "TRACE", expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE
+    plugin.toml:13:9: request.http.api.paths: found a path in "https://10.0.0.1/v1" and a list of paths, expected one of them
+    plugin.toml:13:19: request.http.api.paths[1]: found the path "/b/../c": a dot segment cannot occur in a request
+    plugin.toml:13:30: request.http.api.paths[2]: found "/d e", expected a pattern for paths, such as "/v1/**", with other characters than those of a path escaped, as in "/a%20b"
+    plugin.toml:18:11: request.http.any.methods: is valid only with a host; for `url = "*"` the operator grants it
+    plugin.toml:19:9: request.http.any.paths: is valid only with a host; for `url = "*"` the operator grants it
+    plugin.toml:23:7: request.http.bad.url: found "https://api.example.com?page=1", which has a query, expected a scheme and a host, such as "https://api.example.com", or "*" for hosts that the operator chooses
+    plugin.toml:24:12: request.http.bad.methods[0]: found the method "get", expected one such as GET or POST, in capitals, and neither CONNECT nor TRACE
+    "#);
 }
 
 #[test]

@@ -3,8 +3,19 @@
 use super::{Intersection, Reason, list};
 use crate::{
     egress::{Destinations, Policy, Rule},
-    plugin::{HttpGrant, HttpRequest, Request},
+    plugin::{Grant, HttpGrant, HttpRequest, Request},
 };
+
+/// Returns the operator's rules that a request for any host stands for: those that no request with a
+/// host of its own contains. `named` are the rules of the requests with a host.
+pub(in crate::plugin) fn of_any_host<'g>(grant: &'g Grant, named: &[Rule]) -> Vec<&'g Rule> {
+    let is_of_named = |rule: &Rule| named.iter().any(|named| named.contains(rule));
+    let own = grant.http.iter().filter_map(|grant| match grant {
+        HttpGrant::Rule(rule) if !is_of_named(rule) => Some(rule),
+        _ => None,
+    });
+    own.collect()
+}
 
 impl Intersection<'_> {
     pub(super) fn http(&mut self) -> Option<Policy> {
@@ -26,12 +37,14 @@ impl Intersection<'_> {
         // A request that leaves the choice to the operator covers everything that is granted,
         // private networks included.
         let requested = self.requests.and_then(|requests| {
-            let rules = requests.http.values().map(|request| request.rule().ok().flatten());
-            rules.collect::<Option<Vec<_>>>()
+            let of = |(name, request): (&String, &HttpRequest)| {
+                Some((name.clone(), vec![request.rule().ok().flatten()?]))
+            };
+            requests.http.iter().map(of).collect::<Option<Destinations>>()
         });
         let bounds = self.bounds();
         Policy::new(requested, granted, bounds)
-            .map_err(|error| self.refuse(format!("grants.http: {error}")))
+            .map_err(|error| self.refuse("grants.http", error.to_string()))
             .ok()
     }
 
@@ -45,14 +58,7 @@ impl Intersection<'_> {
             .flat_map(|requests| requests.http.values())
             .filter_map(|request| request.rule().ok().flatten())
             .collect();
-        let is_of_named = |rule: &Rule| named.iter().any(|named| named.contains(rule));
-        let own = || {
-            let rules = self.grant.http.iter().filter_map(|grant| match grant {
-                HttpGrant::Rule(rule) if !is_of_named(rule) => Some(rule.clone()),
-                _ => None,
-            });
-            rules.collect()
-        };
+        let own = || of_any_host(self.grant, &named).into_iter().cloned().collect();
         let requests = self.requests.into_iter().flat_map(|requests| &requests.http);
         let rules = |request: &HttpRequest| match request.rule() {
             Ok(Some(rule)) => vec![rule],
@@ -127,7 +133,7 @@ impl Intersection<'_> {
                     requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
                 format!("found {name:?}; the plugin requests {}", list(&names))
             };
-            self.refuse(format!("{key}: {reason}"));
+            self.refuse(key, reason);
         }
         rule
     }

@@ -48,10 +48,10 @@ impl Intersection<'_> {
         let requested = self.requests.and_then(|requests| requests.limits.get(limit));
         if let Some(excess) = granted.filter(|granted| *granted > maximum) {
             let (excess, maximum) = (limit.show(excess), limit.show(maximum));
-            self.refuse(format!(
-                "limits.{key}: found {excess}, the profile {:?} allows at most {maximum}",
-                profile.name()
-            ));
+            let profile = profile.name();
+            let problem =
+                format!("found {excess}, the profile {profile:?} allows at most {maximum}");
+            self.refuse(format!("limits.{key}"), problem);
         }
         let amount = granted.or(requested).unwrap_or(limit.default_amount()).min(maximum);
         match requested {

@@ -52,11 +52,11 @@ impl Intersection<'_> {
         }
         self.note_missing_secrets();
         let credentials = Credentials::new(credentials)
-            .map_err(|error| self.refuse(format!("grants.secret: {error}")));
+            .map_err(|error| self.refuse("grants.secret", error.to_string()));
         let all = values.iter().map(|(name, value)| (name.as_str(), value));
         let parts = parts.iter().map(|(name, part)| (name.as_str(), part));
         let scrubber = Scrubber::new(all.chain(parts));
-        let scrubber = scrubber.map_err(|error| self.refuse(format!("grants.secret: {error}")));
+        let scrubber = scrubber.map_err(|error| self.refuse("grants.secret", error.to_string()));
         Secrets {
             credentials: credentials.unwrap_or_default(),
             names: values.into_keys().collect(),
@@ -101,16 +101,15 @@ impl Intersection<'_> {
             }
             None if request.is_some() => requested,
             None => {
-                self.refuse(format!(
-                    "{key}.audience: is required for a plugin that embeds no manifest"
-                ));
+                let problem = "is required for a plugin that embeds no manifest";
+                self.refuse(format!("{key}.audience"), problem);
                 return None;
             }
         };
         let made = Credential::new(name, value.clone(), injection, audience);
         let names = request.iter().flat_map(|request| &request.audience).cloned();
         let made = made.map(|credential| credential.for_destinations(names));
-        made.map_err(|error| self.refuse(format!("{key}: {error}"))).ok()
+        made.map_err(|error| self.refuse(key, error.to_string())).ok()
     }
 
     /// Returns the places that a plugin requests to send a secret to; `None` for a place whose
@@ -141,10 +140,9 @@ impl Intersection<'_> {
                 requested.iter().filter_map(|requested| rule.intersect(requested)).collect();
             if both.is_empty() {
                 let requested: Vec<_> = requested.iter().map(Rule::to_string).collect();
-                self.refuse(format!(
-                    "{key}: found {rule}, the plugin asks to send it to {}",
-                    list(&requested)
-                ));
+                let requested = list(&requested);
+                let problem = format!("found {rule}, the plugin asks to send it to {requested}");
+                self.refuse(key, problem);
             }
             audience.extend(both);
         }

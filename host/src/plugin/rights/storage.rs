@@ -51,9 +51,8 @@ impl Intersection<'_> {
                 continue;
             }
             if name == SCRATCH {
-                self.refuse(format!(
-                    "grants.files.{name}: is the scratch directory in the guest; choose another name"
-                ));
+                let problem = "is the scratch directory in the guest; choose another name";
+                self.refuse(format!("grants.files.{name}"), problem);
                 continue;
             }
             let is_named = self.requests.is_none_or(|requests| requests.files.contains_key(name));

@@ -85,7 +85,8 @@ fn a_destination_is_granted_by_its_name() {
     let asked = api(&json!({"methods": ["POST"]}));
     let policy = granted(&asked, &http(&[named("api")])).grants.http.expect("a policy");
     let both = vec![rule("https://api.example.com POST /**")];
-    assert_eq!(*policy, Policy::new(Some(both.clone()), both, Bounds::PLUGIN).expect("a policy"));
+    let requested = [("api".to_owned(), both.clone())].into();
+    assert_eq!(*policy, Policy::new(Some(requested), both, Bounds::PLUGIN).expect("a policy"));
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
         @r#"the plugin needs http.api (https://api.example.com POST /**) (forecasts), which is not granted; grant it with "http": ["api"]"#
@@ -109,6 +110,7 @@ fn a_destination_is_granted_by_a_rule_for_the_same_host() {
         let policy =
             granted(&asked, &http(&[HttpGrant::Rule(rule(text))])).grants.http.expect("a policy");
         let wanted = vec![rule("https://api.example.com GET,HEAD /**")];
+        let wanted = [("api".to_owned(), wanted)].into();
         assert_eq!(
             *policy,
             Policy::new(Some(wanted), vec![rule(text)], Bounds::PLUGIN).expect("a policy"),
@@ -163,6 +165,26 @@ fn a_destination_of_the_operators_choice_stands_for_the_operators_rules_and_not_
     let own = rule("https://api.example.com GET,HEAD /**");
     let expected = [("api".to_owned(), vec![own]), ("web".to_owned(), vec![news])];
     assert_eq!(*destinations, expected.into());
+}
+
+#[test]
+fn a_rule_of_the_operator_belongs_to_the_request_with_a_host_that_contains_it_and_to_no_other() {
+    let mut asked = api(&json!({"methods": ["GET", "POST"], "paths": ["/v1/**"]}));
+    asked["http"]["web"] = json!({"url": "*", "reason": "reads"});
+    asked["http"]["wide"] = json!({"url": "*", "reason": "reads"});
+    for (text, is_of_named) in [
+        ("https://api.example.com GET /v1/a", true),
+        ("https://api.example.com GET,POST /v1/**", true),
+        ("https://api.example.com PUT /v1/a", false),
+        ("https://api.example.com GET /**", false),
+        ("https://api.example.com GET /v1/a private", false),
+        ("https://*.example.com GET /v1/a", false),
+    ] {
+        let grant = trusted(http(&[HttpGrant::Rule(rule(text))]));
+        let destinations = granted(&asked, &grant).grants.destinations;
+        let own = if is_of_named { Vec::new() } else { vec![rule(text)] };
+        assert_eq!((&destinations["web"], &destinations["wide"]), (&own, &own), "{text}");
+    }
 }
 
 #[test]

@@ -3,19 +3,20 @@
 use super::*;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
 const ACK: u8 = 1;
-const END_STREAM: u8 = 1;
+pub(super) const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-const INITIAL_WINDOW_SIZE: u8 = 4;
-const CANCEL: [u8; 4] = [0, 0, 0, 8];
+pub(super) const INITIAL_WINDOW_SIZE: u8 = 4;
+pub(super) const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
     let mut frame = length[1..].to_vec();
     frame.extend([kind, flags]);
@@ -43,7 +44,7 @@ fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &head(0x82, path))
 }
 
-fn post(stream: u32, path: &str, body: &str) -> Vec<u8> {
+pub(super) fn post(stream: u32, path: &str, body: &str) -> Vec<u8> {
     [
         frame(HEADERS, END_HEADERS, stream, &head(0x83, path)),
         frame(DATA, END_STREAM, stream, body.as_bytes()),
@@ -53,7 +54,7 @@ fn post(stream: u32, path: &str, body: &str) -> Vec<u8> {
 
 impl Gateway {
     /// Opens an HTTP/2 connection with these settings.
-    async fn connect_2(&self, settings: &[u8]) -> TcpStream {
+    pub(super) async fn connect_2(&self, settings: &[u8]) -> TcpStream {
         let mut stream = self.connect("").await;
         stream
             .write_all(&[PREFACE.to_vec(), frame(SETTINGS, 0, 0, settings)].concat())
@@ -64,22 +65,24 @@ impl Gateway {
 }
 
 /// Reads frames until one of `kind` and returns its payload. Panics if the connection ends first.
-async fn next(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
+pub(super) async fn next(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
     loop {
-        let (found, _, payload) = soon(read_frame(stream)).await.expect("a frame");
+        let (found, _, _, payload) = soon(read_frame(stream)).await.expect("a frame");
         if found == kind {
             return payload;
         }
     }
 }
 
-/// Reads one frame and returns its kind, flags and payload; `None` if the connection ends first.
-async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
+/// Reads one frame and returns its kind, flags, stream and payload; `None` if the connection ends
+/// first.
+pub(super) async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.ok()?;
     let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
     stream.read_exact(&mut payload).await.ok()?;
-    Some((head[3], head[4], payload))
+    let [_, _, _, kind, flags, id @ ..] = head;
+    Some((kind, flags, u32::from_be_bytes(id), payload))
 }
 
 #[tokio::test]
@@ -99,7 +102,7 @@ async fn an_http_2_connection_without_any_request_is_closed_although_it_answers_
     let mut stream = gateway.connect_2(&[]).await;
     // hyper closes a connection whose client does not answer pings, and leaves the others open.
     soon(async {
-        while let Some((kind, flags, payload)) = read_frame(&mut stream).await {
+        while let Some((kind, flags, _, payload)) = read_frame(&mut stream).await {
             if (kind, flags) == (PING, 0) {
                 // The gateway may close the connection at any time.
                 let _ = stream.write_all(&frame(PING, ACK, 0, &payload)).await;

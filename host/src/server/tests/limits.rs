@@ -94,22 +94,24 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
     })
     .await;
     let chat = hanging_chat_of(BODY);
-    let with_key = chat.replacen("host:", "x-bf-vk: sk-bf-ann\r\nhost:", 1);
+    let with = |key: &str| chat.replacen("host:", &format!("x-bf-vk: {key}\r\nhost:"), 1);
     let mut hanging = Vec::new();
-    for (text, code) in [(&chat, "429"), (&with_key, "429")] {
+    for text in [&chat, &with("sk-bf-ann"), &with("sk-bf-dan")] {
         for _ in 0..2 {
             hanging.push(gateway.connect(text).await);
             assert_eq!(gateway.next_event().await, "started");
         }
+        // Its body has room; the model reads the whole conversation, which has not.
         assert_eq!(
             status_of(&mut gateway.connect(text).await).await,
-            code,
+            "503",
             "the caller has half of the budget"
         );
     }
+    hanging.push(gateway.connect(&with("sk-bf-eve")).await);
+    assert_eq!(gateway.next_event().await, "started");
     // Another key has its share, but the budget is spent.
-    let with_other_key = chat.replacen("host:", "x-bf-vk: sk-bf-cid\r\nhost:", 1);
-    let mut other = gateway.connect(&with_other_key).await;
+    let mut other = gateway.connect(&with("sk-bf-cid")).await;
     let mut answer = vec![0; 2_000];
     let read = soon(other.read(&mut answer)).await.expect("an answer");
     let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
@@ -121,7 +123,7 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
     assert_eq!(gateway.get("/health", &[]).await.0, 200);
     // Requests that end release their charges.
     hanging.clear();
-    for _ in 0..4 {
+    for _ in 0..7 {
         assert_eq!(gateway.next_event().await, "dropped");
     }
     let _again = gateway.connect(&chat).await;

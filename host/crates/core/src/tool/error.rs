@@ -85,6 +85,14 @@ pub enum CallError {
         /// The most calls that one answer may have.
         limit: usize,
     },
+    /// The request bounds its calls in all rounds together, and so many were made.
+    #[error(
+        "this request may make {limit} tool calls in all, and they were made; this call was not made: answer without it"
+    )]
+    CallsSpent {
+        /// The most calls that the request may make.
+        limit: usize,
+    },
     /// The calls of one request and their results are larger than the limit on them together.
     #[error("the tool calls of this request and their results would take {found} bytes; the limit is {limit}; {}", made(*was_made))]
     ResultsTooLarge {
@@ -323,6 +331,7 @@ impl CallError {
             | Self::Tool(_)
             | Self::Budget { .. }
             | Self::TooManyCalls { .. }
+            | Self::CallsSpent { .. }
             | Self::ResultsTooLarge { .. }
             | Self::RequestMemory { .. }
             | Self::Busy
@@ -343,6 +352,7 @@ impl CallError {
             Self::Tool(_) => "tool_error",
             Self::Budget { .. } => "budget",
             Self::TooManyCalls { .. } => "too_many_calls",
+            Self::CallsSpent { .. } => "max_tool_calls",
             Self::ResultsTooLarge { .. } => "results_too_large",
             Self::RequestMemory { .. } => "request_memory",
             Self::Fuel { .. } => "out_of_fuel",
@@ -367,6 +377,7 @@ impl CallError {
             self,
             Self::Budget { .. }
                 | Self::TooManyCalls { .. }
+                | Self::CallsSpent { .. }
                 | Self::ResultsTooLarge { .. }
                 | Self::RequestMemory { .. }
                 | Self::Fuel { .. }
@@ -389,6 +400,7 @@ impl CallError {
             Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } => ErrorKind::TooLarge,
             Self::Budget { .. }
             | Self::TooManyCalls { .. }
+            | Self::CallsSpent { .. }
             | Self::Fuel { .. }
             | Self::Cpu { .. }
             | Self::Memory { .. } => ErrorKind::LimitReached,

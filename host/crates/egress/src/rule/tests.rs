@@ -211,11 +211,11 @@ fn a_rule_for_an_address_that_no_request_would_reach_is_refused() {
     assert!(reachable("https://localhost.example GET /**").is_ok());
     insta::assert_snapshot!(
         reachable("http://[::ffff:10.0.0.1] GET /**").unwrap_err(),
-        @"10.0.0.1 is a private address, which a request reaches only with `private`; set `private` to true beside it"
+        @"found the private address 10.0.0.1, expected a public one, or `private` set to true beside it"
     );
     insta::assert_snapshot!(
         reachable("http://169.254.169.254 GET /** private").unwrap_err(),
-        @"169.254.169.254 is an address that no rule can permit, expected a public or a private one"
+        @"found the address 169.254.169.254, which no rule can permit, expected a public or a private one"
     );
 }
 

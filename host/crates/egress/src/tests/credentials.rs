@@ -102,7 +102,7 @@ async fn a_tool_reaches_the_destinations_that_it_declares_and_has_only_their_cre
         .into(),
     );
     let all: Vec<_> = destinations.values().flatten().cloned().collect();
-    let policy = Policy::new(Some(all.clone()), all, Bounds::PLUGIN).unwrap();
+    let policy = Policy::new(Some((*destinations).clone()), all, Bounds::PLUGIN).unwrap();
     let injection = Injection::header("x-key", "").unwrap();
     let audience = destinations["narrow"].clone();
     let key = Credential::new("key", Secret::new(VALUE), injection, audience).unwrap();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use airlock_core::{
     door::{Chain, Origin},
     secret::Secret,
+    tenant::Pool,
     tool::{CallError, ClientName, Content, ToolName},
 };
 use airlock_egress::{ErrorKind, Request};
@@ -31,6 +32,17 @@ async fn with<T>(
     database: Option<Database>,
     body: impl AsyncFnOnce(Store<'_>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
+    with_memory(&memory::budget(1 << 30), grants, chain, database, body).await
+}
+
+/// Runs `body` as a call of a plugin in a process with this memory.
+async fn with_memory<T>(
+    memory: &Pool,
+    grants: Grants,
+    chain: Option<Chain>,
+    database: Option<Database>,
+    body: impl AsyncFnOnce(Store<'_>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
     let client = ClientName::parse("test").expect("a name");
     let guest = Guest::Plugin(client.clone(), Arc::default());
     let recorder = grants.recorder.as_ref().map(|recorder| recorder.of_call(&client, "run"));
@@ -43,10 +55,7 @@ async fn with<T>(
         ..Call::denied(ToolName::new(&client, "run"), guest, Limits::PLUGIN)
     };
     let engine = engine(1).expect("an engine");
-    instance::run(&engine, &memory::budget(1 << 30), call, async |store| {
-        body(store.as_context_mut()).await
-    })
-    .await
+    instance::run(&engine, memory, call, async |store| body(store.as_context_mut()).await).await
 }
 
 /// Returns the grants of a tool with these effects.
@@ -214,4 +223,49 @@ async fn emitted_parts_are_kept_in_order_and_take_from_the_room_of_the_result() 
     let (texts, fits, refused) = kept.await.expect("it ends well");
     assert_eq!(texts, [Some("one".to_owned()), Some("two".to_owned())]);
     assert!(fits && refused);
+}
+
+#[tokio::test]
+async fn emitted_parts_hold_memory_of_the_process_until_the_call_ends() {
+    let kib = |count: usize| count << 10;
+    // One tenant gets seven eighths of it.
+    let memory = memory::budget(kib(64));
+    let emit = |store: &mut Store<'_>, bytes: usize| {
+        context::emit(store, 0, || Ok(Content::text("x".repeat(bytes))))
+    };
+    let call = async |parts: &[usize]| {
+        let emitted = with_memory(&memory, Grants::default(), None, None, async |mut store| {
+            for bytes in parts {
+                emit(&mut store, *bytes)?;
+            }
+            Ok(store.data().emitted_memory.amount())
+        });
+        emitted.await
+    };
+    // Each call has all of the memory again.
+    for _ in 0..2 {
+        let held = call(&[kib(25), kib(25)]).await.expect("there is room");
+        assert!((kib(50)..kib(56)).contains(&held), "{held}");
+        let ended = call(&[kib(25), kib(40)]).await;
+        assert!(matches!(ended, Err(CallError::Busy)), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn json_in_an_emitted_part_is_parsed_only_if_there_is_memory_for_its_tree() {
+    let emit = async |json_bytes: usize| {
+        let memory = memory::budget(64 << 10);
+        let emitted = with_memory(&memory, Grants::default(), None, None, async |mut store| {
+            let mut is_parsed = false;
+            let sent = context::emit(&mut store, json_bytes, || {
+                is_parsed = true;
+                Ok(Content::text("parsed"))
+            });
+            let is_busy = matches!(store.data_mut().stopped.take(), Some(CallError::Busy));
+            Ok((sent.is_ok(), is_parsed, is_busy))
+        });
+        emitted.await.expect("it ends well")
+    };
+    assert_eq!(emit(256).await, (true, true, false));
+    assert_eq!(emit(1_024).await, (false, false, true));
 }

@@ -120,6 +120,21 @@ pub(crate) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, 
     Ok(None)
 }
 
+/// Returns whether a data segment of a nested module contains this text.
+pub(crate) fn data_contains(wasm: &[u8], text: &[u8]) -> Result<bool, LoadError> {
+    let bad = |error: wasmparser::BinaryReaderError| LoadError::NotAComponent(error.to_string());
+    for payload in Parser::new(0).parse_all(wasm) {
+        let Payload::DataSection(section) = payload.map_err(bad)? else { continue };
+        for segment in section {
+            let data = segment.map_err(bad)?.data;
+            if data.windows(text.len()).any(|found| found == text) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Returns the content of the section for these tools.
 pub(crate) fn of(tools: &[ToolDefinition]) -> String {
     #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! The requests of plugin.toml that the calls of a session used, and the smaller tables with which
+//! The requests of plugin.toml that the calls of a build used, and the smaller tables with which
 //! these calls still succeed. Nothing here reads or runs anything: it compares uses with a manifest.
 
 mod smallest;
@@ -11,15 +11,22 @@ use std::collections::BTreeSet;
 use airlock_manifest::FILE;
 
 use self::{smallest::Smallest, table::Table};
+use super::config::Entry;
 use crate::{
     cli::plugin::grant::GrantOption,
     plugin::{Effect, FilesAccess, Manifest, Request},
     sandbox::{ToolUses, Use},
 };
 
-/// Uses by the calls of a session.
+/// Uses by the calls of one build.
 #[derive(Debug, Default)]
 pub(super) struct Session {
+    /// Digest of the component; empty before the first one.
+    build: String,
+    /// True if another build was called before, with the same stores.
+    has_older: bool,
+    /// True if the plugin has run.
+    has_calls: bool,
     uses: ToolUses,
     /// Tools with a call that succeeded. A call that failed may have ended before its other uses.
     succeeded: BTreeSet<String>,
@@ -32,9 +39,26 @@ pub(super) struct Build<'a> {
     pub(super) grants: &'a [GrantOption],
 }
 
+/// Returns lines about the requests that the calls of a build used.
+pub(super) fn report(entry: &Entry<'_>, session: &Session) -> Vec<String> {
+    let Some(manifest) = entry.manifest() else { return Vec::new() };
+    let tools = entry.metadata.tools.iter().map(|tool| tool.name.as_str()).collect();
+    session.report(&Build { manifest, tools, grants: &entry.all_grants() })
+}
+
 impl Session {
+    /// Begins the session of a build. The uses of another build are dropped: they tell nothing about
+    /// this one.
+    pub(super) fn load(&mut self, digest: &str) {
+        if self.build != digest {
+            let has_older = self.has_older || self.has_calls;
+            *self = Self { build: digest.to_owned(), has_older, ..Self::default() };
+        }
+    }
+
     /// Adds the uses of a call of `tool`, and of the calls that it made.
     pub(super) fn add(&mut self, tool: &str, succeeded: bool, uses: ToolUses) {
+        self.has_calls = true;
         for (tool, uses) in uses {
             self.uses.entry(tool).or_default().extend(uses);
         }
@@ -51,42 +75,71 @@ impl Session {
         if used.is_empty() && unused.is_empty() && ungranted.is_empty() {
             return Vec::new();
         }
+        if !self.has_calls {
+            return vec![
+                "no call has run, so the requests of plugin.toml are not judged".to_owned(),
+            ];
+        }
         let uncalled: Vec<_> = seen.uncalled().map(str::to_owned).collect();
         let smallest = Smallest::of(&seen);
         let is_all_used = unused.is_empty() && ungranted.is_empty() && uncalled.is_empty();
         if is_all_used && smallest.is_none() {
-            let all = "the calls of this session used every request and every declared effect";
-            return vec![format!("{all}: {}", used.join(", "))];
+            let all = "the calls of this build used every request and every declared effect";
+            let details =
+                if seen.has_details() { format!(" ({UNRECORDED})") } else { String::new() };
+            return vec![format!("{all}{details}: {}", used.join(", "))];
         }
-        let line = |what: &str, names: Vec<String>| {
-            (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
-        };
+        // A use may be missing because a store holds its outcome.
+        let is_in_doubt = self.has_older
+            && !build.manifest.request.kv.is_empty()
+            && (!unused.is_empty() || smallest.is_some());
+        let older = "the stores keep what earlier builds wrote, which may hide a use";
         let lines = [
-            line("used so far", used),
-            line("never used", unused),
-            line("not granted here, so not judged", ungranted),
-            line("tools without a successful call, which keep their effects", uncalled),
+            line("used so far", &used),
+            line("never used", &unused),
+            line("not granted here, so not judged", &ungranted),
+            line("tools without a successful call, which keep their effects", &uncalled),
         ];
-        lines.into_iter().flatten().chain(smallest.iter().flat_map(Smallest::lines)).collect()
+        let lines = lines.into_iter().flatten().chain(seen.kept_although_unused());
+        let lines = lines.chain(is_in_doubt.then(|| older.to_owned()));
+        lines.chain(smallest.iter().flat_map(Smallest::lines)).collect()
     }
 }
+
+/// Returns a line with names, if there are any.
+fn line(what: &str, names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+}
+
+/// Parts of requests that the recorder does not know.
+const UNRECORDED: &str = "methods, paths and sizes are not recorded";
 
 /// The uses by a session of what a build requests.
 struct Seen<'a> {
     session: &'a Session,
     build: &'a Build<'a>,
-    /// Uses by all tools that the build has.
+    /// Uses by all tools.
     uses: BTreeSet<Use>,
 }
 
 impl<'a> Seen<'a> {
     fn new(session: &'a Session, build: &'a Build<'a>) -> Self {
-        let tools = session.uses.iter().filter(|(tool, _)| build.tools.contains(tool.as_str()));
-        Self { session, build, uses: tools.flat_map(|(_, uses)| uses).cloned().collect() }
+        Self { session, build, uses: session.uses.values().flatten().cloned().collect() }
     }
 
     fn requests(&self) -> impl Iterator<Item = Request<'a>> {
         self.build.manifest.request.all()
+    }
+
+    /// Returns whether a request has parts that the recorder does not know.
+    fn has_details(&self) -> bool {
+        let has_none = |request: Request<'_>| {
+            matches!(
+                request,
+                Request::Secret(..) | Request::Slot(..) | Request::Tools(_) | Request::Clocks(_)
+            )
+        };
+        self.requests().any(|request| !has_none(request))
     }
 
     fn has_config(&self) -> bool {

@@ -2,13 +2,13 @@
 
 use std::{cell::RefCell, fmt};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 use serde_json::{Map, Value, json};
 
-use super::{Args, Component, Document, GrantOption};
+use super::{Args, Component, Document, GrantOption, Typed, grant, stale};
 use crate::{
-    config::{Config, Source, environment},
-    plugin::{Change, Drift, Lock, Reason, Refusal, Rights, Settings},
+    config::{ConfigError, KeyPath, Problem, environment},
+    plugin::{Change, Drift, Lock, Reason, Refusal, Requests, Rights, Settings},
     secret::Secret,
     text::visible_line,
     tool::ClientName,
@@ -34,8 +34,10 @@ pub(super) struct Plan {
     pub(super) drift: Option<Drift>,
     /// Everything that the options do not permit or provide.
     pub(super) obstacles: Vec<Obstacle>,
-    /// Notes for the operator.
-    pub(super) notes: Vec<String>,
+    /// Grants without effect, and values that the gateway will need.
+    notes: Vec<String>,
+    /// Grants that `--replace` removes, because the plugin no longer requests them.
+    removed: Vec<String>,
 }
 
 /// Reason that a plugin is not installed. As text, it names requests and options.
@@ -45,8 +47,12 @@ pub(super) enum Obstacle {
     Taken,
     /// The change needs consent: another id, or a wider request that is granted.
     Change(Change),
-    /// The plugin could not be loaded.
-    Refused(Reason),
+    /// A required request is not granted.
+    NotGranted { request: String, text: String },
+    /// The profile does not permit what is granted.
+    Profile { text: String },
+    /// What was typed, or what is configured, is invalid.
+    Invalid { text: String },
 }
 
 impl Site<'_> {
@@ -61,21 +67,69 @@ impl Site<'_> {
 }
 
 impl Plan {
+    /// Decides an installation. Fails if the configuration would be invalid.
     pub(super) fn of(args: &Args, site: &Site<'_>) -> anyhow::Result<Self> {
+        let manifest = site.component.metadata.manifest.as_ref();
+        args.consent.check(manifest)?;
         let mut document = site.document.clone();
-        write_entry(args, site.component, site.name, document.plugin(site.name)?)?;
-        let settings = plugin_of(&document.config()?, site.name)?;
+        let entry = document.plugin(site.name)?;
+        let requests = manifest.map(|manifest| &manifest.request);
+        let removed = match (args.replace, requests, entry.get_mut("grants")) {
+            (true, Some(requests), Some(Value::Object(grants))) => stale::remove(grants, requests),
+            _ => Vec::new(),
+        };
+        let unrequested = requests.map(|requests| grant::unrequested(&args.grants, requests));
+        let unrequested = unrequested.into_iter().flatten();
+        let mut obstacles: Vec<_> = unrequested.map(|text| Obstacle::Invalid { text }).collect();
+        let typed = write_entry(args, requests, site.name, entry)?;
+        let config = match document.config() {
+            Ok(config) => config,
+            Err(error) => return Err(invalid(site, &document, &typed, &obstacles, error)),
+        };
+        let settings = config.plugin(site.name).context("the entry was written above")?.clone();
         let drift = site.drift(&settings);
-        let mut obstacles = changes(args, drift.as_ref());
+        obstacles.splice(0..0, changes(args, drift.as_ref()));
         let notes = match decide(site.component, &settings) {
             Ok(notes) => notes,
             Err(refusal) => {
-                obstacles.extend(refusal.reasons.into_iter().map(Obstacle::Refused));
+                obstacles.extend(refusal.reasons.iter().map(|it| Obstacle::of(it, &typed)));
                 Vec::new()
             }
         };
-        Ok(Self { document, settings, drift, obstacles, notes })
+        let problems = config.check_grant(site.name, &site.component.metadata.tools);
+        let problem = |it: &Problem| Obstacle::Invalid { text: typed.problem(it) };
+        obstacles.extend(problems.iter().map(problem));
+        Ok(Self { document, settings, drift, obstacles, notes, removed })
     }
+
+    /// Returns notes for the operator.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let removed = (!self.removed.is_empty()).then(|| {
+            let keys = visible_line(&self.removed.join(", "));
+            format!("removed from the grants, because this build does not request it: {keys}")
+        });
+        removed.into_iter().chain(self.notes.iter().cloned())
+    }
+}
+
+/// Describes the problems of the configuration that would be written, and what else is invalid.
+fn invalid(
+    site: &Site<'_>,
+    document: &Document,
+    typed: &Typed,
+    obstacles: &[Obstacle],
+    error: anyhow::Error,
+) -> anyhow::Error {
+    let Some(problems) = error.downcast_ref::<ConfigError>() else { return error };
+    let mut lines = vec![nothing_changed(site.name)];
+    lines.extend(obstacles.iter().map(ToString::to_string));
+    lines.extend(typed.invalid(&document.key(site.name), problems));
+    anyhow!(lines.join("\n  "))
+}
+
+/// Returns the line above the reasons of a refusal.
+pub(super) fn nothing_changed(name: &ClientName) -> String {
+    format!("{name} is not installed, and nothing was changed:")
 }
 
 /// Returns the differences from the holder of the name that the operator has not consented to. A
@@ -91,17 +145,36 @@ fn changes(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
     taken.into_iter().chain(lacking.cloned().map(Obstacle::Change)).collect()
 }
 
-/// Writes the operator's options into `wasm_config`.
+/// Writes the operator's options into `wasm_config`. Returns their keys.
 fn write_entry(
     args: &Args,
-    component: &Component,
+    requests: Option<&Requests>,
     name: &ClientName,
     entry: &mut Map<String, Value>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Typed> {
+    let mut typed = Typed::default();
     entry.insert("component".to_owned(), json!(format!("plugins/{name}.wasm")));
     if let Some(profile) = &args.profile {
         entry.insert("profile".to_owned(), json!(profile));
     }
+    write_values(args, entry, &mut typed)?;
+    let all = requests.filter(|_| args.grant_all).map(GrantOption::all).unwrap_or_default();
+    let is_requested =
+        |grant: &&GrantOption| requests.is_none_or(|requests| grant.is_requested(requests));
+    for grant in all.iter().chain(args.grants.iter().filter(is_requested)) {
+        let key = grant.apply(object(entry, "grants")?, requests);
+        typed.add(key, grant.option());
+    }
+    Ok(typed)
+}
+
+/// Writes the values of `--set` and `--describe`.
+fn write_values(
+    args: &Args,
+    entry: &mut Map<String, Value>,
+    typed: &mut Typed,
+) -> anyhow::Result<()> {
+    let key = |name: &str| KeyPath::default().member(name);
     for setting in &args.set {
         let (key, value) = setting
             .split_once('=')
@@ -114,11 +187,11 @@ fn write_entry(
             .split_once('=')
             .with_context(|| format!("--describe {description}: expected TOOL=TEXT"))?;
         object(entry, "descriptions")?.insert(tool.to_owned(), json!(text));
+        typed.add(key("descriptions").member(tool), format!("--describe {tool}"));
     }
-    let requests = component.metadata.manifest.as_ref().map(|manifest| &manifest.request);
-    let all = requests.filter(|_| args.grant_all).map(GrantOption::all).unwrap_or_default();
-    for grant in all.iter().chain(&args.grants) {
-        grant.apply(object(entry, "grants")?, requests);
+    if !args.set.is_empty() {
+        // The schema is about all settings together.
+        typed.add(key("config"), "--set".to_owned());
     }
     Ok(())
 }
@@ -129,14 +202,6 @@ fn object<'a>(
 ) -> anyhow::Result<&'a mut Map<String, Value>> {
     let value = entry.entry(key).or_insert_with(|| json!({}));
     value.as_object_mut().with_context(|| format!("`wasm_config.{key}` is not an object"))
-}
-
-fn plugin_of(config: &Config, name: &ClientName) -> anyhow::Result<Settings> {
-    let client = config.clients.iter().find(|client| client.name == *name);
-    match client.map(|client| &client.source) {
-        Some(Source::Plugin(settings)) => Ok((**settings).clone()),
-        _ => bail!("the configuration has no plugin named {name}"),
-    }
 }
 
 /// Decides as the gateway will. Returns notes for the operator. A secret that cannot be read in
@@ -154,24 +219,29 @@ fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Ref
     Ok(notes.map(|note| visible_line(&note)).collect())
 }
 
+impl Obstacle {
+    fn of(reason: &Reason, typed: &Typed) -> Self {
+        let text = typed.reason(reason);
+        match reason {
+            Reason::NotGranted { request, .. } => {
+                Self::NotGranted { request: request.clone(), text }
+            }
+            Reason::Profile { .. } => Self::Profile { text },
+            Reason::NoValue { .. } | Reason::Invalid { .. } => Self::Invalid { text },
+        }
+    }
+}
+
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            Self::Taken => {
-                "another component has that name, and this one would get all its grants".to_owned()
-            }
-            Self::Change(change) => change.to_string(),
-            // The author's reason is in the list of requests above.
-            Self::Refused(Reason::NotGranted { right, .. }) => {
-                format!("{right} is required and not granted")
-            }
-            Self::Refused(Reason::Profile { key, request, limit, profile }) => format!(
-                "{} is granted, but the profile {} {limit}",
-                request.as_ref().unwrap_or(key),
-                profile.name()
+        match self {
+            Self::Taken => f.write_str(
+                "another component has that name, and this one would get all its grants",
             ),
-            Self::Refused(reason) => reason.to_string(),
-        };
-        f.write_str(&visible_line(&text))
+            Self::Change(change) => f.write_str(&visible_line(&change.to_string())),
+            Self::NotGranted { text, .. } | Self::Profile { text } | Self::Invalid { text } => {
+                f.write_str(text)
+            }
+        }
     }
 }

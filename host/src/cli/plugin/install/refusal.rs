@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::{
-    Args, Component,
-    plan::{Obstacle, Plan, Site},
+    Args, Component, GrantOption,
+    plan::{Obstacle, Plan, Site, nothing_changed},
 };
 use crate::{
     cli::plugin::grant::suggestion,
-    plugin::{Change, Drift, Reason},
+    plugin::{Change, Drift},
     text::visible_line,
     tool::ClientName,
 };
@@ -35,21 +35,23 @@ pub(super) fn refused(
             "to use this name without its grants, remove {name} from {config} and {lock} first"
         ));
     }
-    let (proposal, installs) = proposal(args, site, plan)?;
-    if proposal.command() != args.command() {
+    let Proposal { args: proposed, choices, installs } = Proposal::of(args, site, plan)?;
+    if proposed.command() != args.command() {
         let heading = match (installs, &plan.drift) {
             (true, Some(_)) => "to install it, if you agree with the changes above",
             (true, None) => "this would install it",
             (false, _) => "this would do the rest, once you have resolved what is left",
         };
-        paragraphs.push(format!("{heading}:\n  {}", proposal.command()));
+        let choices =
+            if choices.is_empty() { "" } else { ", with your values for the words in capitals" };
+        paragraphs.push(format!("{heading}{choices}:\n  {}", proposed.command()));
     }
     Ok(paragraphs.join("\n\n"))
 }
 
 /// Lists the obstacles. Two plugins that claim one name are named first.
 fn reasons(site: &Site<'_>, plan: &Plan, is_other: bool) -> String {
-    let mut lines = vec![format!("{} is not installed, and nothing was changed:", site.name)];
+    let mut lines = vec![nothing_changed(site.name)];
     lines.extend(is_other.then(|| identity(site)));
     let is_identity = |obstacle: &&Obstacle| {
         matches!(obstacle, Obstacle::Taken | Obstacle::Change(Change::Id { .. }))
@@ -75,42 +77,66 @@ fn identity(site: &Site<'_>) -> String {
     )
 }
 
-/// Adds the options that remove the obstacles. Returns whether the command then installs the plugin.
-/// The command was tried, except for the parts in capitals that only the operator knows.
-fn proposal(args: &Args, site: &Site<'_>, plan: &Plan) -> anyhow::Result<(Args, bool)> {
-    let (mut proposal, mut obstacles) = (args.clone(), plan.obstacles.clone());
-    for _ in 0..MAX_ROUNDS {
-        for obstacle in &obstacles {
-            proposal.overcome(obstacle, site.component, site.name);
-        }
-        let plan = Plan::of(&proposal, site)?;
-        if plan.obstacles.is_empty() {
-            return Ok((proposal, true));
-        }
-        obstacles = plan.obstacles;
-    }
-    Ok((proposal, false))
+/// The command as it was typed, with the options that remove the obstacles.
+struct Proposal {
+    args: Args,
+    /// Added grants with a value that only the operator knows.
+    choices: Vec<GrantOption>,
+    /// True if the command installs the plugin: it was tried, except for the choices.
+    installs: bool,
 }
 
-impl Args {
+impl Proposal {
+    fn of(args: &Args, site: &Site<'_>, plan: &Plan) -> anyhow::Result<Self> {
+        let mut proposal = Self { args: args.clone(), choices: Vec::new(), installs: false };
+        let mut obstacles = plan.obstacles.clone();
+        for _ in 0..MAX_ROUNDS {
+            for obstacle in &obstacles {
+                proposal.overcome(obstacle, site.component, site.name);
+            }
+            let mut tried = proposal.args.clone();
+            tried.grants.retain(|grant| !proposal.choices.contains(grant));
+            obstacles = Plan::of(&tried, site)?.obstacles;
+            obstacles.retain(|obstacle| !proposal.leaves_to_operator(obstacle));
+            if obstacles.is_empty() {
+                proposal.installs = true;
+                break;
+            }
+        }
+        Ok(proposal)
+    }
+
+    /// Returns whether a choice of the operator removes the obstacle.
+    fn leaves_to_operator(&self, obstacle: &Obstacle) -> bool {
+        let Obstacle::NotGranted { request, .. } = obstacle else { return false };
+        self.choices.iter().any(|grant| match grant.request() {
+            Some(granted) => granted == *request || request == "files.*",
+            None => request.starts_with("http."),
+        })
+    }
+
     /// Adds the option that removes an obstacle, if there is one.
     fn overcome(&mut self, obstacle: &Obstacle, component: &Component, name: &ClientName) {
         match obstacle {
-            Obstacle::Taken => self.replace = true,
-            Obstacle::Change(Change::Id { .. }) => self.consent.change_id = true,
+            Obstacle::Taken => self.args.replace = true,
+            Obstacle::Change(Change::Id { .. }) => self.args.consent.change_id = true,
             Obstacle::Change(Change::Widened(widening)) => {
-                self.consent.regrant.push(widening.request.clone());
+                self.args.consent.regrant.push(widening.request.clone());
             }
-            Obstacle::Refused(Reason::Profile { .. }) => self.profile = Some("trusted".to_owned()),
-            Obstacle::Refused(Reason::NotGranted { request, .. }) => {
+            Obstacle::Profile { .. } => self.args.profile = Some("trusted".to_owned()),
+            Obstacle::NotGranted { request, .. } => {
                 let mut requests =
                     component.metadata.manifest.iter().flat_map(|it| it.request.all());
                 let missing = requests.find(|found| found.to_string() == *request);
-                let grant =
+                let grant: Option<GrantOption> =
                     missing.and_then(|request| suggestion(name.as_str(), request).parse().ok());
-                self.grants.extend(grant.filter(|grant| !self.grants.contains(grant)));
+                let Some(grant) = grant.filter(|grant| !self.args.grants.contains(grant)) else {
+                    return;
+                };
+                self.choices.extend(Some(&grant).filter(|grant| grant.is_choice()).cloned());
+                self.args.grants.push(grant);
             }
-            Obstacle::Change(_) | Obstacle::Refused(_) => {}
+            Obstacle::Change(_) | Obstacle::Invalid { .. } => {}
         }
     }
 }

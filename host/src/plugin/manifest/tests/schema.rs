@@ -13,7 +13,7 @@ const BEYOND: [&str; 9] = [
     "which needs [request.",
     "expected a name of [request.",
     "stands for the content of a file",
-    "is a private address",
+    "found the private address",
     "not UTF-8 cannot occur",
     "text that is encoded twice cannot occur",
     "invalid international domain name",

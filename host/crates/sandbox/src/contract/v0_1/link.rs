@@ -329,3 +329,17 @@ fn request_from_guest(request: CallRequest) -> tools::Request {
 fn answer_for_guest(answer: Result<tool::ToolOutput, CallError>) -> Answer {
     answer.map(convert::output_for_guest).map_err(convert::error_for_guest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_no_deletion_makes_room_for_is_too_large_and_not_beyond_the_quota() {
+        let told = |error: store::kv::KvError| kv_error_for_guest(&KvError::Store(error));
+        let larger = store::kv::KvError::LargerThanQuota { bytes: 2, quota: 1 };
+        assert!(matches!(told(larger), GuestKvError::TooLarge));
+        assert!(matches!(told(store::kv::KvError::TooLarge), GuestKvError::TooLarge));
+        assert!(matches!(told(store::kv::KvError::QuotaExceeded), GuestKvError::QuotaExceeded));
+    }
+}

@@ -141,9 +141,11 @@ async fn a_failed_database_is_told_from_one_that_is_busy() {
     drop(database);
     let path = directory.path().join("airlock.db");
     let mut bytes = std::fs::read(&path).expect("read");
-    bytes[4096..].fill(0xaa);
+    let value = bytes.windows(300).position(|window| window == [1; 300]).expect("the first value");
+    let page = value / 4096 * 4096;
+    bytes[page..page + 4096].fill(0xaa);
     std::fs::write(&path, bytes).expect("written");
-    let database = Database::open(Settings::new(path)).await.expect("its first page is whole");
+    let database = Database::open(Settings::new(path)).await.expect("its schema is whole");
     let failed = run(&database, Limits::PLUGIN, async |store, open| {
         get(store.as_context_mut(), borrowed(open), "a".to_owned()).await
     });

@@ -1,7 +1,11 @@
 //! Counts the items of a component before it is compiled. Counting is cheap, and a compiler's time
 //! and memory grow with these counts.
 
+mod instances;
+
 use wasmparser::{Instance, InstanceSectionReader, Parser, Payload};
+
+use self::instances::Instances;
 
 use crate::{LoadError, engine::CORE_INSTANCES_PER_COMPONENT};
 
@@ -41,12 +45,18 @@ enum Kind {
 #[derive(Default)]
 struct Counts([u64; LIMITS.len()]);
 
+impl Kind {
+    fn check(self, found: u64) -> Result<(), LoadError> {
+        let (what, limit) = LIMITS[self as usize];
+        within(what, found, limit)
+    }
+}
+
 impl Counts {
     fn add(&mut self, kind: Kind, more: u64) -> Result<(), LoadError> {
-        let (what, limit) = LIMITS[kind as usize];
         let found = &mut self.0[kind as usize];
         *found = found.saturating_add(more);
-        within(what, *found, limit)
+        kind.check(*found)
     }
 }
 
@@ -57,11 +67,16 @@ fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
 /// Counts the entries of each section, and fails at the first count beyond its limit. The count
 /// that a section declares is used as it is, because the compiler goes by it too. The content of an
 /// entry, such as the fields of a type, is bounded by the validator and by the limits of the child.
+/// A nested component is counted once here, and its instances once more for each time that it is
+/// instantiated.
 pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
     let mut counts = Counts::default();
+    let mut instances = Instances::default();
     let mut level = 0_u64;
     for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {
+        let payload = payload.map_err(|error| LoadError::NotAComponent(error.to_string()))?;
+        instances.take(&payload)?;
+        match payload {
             Payload::ModuleSection { .. } => {
                 counts.add(Kind::Modules, 1)?;
                 level += 1;
@@ -105,7 +120,9 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
             _ => {}
         }
     }
-    Ok(())
+    let total = instances.total();
+    Kind::CoreInstances.check(total.core)?;
+    Kind::Instances.check(total.all)
 }
 
 /// Returns the number of core modules that a section instantiates. Its other entries only group
@@ -158,6 +175,24 @@ mod tests {
         };
         assert!(fits(&made(32)));
         insta::assert_snapshot!(refused(&made(33)), @"the component has 33 core instances; the limit is 32");
+    }
+
+    #[test]
+    fn instances_of_a_repeated_nested_component_are_counted_each_time() {
+        let (one, more) = ("(core instance (instantiate $m))", "(core module $m)");
+        let made = |count: usize| {
+            let instances = times(count, "(instance (instantiate $c))");
+            format!("(component (component $c {more} {one}) {instances})")
+        };
+        assert!(fits(&made(32)));
+        insta::assert_snapshot!(refused(&made(33)), @"the component has 33 core instances; the limit is 32");
+        insta::assert_snapshot!(refused(&made(1_000)), @"the component has 1000 core instances; the limit is 32");
+        let empty = |count: usize| {
+            let instances = times(count, "(instance (instantiate $c))");
+            format!("(component (component $c (instance) (instance) (instance)) {instances})")
+        };
+        assert!(fits(&empty(256)));
+        insta::assert_snapshot!(refused(&empty(257)), @"the component has 1028 instances; the limit is 1024");
     }
 
     #[test]

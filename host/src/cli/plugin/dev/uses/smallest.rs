@@ -1,11 +1,11 @@
-//! The smaller requests and effects with which the calls of a session still succeed.
+//! The smaller requests and effects with which the calls of a build still succeed.
 //!
 //! Only what the session shows is narrowed. A request that was not granted could not be used, and a
 //! tool without a successful call may need all that it declares; so both stay as they are.
 
 use std::collections::BTreeSet;
 
-use super::{Effect, FILE, GrantOption, Request, Seen, Table, Use, table};
+use super::{Effect, FILE, GrantOption, Request, Seen, Table, UNRECORDED, Use, table};
 use crate::plugin::{DeclaredEffect, FilesAccess, HttpRequest, SecretRequest, ToolEffects};
 
 /// The tables of plugin.toml that could be smaller.
@@ -15,8 +15,8 @@ pub(super) struct Smallest {
     removed: Vec<String>,
     /// True if the plugin requests directories.
     has_files: bool,
-    /// Header of a table that was not used, and that must stay for the plugin to have WASI.
-    spared: Option<String>,
+    /// True if the requests have parts that the recorder does not know.
+    has_details: bool,
 }
 
 impl Smallest {
@@ -36,7 +36,7 @@ impl Smallest {
             replaced: tools.chain(requests).collect(),
             removed: removed.chain(config).collect(),
             has_files: !seen.build.manifest.request.files.is_empty(),
-            spared: spared.clone(),
+            has_details: seen.has_details(),
         };
         (!smallest.replaced.is_empty() || !smallest.removed.is_empty()).then_some(smallest)
     }
@@ -44,23 +44,20 @@ impl Smallest {
     /// Returns it as lines for people, in which each table is TOML.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines =
-            vec![format!("{FILE} could request less, as far as the calls of this session show.")];
+            vec![format!("{FILE} could request less, as far as the calls of this build show.")];
         if self.has_files {
             let names =
                 "A tool that only lists the names of its directories uses none of them here.";
             lines.push(names.to_owned());
-        }
-        if let Some(header) = &self.spared {
-            lines.push(format!(
-                "{header} stays: a plugin in Rust without such a request is built without WASI, unless \
-                 {FILE} has `[build]` with `wasi = true`."
-            ));
         }
         if !self.removed.is_empty() {
             lines.push(format!("Remove: {}", self.removed.join(", ")));
         }
         if !self.replaced.is_empty() {
             lines.push("Replace:".to_owned());
+            lines.extend(
+                self.has_details.then(|| format!("# {UNRECORDED}, so they stay as they are")),
+            );
             lines.extend(self.replaced.iter().map(|table| format!("\n{table}")));
         }
         lines
@@ -68,6 +65,37 @@ impl Smallest {
 }
 
 impl<'a> Seen<'a> {
+    /// Returns a line about each request that stays although it was granted and not used, with the
+    /// reason.
+    pub(super) fn kept_although_unused(&self) -> Vec<String> {
+        let of_audience = self.requests().filter_map(|request| {
+            let Request::Http(name, _) = request else { return None };
+            let is_unused = self.is_judged(request) && !self.is_used(request);
+            let secrets = self.audience_of(name).filter(|_| is_unused).collect::<Vec<_>>();
+            let names = secrets.iter().map(|name| format!("secret.{name}")).collect::<Vec<_>>();
+            let header = header(request);
+            (!names.is_empty())
+                .then(|| format!("{header} stays: it is in the audience of {}", names.join(", ")))
+        });
+        let wasi = self.last_with_wasi().map(|header| {
+            format!(
+                "{header} stays: a plugin in Rust without such a request is built without WASI, unless \
+                 {FILE} has `[build]` with `wasi = true`"
+            )
+        });
+        of_audience.chain(wasi).collect()
+    }
+
+    /// Returns the secrets that stay and are attached to requests to a destination.
+    fn audience_of(&self, destination: &str) -> impl Iterator<Item = &'a str> {
+        let secrets = self.build.manifest.request.secret.iter();
+        let kept = secrets.filter(move |(own, secret)| {
+            self.keeps(Request::Secret(own, secret))
+                && self.audience(own, secret).contains(&destination)
+        });
+        kept.map(|(own, _)| own.as_str())
+    }
+
     /// Returns the header of the request that must stay although it was not used: a plugin in Rust has
     /// WASI only if it has one of these requests.
     fn last_with_wasi(&self) -> Option<String> {
@@ -121,12 +149,8 @@ impl<'a> Seen<'a> {
 
     /// Returns whether the request is part of the smallest plugin.toml.
     fn keeps(&self, request: Request<'a>) -> bool {
-        let is_audience = |name: &str| {
-            let secrets = self.build.manifest.request.secret.iter();
-            let mut kept = secrets.filter(|(own, secret)| self.keeps(Request::Secret(own, secret)));
-            kept.any(|(own, secret)| self.audience(own, secret).contains(&name))
-        };
         let is_needed = !self.is_judged(request) || self.is_used(request);
+        let is_audience = |name: &str| self.audience_of(name).next().is_some();
         is_needed || matches!(request, Request::Http(name, _) if is_audience(name))
     }
 
@@ -213,11 +237,6 @@ impl<'a> Seen<'a> {
         });
         let unjudged: Vec<_> = unjudged.collect();
         let mut needed: BTreeSet<_> = had.chain(on_each(&tool.effects, &unjudged)).collect();
-        // An older build may have declared and requested more.
-        needed.retain(|effect| {
-            tool.effects.iter().any(|declared| declared.includes(effect))
-                && kept.iter().any(|request| request.allows(effect))
-        });
         let all = needed.clone();
         needed.retain(|effect| !all.iter().any(|other| other != effect && other.includes(effect)));
         needed

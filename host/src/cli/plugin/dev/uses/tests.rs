@@ -1,3 +1,5 @@
+mod kept;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -131,10 +133,11 @@ fn what_was_used_and_the_tables_that_would_do_are_listed() {
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: http.api, secret.token (attached), kv.cache (read), kv.notes (written), files.data (read)
     never used: http.old, secret.spare, clocks
-    plugin.toml could request less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this build show.
     A tool that only lists the names of its directories uses none of them here.
     Remove: [request.http.old], [request.secret.spare], [request.clocks]
     Replace:
+    # methods, paths and sizes are not recorded, so they stay as they are
 
     [[tool]]
     name = "sync"
@@ -164,7 +167,7 @@ fn one_line_tells_that_everything_was_used() {
     )
     .called("sync", &[used(Use::Http, "api"), used(Use::WriteKv, "notes")])
     .called("search", &[Use::Clocks]);
-    insta::assert_snapshot!(fixture.report(), @"the calls of this session used every request and every declared effect: http.api, kv.notes (written), clocks");
+    insta::assert_snapshot!(fixture.report(), @"the calls of this build used every request and every declared effect (methods, paths and sizes are not recorded): http.api, kv.notes (written), clocks");
     assert_eq!(Fixture::new(json!([{"name": "sync"}]), json!({})).lines(), [""; 0]);
 }
 
@@ -187,10 +190,11 @@ fn a_tool_without_a_successful_call_keeps_its_effects_and_what_they_need() {
     used so far: http.api, files.data (read)
     never used: http.index, http.old, clocks
     tools without a successful call, which keep their effects: search
-    plugin.toml could request less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this build show.
     A tool that only lists the names of its directories uses none of them here.
     Remove: [request.http.old]
     Replace:
+    # methods, paths and sizes are not recorded, so they stay as they are
 
     [[tool]]
     name = "sync"
@@ -200,10 +204,11 @@ fn a_tool_without_a_successful_call_keeps_its_effects_and_what_they_need() {
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: http.api, files.data (read)
     never used: http.index, http.old, clocks
-    plugin.toml could request less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this build show.
     A tool that only lists the names of its directories uses none of them here.
     Remove: [request.http.index], [request.http.old], [request.clocks]
     Replace:
+    # methods, paths and sizes are not recorded, so they stay as they are
 
     [[tool]]
     name = "sync"
@@ -250,10 +255,11 @@ fn a_request_that_was_not_granted_is_not_judged() {
     used so far: files.data (read)
     never used: http.any, http.api, files.*, slot.search
     not granted here, so not judged: secret.token, files.data (writing)
-    plugin.toml could request less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this build show.
     A tool that only lists the names of its directories uses none of them here.
     Remove: [request.files."*"], [request.slot.search]
     Replace:
+    # methods, paths and sizes are not recorded, so they stay as they are
 
     [[tool]]
     name = "sync"
@@ -277,9 +283,10 @@ fn a_value_that_was_only_read_needs_no_injection_and_tools_only_the_names_that_w
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: secret.token (revealed), tools (text-sort)
     never used: http.api, slot.search, tools (text-count)
-    plugin.toml could request less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this build show.
     Remove: [request.http.api], [request.slot.search]
     Replace:
+    # methods, paths and sizes are not recorded, so they stay as they are
 
     [[tool]]
     name = "sync"
@@ -309,6 +316,7 @@ fn an_attached_secret_keeps_its_audience_if_no_destination_of_it_was_used() {
     insta::assert_snapshot!(fixture.report(), @r"
     used so far: http.api, secret.token (attached)
     never used: http.other
+    [request.http.other] stays: it is in the audience of secret.token
     ");
 }
 
@@ -336,30 +344,33 @@ fn an_effect_on_every_request_of_its_kind_is_small_enough_if_each_of_them_was_us
         ],
     );
     let report = fixture.report();
-    assert!(report.starts_with("the calls of this session used every request"), "{report}");
+    assert!(report.starts_with("the calls of this build used every request"), "{report}");
 }
 
 #[test]
-fn uses_of_an_older_build_count_as_far_as_this_build_has_their_names_and_effects() {
-    let tools = json!([{"name": "sync", "effects": ["read_kv.notes", "read_kv.cache"]}]);
-    let store = json!({"max_bytes": "1MiB", "reason": "r"});
+fn uses_of_an_older_build_are_dropped_and_its_stores_are_mentioned() {
+    let tools = json!([{"name": "sync", "effects": ["http", "read_kv.notes"]}]);
     let requests = json!({
-        "kv": {"notes": store, "cache": store},
-        "clocks": {"reason": "r"},
+        "http": {"api": http("https://a.example")},
+        "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
     });
-    let older = [
-        used(Use::Http, "gone"),
-        used(Use::WriteKv, "notes"),
-        used(Use::ReadKv, "notes"),
-        Use::Clocks,
-    ];
-    let mut fixture = Fixture::new(tools, requests).called("gone", &[]).called("sync", &older);
+    let mut fixture = Fixture::new(tools, requests);
+    fixture.session.load("one");
+    let mut fixture = fixture.called("sync", &[used(Use::Http, "api")]);
+    // The same build keeps its uses.
+    fixture.session.load("one");
+    assert!(fixture.lines().contains(&"used so far: http.api".to_owned()));
+    fixture.session.load("two");
+    assert_eq!(fixture.lines(), ["no call has run, so the requests of plugin.toml are not judged"]);
+    let mut fixture = fixture.called("sync", &[used(Use::ReadKv, "notes")]);
     insta::assert_snapshot!(fixture.report(), @r#"
-    used so far: kv.notes (written), clocks
-    never used: kv.cache
-    plugin.toml could request less, as far as the calls of this session show.
-    Remove: [request.kv.cache]
+    used so far: kv.notes (read)
+    never used: http.api
+    the stores keep what earlier builds wrote, which may hide a use
+    plugin.toml could request less, as far as the calls of this build show.
+    Remove: [request.http.api]
     Replace:
+    # methods, paths and sizes are not recorded, so they stay as they are
 
     [[tool]]
     name = "sync"
@@ -374,9 +385,9 @@ fn the_configuration_is_listed_and_removed_like_a_request() {
     let mut fixture = fixture.called("sync", &[]);
     insta::assert_snapshot!(fixture.report(), @r"
     never used: config
-    plugin.toml could request less, as far as the calls of this session show.
+    plugin.toml could request less, as far as the calls of this build show.
     Remove: [config]
     ");
     let mut fixture = fixture.called("sync", &[Use::Config]);
-    insta::assert_snapshot!(fixture.report(), @"the calls of this session used every request and every declared effect: config");
+    insta::assert_snapshot!(fixture.report(), @"the calls of this build used every request and every declared effect: config");
 }

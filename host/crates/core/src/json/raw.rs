@@ -1,0 +1,354 @@
+//! JSON objects that are kept as text, member by member.
+//!
+//! A tree of `serde_json` holds numbers as doubles or 64-bit integers, and writes them in its own
+//! way. An object that is only passed on keeps its text: `12345678901234567890123` and `0.10` stay
+//! as they were written.
+
+use std::{borrow::Cow, ops::Range, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use super::{Caps, Cost, Error, check};
+
+/// Maximum number of members of a [`RawObject`]. A member is found by comparing names one by one.
+pub const MAX_MEMBERS: usize = 512;
+
+/// A JSON object whose members are text. Members stay in their order, and a member that is not set
+/// keeps its text byte for byte. If a name is there twice, the last value counts, at the place of
+/// the first.
+#[derive(Debug, Clone, Default)]
+pub struct RawObject {
+    /// Not an `Arc<str>`, which would copy the text.
+    text: Arc<String>,
+    members: Vec<(Box<str>, Raw)>,
+}
+
+/// Value of a member.
+#[derive(Debug, Clone)]
+enum Raw {
+    /// Range of the object's text.
+    Read(Range<usize>),
+    /// Text that was set.
+    Set(Arc<str>),
+}
+
+impl RawObject {
+    /// Reads an object. Its cost is that of a tree, although no tree is built. Fails if the text is
+    /// not a JSON object within `caps`, or has more than [`MAX_MEMBERS`] members.
+    pub fn parse(text: Vec<u8>, caps: &Caps) -> Result<(Self, Cost), Error> {
+        let cost = match check(&text, caps) {
+            Ok(cost) => cost,
+            Err(error) => return Err(super::located::<Map<String, Value>>(error, &text)),
+        };
+        let text = Arc::new(String::from_utf8(text).map_err(|_| NOT_UTF8)?);
+        let start = text.as_ptr() as usize;
+        let mut this = Self { text: text.clone(), members: Vec::new() };
+        for (name, value) in members(&text).ok_or(NO_OBJECT)? {
+            let from = value.as_ptr() as usize - start;
+            this.insert(&name, Raw::Read(from..from + value.len()));
+            if this.members.len() > MAX_MEMBERS {
+                return Err(Error::TooManyMembers { limit: MAX_MEMBERS });
+            }
+        }
+        Ok((this, cost))
+    }
+
+    /// Returns the text of a member.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.members.iter().find(|(own, _)| **own == *name).map(|(_, raw)| self.text_of(raw))
+    }
+
+    /// Iterates over the members: name and text of the value.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.members.iter().map(|(name, raw)| (&**name, self.text_of(raw)))
+    }
+
+    /// Returns a member as a tree. Fails if the tree would exceed `caps`; `None` if there is no
+    /// such member.
+    pub fn value(&self, name: &str, caps: &Caps) -> Result<Option<Value>, Error> {
+        self.get(name).map(|text| super::parse(text.as_bytes(), caps).map(|(it, _)| it)).transpose()
+    }
+
+    /// Sets a member, at its place if it exists and else at the end. `json` must be JSON text.
+    pub fn set(&mut self, name: &str, json: impl Into<Arc<str>>) {
+        self.insert(name, Raw::Set(json.into()));
+    }
+
+    /// Removes a member.
+    pub fn remove(&mut self, name: &str) {
+        self.members.retain(|(own, _)| **own != *name);
+    }
+
+    /// Parses the whole object to a tree. Fails if it is nested too deeply.
+    pub fn to_object(&self) -> Result<Map<String, Value>, serde_json::Error> {
+        self.iter().map(|(name, text)| Ok((name.to_owned(), serde_json::from_str(text)?))).collect()
+    }
+
+    /// Returns the object as JSON text.
+    pub fn to_text(&self) -> String {
+        let mut out = String::with_capacity(self.text_len() + 2);
+        for (name, text) in self.iter() {
+            out.push(if out.is_empty() { '{' } else { ',' });
+            out.push_str(&Value::from(name).to_string());
+            out.push(':');
+            out.push_str(text);
+        }
+        if out.is_empty() {
+            out.push('{');
+        }
+        out.push('}');
+        out
+    }
+
+    /// Length of all texts together, in bytes.
+    pub fn text_len(&self) -> usize {
+        self.iter().map(|(name, text)| name.len() + text.len() + r#""":,"#.len()).sum()
+    }
+
+    fn text_of<'a>(&'a self, raw: &'a Raw) -> &'a str {
+        match raw {
+            Raw::Read(range) => &self.text[range.clone()],
+            Raw::Set(text) => text,
+        }
+    }
+
+    fn insert(&mut self, name: &str, raw: Raw) {
+        match self.members.iter_mut().find(|(own, _)| **own == *name) {
+            Some((_, old)) => *old = raw,
+            None => self.members.push((name.into(), raw)),
+        }
+    }
+}
+
+impl From<&Map<String, Value>> for RawObject {
+    fn from(object: &Map<String, Value>) -> Self {
+        let mut this = Self::default();
+        for (name, value) in object {
+            this.set(name, value.to_string());
+        }
+        this
+    }
+}
+
+const NOT_UTF8: Error = Error::Syntax { expected: "UTF-8", at: 0 };
+const NO_OBJECT: Error = Error::Syntax { expected: "an object", at: 0 };
+
+/// Iterates over the members of an object: name, with its escapes resolved, and text of the value.
+/// `None` if the text is no object. `text` must be valid JSON; other text gives any members of it.
+pub fn members(text: &str) -> Option<impl Iterator<Item = (Cow<'_, str>, &str)>> {
+    let mut reader = Reader::open(text, b'{')?;
+    Some(std::iter::from_fn(move || {
+        let name = reader.value()?;
+        let value = reader.value()?;
+        Some((unquoted(name), value))
+    }))
+}
+
+/// Iterates over the elements of an array, as text. `None` if the text is no array. `text` must be
+/// valid JSON.
+pub fn elements(text: &str) -> Option<impl Iterator<Item = &str>> {
+    let mut reader = Reader::open(text, b'[')?;
+    Some(std::iter::from_fn(move || reader.value()))
+}
+
+/// Returns a member of an object, as text; the last one if the name is there twice. `text` must be
+/// valid JSON.
+pub fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    members(text)?.filter(|(own, _)| own == name).map(|(_, value)| value).last()
+}
+
+/// Returns the string that a JSON text is; `None` if it is no string.
+pub fn string(text: &str) -> Option<Cow<'_, str>> {
+    text.trim_ascii_start().starts_with('"').then(|| unquoted(text))
+}
+
+fn unquoted(text: &str) -> Cow<'_, str> {
+    match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(plain) if !plain.contains('\\') => Cow::Borrowed(plain),
+        _ => Cow::Owned(serde_json::from_str(text).unwrap_or_default()),
+    }
+}
+
+/// Reads the values inside one array or object, one after the other.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn open(text: &'a str, bracket: u8) -> Option<Self> {
+        let at = text.len() - text.trim_ascii_start().len();
+        (text.as_bytes().get(at) == Some(&bracket)).then_some(Self { text, at: at + 1 })
+    }
+
+    /// Returns the next value, which may be the name of a member.
+    fn value(&mut self) -> Option<&'a str> {
+        let bytes = self.text.as_bytes();
+        while bytes.get(self.at).is_some_and(|byte| is_between(*byte)) {
+            self.at += 1;
+        }
+        let start = self.at;
+        match bytes.get(start)? {
+            b'}' | b']' => return None,
+            b'"' => self.string(),
+            b'{' | b'[' => self.nested(),
+            _ => {
+                let ends = |byte: &u8| is_between(*byte) || matches!(byte, b'}' | b']');
+                let length = bytes[start..].iter().position(ends);
+                self.at = length.map_or(bytes.len(), |length| start + length);
+            }
+        }
+        self.text.get(start..self.at)
+    }
+
+    /// Moves behind a string.
+    fn string(&mut self) {
+        let bytes = self.text.as_bytes();
+        self.at += 1;
+        while let Some(byte) = bytes.get(self.at) {
+            self.at += if *byte == b'\\' { 2 } else { 1 };
+            if *byte == b'"' {
+                break;
+            }
+        }
+        self.at = self.at.min(bytes.len());
+    }
+
+    /// Moves behind an array or object.
+    fn nested(&mut self) {
+        let bytes = self.text.as_bytes();
+        let mut depth = 0_usize;
+        while let Some(byte) = bytes.get(self.at) {
+            match byte {
+                b'"' => {
+                    self.string();
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Returns whether a byte separates values.
+fn is_between(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection, prelude::*};
+    use serde_json::json;
+
+    use super::*;
+
+    const CAPS: Caps = Caps::memory(1 << 20);
+
+    fn object(text: &str) -> RawObject {
+        RawObject::parse(text.into(), &CAPS).expect("an object").0
+    }
+
+    fn json_values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".*".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            prop_oneof![
+                collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                collection::btree_map(".*", inner, 0..5)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    #[test]
+    fn the_text_of_an_object_has_its_members_in_their_order() {
+        let mut body = object("{\"a\\n\" : 0.10, \"b\":[ 1 ]}");
+        body.set("a\n", "{}");
+        body.set("c", "null");
+        assert_eq!(body.to_text(), "{\"a\\n\":{},\"b\":[ 1 ],\"c\":null}");
+        assert_eq!(object("{}").to_text(), "{}");
+    }
+
+    #[test]
+    fn a_member_that_is_not_set_keeps_its_text() {
+        let mut body =
+            object(" {\"n\" : 12345678901234567890123, \"f\":0.10,\"a\\u0041\":[ 1 ,{}] }\n");
+        assert_eq!(body.get("n"), Some("12345678901234567890123"));
+        assert_eq!(body.get("aA"), Some("[ 1 ,{}]"));
+        body.set("f", "null");
+        body.set("z", "1");
+        body.remove("n");
+        assert_eq!(
+            body.iter().collect::<Vec<_>>(),
+            [("f", "null"), ("aA", "[ 1 ,{}]"), ("z", "1")]
+        );
+    }
+
+    #[test]
+    fn the_last_value_of_a_repeated_name_counts() {
+        let body = object(r#"{"a":1,"b":2,"a":3}"#);
+        assert_eq!(body.iter().collect::<Vec<_>>(), [("a", "3"), ("b", "2")]);
+        assert_eq!(member(r#"{"a":1,"a":3}"#, "a"), Some("3"));
+    }
+
+    #[test]
+    fn what_is_no_object_and_what_has_too_many_members_is_refused() {
+        for bad in ["[]", "1", "{", "", "{\"a\":1}}"] {
+            assert!(RawObject::parse(bad.into(), &CAPS).is_err(), "{bad}");
+        }
+        let with = |count: usize| {
+            let members: Vec<_> = (0..count).map(|n| format!("\"{n}\":0")).collect();
+            RawObject::parse(format!("{{{}}}", members.join(",")).into(), &CAPS)
+        };
+        assert!(with(MAX_MEMBERS).is_ok());
+        let error = with(MAX_MEMBERS + 1).expect_err("one too many").to_string();
+        assert_eq!(error, "more than 512 members in one object");
+    }
+
+    #[test]
+    fn strings_are_read_and_other_values_are_not() {
+        assert_eq!(string(r#""a\"b""#).as_deref(), Some("a\"b"));
+        assert_eq!(string("7"), None);
+        assert_eq!(elements("{}").map(Iterator::count), None);
+        assert_eq!(member("[]", "a"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn members_and_elements_are_those_of_the_tree(value in json_values(), pretty: bool) {
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
+            let text = text.expect("it is JSON");
+            let parsed = |text: &str| serde_json::from_str::<Value>(text).expect("it is JSON");
+            let read = members(&text).map(|members| members.map(|(name, text)| (name.into_owned(), parsed(text))).collect::<Map<_, _>>());
+            prop_assert_eq!(read.as_ref(), value.as_object());
+            let read = elements(&text).map(|elements| elements.map(parsed).collect::<Vec<_>>());
+            prop_assert_eq!(read.as_ref(), value.as_array());
+            if let Some(members) = value.as_object() {
+                prop_assert_eq!(&object(&text).to_object().expect("it is JSON"), members);
+                prop_assert_eq!(&RawObject::from(members).to_object().expect("it is JSON"), members);
+            }
+        }
+
+        #[test]
+        fn text_that_is_no_json_is_read_without_a_panic(text in r#"[\[{][\\"{}\[\],:a1é ]*"#) {
+            let _ = members(&text).map(Iterator::count);
+            let _ = elements(&text).map(Iterator::count);
+            let _ = object_or_none(&text);
+        }
+    }
+
+    fn object_or_none(text: &str) -> Option<Value> {
+        let object = RawObject::parse(text.into(), &CAPS).ok()?.0;
+        Some(json!(object.to_object().expect("it was checked")))
+    }
+}

@@ -1,0 +1,163 @@
+//! Stored responses of the Responses API, and the conversations that they form.
+//!
+//! A response belongs to one owner; to any other it does not exist. A response and all that continue
+//! it are one conversation, which expires as a whole: a later turn needs the earlier ones. The texts
+//! are JSON, which this module does not read.
+
+mod sql;
+
+use std::time::Duration;
+
+use super::{Database, Unavailable};
+
+/// Bytes that a response counts besides its texts, roughly its overhead on disk.
+pub const OVERHEAD_BYTES: u64 = 256;
+
+/// Bounds on all stored responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Time after which a conversation that was not continued expires.
+    pub expire_after: Duration,
+    /// Bytes of one owner.
+    pub owner_bytes: u64,
+    /// Bytes of all owners together.
+    pub total_bytes: u64,
+}
+
+/// Identifier of an owner.
+pub type Scope = [u8; 32];
+
+/// The responses of one owner. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Responses {
+    database: Database,
+    scope: Scope,
+    bounds: Bounds,
+}
+
+/// A response to store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewResponse {
+    /// Identifier, which no other response has.
+    pub id: String,
+    /// Response that this one continues.
+    pub previous: Option<String>,
+    /// Texts of the response.
+    pub texts: Texts,
+}
+
+/// Texts of a response.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// Items that it responds to, without those of earlier responses.
+    pub input: String,
+    /// Items that it consists of.
+    pub output: String,
+    /// The other members of the response.
+    pub body: String,
+}
+
+/// Items of one turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Items that the response responds to.
+    pub input: String,
+    /// Items that it consists of.
+    pub output: String,
+}
+
+/// Reason that a response was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    /// The response that it continues was deleted, evicted or has expired.
+    #[error("the previous response is no longer stored")]
+    PreviousGone,
+    /// The conversation would be larger than the bounds permit for one owner, so that no eviction
+    /// makes room for it.
+    #[error(
+        "the conversation would take {bytes} bytes, and one caller may store at most {limit} bytes"
+    )]
+    TooLarge {
+        /// Bytes of the conversation with the response.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The database cannot be used right now.
+    #[error("the store cannot be reached right now")]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Reason that responses were not read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError<E> {
+    /// There is no such response: it never existed, belongs to another owner, was deleted or
+    /// evicted, or has expired.
+    #[error("there is no response {id:?}")]
+    Unknown {
+        /// Its identifier.
+        id: String,
+    },
+    /// The reader does not accept so many bytes.
+    #[error("the responses are too large")]
+    Refused(E),
+    /// The database cannot be used right now.
+    #[error("the store cannot be reached right now")]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Database {
+    /// Opens the responses of an owner. Nothing is written before a response is stored.
+    pub fn responses(&self, scope: Scope, bounds: Bounds) -> Responses {
+        Responses { database: self.clone(), scope, bounds }
+    }
+}
+
+impl Responses {
+    /// Stores a response, and extends the life of its conversation.
+    ///
+    /// To make room for it, the conversations of this owner that were not continued for longest are
+    /// evicted; if all owners together exceed their bound, those of the owner that stores most. If
+    /// the future is dropped, the response is stored completely or not at all.
+    pub async fn put(&self, response: NewResponse) -> Result<(), PutError> {
+        let now = self.database.now_ms();
+        let life = i64::try_from(self.bounds.expire_after.as_millis()).unwrap_or(i64::MAX);
+        let put =
+            sql::Put { response, now, expires: now.saturating_add(life), bounds: self.bounds };
+        let scope = self.scope;
+        self.database.write(move |transaction| sql::put(transaction, &scope, &put)).await?
+    }
+
+    /// Reads a response. `admit` is asked about its size in bytes before it is copied, on a blocking
+    /// thread.
+    pub async fn get<E: Send + 'static>(
+        &self,
+        id: &str,
+        admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
+    ) -> Result<Texts, ReadError<E>> {
+        let (scope, id, now) = (self.scope, id.to_owned(), self.database.now_ms());
+        self.database.read(move |connection| sql::get(connection, &scope, &id, now, admit)).await?
+    }
+
+    /// Reads a response and all that it continues, the oldest first. `admit` is asked about the
+    /// size of each in bytes before it is copied, on a blocking thread.
+    pub async fn conversation<E: Send + 'static>(
+        &self,
+        id: &str,
+        admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
+    ) -> Result<Vec<Turn>, ReadError<E>> {
+        let (scope, id, now) = (self.scope, id.to_owned(), self.database.now_ms());
+        let read = move |connection: &_| sql::conversation(connection, &scope, id, now, admit);
+        self.database.read(read).await?
+    }
+
+    /// Deletes a response. Returns whether there was one. Responses that continue it can be read,
+    /// but no longer be continued. If the future is dropped, the response is deleted or not.
+    pub async fn delete(&self, id: &str) -> Result<bool, Unavailable> {
+        let (scope, id, now) = (self.scope, id.to_owned(), self.database.now_ms());
+        self.database.write(move |transaction| sql::delete(transaction, &scope, &id, now)).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Tests of stored responses: owners, conversations, expiry and bounds.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use super::*;
+use crate::{Settings, schema};
+
+const ANN: Scope = [1; 32];
+const BEN: Scope = [2; 32];
+const DAY: Duration = Duration::from_hours(24);
+/// Bytes of each text of a response.
+const TEXT: usize = 1_000;
+/// Bytes that a response of these tests counts.
+const COST: u64 = OVERHEAD_BYTES + 3 * TEXT as u64;
+
+/// A database in a directory of its own, with a clock that moves only when a test moves it.
+struct Bench {
+    database: Database,
+    clock: Arc<AtomicU64>,
+    bounds: Bounds,
+    _directory: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn new(owner_responses: u64, total_responses: u64) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let clock = Arc::new(AtomicU64::new(1_000_000));
+        let seen = clock.clone();
+        let settings = Settings {
+            clock: Arc::new(move || {
+                SystemTime::UNIX_EPOCH + Duration::from_millis(seen.load(Ordering::Relaxed))
+            }),
+            ..Settings::new(directory.path().join("airlock.db"))
+        };
+        let bounds = Bounds {
+            expire_after: 30 * DAY,
+            owner_bytes: owner_responses * COST,
+            total_bytes: total_responses * COST,
+        };
+        let database = Database::open(settings).await.expect("it is made");
+        Self { database, clock, bounds, _directory: directory }
+    }
+
+    fn of(&self, scope: Scope) -> Responses {
+        self.database.responses(scope, self.bounds)
+    }
+
+    fn pass(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).expect("a short time");
+        self.clock.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Returns the identifiers of the responses that an owner can read.
+    async fn ids(&self, scope: Scope, ids: &[&str]) -> Vec<String> {
+        let mut found = Vec::new();
+        for id in ids {
+            if self.of(scope).get(id, any).await.is_ok() {
+                found.push((*id).to_owned());
+            }
+        }
+        found
+    }
+
+    /// Returns the bytes that the owners hold.
+    async fn bytes(&self) -> Vec<i64> {
+        let read = self.database.read(|connection| {
+            connection
+                .prepare("SELECT bytes FROM response_owner ORDER BY scope")?
+                .query_map((), |row| row.get(0))?
+                .collect()
+        });
+        read.await.expect("read")
+    }
+}
+
+// The reader of a real request refuses what has no room.
+#[expect(clippy::unnecessary_wraps)]
+fn any(_bytes: u64) -> Result<(), Infallible> {
+    Ok(())
+}
+
+fn response(id: &str, previous: Option<&str>) -> NewResponse {
+    let text = |name: &str| format!("{name} of {id}{}", " ".repeat(TEXT))[..TEXT].to_owned();
+    let texts = Texts { input: text("input"), output: text("output"), body: text("body") };
+    NewResponse { id: id.to_owned(), previous: previous.map(str::to_owned), texts }
+}
+
+async fn put(responses: &Responses, id: &str, previous: Option<&str>) {
+    responses.put(response(id, previous)).await.expect("it is stored");
+}
+
+#[tokio::test]
+async fn a_response_is_read_by_its_owner_alone() {
+    let bench = Bench::new(10, 10).await;
+    put(&bench.of(ANN), "a", None).await;
+    let read = bench.of(ANN).get("a", any).await.expect("it is there");
+    assert_eq!(read, response("a", None).texts);
+    assert!(
+        matches!(bench.of(BEN).get("a", any).await, Err(ReadError::Unknown { id }) if id == "a")
+    );
+    assert!(matches!(bench.of(BEN).conversation("a", any).await, Err(ReadError::Unknown { .. })));
+    assert!(!bench.of(BEN).delete("a").await.expect("a quiet database"));
+    let continued = bench.of(BEN).put(response("b", Some("a"))).await;
+    assert!(matches!(continued, Err(PutError::PreviousGone)), "{continued:?}");
+    assert!(bench.of(ANN).delete("a").await.expect("a quiet database"));
+    assert!(!bench.of(ANN).delete("a").await.expect("a quiet database"));
+    assert_eq!(bench.bytes().await, [0, 0]);
+}
+
+#[tokio::test]
+async fn a_conversation_is_read_from_its_beginning_and_may_branch() {
+    let bench = Bench::new(10, 10).await;
+    let ann = bench.of(ANN);
+    for (id, previous) in [("a", None), ("b", Some("a")), ("c", Some("b")), ("d", Some("a"))] {
+        put(&ann, id, previous).await;
+    }
+    for (id, expected) in [("c", &["a", "b", "c"][..]), ("d", &["a", "d"])] {
+        let turns = ann.conversation(id, any).await.expect("it is there");
+        let outputs: Vec<_> = turns.iter().map(|turn| turn.output.trim_end()).collect();
+        let expected: Vec<_> = expected.iter().map(|id| format!("output of {id}")).collect();
+        assert_eq!(outputs, expected);
+    }
+    assert!(ann.delete("b").await.expect("a quiet database"));
+    let broken = ann.conversation("c", any).await;
+    assert!(matches!(broken, Err(ReadError::Unknown { id }) if id == "b"));
+    assert_eq!(ann.conversation("d", any).await.expect("it is there").len(), 2);
+}
+
+#[tokio::test]
+async fn the_reader_is_asked_about_the_size_before_a_text_is_copied() {
+    let bench = Bench::new(10, 10).await;
+    let ann = bench.of(ANN);
+    put(&ann, "a", None).await;
+    put(&ann, "b", Some("a")).await;
+    assert!(matches!(ann.get("a", Err).await, Err(ReadError::Refused(bytes)) if bytes == COST));
+    let mut left = COST;
+    let admit = move |bytes: u64| {
+        left = left.checked_sub(bytes).ok_or("full")?;
+        Ok(())
+    };
+    assert!(matches!(ann.conversation("b", admit).await, Err(ReadError::Refused("full"))));
+}
+
+#[tokio::test]
+async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued() {
+    let bench = Bench::new(10, 10).await;
+    let ann = bench.of(ANN);
+    put(&ann, "a", None).await;
+    put(&ann, "other", None).await;
+    bench.pass(20 * DAY);
+    put(&ann, "b", Some("a")).await;
+    bench.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
+    assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, ["a", "b"]);
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, [""; 0]);
+    assert!(matches!(ann.put(response("c", Some("b"))).await, Err(PutError::PreviousGone)));
+    assert_eq!(bench.bytes().await, [0], "what has expired is purged");
+}
+
+#[tokio::test]
+async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest() {
+    let bench = Bench::new(3, 100).await;
+    let ann = bench.of(ANN);
+    for id in ["a", "b"] {
+        put(&ann, id, None).await;
+        bench.pass(DAY);
+    }
+    put(&ann, "a2", Some("a")).await;
+    put(&ann, "c", None).await;
+    assert_eq!(bench.ids(ANN, &["a", "a2", "b", "c"]).await, ["a", "a2", "c"]);
+    // The conversation that is continued is never evicted for itself.
+    put(&ann, "a3", Some("a2")).await;
+    assert_eq!(bench.ids(ANN, &["a", "a2", "a3", "c"]).await, ["a", "a2", "a3"]);
+    let refused = ann.put(response("a4", Some("a3"))).await;
+    let (bytes, limit) = (4 * COST, 3 * COST);
+    assert!(
+        matches!(refused, Err(PutError::TooLarge { bytes: b, limit: l }) if (b, l) == (bytes, limit)),
+        "{refused:?}"
+    );
+    assert_eq!(bench.bytes().await, [3 * COST.cast_signed()]);
+}
+
+#[tokio::test]
+async fn if_the_store_is_full_the_owner_of_most_loses_a_conversation() {
+    let bench = Bench::new(3, 4).await;
+    for id in ["a", "b", "c"] {
+        put(&bench.of(ANN), id, None).await;
+        bench.pass(DAY);
+    }
+    put(&bench.of(BEN), "x", None).await;
+    put(&bench.of(BEN), "y", None).await;
+    assert_eq!(bench.ids(ANN, &["a", "b", "c"]).await, ["b", "c"]);
+    assert_eq!(bench.ids(BEN, &["x", "y"]).await, ["x", "y"]);
+    assert_eq!(bench.bytes().await, [2 * COST.cast_signed(), 2 * COST.cast_signed()]);
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_migrated_and_keeps_its_entries() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("airlock.db");
+    let old = rusqlite::Connection::open(&path).expect("made");
+    old.execute_batch(schema::MIGRATIONS[0]).expect("the first version");
+    old.execute_batch("INSERT INTO kv_store (plugin, name) VALUES ('p', 's')").expect("a store");
+    old.pragma_update(None, "application_id", schema::APPLICATION_ID).expect("marked");
+    old.pragma_update(None, "user_version", 1).expect("marked");
+    drop(old);
+    let database = Database::open(Settings::new(&path)).await.expect("it is migrated");
+    assert_eq!(database.kv_usage().await.expect("read").len(), 1);
+    let bounds = Bounds { expire_after: DAY, owner_bytes: COST, total_bytes: COST };
+    put(&database.responses(ANN, bounds), "a", None).await;
+}

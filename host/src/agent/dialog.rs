@@ -1,0 +1,137 @@
+//! The exchange with the model in one request: its responses, whole or streamed, and the rounds
+//! between them.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Event, Failure, Request, Settings,
+    allowance::Allowance,
+    calls::{self, ToolCall},
+    conversation::Conversation,
+    relay::Relay,
+    round::{Ended, Listener, Pending},
+};
+use crate::{
+    door::Caller,
+    json::raw,
+    model::{Document, Object, Response, Route, Terms},
+};
+
+/// The exchange with the model.
+pub(super) struct Dialog {
+    pub(super) conversation: Conversation,
+    /// Ids of all calls so far.
+    ids: BTreeSet<String>,
+    /// The stream to the caller; `None` if only the last response is returned.
+    relay: Option<Relay>,
+    /// True if the model is asked for a stream.
+    is_streamed: bool,
+    includes_usage: bool,
+}
+
+/// End of the loop: the model's last response, and its calls that were not run, in their order.
+pub(super) enum Ending {
+    /// A response that is returned whole.
+    Whole { answer: Document, pending: Vec<Pending> },
+    /// A response whose chunks were sent.
+    Streamed { relay: Box<Relay>, answer: Object, pending: Vec<Pending> },
+}
+
+impl Dialog {
+    pub(super) fn new(request: Request, caller: &Caller, settings: &Settings) -> Self {
+        let options = request.body.get("stream_options");
+        let includes_usage =
+            options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
+        let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
+        let conversation = Conversation::begin(request, caller, settings);
+        let relay = if shows_rounds {
+            Some(Relay::of_rounds())
+        } else {
+            is_streamed.then(|| Relay::new(!conversation.offered().is_empty()))
+        };
+        Self { conversation, ids: BTreeSet::new(), relay, is_streamed, includes_usage }
+    }
+
+    /// Gets the next response of the model. A streamed one is relayed meanwhile. In the last round
+    /// no call is run here, so none is held back.
+    pub(super) async fn ask(
+        &mut self,
+        route: &mut Route<'_>,
+        allowance: &Allowance,
+        rounds: u32,
+        is_last: bool,
+        listener: &Listener,
+    ) -> Result<Document, Failure> {
+        let terms = Terms {
+            is_streamed: self.is_streamed,
+            deadline: allowance.deadline,
+            held: &allowance.held,
+        };
+        let asking = route.respond(self.conversation.prompt(), terms);
+        let response = allowance.within(rounds, asking).await??;
+        listener.emitter.answers(route.provider());
+        let nothing = BTreeSet::new();
+        let held_back = if is_last { &nothing } else { self.conversation.offered() };
+        let emitter = &listener.emitter;
+        match (&mut self.relay, response) {
+            (None, Response::Whole(answer)) => Ok(answer),
+            (None, Response::Chunks(_)) => unreachable!("no stream was asked for"),
+            (Some(relay), Response::Whole(answer)) => {
+                let mut answer = answer;
+                super::check_count(calls::count(answer.object()))?;
+                // Repaired first, because its calls are shown with their ids.
+                calls::read(answer.object_mut(), &mut self.ids);
+                let held = &allowance.held;
+                relay.whole(answer.object(), self.includes_usage, held_back, held, emitter).await?;
+                Ok(answer)
+            }
+            (Some(relay), Response::Chunks(chunks)) => {
+                let merged =
+                    relay.response(chunks, held_back, &mut self.ids, allowance, emitter).await?;
+                Ok(merged.into())
+            }
+        }
+    }
+
+    /// Reads the calls of a response. Those of a stream were repaired as they arrived. In the last
+    /// round every call is shown, and none is run.
+    pub(super) fn calls(&mut self, answer: &mut Document, is_last: bool) -> Vec<ToolCall> {
+        if calls::count(answer.object()) == 0 {
+            return Vec::new();
+        }
+        let Some(relay) = &self.relay else {
+            return calls::read(answer.object_mut(), &mut self.ids);
+        };
+        let mut calls = calls::read(answer.object_mut(), &mut BTreeSet::new());
+        for call in calls.iter_mut().filter(|_| !is_last) {
+            call.is_shown = relay.has_shown(&call.id);
+        }
+        calls
+    }
+
+    /// Sends the results of a round to the model with the next response.
+    pub(super) async fn go_on(
+        &mut self,
+        answer: Document,
+        results: &[Ended],
+        rounds: u32,
+        listener: &Listener,
+    ) {
+        self.conversation.go_on(answer.into_object(), results);
+        if let Some(relay) = &mut self.relay {
+            relay.go_on(&listener.emitter).await;
+        }
+        listener.emitter.emit(Event::Round { rounds }).await;
+    }
+
+    pub(super) fn end(self, answer: Document, mut pending: Vec<Pending>) -> Ending {
+        pending.sort_by_key(|pending| pending.call.position);
+        match self.relay {
+            None => Ending::Whole { answer, pending },
+            Some(relay) => {
+                let (relay, answer) = (Box::new(relay), answer.into_object());
+                Ending::Streamed { relay, answer, pending }
+            }
+        }
+    }
+}

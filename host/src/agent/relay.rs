@@ -1,0 +1,504 @@
+//! Relays a streamed response: what of its chunks the caller receives, and when.
+//!
+//! Chunks are passed on as they arrive, and unchanged where nothing is to be done. If the gateway
+//! offers tools in the request, its own calls are held back until the response is complete, because
+//! most of them run here; so is the end of each choice, because another round may follow. All rounds
+//! are one stream for the caller: one `id`, one role, one end, one usage.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    ops::Bound,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Failure, MAX_CALLS_READ,
+    allowance::Allowance,
+    event::{Emitter, Event},
+    round::Pending,
+};
+use crate::model::{
+    Calls, Chunks, Document, Held, Merged, Object,
+    document::{choices, choices_mut, finish_reason, head, index_of},
+};
+
+/// Bytes of a merged response that are charged at a time.
+const CHARGE_BYTES: usize = 4 << 10;
+/// Text between the texts of two rounds.
+const BETWEEN_ROUNDS: &str = "\n\n";
+
+/// The stream of one request.
+pub(super) struct Relay {
+    /// True if the gateway's calls and the ends of choices are held back, because another round may
+    /// follow: the gateway offers tools, or the caller is shown each round on its own.
+    holds: bool,
+    /// True if the texts of all rounds become one text, and results of calls a part of it.
+    is_one_text: bool,
+    /// Members that all chunks share.
+    head: Option<Object>,
+    /// Rounds of calls so far.
+    rounds: u32,
+    /// Choices that have text from an earlier round.
+    spoken: BTreeSet<u64>,
+    round: Round,
+    /// True if the caller has received the end of a choice.
+    has_ended: bool,
+}
+
+/// State of one response.
+#[derive(Default)]
+struct Round {
+    /// Places of the caller's own calls in the stream; `None` for a call that is held back.
+    places: BTreeMap<(u64, u64), Option<u64>>,
+    /// Number of the caller's calls in the stream, by choice.
+    next_places: BTreeMap<u64, u64>,
+    /// Ids of the calls that the caller has received.
+    shown: BTreeSet<String>,
+    /// Choices whose text has begun.
+    speaking: BTreeSet<u64>,
+    /// Chunks with a `finish_reason`.
+    ends: Vec<Document>,
+    /// The chunk with the usage and without a choice.
+    usage: Option<Document>,
+}
+
+impl Relay {
+    /// Creates the relay of a request in which the gateway offers tools, or does not.
+    pub(super) fn new(holds: bool) -> Self {
+        Self {
+            holds,
+            is_one_text: true,
+            head: None,
+            rounds: 0,
+            spoken: BTreeSet::new(),
+            round: Round::default(),
+            has_ended: false,
+        }
+    }
+
+    /// Creates the relay of a request whose caller is shown each round on its own.
+    pub(super) fn of_rounds() -> Self {
+        Self { is_one_text: false, ..Self::new(true) }
+    }
+
+    /// Relays a response and returns it merged; an empty object if the gateway offers no tools.
+    /// Calls of `held_back` are not shown yet.
+    pub(super) async fn response(
+        &mut self,
+        mut chunks: Chunks<'_>,
+        held_back: &BTreeSet<String>,
+        ids: &mut BTreeSet<String>,
+        allowance: &Allowance,
+        emitter: &Emitter,
+    ) -> Result<Object, Failure> {
+        let (mut calls, mut merged) = (Calls::default(), Merged::default());
+        let mut charged = 0;
+        while let Some(mut chunk) = allowance.within(self.rounds, chunks.next()).await?? {
+            // Chunks that are there at once would never let the deadline be noticed.
+            if allowance.is_over() {
+                return Err(allowance.timeout(self.rounds));
+            }
+            calls.repair(&mut chunk, ids, MAX_CALLS_READ as usize).map_err(|many| {
+                Failure::TooManyCalls { found: many.found, limit: MAX_CALLS_READ as usize }
+            })?;
+            if self.holds {
+                merged.add(chunk.object());
+                charge(&allowance.held, &mut charged, merged.bytes())?;
+            }
+            self.chunk(chunk, held_back, &allowance.held, emitter).await?;
+        }
+        Ok(if self.holds { merged.finish() } else { Object::new() })
+    }
+
+    /// Relays a response that the provider did not stream.
+    pub(super) async fn whole(
+        &mut self,
+        answer: &Object,
+        includes_usage: bool,
+        held_back: &BTreeSet<String>,
+        held: &Held,
+        emitter: &Emitter,
+    ) -> Result<(), Failure> {
+        for chunk in chunks_of(answer, includes_usage) {
+            self.chunk(chunk.into(), held_back, held, emitter).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the caller has received a call of this round.
+    pub(super) fn has_shown(&self, id: &str) -> bool {
+        self.round.shown.contains(id)
+    }
+
+    /// Ends a round whose calls are all run here: shows what is held back of its texts.
+    pub(super) async fn go_on(&mut self, emitter: &Emitter) {
+        self.release_ends(None, emitter).await;
+        self.spoken.extend(mem::take(&mut self.round).speaking);
+        self.rounds += 1;
+    }
+
+    /// Ends the stream: with the calls for the caller, the ends of the choices and the usage.
+    /// `summary` is the text about calls that were run, if others are for the caller. `answer` is
+    /// the last response.
+    pub(super) async fn finish(
+        mut self,
+        answer: &Object,
+        pending: &[Pending],
+        summary: Option<String>,
+        usage: Option<&Value>,
+        airlock: Option<Object>,
+        emitter: &Emitter,
+    ) {
+        if !self.holds && self.has_ended {
+            return;
+        }
+        let is_mixed = summary.is_some();
+        if let Some(summary) = summary.filter(|_| self.is_one_text) {
+            let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
+                format!("{BETWEEN_ROUNDS}{summary}")
+            } else {
+                summary
+            };
+            let chunk = self.chunk_of(0, &json!({"content": text}));
+            emitter.emit(Event::Chunk(chunk)).await;
+        }
+        self.show_pending(answer, pending, emitter).await;
+        let mut ends = mem::take(&mut self.round.ends);
+        if ends.is_empty() {
+            let mut end = self.chunk_of(0, &json!({}));
+            let reason = if pending.is_empty() { "stop" } else { "tool_calls" };
+            choices_mut(end.object_mut()).for_each(|choice| set_end(choice, reason));
+            ends.push(end);
+        }
+        if is_mixed {
+            ends.iter_mut().flat_map(|end| choices_mut(end.object_mut())).for_each(|choice| {
+                set_end(choice, "tool_calls");
+            });
+        }
+        if let (Some(airlock), Some(last)) = (airlock, ends.last_mut()) {
+            last.object_mut().insert(super::EXTENSION.to_owned(), airlock.into());
+        }
+        for mut last in ends.into_iter().chain(self.round.usage.take()) {
+            let has_usage = last.object().get("usage").is_some_and(|usage| !usage.is_null());
+            if let Some(usage) = usage
+                && has_usage
+                && self.rounds > 0
+            {
+                last.object_mut().insert("usage".to_owned(), usage.clone());
+            }
+            emitter.emit(Event::Chunk(last)).await;
+        }
+    }
+
+    /// Shows the calls for the caller that were held back, each in one piece.
+    async fn show_pending(&mut self, answer: &Object, pending: &[Pending], emitter: &Emitter) {
+        let indices: Vec<u64> = indices(answer).collect();
+        let shown = mem::take(&mut self.round.shown);
+        for pending in pending.iter().filter(|it| !shown.contains(&it.call.id)) {
+            let choice = indices.get(pending.call.choice).copied().unwrap_or_default();
+            let place = self.round.next_place(choice);
+            let call = pending.call.raw.as_object().map(|call| placed(call, place));
+            let chunk = self.chunk_of(choice, &json!({"tool_calls": [call]}));
+            emitter.emit(Event::Chunk(chunk)).await;
+        }
+    }
+
+    async fn chunk(
+        &mut self,
+        mut chunk: Document,
+        held_back: &BTreeSet<String>,
+        held: &Held,
+        emitter: &Emitter,
+    ) -> Result<(), Failure> {
+        let is_first = self.head.is_none();
+        if is_first {
+            self.head = Some(head(chunk.object()));
+        }
+        if !self.holds {
+            self.has_ended |= is_end(chunk.object());
+            emitter.emit(Event::Chunk(chunk)).await;
+            return Ok(());
+        }
+        let mut is_changed = self.hold_back(&mut chunk, held_back);
+        if self.rounds > 0 {
+            self.join(&mut chunk);
+            is_changed = true;
+        }
+        if is_end(chunk.object()) {
+            self.release_ends(Some(chunk.object()), emitter).await;
+            if !self.is_one_text && says_something(chunk.object()) {
+                // Text in the same chunk as the end. It belongs before the calls of its round.
+                emitter.emit(Event::Chunk(take_text(&mut chunk))).await;
+            }
+            self.round.ends.push(kept(chunk, held)?);
+        } else if is_usage(chunk.object()) {
+            self.round.usage = Some(kept(chunk, held)?);
+        } else if !is_changed || says_something(chunk.object()) {
+            self.note_text(chunk.object());
+            emitter.emit(Event::Chunk(chunk)).await;
+            return Ok(());
+        }
+        // The stream begins with a role, also if the first chunk is held back.
+        if is_first {
+            let role = self.chunk_of(0, &json!({"role": "assistant"}));
+            emitter.emit(Event::Chunk(role)).await;
+        }
+        Ok(())
+    }
+
+    /// Shows the chunks that ended a choice, without the end: all of them before the next round, or
+    /// those whose choices `again` ends once more. Some servers send a `finish_reason` in every
+    /// chunk.
+    async fn release_ends(&mut self, again: Option<&Object>, emitter: &Emitter) {
+        let again: Option<BTreeSet<u64>> = again.map(|chunk| indices(chunk).collect());
+        let is_again = |end: &Document| {
+            again.as_ref().is_none_or(|again| indices(end.object()).any(|it| again.contains(&it)))
+        };
+        let (released, kept) = mem::take(&mut self.round.ends).into_iter().partition(is_again);
+        self.round.ends = kept;
+        let released: Vec<Document> = released;
+        for mut end in released {
+            let chunk = end.object_mut();
+            chunk.shift_remove("usage");
+            for choice in choices_mut(chunk) {
+                choice.insert("finish_reason".to_owned(), Value::Null);
+            }
+            if says_something(chunk) {
+                self.note_text(end.object());
+                emitter.emit(Event::Chunk(end)).await;
+            }
+        }
+    }
+
+    /// Removes the deltas of calls that are held back, and counts the places of the others. Returns
+    /// whether the chunk is changed.
+    fn hold_back(&mut self, chunk: &mut Document, held_back: &BTreeSet<String>) -> bool {
+        let mut is_changed = false;
+        let mut lists = Vec::new();
+        for (position, choice) in choices(chunk.object()).enumerate() {
+            let calls = choice.get("delta").and_then(|delta| delta.get("tool_calls"));
+            let calls = calls.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let mut shown = Vec::new();
+            for call in calls {
+                let place = self.round.place(index_of(choice, position), call, held_back);
+                is_changed |= place.is_none() || call["index"].as_u64() != place;
+                shown.extend(place.and_then(|place| Some(placed(call.as_object()?, place))));
+            }
+            lists.push(shown);
+        }
+        if !is_changed {
+            return false;
+        }
+        for (choice, list) in choices_mut(chunk.object_mut()).zip(lists) {
+            let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            if list.is_empty() {
+                delta.shift_remove("tool_calls");
+            } else {
+                delta.insert("tool_calls".to_owned(), list.into());
+            }
+        }
+        true
+    }
+
+    /// Makes a chunk of a later round a part of the stream that the first round began.
+    fn join(&mut self, chunk: &mut Document) {
+        let is_usage = is_usage(chunk.object());
+        let chunk = chunk.object_mut();
+        for (name, value) in self.head.iter().flatten() {
+            chunk.insert(name.clone(), value.clone());
+        }
+        // The usage of one round; the last chunk has the sum.
+        if !is_usage && !is_end(chunk) {
+            chunk.shift_remove("usage");
+        }
+        for (position, choice) in choices_mut(chunk).enumerate() {
+            let index = index_of(choice, position);
+            let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            delta.shift_remove("role");
+            if self.is_one_text
+                && let Some(Value::String(text)) = delta.get_mut("content")
+                && !text.is_empty()
+                && self.spoken.remove(&index)
+            {
+                text.insert_str(0, BETWEEN_ROUNDS);
+            }
+        }
+    }
+
+    /// Notes the choices whose text has begun.
+    fn note_text(&mut self, chunk: &Object) {
+        for (position, choice) in choices(chunk).enumerate() {
+            let text = choice.get("delta").and_then(|delta| delta.get("content"));
+            if text.and_then(Value::as_str).is_some_and(|text| !text.is_empty()) {
+                self.round.speaking.insert(index_of(choice, position));
+            }
+        }
+    }
+
+    /// Returns a chunk of the stream with one choice.
+    fn chunk_of(&self, index: u64, delta: &Value) -> Document {
+        let mut chunk = self.head.clone().unwrap_or_default();
+        chunk.insert("object".to_owned(), "chat.completion.chunk".into());
+        let choice = json!({"index": index, "delta": delta, "finish_reason": null});
+        chunk.insert("choices".to_owned(), json!([choice]));
+        chunk.into()
+    }
+}
+
+impl Round {
+    /// Returns the place of a call in the stream; `None` if it is held back. A call without a name in
+    /// its first delta is held back too.
+    fn place(&mut self, choice: u64, call: &Value, held_back: &BTreeSet<String>) -> Option<u64> {
+        let index = call["index"].as_u64().unwrap_or_default();
+        if let Some(place) = self.places.get(&(choice, index)) {
+            return *place;
+        }
+        let named = call.get("function").or_else(|| call.get("custom"));
+        let name = named.and_then(|named| named["name"].as_str()).unwrap_or_default();
+        // A name may arrive in pieces (Gemini), so the beginning of a name is held back too.
+        let next = held_back.range::<str, _>((Bound::Included(name), Bound::Unbounded)).next();
+        let is_held = name.is_empty() || next.is_some_and(|next| next.starts_with(name));
+        let place = (!is_held).then(|| self.next_place(choice));
+        self.places.insert((choice, index), place);
+        if place.is_some() {
+            self.shown.extend(call["id"].as_str().map(str::to_owned));
+        }
+        place
+    }
+
+    /// Counts one more call that the caller gets, and returns its place.
+    fn next_place(&mut self, choice: u64) -> u64 {
+        let next = self.next_places.entry(choice).or_default();
+        *next += 1;
+        *next - 1
+    }
+}
+
+/// Keeps a chunk for later, and holds its memory.
+fn kept(mut chunk: Document, held: &Held) -> Result<Document, Failure> {
+    if chunk.keep(held) { Ok(chunk) } else { Err(Failure::NoMemory) }
+}
+
+/// Iterates over the indices of the choices of a chunk.
+fn indices(chunk: &Object) -> impl Iterator<Item = u64> {
+    choices(chunk).enumerate().map(|(position, choice)| index_of(choice, position))
+}
+
+/// Charges the growth of a merged response.
+fn charge(held: &Held, charged: &mut usize, bytes: usize) -> Result<(), Failure> {
+    if bytes >= *charged + CHARGE_BYTES {
+        if !held.grow(bytes - *charged) {
+            return Err(Failure::NoMemory);
+        }
+        *charged = bytes;
+    }
+    Ok(())
+}
+
+/// Returns a call with its place in the stream.
+fn placed(call: &Object, place: u64) -> Value {
+    let mut call = call.clone();
+    call.insert("index".to_owned(), place.into());
+    call.into()
+}
+
+fn set_end(choice: &mut Object, reason: &str) {
+    choice.insert("finish_reason".to_owned(), reason.into());
+}
+
+/// Splits a chunk that ends a choice: returns its deltas, and leaves the ends.
+fn take_text(chunk: &mut Document) -> Document {
+    let mut text = chunk.object().clone();
+    text.shift_remove("usage");
+    choices_mut(&mut text).for_each(|choice| {
+        choice.insert("finish_reason".to_owned(), Value::Null);
+    });
+    for choice in choices_mut(chunk.object_mut()) {
+        choice.insert("delta".to_owned(), json!({}));
+        choice.shift_remove("logprobs");
+    }
+    text.into()
+}
+
+/// Returns whether a chunk ends a choice.
+fn is_end(chunk: &Object) -> bool {
+    choices(chunk).any(|choice| finish_reason(choice).is_some())
+}
+
+/// Returns whether a chunk has the usage and no choice.
+fn is_usage(chunk: &Object) -> bool {
+    choices(chunk).next().is_none() && chunk.get("usage").is_some_and(|usage| !usage.is_null())
+}
+
+/// Returns whether a chunk has something for the caller: a delta that is not empty, or members that
+/// the gateway does not know.
+fn says_something(chunk: &Object) -> bool {
+    let is_empty = |value: &Value| value.is_null() || value == "";
+    let mut choices = choices(chunk).peekable();
+    choices.peek().is_none()
+        || choices.any(|choice| {
+            let delta = choice.get("delta").and_then(Value::as_object);
+            delta.is_some_and(|delta| delta.values().any(|value| !is_empty(value)))
+                || choice.get("logprobs").is_some_and(|logprobs| !logprobs.is_null())
+        })
+}
+
+/// Converts a whole response into chunks: the messages, the ends, and the usage if it was asked for.
+fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
+    let head = answer.iter().filter(|(name, _)| !matches!(name.as_str(), "choices" | "usage"));
+    let mut head: Object = head.map(|(name, value)| (name.clone(), value.clone())).collect();
+    head.insert("object".to_owned(), "chat.completion.chunk".into());
+    let with = |choices: Vec<Value>| {
+        let mut chunk = head.clone();
+        chunk.insert("choices".to_owned(), choices.into());
+        chunk
+    };
+    let mut chunks = vec![
+        with(choices(answer).map(|choice| message_of(choice).into()).collect()),
+        with(choices(answer).map(|choice| end_of(choice).into()).collect()),
+    ];
+    if let Some(usage) = answer.get("usage").filter(|_| includes_usage) {
+        let mut last = with(Vec::new());
+        last.insert("usage".to_owned(), usage.clone());
+        chunks.push(last);
+    }
+    chunks
+}
+
+/// Converts a choice of a whole response into one with the message and without the end.
+fn message_of(choice: &Object) -> Object {
+    let convert = |(name, value): (&String, &Value)| match name.as_str() {
+        "message" => ("delta".to_owned(), with_places(value)),
+        "finish_reason" => (name.clone(), Value::Null),
+        _ => (name.clone(), value.clone()),
+    };
+    choice.iter().map(convert).collect()
+}
+
+/// Converts a choice of a whole response into one with the end and without the message.
+fn end_of(choice: &Object) -> Object {
+    let rest = choice.iter().filter(|(name, _)| !matches!(name.as_str(), "message" | "logprobs"));
+    let delta = ("delta".to_owned(), json!({}));
+    rest.map(|(name, value)| (name.clone(), value.clone())).chain([delta]).collect()
+}
+
+/// Returns a message whose calls have their places.
+fn with_places(message: &Value) -> Value {
+    let mut delta = message.clone();
+    let calls = delta.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for (index, call) in calls.into_iter().flatten().enumerate() {
+        if let Some(object) = call.as_object() {
+            *call = placed(object, index as u64);
+        }
+    }
+    delta
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Grants of an older build that the new one does not request. Left in place, a later build would get
+//! them again by requesting the same name.
+
+use serde_json::{Map, Value};
+
+use crate::plugin::Requests;
+
+/// Removes the grants that no request of the plugin is for. Returns their keys. Network rules without
+/// a name stay: they open nothing that is not requested.
+pub(super) fn remove(grants: &mut Map<String, Value>, requests: &Requests) -> Vec<String> {
+    let mut removed = Vec::new();
+    let any_files = requests.files.contains_key("*");
+    let mut prune = |kind: &str, is_requested: &dyn Fn(&str) -> bool| {
+        let keys = match grants.get_mut(kind) {
+            Some(Value::Object(named)) => remove_members(named, is_requested),
+            Some(Value::Array(listed)) => remove_elements(listed, is_requested),
+            _ => return,
+        };
+        removed.extend(keys.into_iter().map(|name| format!("{kind}.{name}")));
+        let is_empty = |value: &Value| match value {
+            Value::Object(named) => named.is_empty(),
+            Value::Array(listed) => listed.is_empty(),
+            _ => false,
+        };
+        if grants.get(kind).is_some_and(is_empty) {
+            grants.shift_remove(kind);
+        }
+    };
+    prune("http", &|name| requests.http.contains_key(name));
+    prune("secret", &|name| requests.secret.contains_key(name));
+    prune("kv", &|name| requests.kv.contains_key(name));
+    prune("files", &|name| any_files || requests.files.contains_key(name));
+    prune("slot", &|name| requests.slot.contains_key(name));
+    let tools = requests.tools.as_ref();
+    prune("tools", &|name| tools.is_some_and(|tools| tools.call.iter().any(|tool| tool == name)));
+    for (kind, is_requested) in
+        [("scratch", requests.scratch.is_some()), ("clocks", requests.clocks.is_some())]
+    {
+        if !is_requested && grants.shift_remove(kind).is_some_and(|grant| grant != false) {
+            removed.push(kind.to_owned());
+        }
+    }
+    removed
+}
+
+fn remove_members(
+    members: &mut Map<String, Value>,
+    is_requested: &dyn Fn(&str) -> bool,
+) -> Vec<String> {
+    let stale: Vec<_> = members.keys().filter(|name| !is_requested(name)).cloned().collect();
+    for name in &stale {
+        members.shift_remove(name);
+    }
+    stale
+}
+
+/// Removes names from a list; elements that are no names stay.
+fn remove_elements(listed: &mut Vec<Value>, is_requested: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let is_stale = |value: &Value| value.as_str().is_some_and(|name| !is_requested(name));
+    listed
+        .extract_if(.., |value| is_stale(value))
+        .filter_map(|value| value.as_str().map(str::to_owned))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn grants_without_a_request_are_removed_and_the_others_stay_as_they_are() {
+        let requests = json!({
+            "http": {"api": {"url": "https://a.example", "reason": "r"}},
+            "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+            "tools": {"call": ["text-count"], "reason": "r"},
+        });
+        let requests: Requests = serde_json::from_value(requests).expect("requests");
+        let mut grants = json!({
+            "http": ["old", {"url": "https://b.example"}, "api"],
+            "secret": {"token": {"from": "env:T"}},
+            "kv": {"cache": {}, "notes": {"max_bytes": "1KiB"}},
+            "files": {"data": {"path": "/d"}},
+            "slot": {"find": "web-search"},
+            "tools": ["text-count", "text-sort"],
+            "scratch": {},
+            "clocks": true,
+        });
+        let removed = remove(grants.as_object_mut().expect("an object"), &requests);
+        assert_eq!(
+            removed,
+            [
+                "http.old",
+                "secret.token",
+                "kv.cache",
+                "files.data",
+                "slot.find",
+                "tools.text-sort",
+                "scratch",
+                "clocks"
+            ]
+        );
+        let left = json!({
+            "http": [{"url": "https://b.example"}, "api"],
+            "kv": {"notes": {"max_bytes": "1KiB"}},
+            "tools": ["text-count"],
+        });
+        assert_eq!(grants, left);
+        assert!(remove(grants.as_object_mut().expect("an object"), &requests).is_empty());
+    }
+
+    #[test]
+    fn a_request_for_any_directory_keeps_every_granted_one() {
+        let requests = json!({"files": {"*": {"access": "read_only", "reason": "r"}}});
+        let requests: Requests = serde_json::from_value(requests).expect("requests");
+        let mut grants = json!({"files": {"data": {"path": "/d"}}, "clocks": false});
+        let removed = remove(grants.as_object_mut().expect("an object"), &requests);
+        assert!(removed.is_empty() && grants["files"]["data"]["path"] == "/d", "{grants}");
+    }
+}

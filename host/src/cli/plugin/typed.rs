@@ -1,0 +1,100 @@
+//! The options of a command behind the keys of `wasm_config`: a problem with what was typed is
+//! reported in the words that were typed.
+
+use crate::{
+    config::{ConfigError, KeyPath, Problem},
+    plugin::Reason,
+    text::visible_line,
+};
+
+/// Keys of `wasm_config` that options were written to, each with its option.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Typed(Vec<(KeyPath, String)>);
+
+impl Typed {
+    /// Records that `option` was written to `key`.
+    pub(super) fn add(&mut self, key: KeyPath, option: String) {
+        self.0.push((key, option));
+    }
+
+    /// Formats a problem at a key of `wasm_config`: behind the option that was written there, or else
+    /// behind the key.
+    pub(super) fn problem(&self, Problem { key, message }: &Problem) -> String {
+        let mut options = self.0.iter().filter(|(written, _)| key.below(written).is_some());
+        let place = options.next().map_or_else(|| key.to_string(), |(_, option)| option.clone());
+        visible_line(&format!("{place}: {message}"))
+    }
+
+    /// Formats the problems of a configuration that has the plugin at `entry`, the key of its
+    /// `wasm_config`.
+    pub(super) fn invalid(&self, entry: &KeyPath, error: &ConfigError) -> Vec<String> {
+        let shown = |problem: &Problem| match problem.key.below(entry) {
+            Some(key) => self.problem(&Problem { key, message: problem.message.clone() }),
+            None => visible_line(&format!("{}: {problem}", error.file())),
+        };
+        error.problems().iter().map(shown).collect()
+    }
+
+    /// Formats a reason for which the plugin is not loaded. The author's reason for a request is
+    /// left out.
+    pub(super) fn reason(&self, reason: &Reason) -> String {
+        let at = |key: &str, message: &str| {
+            self.problem(&Problem { key: KeyPath::parse(key), message: message.to_owned() })
+        };
+        match reason {
+            Reason::NotGranted { right, .. } => {
+                visible_line(&format!("{right} is required and not granted"))
+            }
+            Reason::Profile { key, request, limit, profile } => visible_line(&format!(
+                "{} is granted, but the profile {} {limit}",
+                request.as_ref().unwrap_or(key),
+                profile.name()
+            )),
+            Reason::NoValue { secret, error } => at(&format!("grants.secret.{secret}.from"), error),
+            Reason::Invalid { key, problem } => at(key, problem),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_named_by_the_option_that_wrote_its_key() {
+        let grants = KeyPath::default().member("grants");
+        let mut typed = Typed::default();
+        typed.add(grants.member("files").member("data"), "--grant files.data=/d".to_owned());
+        typed.add(grants.member("http").element(1), "--grant http.api".to_owned());
+        let shown = |key: &str| {
+            typed.problem(&Problem { key: KeyPath::parse(key), message: "is wrong".to_owned() })
+        };
+        assert_eq!(shown("grants.files.data.path"), "--grant files.data=/d: is wrong");
+        assert_eq!(shown("grants.http[1]"), "--grant http.api: is wrong");
+        // Other keys, although they begin with the same letters.
+        assert_eq!(shown("grants.files.data2.path"), "grants.files.data2.path: is wrong");
+        assert_eq!(shown("grants.http[12]"), "grants.http[12]: is wrong");
+        assert_eq!(shown("grants.http"), "grants.http: is wrong");
+    }
+
+    #[test]
+    fn a_problem_outside_the_plugin_is_named_by_its_file_and_key() {
+        let entry = KeyPath::parse("mcp.client_configs[1].wasm_config");
+        let mut typed = Typed::default();
+        typed.add(KeyPath::parse("grants.slot.find"), "--grant slot.find=x-y".to_owned());
+        let problem = |key: &str| Problem { key: KeyPath::parse(key), message: "is wrong".into() };
+        let problems = [
+            "mcp.client_configs[1].wasm_config.grants.slot.find",
+            "mcp.client_configs[10].wasm_config.grants.slot.find",
+        ];
+        let problems = problems.map(problem).to_vec();
+        let error = ConfigError::Invalid { file: "a.json".to_owned(), problems };
+        assert_eq!(
+            typed.invalid(&entry, &error),
+            [
+                "--grant slot.find=x-y: is wrong",
+                "a.json: mcp.client_configs[10].wasm_config.grants.slot.find: is wrong"
+            ]
+        );
+    }
+}

@@ -1,0 +1,131 @@
+use super::*;
+
+fn function(name: &str) -> Value {
+    json!({"type": "function", "function": {"name": name}})
+}
+
+/// Returns the names of the offered tools and the choice.
+fn choose(choice: Value, parallel: Option<bool>) -> Result<(Vec<String>, Value), Unsupported> {
+    let parallel = parallel.map(Value::from);
+    let tools = json!([function("a"), function("b")]);
+    let choice = Some(choice).filter(|choice| !choice.is_null());
+    let tools = Tools::new(Some(tools), choice.as_ref(), parallel.as_ref())?;
+    let name = |tool: &Value| tool["name"].as_str().map(str::to_owned);
+    Ok((tools.tools.iter().filter_map(name).collect(), tools.choice.into()))
+}
+
+#[test]
+fn a_function_becomes_a_tool_with_its_schema_and_anthropics_own_members() {
+    for (tool, expected) in [
+        (
+            json!({"type": "function", "cache_control": {"type": "ephemeral"}, "defer_loading": true,
+                   "name": "other",
+                   "function": {"name": "a", "description": "Does.", "strict": true,
+                                "parameters": {"type": "object", "z": 1, "a": [2]}}}),
+            json!({"name": "a", "description": "Does.",
+                   "input_schema": {"type": "object", "z": 1, "a": [2]}, "strict": true,
+                   "cache_control": {"type": "ephemeral"}, "defer_loading": true}),
+        ),
+        (
+            json!({"type": "function", "function": {"name": "a", "parameters": {}, "strict": false,
+                   "cache_control": {"type": "ephemeral"}}}),
+            json!({"name": "a", "input_schema": {"type": "object"},
+                   "cache_control": {"type": "ephemeral"}}),
+        ),
+        (
+            json!({"type": "function", "function": {"name": "a", "description": null,
+                   "parameters": null, "strict": null}}),
+            json!({"name": "a", "input_schema": {"type": "object", "properties": {}}}),
+        ),
+    ] {
+        let tools = Tools::new(Some(json!([tool])), None, None).expect("a good tool");
+        assert_eq!(Value::from(tools.tools), json!([expected]));
+        assert_eq!(tools.choice, None);
+    }
+}
+
+#[test]
+fn each_choice_of_tools_has_its_counterpart() {
+    let function = |name| json!({"type": "function", "function": {"name": name}});
+    let allowed = |mode| json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [function("b")]}});
+    for (choice, parallel, offered, expected) in [
+        (json!(null), None, 2, json!(null)),
+        (json!(null), Some(true), 2, json!(null)),
+        (json!(null), Some(false), 2, json!({"type": "auto", "disable_parallel_tool_use": true})),
+        (json!("auto"), None, 2, json!({"type": "auto"})),
+        (json!("none"), Some(false), 2, json!({"type": "none"})),
+        (json!("required"), None, 2, json!({"type": "any"})),
+        (
+            json!("required"),
+            Some(false),
+            2,
+            json!({"type": "any", "disable_parallel_tool_use": true}),
+        ),
+        (function("a"), None, 2, json!({"type": "tool", "name": "a"})),
+        (
+            function("a"),
+            Some(false),
+            2,
+            json!({"type": "tool", "name": "a", "disable_parallel_tool_use": true}),
+        ),
+        (allowed("auto"), None, 1, json!({"type": "auto"})),
+        (allowed("required"), None, 1, json!({"type": "any"})),
+        (json!({"type": "any", "x": 1}), None, 2, json!({"type": "any", "x": 1})),
+    ] {
+        let (names, found) = choose(choice.clone(), parallel).expect("a good choice");
+        assert_eq!(found, expected, "{choice}");
+        assert_eq!(names, ["a", "b"][2 - offered..], "{choice}");
+    }
+}
+
+#[test]
+fn a_choice_that_asks_for_no_call_is_left_out_without_tools() {
+    for (choice, left) in [("auto", false), ("none", false), ("required", true)] {
+        let tools = Tools::new(None, Some(&choice.into()), None).expect("a good choice");
+        assert_eq!(tools.choice.is_some(), left, "{choice}");
+    }
+    let tools = Tools::new(Some(json!([])), None, Some(&false.into())).expect("no tools");
+    assert_eq!(tools.choice, None);
+}
+
+#[test]
+fn tools_that_cannot_be_expressed_are_refused_by_name() {
+    for (tools, param) in [
+        (json!({}), "tools"),
+        (json!([1]), "tools[0]"),
+        (json!([function("a"), {"type": "custom", "custom": {"name": "b"}}]), "tools[1].type"),
+        (json!([{"type": "web_search_20250305", "name": "web_search"}]), "tools[0].type"),
+        (json!([{"function": {"name": "a"}}]), "tools[0].type"),
+        (json!([{"type": "function"}]), "tools[0].function"),
+        (json!([{"type": "function", "function": {}}]), "tools[0].function.name"),
+        (
+            json!([{"type": "function", "function": {"name": "a", "parameters": true}}]),
+            "tools[0].function.parameters",
+        ),
+    ] {
+        let refused = Tools::new(Some(tools.clone()), None, None).expect_err("refused");
+        assert_eq!(refused.param, param, "{tools}");
+    }
+}
+
+#[test]
+fn choices_that_cannot_be_expressed_are_refused_by_name() {
+    let allowed = |allowed: Value| json!({"type": "allowed_tools", "allowed_tools": allowed});
+    for (choice, param) in [
+        (json!("any"), "tool_choice"),
+        (json!(1), "tool_choice"),
+        (json!({}), "tool_choice"),
+        (json!({"type": "custom", "custom": {"name": "a"}}), "tool_choice"),
+        (json!({"type": "function"}), "tool_choice.function.name"),
+        (allowed(json!({"tools": []})), "tool_choice.allowed_tools.mode"),
+        (allowed(json!({"mode": "auto"})), "tool_choice.allowed_tools.tools"),
+        (
+            allowed(json!({"mode": "auto", "tools": [{"type": "custom"}]})),
+            "tool_choice.allowed_tools.tools",
+        ),
+    ] {
+        assert_eq!(choose(choice.clone(), None).expect_err("refused").param, param, "{choice}");
+    }
+    let refused = Tools::new(None, None, Some(&"no".into())).expect_err("refused");
+    assert_eq!(refused.param, "parallel_tool_calls");
+}

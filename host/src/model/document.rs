@@ -1,0 +1,196 @@
+//! JSON objects of a provider, with their exact text for as long as nothing in them is changed.
+
+use serde_json::{Map, Value};
+
+use super::{Held, Object};
+use crate::json::{self, Caps};
+
+/// Documents that take up to this much memory, in bytes, are covered by the base charge of a
+/// request. A stream has few of them in memory at a time.
+const FREE_BYTES: usize = 16 << 10;
+
+/// Member of a response in which the gateway describes its work. A provider cannot send it.
+pub(crate) const OWN_MEMBER: &str = "airlock";
+/// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
+const HEAD_BYTES: usize = 256;
+
+/// A JSON object and the text that it was read from. An object that is only passed on is sent as
+/// that text, so numbers and escapes stay as the provider wrote them.
+#[derive(Debug)]
+pub struct Document {
+    object: Object,
+    text: Option<String>,
+    /// Memory of the tree, or an estimate, in bytes.
+    tree_bytes: usize,
+    held: Option<Held>,
+}
+
+/// Reason that a text was not read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// Its tree would take more memory than permitted.
+    Dense(json::Error),
+    /// The memory of the request has no room for it.
+    NoMemory,
+    /// It is not a JSON object.
+    NoObject,
+}
+
+impl Document {
+    /// Reads an object. Memory for the text and its tree is held until the document is dropped.
+    pub(super) fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, Unread> {
+        let cost = match json::check(text.as_bytes(), caps) {
+            Ok(cost) => cost,
+            Err(error) if error.is_cap() => return Err(Unread::Dense(error)),
+            Err(_) => return Err(Unread::NoObject),
+        };
+        let mut this = Self {
+            object: Object::new(),
+            text: Some(text),
+            tree_bytes: cost.tree_bytes,
+            held: None,
+        };
+        if this.bytes() > FREE_BYTES && !this.keep(held) {
+            return Err(Unread::NoMemory);
+        }
+        let text = this.text.as_deref().unwrap_or_default();
+        this.object = serde_json::from_str(text).map_err(|_| Unread::NoObject)?;
+        this.remove_own();
+        Ok(this)
+    }
+
+    /// Holds the memory of the document if it does not yet, because it is going to be kept. Returns
+    /// false if there is no room.
+    pub(crate) fn keep(&mut self, held: &Held) -> bool {
+        if self.held.is_none() {
+            let own = held.beside();
+            if !own.grow(self.bytes()) {
+                return false;
+            }
+            self.held = Some(own);
+        }
+        true
+    }
+
+    /// Removes members in which only the gateway may say something.
+    fn remove_own(&mut self) {
+        let error = self.object.get("error");
+        if error.is_some_and(|error| error.get(OWN_MEMBER).is_some()) {
+            let error = self.object_mut().get_mut("error").and_then(Value::as_object_mut);
+            error.and_then(|error| error.shift_remove(OWN_MEMBER));
+        }
+        if self.object.contains_key(OWN_MEMBER) {
+            self.object_mut().shift_remove(OWN_MEMBER);
+        }
+    }
+
+    /// Memory of the text and the tree, in bytes.
+    fn bytes(&self) -> usize {
+        self.tree_bytes.saturating_add(self.text.as_ref().map_or(0, String::len))
+    }
+
+    /// The object.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The object, for a change. The document is then written from the object.
+    pub fn object_mut(&mut self) -> &mut Object {
+        self.text = None;
+        &mut self.object
+    }
+
+    /// Returns the object. What it holds of the request's memory is released.
+    pub fn into_object(self) -> Object {
+        self.object
+    }
+
+    /// Replaces the object. The result holds the memory of this document.
+    pub(super) fn map<E>(self, to: impl FnOnce(Object) -> Result<Object, E>) -> Result<Self, E> {
+        let held = self.held;
+        Ok(Self { held, ..Self::from(to(self.object)?) })
+    }
+
+    /// Returns the documents that an object becomes. The first one holds the memory of this
+    /// document.
+    pub(super) fn split<E>(
+        self,
+        to: impl FnOnce(&Object) -> Result<Vec<Object>, E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut held = self.held;
+        let objects = to(&self.object)?.into_iter();
+        Ok(objects.map(|object| Self { held: held.take(), ..Self::from(object) }).collect())
+    }
+
+    /// Returns the text: the one that was read if nothing was changed.
+    pub fn to_text(&self) -> String {
+        self.text.clone().unwrap_or_else(|| written(&self.object))
+    }
+
+    /// Returns the text like [`Self::to_text`], without a copy.
+    pub fn into_text(self) -> String {
+        self.text.unwrap_or_else(|| written(&self.object))
+    }
+
+    /// Returns the text on one line, as a server-sent event needs it. A text that was written on
+    /// several lines is written anew.
+    pub fn into_line(self) -> String {
+        match self.text {
+            Some(text) if !text.contains(['\n', '\r']) => text,
+            _ => written(&self.object),
+        }
+    }
+
+    /// Returns whether the document has its original text.
+    pub fn is_exact(&self) -> bool {
+        self.text.is_some()
+    }
+}
+
+impl From<Object> for Document {
+    fn from(object: Object) -> Self {
+        let tree_bytes = json::text_len(&object).saturating_mul(4);
+        Self { object, text: None, tree_bytes, held: None }
+    }
+}
+
+fn written(object: &Object) -> String {
+    serde_json::to_string(object).expect("an object can be written")
+}
+
+/// Returns the members that all chunks of a stream share.
+pub(crate) fn head(chunk: &Object) -> Object {
+    let shared = |name: &str| matches!(name, "id" | "object" | "created" | "model");
+    let head = chunk.iter().filter(|(name, value)| {
+        let length = value.as_str().map_or(0, str::len);
+        shared(name) && (value.is_string() || value.is_number()) && length <= HEAD_BYTES
+    });
+    head.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Iterates over the choices of a response or of a chunk.
+pub(crate) fn choices(object: &Object) -> impl Iterator<Item = &Object> {
+    object
+        .get("choices")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
+}
+
+/// Iterates over the choices, for changes.
+pub(crate) fn choices_mut(object: &mut Object) -> impl Iterator<Item = &mut Object> {
+    let choices = object.get_mut("choices").and_then(Value::as_array_mut);
+    choices.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// Returns the `index` of a choice; its position if it has none.
+pub(crate) fn index_of(choice: &Map<String, Value>, position: usize) -> u64 {
+    choice.get("index").and_then(Value::as_u64).unwrap_or(position as u64)
+}
+
+/// Returns the `finish_reason` of a choice; `None` if it has not ended. Some servers send an empty
+/// one until then.
+pub(crate) fn finish_reason(choice: &Map<String, Value>) -> Option<&str> {
+    choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty())
+}

@@ -1,0 +1,468 @@
+//! Exchanges with a service over HTTP, whatever its API: bounded in time and memory, and without
+//! the service's credentials in anything that is returned.
+
+mod events;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use reqwest::{Url, redirect};
+use serde_json::{Value, json};
+use tokio::{
+    sync::Semaphore,
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
+use tracing::warn;
+
+pub(super) use self::events::{DONE, Events};
+use super::{
+    BadProvider, Document, Held, ModelError, Object, Refusal, Service, document::Unread, object,
+};
+use crate::{
+    json::{self, Caps},
+    secret::Secret,
+    tls,
+};
+
+/// Limits on the time and memory that a service may use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Time limit for a connection, TLS included.
+    pub(super) connect: Duration,
+    /// Time limit for the whole response.
+    pub(super) answer: Duration,
+    /// Time limit for the first chunk of a stream.
+    pub(super) first_byte: Duration,
+    /// Time limit for the next bytes of a stream, comments included.
+    pub(super) idle: Duration,
+    /// Time limit for the list of models.
+    pub(super) list: Duration,
+    /// Maximum bytes of a response.
+    pub(super) answer_bytes: usize,
+    /// Maximum bytes of one event of a stream.
+    pub(super) event_bytes: usize,
+    /// Maximum memory of a parsed response, in bytes.
+    pub(super) answer_tree_bytes: usize,
+}
+
+/// Maximum bytes of a text that is parsed inline. A longer one is parsed on a thread for blocking
+/// work.
+pub(super) const INLINE_BYTES: usize = 32 * 1024;
+/// Minimum length of a word of a configured header that is redacted in responses, in bytes. Shorter
+/// ones, such as the name of a beta feature, are no credentials.
+const SECRET_BYTES: usize = 16;
+/// Schemes of proxies.
+const PROXY_SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
+/// Maximum size of a file of certificates, in bytes. The system's whole store is smaller.
+const MAX_CA_BYTES: u64 = 4 << 20;
+
+/// A client of one service.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) provider: String,
+    http: reqwest::Client,
+    pub(super) bounds: Bounds,
+    /// Credentials that are redacted.
+    secrets: Vec<Secret>,
+    /// Limits parsing of long texts to the number of cores of the machine.
+    pub(super) parsers: Arc<Semaphore>,
+}
+
+/// A request as it is sent, the same in every attempt.
+pub(super) struct Outgoing {
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) is_streamed: bool,
+    /// True if the caller asked for the usage of a stream.
+    pub(super) includes_usage: bool,
+    /// The memory of `body`.
+    pub(super) _held: Held,
+}
+
+/// Returns OpenAI's `error` object for a response of a status with a body, if it is an object.
+pub(super) type ErrorOf = fn(&Client, StatusCode, Option<&Object>) -> Object;
+
+/// The text of a response.
+struct Body {
+    text: Vec<u8>,
+    /// The memory of `text`.
+    _held: Held,
+}
+
+impl Bounds {
+    /// Returns the bounds of a service.
+    pub(super) fn of(service: &Service) -> Self {
+        let timeouts = service.timeouts;
+        Self {
+            connect: timeouts.connect,
+            answer: timeouts.request,
+            first_byte: timeouts.first_byte,
+            idle: timeouts.idle,
+            list: Duration::from_secs(3),
+            answer_bytes: 16 << 20,
+            event_bytes: 4 << 20,
+            answer_tree_bytes: 64 << 20,
+        }
+    }
+}
+
+impl Client {
+    pub(super) fn new(
+        provider: &str,
+        service: &Service,
+        bounds: Bounds,
+    ) -> Result<Self, BadProvider> {
+        let failed = |cause| BadProvider::Client { provider: provider.to_owned(), cause };
+        // A redirect would send the conversation to an address that the operator did not configure,
+        // and so would a proxy from the environment.
+        let mut builder = tls::client()
+            .default_headers(headers(provider, service)?)
+            .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(bounds.connect);
+        if let Some(url) = &service.proxy {
+            builder = builder.proxy(proxy(provider, url)?);
+        }
+        if service.ca.is_some() {
+            builder = builder.tls_certs_merge(certificates(provider, service)?);
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            provider: provider.to_owned(),
+            http: builder.build().map_err(failed)?,
+            bounds,
+            secrets: secrets(service),
+            parsers: Arc::new(Semaphore::new(cores)),
+        })
+    }
+
+    /// Sends a request with `credential` and returns the response as soon as its head has arrived:
+    /// that of a stream until `first_byte`.
+    pub(super) async fn send(
+        &self,
+        outgoing: &Outgoing,
+        credential: Option<(HeaderName, HeaderValue)>,
+        first_byte: Instant,
+    ) -> Result<reqwest::Response, ModelError> {
+        let request = self
+            .http
+            .post(outgoing.url.clone())
+            .headers(outgoing.headers.clone())
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(outgoing.body.clone())
+            .timeout(self.bounds.answer);
+        let sending = with(request, credential).send();
+        let sent = if outgoing.is_streamed {
+            timeout_at(first_byte, sending).await.map_err(|_| self.is_silent())?
+        } else {
+            sending.await
+        };
+        sent.map_err(|error| self.trouble(error))
+    }
+
+    /// Requests a list.
+    pub(super) async fn get(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        credential: Option<(HeaderName, HeaderValue)>,
+    ) -> Result<reqwest::Response, ModelError> {
+        let request = self.http.get(url.clone()).headers(headers).timeout(self.bounds.list);
+        with(request, credential).send().await.map_err(|error| self.trouble(error))
+    }
+
+    /// Receives a whole response. Fails if it is an error or not a JSON object.
+    pub(super) async fn receive(
+        &self,
+        response: reqwest::Response,
+        error_of: ErrorOf,
+        held: &Held,
+    ) -> Result<Document, ModelError> {
+        let status = response.status();
+        let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
+        let body = self.read(response, held.beside()).await?;
+        if is_credential_error(status) {
+            return Err(self.bad_credential());
+        }
+        let document = self.parse(self.without_secrets(body), held).await?;
+        if status.is_success() {
+            return document.ok_or_else(|| self.bad_answer("a body that is not a JSON object"));
+        }
+        if !status.is_client_error() && !status.is_server_error() {
+            return Err(self.bad_answer("a redirect"));
+        }
+        let error = error_of(self, status, document.as_ref().map(Document::object));
+        Err(self.refused(Refusal { status, error, retry_after }))
+    }
+
+    async fn read(&self, mut response: reqwest::Response, held: Held) -> Result<Body, ModelError> {
+        let (mut text, limit) = (Vec::new(), self.bounds.answer_bytes);
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
+            let len = text.len().saturating_add(chunk.len());
+            if len > limit {
+                return Err(self.bad_answer("a body that is larger than the gateway accepts"));
+            }
+            if !make_room(&mut text, len, limit, &held) {
+                return Err(self.no_memory());
+            }
+            text.extend_from_slice(&chunk);
+        }
+        Ok(Body { text, _held: held })
+    }
+
+    /// Parses a response; `None` if it is not a JSON object. Fails if the tree would take too much
+    /// memory.
+    async fn parse(&self, body: Body, held: &Held) -> Result<Option<Document>, ModelError> {
+        let caps = Caps::memory(self.bounds.answer_tree_bytes);
+        let parse = move |body: Body, held: &Held| {
+            let text = String::from_utf8(body.text).map_err(|_| Unread::NoObject)?;
+            Document::read(text, &caps, held)
+        };
+        let length = body.text.len();
+        // An account of its own, because a thread continues after the request is dropped.
+        let own = held.beside();
+        let parsed = self.off_thread(length, move || parse(body, &own)).await;
+        match parsed.ok_or_else(|| self.bad_answer("a body that cannot be parsed"))? {
+            Ok(document) => Ok(Some(document)),
+            Err(Unread::NoObject) => Ok(None),
+            Err(unread) => Err(self.unread(unread)),
+        }
+    }
+
+    /// Runs work on a text of `length` bytes: inline if it is short, and else on a thread for
+    /// blocking work. Returns `None` if the work panics there.
+    pub(super) async fn off_thread<T: Send + 'static>(
+        &self,
+        length: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        if length <= INLINE_BYTES {
+            return Some(work());
+        }
+        let permit =
+            self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let working = spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        });
+        working.await.ok()
+    }
+
+    /// Redacts credentials that a service sends back.
+    fn without_secrets(&self, mut body: Body) -> Body {
+        if let Ok(text) = std::str::from_utf8(&body.text)
+            && let Some(redacted) = self.redacted(text)
+        {
+            body.text = redacted.into_bytes();
+        }
+        body
+    }
+
+    /// Redacts credentials in one event of a stream. One that is spread over events is not found.
+    pub(super) fn without_secrets_in(&self, data: String) -> String {
+        self.redacted(&data).unwrap_or(data)
+    }
+
+    fn redacted(&self, text: &str) -> Option<String> {
+        let found = self.secrets.iter().map(Secret::expose).filter(|secret| text.contains(secret));
+        found.fold(None, |redacted: Option<String>, secret| {
+            Some(redacted.as_deref().unwrap_or(text).replace(secret, "***"))
+        })
+    }
+
+    /// Converts an error of the transport. The URL is removed, because it may hold more than a
+    /// client should know.
+    pub(super) fn trouble(&self, error: reqwest::Error) -> ModelError {
+        let provider = self.provider.clone();
+        let cause = error.without_url();
+        if cause.is_timeout() {
+            ModelError::Timeout { provider, cause }
+        } else {
+            ModelError::Unreachable { provider, cause }
+        }
+    }
+
+    pub(super) fn refused(&self, refusal: Refusal) -> ModelError {
+        ModelError::Refused { provider: self.provider.clone(), refusal: Box::new(refusal) }
+    }
+
+    pub(super) fn bad_credential(&self) -> ModelError {
+        ModelError::Credential { provider: self.provider.clone() }
+    }
+
+    /// The service sent nothing for too long.
+    pub(super) fn is_silent(&self) -> ModelError {
+        ModelError::Silent { provider: self.provider.clone() }
+    }
+
+    pub(super) fn unread(&self, unread: Unread) -> ModelError {
+        match unread {
+            Unread::NoMemory => self.no_memory(),
+            Unread::NoObject => self.bad_answer("an event that is not a JSON object"),
+            Unread::Dense(error) => {
+                warn!(provider = %self.provider, %error, "an answer of a provider was refused");
+                self.bad_answer("JSON that needs more memory than the gateway permits")
+            }
+        }
+    }
+
+    pub(super) fn no_memory(&self) -> ModelError {
+        warn!(provider = %self.provider, "an exchange with a provider does not fit into the memory of requests");
+        ModelError::NoMemory { provider: self.provider.clone() }
+    }
+
+    pub(super) fn bad_answer(&self, what: &'static str) -> ModelError {
+        ModelError::BadAnswer { provider: self.provider.clone(), what }
+    }
+
+    pub(super) fn bad_request(&self, reason: &dyn fmt::Display) -> ModelError {
+        ModelError::BadRequest { provider: self.provider.clone(), reason: reason.to_string() }
+    }
+
+    /// Returns the error object for a response that has only a status.
+    pub(super) fn plain_error(&self, status: StatusCode) -> Object {
+        let message =
+            format!("provider '{}' answered with status {}", self.provider, status.as_u16());
+        let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
+        object(json!({"message": message, "type": kind, "param": null, "code": "provider_error"}))
+    }
+}
+
+/// Returns whether a status says that the gateway's credential is not accepted.
+pub(super) fn is_credential_error(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+    )
+}
+
+/// Returns whether a response is JSON, and so no stream: some services do not stream.
+pub(super) fn is_json(response: &reqwest::Response) -> bool {
+    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
+    found.is_some_and(|found| {
+        let essence = found.split(';').next().unwrap_or_default().trim();
+        essence.eq_ignore_ascii_case("application/json")
+    })
+}
+
+/// Parses the base URL of a service.
+pub(super) fn base_url(provider: &str, text: &str) -> Result<Url, BadProvider> {
+    let is_plain = |url: &Url| {
+        url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    };
+    let url = Url::parse(text).ok();
+    url.filter(|url| matches!(url.scheme(), "http" | "https") && is_plain(url)).ok_or_else(|| {
+        BadProvider::BaseUrl { provider: provider.to_owned(), base_url: text.to_owned() }
+    })
+}
+
+/// Returns the URL of `path` below a base URL.
+pub(super) fn below(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
+    url
+}
+
+/// Returns the objects in the member `data` of a list that have an `id`.
+pub(super) fn listed(list: Document) -> Vec<Object> {
+    let Some(Value::Array(data)) = list.into_object().shift_remove("data") else {
+        return Vec::new();
+    };
+    let model = |value| match value {
+        Value::Object(model) if model.get("id").is_some_and(Value::is_string) => Some(model),
+        _ => None,
+    };
+    data.into_iter().filter_map(model).collect()
+}
+
+fn with(
+    request: reqwest::RequestBuilder,
+    credential: Option<(HeaderName, HeaderValue)>,
+) -> reqwest::RequestBuilder {
+    match credential {
+        Some((name, value)) => request.header(name, value),
+        None => request,
+    }
+}
+
+/// Returns the proxy of a URL. `reqwest` alone would find a scheme that it does not know with the
+/// first request.
+fn proxy(provider: &str, url: &Secret) -> Result<reqwest::Proxy, BadProvider> {
+    let url = Url::parse(url.expose()).ok();
+    let url = url.filter(|url| PROXY_SCHEMES.contains(&url.scheme()) && url.has_host());
+    url.and_then(|url| reqwest::Proxy::all(url).ok())
+        .ok_or_else(|| BadProvider::Proxy { provider: provider.to_owned() })
+}
+
+/// Returns the configured headers.
+fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &service.headers {
+        let bad = || BadProvider::Header { provider: provider.to_owned(), header: name.clone() };
+        let name: HeaderName = name.parse().map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
+fn secrets(service: &Service) -> Vec<Secret> {
+    let keys = service.keys.iter().filter_map(|key| key.value.as_ref()).map(Secret::expose);
+    let words = service.headers.values().flat_map(|value| value.expose().split_whitespace());
+    let words = words.filter(|word| word.len() >= SECRET_BYTES);
+    keys.filter(|key| !key.is_empty()).chain(words).map(Secret::new).collect()
+}
+
+/// Reads the certificates of a service's authority.
+fn certificates(
+    provider: &str,
+    service: &Service,
+) -> Result<Vec<reqwest::Certificate>, BadProvider> {
+    let Some(path) = &service.ca else { return Ok(Vec::new()) };
+    let bad = |problem: String| BadProvider::Ca {
+        provider: provider.to_owned(),
+        path: path.clone(),
+        problem,
+    };
+    let unreadable = |error: std::io::Error| bad(error.to_string());
+    if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_CA_BYTES {
+        return Err(bad(format!("is larger than {} MiB", MAX_CA_BYTES >> 20)));
+    }
+    let pem = std::fs::read(path).map_err(unreadable)?;
+    let found = reqwest::Certificate::from_pem_bundle(&pem);
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(bad("has no certificate in PEM format".to_owned())),
+    }
+}
+
+/// Lets `text` grow to `len` bytes, and doubles its capacity up to `most`. Returns false if there
+/// is no room. `held` grows by what is allocated.
+fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
+    let capacity = text.capacity();
+    if len > capacity {
+        let wanted = len.max(capacity.saturating_mul(2).min(most));
+        if !held.grow(wanted - capacity) {
+            return false;
+        }
+        text.reserve_exact(wanted - text.len());
+    }
+    true
+}
+
+/// Returns whether the text of a stream's option `include_usage` is true.
+pub(super) fn includes_usage(prompt: &super::Prompt) -> bool {
+    let options = prompt.body.get("stream_options");
+    options.is_some_and(|options| json::raw::member(options, "include_usage") == Some("true"))
+}

@@ -1,0 +1,148 @@
+//! Server-sent events of a response, bounded in size and time.
+
+use std::mem;
+
+use bytes::Bytes;
+use serde::de::IgnoredAny;
+use tokio::time::timeout;
+
+use super::Client;
+use crate::{
+    json::Caps,
+    model::{
+        Document, Held, ModelError,
+        sse::{Decoder, Event},
+    },
+};
+
+/// Data of the event after the last chunk of OpenAI's streams.
+pub(in crate::model) const DONE: &str = "[DONE]";
+
+/// Events of one response. Dropping them closes the connection.
+pub(in crate::model) struct Events<'a> {
+    pub(in crate::model) client: &'a Client,
+    response: reqwest::Response,
+    decoder: Decoder,
+    /// Bytes that are received and not decoded yet.
+    received: Bytes,
+    received_bytes: usize,
+    held: Held,
+    /// Bytes that `held` holds for the decoder.
+    held_bytes: usize,
+    has_ended: bool,
+}
+
+impl<'a> Events<'a> {
+    /// Reads the events of a response. `held` pays for them.
+    pub(in crate::model) fn new(
+        client: &'a Client,
+        response: reqwest::Response,
+        held: Held,
+    ) -> Self {
+        Self {
+            client,
+            response,
+            decoder: Decoder::new(client.bounds.event_bytes),
+            received: Bytes::new(),
+            received_bytes: 0,
+            held,
+            held_bytes: 0,
+            has_ended: false,
+        }
+    }
+
+    /// Returns the next event that has data; `None` at the end of the stream. Data that the end cuts
+    /// off is left out.
+    pub(in crate::model) async fn next(&mut self) -> Result<Option<Event>, ModelError> {
+        while let Some(event) = self.any().await? {
+            if !event.data.trim_ascii().is_empty() {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Parses the data of an event, without the service's credentials.
+    pub(in crate::model) async fn parse(&self, event: Event) -> Result<Document, ModelError> {
+        if event.is_broken {
+            return Err(self.client.bad_answer("an event that is not UTF-8"));
+        }
+        let data = self.client.without_secrets_in(event.data);
+        let caps = Caps::memory(self.client.bounds.answer_tree_bytes);
+        // An account of its own, because a thread continues after the request is dropped.
+        let own = self.held.beside();
+        let length = data.len();
+        let read = self.client.off_thread(length, move || Document::read(data, &caps, &own)).await;
+        read.ok_or_else(|| self.client.bad_answer("an event that cannot be parsed"))?
+            .map_err(|error| self.client.unread(error))
+    }
+
+    /// Ends the stream before the connection does. Later events are not read.
+    pub(in crate::model) fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Holds `bytes` more until the events are dropped.
+    pub(in crate::model) fn keep(&self, bytes: usize) -> Result<(), ModelError> {
+        if self.held.grow(bytes) { Ok(()) } else { Err(self.client.no_memory()) }
+    }
+
+    async fn any(&mut self) -> Result<Option<Event>, ModelError> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        loop {
+            let mut bytes = &self.received[..];
+            let event = self.decoder.next(&mut bytes).map_err(|_| self.event_too_large())?;
+            let read = self.received.len() - bytes.len();
+            drop(self.received.split_to(read));
+            if let Some(event) = event {
+                return Ok(Some(event));
+            }
+            self.hold()?;
+            if !self.receive().await? {
+                return self.last();
+            }
+        }
+    }
+
+    /// Waits for more bytes. Returns false at the end of the body.
+    async fn receive(&mut self) -> Result<bool, ModelError> {
+        let waiting = timeout(self.client.bounds.idle, self.response.chunk());
+        let received = waiting.await.map_err(|_| self.client.is_silent())?;
+        let Some(bytes) = received.map_err(|error| self.client.trouble(error))? else {
+            self.has_ended = true;
+            return Ok(false);
+        };
+        self.received_bytes = self.received_bytes.saturating_add(bytes.len());
+        if self.received_bytes > self.client.bounds.answer_bytes {
+            return Err(self.client.bad_answer("a stream that is larger than the gateway accepts"));
+        }
+        self.received = bytes;
+        Ok(true)
+    }
+
+    /// Returns the event that the end of the stream completes. One that is cut off is no JSON.
+    fn last(&mut self) -> Result<Option<Event>, ModelError> {
+        let decoder = mem::replace(&mut self.decoder, Decoder::new(0));
+        let event = decoder.finish().map_err(|_| self.event_too_large())?;
+        Ok(event.filter(|event| {
+            event.data.trim_ascii() == DONE
+                || serde_json::from_str::<IgnoredAny>(&event.data).is_ok()
+        }))
+    }
+
+    /// Holds the memory of the decoder, which grows with the event.
+    fn hold(&mut self) -> Result<(), ModelError> {
+        let allocated = self.decoder.allocated();
+        if allocated > self.held_bytes {
+            self.keep(allocated - self.held_bytes)?;
+            self.held_bytes = allocated;
+        }
+        Ok(())
+    }
+
+    fn event_too_large(&self) -> ModelError {
+        self.client.bad_answer("an event that is larger than the gateway accepts")
+    }
+}

@@ -1,0 +1,150 @@
+//! Repetition of requests to one service.
+//!
+//! A request is repeated only if nothing of a response was received that a caller could have seen:
+//! the connection failed, or the service reported that it is overloaded or broken. Another key is
+//! used if the failure is about the key and there is one.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderValue, StatusCode};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::{
+    ModelError,
+    keys::{Key, Random, choose},
+    settings::Retries,
+};
+
+/// Longest `Retry-After` that is waited for. A longer one is left to the caller.
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
+/// Anthropic's status of an overloaded service.
+const OVERLOADED: u16 = 529;
+
+/// The attempts of one request.
+pub(super) struct Attempts<'k> {
+    provider: &'k str,
+    key: &'k Key,
+    /// Keys that were not used yet.
+    unused: Vec<&'k Key>,
+    settings: &'k Retries,
+    random: &'k Random,
+    deadline: Instant,
+    retries: u32,
+    /// True if a key was not accepted and another one is in use.
+    replaced_key: bool,
+}
+
+impl<'k> Attempts<'k> {
+    /// Starts with one of `keys`; `None` if there are none.
+    pub(super) fn new(
+        provider: &'k str,
+        mut keys: Vec<&'k Key>,
+        settings: &'k Retries,
+        random: &'k Random,
+        deadline: Instant,
+    ) -> Option<Self> {
+        let key = choose(&mut keys, random)?;
+        let (unused, retries, replaced_key) = (keys, 0, false);
+        Some(Self { provider, key, unused, settings, random, deadline, retries, replaced_key })
+    }
+
+    /// The key of the next attempt.
+    pub(super) fn key(&self) -> &'k Key {
+        self.key
+    }
+
+    /// Returns the wait before the next attempt; `None` if there is none, because the error is
+    /// final or the wait would pass the deadline.
+    pub(super) fn after(&mut self, error: &ModelError) -> Option<Duration> {
+        let is_credential = matches!(error, ModelError::Credential { .. });
+        if is_credential {
+            warn!(provider = self.provider, key = %self.key.name, "a provider does not accept a key");
+        }
+        if self.retries >= self.settings.max {
+            return None;
+        }
+        let wait = match error {
+            ModelError::Credential { .. } => self.after_credential()?,
+            error if error.status() == StatusCode::TOO_MANY_REQUESTS && is_retryable(error) => {
+                self.after_rate_limit(error)?
+            }
+            error if is_retryable(error) => self.pause(error)?,
+            _ => return None,
+        };
+        if Instant::now() + wait >= self.deadline {
+            return None;
+        }
+        self.retries += 1;
+        debug!(
+            provider = self.provider,
+            key = %self.key.name,
+            status = error.status().as_u16(),
+            retry = self.retries,
+            wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            "a request to a provider is repeated"
+        );
+        Some(wait)
+    }
+
+    /// Replaces a key that was not accepted, once. Waiting would not help.
+    fn after_credential(&mut self) -> Option<Duration> {
+        if self.replaced_key {
+            return None;
+        }
+        self.key = choose(&mut self.unused, self.random)?;
+        self.replaced_key = true;
+        Some(Duration::ZERO)
+    }
+
+    /// Replaces a key whose rate is exhausted. `Retry-After` is about that key, but keys of one
+    /// account share some limits, so the other key is not used at once.
+    fn after_rate_limit(&mut self, error: &ModelError) -> Option<Duration> {
+        match choose(&mut self.unused, self.random) {
+            Some(key) => {
+                self.key = key;
+                Some(self.backoff())
+            }
+            None => self.pause(error),
+        }
+    }
+
+    fn pause(&self, error: &ModelError) -> Option<Duration> {
+        let asked = error.retry_after().and_then(|value| parse(value, SystemTime::now()));
+        let wait = asked.unwrap_or_default().max(self.backoff());
+        (wait <= MAX_RETRY_AFTER.max(self.settings.longest)).then_some(wait)
+    }
+
+    /// Returns the exponential backoff: between half of it and all, so that requests that failed
+    /// together do not come back together.
+    fn backoff(&self) -> Duration {
+        let doubled = self.settings.initial.saturating_mul(1_u32 << self.retries.min(20));
+        doubled.min(self.settings.longest).mul_f64(f64::midpoint(self.random.fraction(), 1.0))
+    }
+}
+
+/// Returns whether the same request may succeed later, and was not answered.
+fn is_retryable(error: &ModelError) -> bool {
+    match error {
+        ModelError::Unreachable { cause, .. } | ModelError::Timeout { cause, .. } => {
+            cause.is_connect()
+        }
+        ModelError::Refused { refusal, .. } => {
+            matches!(refusal.status.as_u16(), 429 | 500 | 502 | 503 | 504 | OVERLOADED)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the wait that `Retry-After` asks for: seconds or a date.
+fn parse(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
+    let text = value.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Client of one service: its API, its keys and its attempts.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant as Clock},
+};
+
+use arc_swap::ArcSwapOption;
+use http::{HeaderName, HeaderValue};
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::warn;
+
+use super::{
+    BadProvider, Held, MemoryBudget, ModelError, Object, Prompt, Response,
+    anthropic::Anthropic,
+    http::{self as exchange, Bounds, Outgoing},
+    keys::{Key, Keys, Random},
+    openai::OpenAi,
+    retry::Attempts,
+    settings::{Api, Retries, Service},
+};
+use crate::{json::raw, text::with_causes};
+
+/// Time for which a list of models is cached, also the empty list of a provider that does not
+/// respond.
+const LIST_AGE: Duration = Duration::from_mins(1);
+
+/// A client of one service.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) http: exchange::Client,
+    api: Dialect,
+    keys: Keys,
+    retries: Retries,
+    random: Random,
+    listed: ArcSwapOption<Listed>,
+}
+
+/// API of a service, with its addresses.
+#[derive(Debug)]
+enum Dialect {
+    OpenAi(OpenAi),
+    Anthropic(Anthropic),
+}
+
+#[derive(Debug)]
+struct Listed {
+    at: Clock,
+    models: Vec<Object>,
+}
+
+/// Conditions of one request to a provider.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'h> {
+    /// True if the response is to be streamed.
+    pub(crate) is_streamed: bool,
+    /// End of the request. No attempt is begun after it.
+    pub(crate) deadline: Instant,
+    /// Pays for the data that is kept of the request and the response.
+    pub(crate) held: &'h Held,
+}
+
+impl Client {
+    pub(super) fn new(provider: &str, service: &Service) -> Result<Self, BadProvider> {
+        Self::with_bounds(provider, service, Bounds::of(service))
+    }
+
+    pub(super) fn with_bounds(
+        provider: &str,
+        service: &Service,
+        bounds: Bounds,
+    ) -> Result<Self, BadProvider> {
+        let base = exchange::base_url(provider, &service.base_url)?;
+        let (api, credential): (_, fn(&str) -> _) = match service.api {
+            Api::OpenAi => (Dialect::OpenAi(OpenAi::new(&base)), OpenAi::credential),
+            Api::Anthropic => {
+                (Dialect::Anthropic(Anthropic::new(&base, service)), Anthropic::credential)
+            }
+        };
+        let unfit = |key| BadProvider::Key { provider: provider.to_owned(), key };
+        Ok(Self {
+            http: exchange::Client::new(provider, service, bounds)?,
+            api,
+            keys: Keys::new(&service.keys, credential).map_err(unfit)?,
+            retries: service.retries,
+            random: Random::new(),
+            listed: ArcSwapOption::empty(),
+        })
+    }
+
+    /// Sends a request and returns the response: whole, or as a stream whose first chunk has
+    /// arrived. A request that fails before that is repeated as the settings permit. While this
+    /// runs, the texts of the request and of the response are held; the response holds its own
+    /// memory.
+    pub(super) async fn respond(
+        &self,
+        prompt: &Prompt,
+        terms: Terms<'_>,
+    ) -> Result<Response<'_>, ModelError> {
+        let model = prompt.body.get("model").and_then(raw::string).unwrap_or_default();
+        let (provider, keys) = (self.http.provider.as_str(), self.keys.serving(&model));
+        let attempts = Attempts::new(provider, keys, &self.retries, &self.random, terms.deadline);
+        let mut attempts = attempts.ok_or_else(|| ModelError::NoKey {
+            provider: provider.to_owned(),
+            model: crate::text::cut(model.to_string(), 128),
+        })?;
+        let outgoing = self.encode(prompt, terms).await?;
+        loop {
+            let error = match self.attempt(&outgoing, attempts.key(), terms.held).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            let Some(wait) = attempts.after(&error) else { return Err(error) };
+            sleep(wait).await;
+        }
+    }
+
+    /// Returns the models of the service that its keys serve; an empty list if it does not respond.
+    pub(super) async fn list(&self) -> Vec<Object> {
+        if let Some(listed) = &*self.listed.load()
+            && listed.at.elapsed() < LIST_AGE
+        {
+            return listed.models.clone();
+        }
+        let mut models = self.request_list().await.unwrap_or_else(|error| {
+            warn!(provider = %self.http.provider, error = %with_causes(&error), "models of a provider cannot be listed");
+            Vec::new()
+        });
+        let is_served = |model: &Object| {
+            let id = model.get("id").and_then(serde_json::Value::as_str);
+            id.is_some_and(|id| self.keys.serve(id))
+        };
+        models.retain(is_served);
+        self.listed.store(Some(Arc::new(Listed { at: Clock::now(), models: models.clone() })));
+        models
+    }
+
+    async fn request_list(&self) -> Result<Vec<Object>, ModelError> {
+        // The list is shared by all callers, so no caller is charged for it.
+        let held = MemoryBudget::unlimited().hold();
+        let credential = self.keys.first().and_then(Key::credential);
+        match &self.api {
+            Dialect::OpenAi(api) => api.list(&self.http, credential, &held).await,
+            Dialect::Anthropic(api) => api.list(&self.http, credential, &held).await,
+        }
+    }
+
+    async fn encode(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Outgoing, ModelError> {
+        match &self.api {
+            Dialect::OpenAi(api) => api.encode(&self.http, prompt, terms.is_streamed, terms.held),
+            Dialect::Anthropic(api) => {
+                api.encode(&self.http, prompt, terms.is_streamed, terms.held).await
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        outgoing: &Outgoing,
+        key: &Key,
+        held: &Held,
+    ) -> Result<Response<'_>, ModelError> {
+        let first_byte = Instant::now() + self.http.bounds.first_byte;
+        let response = self.http.send(outgoing, key.credential(), first_byte).await?;
+        let response = match &self.api {
+            Dialect::OpenAi(_) => {
+                OpenAi::response(&self.http, response, outgoing.is_streamed, held).await?
+            }
+            Dialect::Anthropic(_) => {
+                Anthropic::response(&self.http, response, outgoing, held).await?
+            }
+        };
+        match response {
+            Response::Chunks(mut chunks) => {
+                let begun = timeout_at(first_byte, chunks.begin()).await;
+                begun.map_err(|_| self.http.is_silent())??;
+                Ok(Response::Chunks(chunks))
+            }
+            whole @ Response::Whole(_) => Ok(whole),
+        }
+    }
+}
+
+impl Key {
+    fn credential(&self) -> Option<(HeaderName, HeaderValue)> {
+        self.credential.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;

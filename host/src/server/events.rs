@@ -1,0 +1,72 @@
+//! Streams of server-sent events to clients.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
+use serde_json::Value;
+use tokio::time::timeout;
+use tracing::error;
+
+use super::respond::{ApiError, Parts};
+use crate::agent::EXTENSION;
+
+/// Time without an event after which a comment is sent. Proxies close connections that are silent
+/// for a minute, and some after 30 seconds.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Comment that keeps a connection open. Clients ignore it (WHATWG HTML standard, section 9.2.6).
+const COMMENT: &[u8] = b": keep-alive\n\n";
+
+/// Source of the events of one response.
+pub(super) trait Source: Send + 'static {
+    /// Returns the next events, as text for the stream; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+/// Creates the body of a response. While the source waits, comments are sent. A panic ends the
+/// stream with an error.
+pub(super) fn parts(source: impl Source) -> Parts {
+    let parts = stream::unfold(Some(source), |source| async move {
+        let mut source = source?;
+        let waiting = AssertUnwindSafe(next_or_comment(&mut source)).catch_unwind().await;
+        if let Ok(part) = waiting {
+            part.map(|part| (part, Some(source)))
+        } else {
+            error!("a streamed request made the gateway panic");
+            Some((failure(ApiError::internal()), None))
+        }
+    });
+    boxed(parts)
+}
+
+fn boxed(parts: impl Stream<Item = Bytes> + Send + 'static) -> Parts {
+    parts.boxed()
+}
+
+async fn next_or_comment(source: &mut impl Source) -> Option<Bytes> {
+    // Cancelling the wait loses nothing: a source keeps its state between polls.
+    match timeout(HEARTBEAT, source.next()).await {
+        Ok(part) => part,
+        Err(_) => Some(Bytes::from_static(COMMENT)),
+    }
+}
+
+/// Returns an event without a type. `data` must be on one line.
+pub(super) fn data(data: &str) -> Bytes {
+    [b"data: ", data.as_bytes(), b"\n\n"].concat().into()
+}
+
+/// Returns an event with a type. `data` must be on one line.
+pub(super) fn typed(kind: &str, data: &str) -> Bytes {
+    format!("event: {kind}\ndata: {data}\n\n").into()
+}
+
+/// Returns the event that ends a failed stream, in OpenAI's form. The `airlock` object is a member of
+/// `error`, because OpenAI's clients keep nothing else of the event.
+pub(super) fn failure(error: ApiError) -> Bytes {
+    let mut body = error.into_body();
+    if let Some(airlock) = body.shift_remove(EXTENSION) {
+        body["error"][EXTENSION] = airlock;
+    }
+    typed("error", &Value::from(body).to_string())
+}

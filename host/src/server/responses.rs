@@ -1,0 +1,208 @@
+//! `POST /v1/responses`: OpenAI's Responses API, whole or streamed, and the stored responses below it.
+//!
+//! A request is translated into a chat completion request, which the agent loop runs. The events of
+//! the loop become one Response and its stream events. Both forms of the response come from the same
+//! events: in a plain request the model is not asked for a stream, and its responses are rendered
+//! like those of one.
+//!
+//! A Response is stored when it is complete, unless the request has `store: false`. A failed or
+//! abandoned one is not stored. If a complete one cannot be stored it is sent all the same, because
+//! its tools were run: with `store: false`, and the reason in `airlock.not_stored`.
+
+mod archive;
+mod composer;
+mod items;
+mod stream;
+mod translate;
+
+use std::time::Duration;
+
+use http::{Method, Request};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub(super) use self::archive::Archive;
+use self::{
+    archive::Deposit,
+    composer::Composer,
+    stream::ResponseStream,
+    translate::{Chat, Untranslatable},
+};
+use super::{
+    App, Sender, events,
+    memory::Charge,
+    options,
+    respond::{self, ApiError, Reply},
+};
+use crate::{
+    agent::{self, Run},
+    door::{Caller, Origin},
+    json::{self, RawObject},
+    model::{MemoryBudget, Object},
+};
+
+/// Path of the API.
+const PATH: &str = "/v1/responses";
+/// Number of copies that the first and the last events have of the members that a Response repeats.
+const ECHOES: usize = 4;
+
+/// A path below [`PATH`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A stored response.
+    Response,
+    /// The input items of a stored response.
+    InputItems,
+}
+
+impl Target {
+    /// Returns the target of a path, and the identifier in it.
+    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+        let rest = path.strip_prefix(PATH)?.strip_prefix('/')?;
+        match rest.split_once('/') {
+            None if !rest.is_empty() => Some((Self::Response, rest)),
+            Some((id, "input_items")) if !id.is_empty() => Some((Self::InputItems, id)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Response => &[Method::GET, Method::HEAD, Method::DELETE],
+            Self::InputItems => &[Method::GET, Method::HEAD],
+        }
+    }
+}
+
+/// Handles a request for a response.
+pub(super) async fn create(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let timeout = options::timeout(request.headers(), app.agent.timeout)?;
+    let chat = read(app, sender, request, charge).await?;
+    let caller = app.caller(sender, Origin::Model);
+    let (is_streamed, id) = (chat.stream, format!("resp_{}", Uuid::new_v4().simple()));
+    let run = start(app, sender, caller.clone(), &chat, timeout, charge)?;
+    let answering = run.answering();
+    let deposit = app.archive.as_ref().filter(|_| chat.store).map(|archive| Deposit {
+        archive: archive.clone(),
+        scope: sender.tenant().scope(),
+        id: id.clone(),
+        previous: previous(chat.echo.members()).map(str::to_owned),
+        input: chat.input,
+        charge: charge.clone(),
+    });
+    let composer = Composer::new(&id, chat.echo, caller, deposit, charge.clone());
+    let reply = if is_streamed {
+        let stream = ResponseStream::begin(run, composer).await?;
+        respond::events(events::parts(stream))
+    } else {
+        whole(run, composer).await?
+    };
+    Ok(respond::answered_by(&answering, reply))
+}
+
+/// Reads and translates a request, together with the conversation that it continues.
+async fn read(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Chat, ApiError> {
+    // Checked, although it has no effect: calls are items of every Response.
+    options::events(request.headers())?;
+    let mut body = app.intake.object(request, &app.settings, charge).await?;
+    options::remove_extension(&mut body)?;
+    let earlier = match previous(&body) {
+        Some(id) => archive::conversation(app, sender, id, charge).await?,
+        None => Vec::new(),
+    };
+    let mut chat = translate::to_chat(body, earlier)?;
+    if app.archive.is_none() {
+        chat.echo.set("store", false.into());
+    }
+    Ok(chat)
+}
+
+/// Returns the response that a request continues. An invalid one is refused by the translation.
+fn previous(body: &Object) -> Option<&str> {
+    body.get("previous_response_id").and_then(Value::as_str)
+}
+
+/// Starts the agent loop.
+fn start(
+    app: &App,
+    sender: &Sender,
+    caller: Caller,
+    chat: &Chat,
+    timeout: Duration,
+    charge: &Charge,
+) -> Result<Run, ApiError> {
+    let mut body = RawObject::from(&chat.body);
+    if chat.stream {
+        body.set("stream_options", r#"{"include_usage":true}"#);
+    }
+    let echo = json::text_len(chat.echo.members());
+    charge.grow(body.text_len().saturating_add(echo.saturating_mul(ECHOES)))?;
+    let request = agent::Request {
+        body,
+        is_streamed: chat.stream,
+        shows_rounds: true,
+        names_tools: !sender.filter.is_none(),
+        max_tool_calls: chat.max_tool_calls.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        reports: None,
+        budget: MemoryBudget::new(charge.clone()),
+    };
+    Ok(app.start(caller, request, timeout))
+}
+
+/// Runs the loop to its end and returns the Response.
+async fn whole(mut run: Run, mut composer: Composer) -> Result<Reply, ApiError> {
+    let mut events = Vec::new();
+    composer.begin(&mut events);
+    while !composer.is_complete() {
+        let event = run.next().await.ok_or_else(ApiError::internal)?;
+        composer.add(event, &mut events)?;
+        events.clear();
+    }
+    let mut last = composer.conclude().await;
+    Ok(respond::json(&last.remove("response").unwrap_or_default()))
+}
+
+/// Handles a request for a stored response.
+pub(super) async fn stored(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    // Drops the unread body.
+    let head = request.into_parts().0;
+    let (target, id) = Target::find(head.uri.path()).ok_or_else(ApiError::no_such_path)?;
+    let query = head.uri.query().unwrap_or_default();
+    match target {
+        Target::Response if head.method == Method::DELETE => {
+            archive::delete(app, sender, id).await?;
+            Ok(respond::json(&json!({"id": id, "object": "response", "deleted": true})))
+        }
+        Target::Response => {
+            items::check_not_streamed(query)?;
+            Ok(respond::json_text(archive::response(app, sender, id, charge).await?))
+        }
+        Target::InputItems => {
+            let page = items::Page::parse(query)?;
+            let items = archive::input(app, sender, id, charge).await?;
+            Ok(respond::json(&page.of(items, id)?))
+        }
+    }
+}
+
+impl From<Untranslatable> for ApiError {
+    fn from(error: Untranslatable) -> Self {
+        Self::bad_request(error.code, error.message).about(&error.param)
+    }
+}

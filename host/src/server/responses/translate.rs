@@ -1,0 +1,55 @@
+//! Translates between OpenAI's Responses API and its chat completions.
+//!
+//! The agent loop knows chat completions only. A Responses request becomes a chat completion
+//! request, and the events of the loop become a Response object and its stream events. Nothing here
+//! does I/O, knows policy, or stores anything.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | [`request`] | a request → a chat completion request, field by field |
+//! | [`items`] | one item → its part of a chat message |
+//! | [`messages`] | items → chat messages |
+//! | [`content`] | content parts → chat content parts |
+//! | [`echo`] | the members of a request that its Response repeats |
+//! | [`output`] | the loop's events → stream events and the Response |
+//! | [`reasoning`] | reasoning in both directions |
+//! | [`usage`] | token usage |
+//! | [`failure`] | the error of a failed Response |
+//!
+//! A member that has no counterpart in chat completions is refused with its name and never
+//! ignored. A member that the Responses API does not define reaches the provider unchanged.
+//!
+//! # Items and messages
+//!
+//! Items become messages by one rule, whether the client sends them or they come from the store.
+//! Consecutive calls are the parallel calls of one assistant message, and the results of these
+//! calls follow it, as chat completions require. Each result is found by its `call_id`. A tool that
+//! the gateway ran is an `mcp_call` item, which holds call and result, and becomes both again: the
+//! model sees in the next turn what it saw in this one.
+//!
+//! Reasoning is sent back only in messages with tool calls. `DeepSeek`'s API requires it there, as
+//! do Anthropic's signed thinking blocks; elsewhere servers ignore it, or refuse it as older
+//! `DeepSeek` models do.
+
+mod content;
+mod echo;
+mod error;
+mod failure;
+mod items;
+mod members;
+mod messages;
+mod output;
+mod path;
+mod reasoning;
+mod request;
+mod usage;
+
+pub(super) use self::{
+    echo::Echo,
+    error::Untranslatable,
+    output::{Call, Writer},
+    request::{Chat, to_chat},
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! The output items of a Response.
+
+use serde_json::Value;
+
+use super::events::Events;
+use crate::model::Object;
+
+/// Status of an item that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Completed,
+    Incomplete,
+}
+
+impl Status {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// Place of an open item in the output.
+#[derive(Debug)]
+pub(super) struct Slot {
+    id: String,
+    index: usize,
+}
+
+impl Slot {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+}
+
+/// The items of a Response, in the order in which they were added.
+#[derive(Debug)]
+pub(super) struct Items {
+    /// Common part of the identifiers.
+    stem: String,
+    values: Vec<Value>,
+}
+
+impl Items {
+    /// Creates the items of the Response with this identifier.
+    pub(super) fn new(response_id: &str) -> Self {
+        let stem = response_id.strip_prefix("resp_").unwrap_or(response_id).to_owned();
+        Self { stem, values: Vec::new() }
+    }
+
+    pub(super) fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// Adds an item. `members` are those after its identifier. With a UUID in the identifier of the
+    /// Response, an identifier has at most 40 characters for the first 65,536 items: identifiers of
+    /// `mcp_call` items become those of tool calls, and OpenAI's chat completions take no longer
+    /// ones.
+    pub(super) fn open(
+        &mut self,
+        prefix: &str,
+        members: impl IntoIterator<Item = (String, Value)>,
+        events: &mut Events<'_>,
+    ) -> Slot {
+        let index = self.values.len();
+        let slot = Slot { id: format!("{prefix}_{}{index:04x}", self.stem), index };
+        let item = with_id(&slot, members);
+        self.values.push(item.clone());
+        events
+            .write("response.output_item.added", [("output_index", index.into()), ("item", item)]);
+        slot
+    }
+
+    /// Replaces an item by its final form.
+    pub(super) fn close(
+        &mut self,
+        slot: &Slot,
+        members: impl IntoIterator<Item = (String, Value)>,
+        events: &mut Events<'_>,
+    ) {
+        let item = with_id(slot, members);
+        self.values[slot.index] = item.clone();
+        events.write(
+            "response.output_item.done",
+            [("output_index", slot.index.into()), ("item", item)],
+        );
+    }
+}
+
+fn with_id(slot: &Slot, members: impl IntoIterator<Item = (String, Value)>) -> Value {
+    let mut item = Object::new();
+    item.insert("id".to_owned(), slot.id.clone().into());
+    item.extend(members);
+    item.into()
+}

@@ -1,0 +1,113 @@
+//! A request → a chat completion request, field by field.
+
+mod settings;
+mod tools;
+
+use serde_json::{Value, json};
+
+use super::{echo::Echo, error::Untranslatable, items, members::Members, messages, path::Path};
+use crate::model::Object;
+
+/// Members of chat completions that have another name in the Responses API.
+const MOVED: &[(&str, &str)] = &[
+    ("messages", "input"),
+    ("functions", "tools"),
+    ("function_call", "tool_choice"),
+    ("response_format", "text.format"),
+    ("verbosity", "text.verbosity"),
+    ("reasoning_effort", "reasoning.effort"),
+    ("max_tokens", "max_output_tokens"),
+    ("max_completion_tokens", "max_output_tokens"),
+    ("logprobs", "include"),
+];
+/// Members without a counterpart, and advice for the client.
+const REFUSED: &[(&str, &str)] = &[
+    ("conversation", "Conversations are not available. Use 'previous_response_id'."),
+    ("prompt", "Stored prompts are not available. Use 'instructions' and 'input'."),
+    ("context_management", "Items are never removed. Send a shorter 'input'."),
+    ("moderation", "Its results have no counterpart in chat completions."),
+    ("access_programs", "It has no counterpart in chat completions."),
+    ("image", "It has no counterpart in chat completions."),
+    ("background_options", "Responses cannot be made in the background."),
+    ("audio", "Responses have no audio."),
+];
+
+/// A Responses request, translated.
+#[derive(Debug)]
+pub(crate) struct Chat {
+    /// The chat completion request, without `stream` and `stream_options`.
+    pub(crate) body: Object,
+    /// True if the client asks for stream events.
+    pub(crate) stream: bool,
+    /// True if the response is to be stored.
+    pub(crate) store: bool,
+    /// Maximum number of calls of the gateway's tools. The API requires that further calls are
+    /// ignored. Chat completions have no such limit, so the caller applies it.
+    pub(crate) max_tool_calls: Option<u64>,
+    /// The items of `input`, for the store. Empty if the response is not to be stored.
+    pub(crate) input: Vec<Value>,
+    /// The members that the Response repeats.
+    pub(crate) echo: Echo,
+}
+
+/// Translates a request. `earlier` has the stored items of the previous responses, input and
+/// output, the oldest first; their instructions are not part of it, as the API requires.
+pub(crate) fn to_chat(request: Object, earlier: Vec<Value>) -> Result<Chat, Untranslatable> {
+    let mut request = Members::new(&Path::Root, request);
+    refuse(&mut request)?;
+    let mut echo = Echo::new();
+    let store = request.flag("store", true)?;
+    let stream = request.flag("stream", false)?;
+    echo.set("store", store.into());
+    let input = read_input(&mut request)?;
+    let stored = if store { input.clone() } else { Vec::new() };
+    let instructions = request.text("instructions")?;
+    echo.set("instructions", json!(instructions));
+
+    let mut body = Object::new();
+    if let Some(model) = request.take("model") {
+        echo.set("model", model.clone());
+        body.insert("model".to_owned(), model);
+    }
+    let messages = messages::translate(instructions, earlier, input)?;
+    body.insert("messages".to_owned(), messages.into());
+    tools::translate(&mut request, &mut body, &mut echo)?;
+    let max_tool_calls = settings::translate(&mut request, &mut body, &mut echo)?;
+    body.extend(request.into_rest());
+    Ok(Chat { body, stream, store, max_tool_calls, input: stored, echo })
+}
+
+fn refuse(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+    for (name, replacement) in MOVED {
+        let advice = format!("In the Responses API, this parameter has moved to '{replacement}'.");
+        request.refuse(name, &advice)?;
+    }
+    for (name, advice) in REFUSED {
+        request.refuse(name, advice)?;
+    }
+    let advice = "Responses are made while the client waits. Only false is supported.";
+    request.refuse_unless("background", &false.into(), advice)?;
+    let advice = "Items are never removed from the input. Only 'disabled' is supported.";
+    request.refuse_unless("truncation", &"disabled".into(), advice)?;
+    request.refuse_unless("n", &1.into(), "A response has one choice.")?;
+    request.refuse_unless("modalities", &json!(["text"]), "Responses have text only.")
+}
+
+/// Reads `input` as items. A text is a message of the user.
+fn read_input(request: &mut Members<'_>) -> Result<Vec<Value>, Untranslatable> {
+    match request.required("input")? {
+        Value::String(text) => {
+            let content = json!([{"type": "input_text", "text": text}]);
+            Ok(vec![json!({"type": "message", "role": "user", "content": content})])
+        }
+        Value::Array(mut items) => {
+            items.iter_mut().for_each(items::normalise);
+            Ok(items)
+        }
+        other => Err(Untranslatable::invalid_type(
+            &request.path("input"),
+            "a string or an array of items",
+            &other,
+        )),
+    }
+}

@@ -1,0 +1,203 @@
+//! The two harnesses.
+
+mod generated;
+mod input;
+mod observed;
+mod reference;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use self::{generated::Generator, input::Input, observed::Observed};
+use super::{
+    Calls, Document, Held, MemoryBudget, Merged, Object,
+    document::{choices, finish_reason, head, index_of},
+    sse::{Decoder, Event},
+};
+use crate::{
+    counting::held_by,
+    json::{self, Caps},
+};
+
+/// Data of the event after the last chunk.
+const DONE: &str = "[DONE]";
+/// Maximum number of calls of one response.
+const MAX_CALLS: usize = 256;
+/// Memory that the tree of one chunk may take, in bytes.
+const TREE_BYTES: usize = 4 << 20;
+/// Ids of an earlier round.
+const EARLIER: [&str; 2] = ["call_1", "a"];
+
+/// Events of a stream, and whether an event larger than the limit ended it.
+type Decoded = (Vec<Event>, bool);
+
+/// Reads the input as a stream of server-sent events: however it is cut, the events are those of the
+/// reference.
+///
+/// # Panics
+///
+/// Panics if the input breaks an invariant.
+pub fn sse(input: &[u8]) {
+    let input = Input::from(input);
+    let expected = reference::decode(input.stream, input.limit_bytes);
+    assert_eq!(decode(input.limit_bytes, [input.stream]), expected, "in one piece");
+    assert_eq!(decode(input.limit_bytes, input.pieces()), expected, "in pieces");
+}
+
+/// Reads the input as a streamed chat completion, as the gateway does.
+///
+/// # Panics
+///
+/// Panics if the input breaks an invariant.
+pub fn chat_stream(input: &[u8]) {
+    let input = Input::from(input);
+    let (events, is_too_large) = decode(input.limit_bytes, [input.stream]);
+    let in_pieces = decode(input.limit_bytes, input.pieces());
+    assert_eq!(in_pieces, (events.clone(), is_too_large), "the cuts change the events");
+    read(&events);
+}
+
+/// Reads chunks that are made from the input.
+///
+/// # Panics
+///
+/// Panics if the input breaks an invariant.
+pub fn chunks(input: &[u8]) {
+    let mut generator = Generator::new(input);
+    let chunks = std::iter::from_fn(|| generator.chunk());
+    let event = |chunk: Value| Event { data: chunk.to_string(), ..Event::default() };
+    read(&chunks.map(event).collect::<Vec<_>>());
+}
+
+/// Decodes a stream that arrives in these pieces. Checks the memory of the decoder after each.
+fn decode<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
+    let mut decoder = Decoder::new(limit);
+    let mut events = Vec::new();
+    for mut piece in pieces {
+        loop {
+            let before = piece.len();
+            let Ok(event) = decoder.next(&mut piece) else { return (events, true) };
+            // Three buffers, which double when they grow, and the smallest allocation of each.
+            let bound = 6 * limit + 3 * 16;
+            let allocated = decoder.allocated();
+            assert!(allocated <= bound, "{allocated} bytes are allocated, {bound} are permitted");
+            let Some(event) = event else { break };
+            assert!(piece.len() < before, "an event takes at least one byte");
+            assert!(event.data.len() + event.kind.len() <= limit, "the event is too large");
+            events.push(event);
+        }
+        assert!(piece.is_empty(), "everything is read");
+    }
+    let Ok(last) = decoder.finish() else { return (events, true) };
+    events.extend(last);
+    (events, false)
+}
+
+/// Reads the chunks of a stream up to its end or the first that is refused.
+fn read(events: &[Event]) {
+    let held = MemoryBudget::unlimited().hold();
+    let mut ids = BTreeSet::from(EARLIER.map(str::to_owned));
+    let mut observed = Observed::new(&ids);
+    let (mut calls, mut again) = (Calls::default(), Calls::default());
+    let mut other_ids = ids.clone();
+    let (mut merged, mut merged_bytes, mut text_bytes) = (Merged::default(), 0_usize, 0);
+    for event in events {
+        match event.data.trim_ascii() {
+            "" => continue,
+            DONE => break,
+            _ if event.is_broken => break,
+            _ => {}
+        }
+        let Some(mut chunk) = document(&event.data, &held) else { break };
+        text_bytes += event.data.len();
+        if calls.repair(&mut chunk, &mut ids, MAX_CALLS).is_err() {
+            break;
+        }
+        observed.add(chunk.object());
+        repair_again(&chunk, &mut again, &mut other_ids, &held);
+        let ((), bytes) = held_by(|| merged.add(chunk.object()));
+        merged_bytes = merged_bytes.wrapping_add(bytes);
+        let estimate = merged.bytes();
+        assert!(
+            merged_bytes <= estimate,
+            "{merged_bytes} bytes are kept, {estimate} are estimated"
+        );
+    }
+    let estimate = merged.bytes();
+    let (answer, bytes) = held_by(|| merged.finish());
+    let bytes = merged_bytes.wrapping_add(bytes);
+    assert!(bytes <= estimate, "the response takes {bytes} bytes, {estimate} are estimated");
+    // A number grows most: `1e9` is written as `1000000000.0`.
+    let bound = 6 * text_bytes + 160 * observed.choices() + 128 * observed.calls() + 256;
+    let length = json::text_len(&answer);
+    assert!(length <= bound, "the response has {length} bytes, the chunks have {text_bytes}");
+    observed.compare(&answer);
+}
+
+/// Reads the document of an event. Its memory is what was charged, and its texts are itself.
+fn document(text: &str, held: &Held) -> Option<Document> {
+    let caps = Caps::memory(TREE_BYTES);
+    let checked = json::check(text.as_bytes(), &caps);
+    let (tree, bytes) = held_by(|| serde_json::from_str::<Value>(text));
+    match &checked {
+        Ok(cost) => assert!(bytes <= cost.tree_bytes, "{bytes} bytes are held, charged {cost:?}"),
+        Err(error) => assert!(error.is_cap() || tree.is_err(), "{error} is refused wrongly"),
+    }
+    assert!(checked.is_err() || tree.is_ok(), "a text that cannot be parsed is accepted");
+    let chunk = Document::read(text.to_owned(), &caps, held).ok()?;
+    assert_eq!(Some(chunk.object()), tree.ok().as_ref().and_then(Value::as_object));
+    assert!(chunk.is_exact() && chunk.to_text() == text, "the text is not kept");
+    let _ = head(chunk.object());
+    Some(chunk)
+}
+
+/// Checks that the text of a repaired chunk is the chunk, on one line, and that it has no faults.
+fn repair_again(chunk: &Document, calls: &mut Calls, ids: &mut BTreeSet<String>, held: &Held) {
+    let text = chunk.to_text();
+    let read = || Document::read(text.clone(), &Caps::memory(usize::MAX), held);
+    let mut copy = read().expect("it was written from an object");
+    assert_same(copy.object(), chunk.object());
+    calls.repair(&mut copy, ids, MAX_CALLS).expect("there are as many calls as before");
+    assert!(copy.is_exact(), "{text} is repaired to {}", copy.to_text());
+    let line = copy.into_line();
+    assert!(!line.contains(['\n', '\r']), "a line has a line end");
+    let read = serde_json::from_str::<Object>(&line).expect("it was written from an object");
+    assert_same(&read, chunk.object());
+}
+
+/// Checks that two objects are equal. Numbers may differ in the last digits: without its feature
+/// `float_roundtrip`, `serde_json` reads a float to within one unit in the last place.
+fn assert_same(one: &Object, other: &Object) {
+    fn is_same(one: &Value, other: &Value) -> bool {
+        match (one, other) {
+            (Value::Number(one), Value::Number(other)) if one != other => {
+                let floats = one.as_f64().zip(other.as_f64());
+                floats.is_some_and(|(one, other)| {
+                    (one - other).abs() <= one.abs() * 4.0 * f64::EPSILON + f64::MIN_POSITIVE
+                })
+            }
+            (Value::Array(one), Value::Array(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, it)| is_same(one, it))
+            }
+            (Value::Object(one), Value::Object(other)) => {
+                let are_same = |((name, one), (named, other)): ((&String, _), (&String, _))| {
+                    name == named && is_same(one, other)
+                };
+                one.len() == other.len() && one.iter().zip(other).all(are_same)
+            }
+            _ => one == other,
+        }
+    }
+    let are_same =
+        one.iter().zip(other).all(|(one, other)| one.0 == other.0 && is_same(one.1, other.1));
+    assert!(one.len() == other.len() && are_same, "{one:?} is not {other:?}");
+}
+
+/// Iterates over the choices of a chunk by their indices.
+fn indexed(chunk: &Object) -> impl Iterator<Item = (u64, &Object)> {
+    choices(chunk).enumerate().map(|(position, choice)| {
+        assert!(finish_reason(choice).is_none_or(|reason| !reason.is_empty()));
+        (index_of(choice, position), choice)
+    })
+}
