@@ -85,7 +85,13 @@ impl FakeTools {
             "busy" => return Err(CallError::Busy),
             "report" => report(&call),
             "panic" => panic!("a tool that panics"),
-            "hang" => self.hang().await,
+            "hang" => {
+                let deadline = call.chain().deadline();
+                let limit = deadline.saturating_duration_since(std::time::Instant::now());
+                if tokio::time::timeout_at(deadline.into(), self.hang()).await.is_err() {
+                    return Err(CallError::Deadline { tool: call.tool().name.clone(), limit });
+                }
+            }
             "meet_a" => self.meet.notified().await,
             "meet_b" => self.meet.notify_one(),
             "large" => return Ok(ToolOutput::text("x".repeat(LARGE))),
