@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::{
         agent::{self, fake, tests::SETTINGS},
-        door::{Caller, Filter, Origin},
+        door::{Budget, Caller, Filter, Origin},
         json::RawObject,
         model::{MemoryBudget, object},
         server::respond::Parts,
@@ -149,7 +149,9 @@ mod tests {
             budget: MemoryBudget::unlimited(),
         };
         let settings = agent::Settings { timeout, ..SETTINGS };
-        let caller = Caller::new(view, Origin::Model, fake::BUDGET);
+        // Tools run until the request ends.
+        let budget = Budget { deadline: Duration::from_hours(1), ..fake::BUDGET };
+        let caller = Caller::new(view, Origin::Model, budget);
         let run = agent::run(Arc::new(fake::scripted(&turns)), caller, request, settings);
         events::parts(ChatStream::begin(run, false).await.expect("it begins"))
     }
@@ -192,6 +194,7 @@ mod tests {
         ];
         assert_eq!(timeline(turns, Duration::from_mins(5)).await, expected);
     }
+
     #[tokio::test(start_paused = true)]
     async fn a_body_that_is_not_read_stops_the_model() {
         let turns = json!([{"answer": {"content": "word ".repeat(20), "pace": "1s"}}]);
