@@ -10,7 +10,7 @@ mod budget;
 pub(crate) mod document;
 mod error;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod http;
 mod keys;
 mod merge;

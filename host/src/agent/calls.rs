@@ -143,4 +143,15 @@ mod tests {
         assert_eq!((calls[0].name.as_str(), calls[0].arguments.as_deref()), ("x", None));
         assert_eq!(answer["choices"][0]["message"]["tool_calls"][0], raw);
     }
+
+    #[test]
+    fn an_id_that_is_too_long_is_replaced() {
+        for (length, is_kept) in [(MAX_ID_BYTES, true), (MAX_ID_BYTES + 1, false)] {
+            let id = "x".repeat(length);
+            let raw = json!({"id": id, "function": {"name": "x"}});
+            let mut answer = object(json!({"choices": [{"message": {"tool_calls": [raw]}}]}));
+            let calls = read(&mut answer, &mut BTreeSet::new());
+            assert_eq!(calls[0].id == id, is_kept, "{length}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::{
     model::{Limited, Object, object},
 };
 
+mod hostile;
 mod stories;
 mod streams;
 

@@ -194,3 +194,54 @@ pub(crate) fn index_of(choice: &Map<String, Value>, position: usize) -> u64 {
 pub(crate) fn finish_reason(choice: &Map<String, Value>) -> Option<&str> {
     choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Limited, MemoryBudget};
+
+    fn read(text: &str) -> Document {
+        let held = MemoryBudget::unlimited().hold();
+        Document::read(text.to_owned(), &Caps::memory(1 << 20), &held).expect("an object")
+    }
+
+    #[test]
+    fn a_provider_cannot_send_what_only_the_gateway_says() {
+        for (text, expected) in [
+            (r#"{"a": 1, "airlock": {"calls": []}}"#, r#"{"a":1}"#),
+            (r#"{"error": {"message": "x", "airlock": 1}}"#, r#"{"error":{"message":"x"}}"#),
+            (r#"{"a": {"airlock": 1}}"#, r#"{"a": {"airlock": 1}}"#),
+        ] {
+            assert_eq!(read(text).into_text(), expected);
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_and_keeps_its_text_if_it_was_one() {
+        assert_eq!(read("{\"n\": 0.10}").into_line(), "{\"n\": 0.10}");
+        assert_eq!(read("{\"a\":\r\n1}").into_line(), "{\"a\":1}");
+    }
+
+    #[test]
+    fn a_head_has_short_texts_and_numbers_only() {
+        let long = "x".repeat(HEAD_BYTES + 1);
+        let chunk =
+            read(&format!(r#"{{"id":"a","model":"{long}","created":1,"object":[1],"x":2}}"#));
+        assert_eq!(Value::from(head(chunk.object())).to_string(), r#"{"id":"a","created":1}"#);
+    }
+
+    #[test]
+    fn a_small_document_is_charged_once_it_is_kept() {
+        let memory = Limited::new(1 << 10);
+        let held = MemoryBudget::new(memory.clone()).hold();
+        let caps = Caps::memory(1 << 20);
+        let mut small = Document::read(r#"{"a":1}"#.to_owned(), &caps, &held).expect("an object");
+        assert_eq!(memory.taken(), 0);
+        assert!(small.keep(&held) && small.keep(&held));
+        assert!((100..1_000).contains(&memory.taken()), "{}", memory.taken());
+        let mut other = Document::read(format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000)), &caps, &held);
+        assert!(!other.as_mut().expect("an object").keep(&held), "there is no room");
+        drop(small);
+        assert_eq!(memory.taken(), 0);
+    }
+}

@@ -391,4 +391,24 @@ mod tests {
             Err(TooManyCalls { found: 8 })
         );
     }
+
+    #[test]
+    fn a_chunk_with_more_deltas_than_calls_are_permitted_is_refused() {
+        let chunk = |count: usize| {
+            let list = vec![json!({"index": 0}); count];
+            Document::from(object(json!({"choices": [{"delta": {"tool_calls": list}}]})))
+        };
+        let repair = |count| Calls::default().repair(&mut chunk(count), &mut BTreeSet::new(), 5);
+        assert_eq!((repair(5), repair(6)), (Ok(()), Err(TooManyCalls { found: 6 })));
+    }
+
+    #[test]
+    fn an_id_that_is_too_long_is_replaced() {
+        for (length, is_kept) in [(MAX_ID_BYTES, true), (MAX_ID_BYTES + 1, false)] {
+            let id = "x".repeat(length);
+            let (repaired, _) =
+                repair(&[json!([call(Some(0), Some(&id), Some("n"))])], &mut BTreeSet::new());
+            assert_eq!(repaired[0][0]["id"] == *id, is_kept, "{length}");
+        }
+    }
 }

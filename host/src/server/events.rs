@@ -70,3 +70,20 @@ pub(super) fn failure(error: ApiError) -> Bytes {
     }
     typed("error", &Value::from(body).to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::object;
+
+    #[test]
+    fn the_last_event_of_a_failed_stream_has_the_calls_in_its_error() {
+        let error = ApiError::bad_request("x", "no").with_airlock(object(json!({"rounds": 1})));
+        let text = String::from_utf8(failure(error).to_vec()).expect("text");
+        let data = text.strip_prefix("event: error\ndata: ").expect("an error event");
+        let data: Value = serde_json::from_str(data).expect("JSON");
+        assert_eq!((&data["error"]["airlock"]["rounds"], data.get("airlock")), (&json!(1), None));
+    }
+}

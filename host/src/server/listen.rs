@@ -301,3 +301,33 @@ where
         self.tracker.spawn(async move { stop.run_until_cancelled_owned(task).await });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt as _, future::poll_fn, stream};
+    use http::HeaderMap;
+    use hyper::body::Body as _;
+
+    use super::*;
+    use crate::{
+        server::memory::{Memory, REQUEST_BYTES},
+        tenant::Tenant,
+    };
+
+    #[tokio::test]
+    async fn a_large_part_of_a_stream_is_charged_until_it_is_sent() {
+        for (length, is_charged) in [(FREE_PART_BYTES, false), (FREE_PART_BYTES + 1, true)] {
+            let memory = Memory::new(8 * REQUEST_BYTES);
+            let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
+            let room = 3 * REQUEST_BYTES;
+            let parts = stream::iter([Bytes::from(vec![b'x'; length])]).boxed();
+            let running = Activity::new().begin();
+            let mut body =
+                Box::pin(Streaming { parts, running, waiting: None, charge: Some(charge.clone()) });
+            let part = poll_fn(|context| body.as_mut().poll_frame(context)).await;
+            assert_eq!(charge.grow(room).is_err(), is_charged, "{length}");
+            drop(part);
+            assert_eq!(charge.grow(room).is_ok(), is_charged, "{length}");
+        }
+    }
+}

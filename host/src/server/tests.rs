@@ -322,6 +322,8 @@ async fn a_header_shortens_the_time_of_a_call_and_of_a_chat() {
     let short = [("x-airlock-timeout", "50ms")];
     let (status, answer) = gateway.execute("desk-hang", &short).await;
     assert_eq!((status, &answer["error"]["code"]), (400, &json!("deadline")), "{answer}");
+    let message = answer["error"]["message"].as_str().expect("a text");
+    assert!(message.contains("ms deadline"), "{message}");
     let (status, answer) = gateway.chat("hang", &short).await;
     assert_eq!((status, &answer["error"]["code"]), (504, &json!("agent_timeout")), "{answer}");
     let (status, answer) = gateway.chat("echo", &[("x-airlock-timeout", "soon")]).await;

@@ -64,7 +64,7 @@ fn of_chunk(chunk: &Value) -> String {
     line.trim_end().to_owned()
 }
 
-fn streamed() -> Request {
+pub(super) fn streamed() -> Request {
     Request { is_streamed: true, ..request() }
 }
 

@@ -51,7 +51,7 @@ pub(super) enum Obstacle {
     NotGranted { request: String, text: String },
     /// The profile does not permit what is granted.
     Profile { text: String },
-    /// What was typed, or what is configured, is invalid.
+    /// An option or the configuration is invalid.
     Invalid { text: String },
 }
 

@@ -58,7 +58,7 @@ const REFUSED: [(&str, &str); 6] = [
     ("huggingface", "use `kind` \"openai\" with the `base_url` of its router"),
 ];
 
-/// What a provider's name says about it.
+/// The API and the address that a provider's name stands for.
 pub(super) enum Name {
     /// It is a service that is known.
     Known(&'static Known),

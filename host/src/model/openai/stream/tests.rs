@@ -155,3 +155,29 @@ async fn a_stream_that_sends_nothing_for_too_long_fails() {
         (504, &json!("provider_timeout"))
     );
 }
+
+#[tokio::test]
+async fn a_chunk_that_repeats_a_choice_too_often_is_refused() {
+    let with = |count: usize| {
+        let choices = vec![json!({"index": 0, "delta": {}, "finish_reason": "stop"}); count];
+        vec![Bytes::from(format!("data: {}\n\n", json!({"choices": choices})))]
+    };
+    assert!(matches!(read(&client(), with(MAX_CHOICES)).await, Outcome::Answer(_)));
+    assert_eq!(read(&client(), with(MAX_CHOICES + 1)).await, Outcome::Malformed);
+}
+
+#[tokio::test]
+async fn a_message_counts_only_where_there_is_no_delta() {
+    let message = json!({"content": "Hi"});
+    for choice in [
+        json!({"delta": {"content": "Hi"}, "message": message, "finish_reason": "stop"}),
+        json!({"message": message, "finish_reason": "stop"}),
+    ] {
+        let body = Bytes::from(format!("data: {}\n\n", json!({"choices": [choice]})));
+        let Outcome::Answer(answer) = read(&client(), vec![body]).await else {
+            panic!("no answer")
+        };
+        assert_eq!(answer["choices"][0]["message"]["content"], "Hi");
+        assert!(answer["choices"][0].get("delta").is_none());
+    }
+}
