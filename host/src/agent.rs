@@ -9,6 +9,7 @@
 //! | `dialog` | the exchange with the model: a response, whole or streamed, and the next round |
 //! | `relay` | the stream to the caller: what of a response is shown, and when |
 //! | `round` | one round of calls: those to run, those for the caller |
+//! | `parts` | results with images, for models that read them |
 //! | `trace` | the record of the work, and the `airlock` object |
 //!
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
@@ -33,6 +34,7 @@ mod conversation;
 mod dialog;
 mod error;
 mod event;
+mod parts;
 mod record;
 mod relay;
 mod round;
@@ -45,7 +47,7 @@ use self::{
     allowance::Allowance,
     dialog::{Dialog, Ending},
     event::Reports,
-    round::{Listener, Pending, Quota, Reason, Sorted},
+    round::{Conditions, Listener, Pending, Quota, Reason, Sorted},
     trace::Trace,
 };
 pub use self::{
@@ -170,7 +172,10 @@ async fn converse(
             pending.extend(batch.into_calls().map(|call| Pending::new(call, Reason::DepthLimit)));
             return Ok(dialog.end(answer, pending));
         }
-        let results = round::run(batch, caller, settings, &allowance, listener).await;
+        let reads_images = route.reads_images();
+        let conditions =
+            Conditions { caller, settings, allowance: &allowance, listener, reads_images };
+        let results = round::run(batch, &conditions).await;
         pending.extend(trace.note(&results));
         if allowance.is_over() {
             return Err(allowance.timeout(trace.rounds));

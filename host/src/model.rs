@@ -125,6 +125,10 @@ impl Provider {
         }
     }
 
+    fn reads_images(&self) -> bool {
+        matches!(&self.backend, Backend::Service(client) if client.reads_images)
+    }
+
     async fn list(&self) -> Vec<Object> {
         let mut models = match &self.backend {
             Backend::Service(client) => client.list().await,

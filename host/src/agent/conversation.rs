@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Request, Settings, round::Ended};
 use crate::{
@@ -58,10 +58,7 @@ impl Conversation {
             let choice = choices.as_mut().and_then(|choices| choices.get_mut(round[0].call.choice));
             let message = choice.and_then(|choice| choice.get_mut("message")).map(Value::take);
             added.extend(message.map(|message| message.to_string()));
-            added.extend(round.iter().map(|ended| {
-                json!({"role": "tool", "tool_call_id": ended.call.id, "content": *ended.text})
-                    .to_string()
-            }));
+            added.extend(round.iter().map(result));
         }
         self.stop_forcing();
     }
@@ -74,6 +71,14 @@ impl Conversation {
             self.prompt.body.set("tool_choice", r#""auto""#);
         }
     }
+}
+
+/// Returns the message with the result of a call.
+fn result(ended: &Ended) -> String {
+    let id = Value::from(ended.call.id.as_str());
+    let text = || Value::from(&*ended.text).to_string();
+    let content = ended.parts.clone().unwrap_or_else(text);
+    format!(r#"{{"role":"tool","tool_call_id":{id},"content":{content}}}"#)
 }
 
 /// Returns the bytes that the messages of a response take in a conversation.

@@ -1,6 +1,10 @@
 //! Fake tools and models for tests.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{
+    fs,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
@@ -12,8 +16,8 @@ use crate::{
     door::{Admitted, Budget, Origin, OwnTools, Progress, Provider},
     model::{Kind, Models, Settings},
     tool::{
-        CallError, ClientName, ErrorKind, Policy, Tool, ToolDefinition, ToolError, ToolOutput,
-        Whitelist,
+        CallError, ClientName, Content, ContentBlock, ErrorKind, Policy, Tool, ToolDefinition,
+        ToolError, ToolOutput, Whitelist,
     },
 };
 
@@ -23,6 +27,9 @@ pub(crate) const BUDGET: Budget =
 /// Length of the result of the tool `large`, in bytes.
 pub(crate) const LARGE: usize = 5_000;
 
+/// Base64 of the image that the tool `look` returns.
+pub(crate) static IMAGE: LazyLock<String> = LazyLock::new(|| "A".repeat(1_200));
+
 /// Returns a catalog of three sources. The model sees the tools of `desk` and may call all but
 /// `write` without approval. `files` is behind `executeToolCode`, which may call `read` but not
 /// `write` without approval. `away` never connects.
@@ -30,7 +37,8 @@ pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>)
     let (events, happened) = mpsc::unbounded_channel();
     let desk = Arc::new(FakeTools { events, meet: Notify::new() });
     let catalog = Catalog::new();
-    let unasked = ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy", "report"];
+    let unasked =
+        ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy", "report", "look"];
     add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
     add(&catalog, "files", &["read", "write"], &["read"], true, desk.clone());
     catalog.add_client(&client("away"), "http", Policy::default());
@@ -84,6 +92,7 @@ impl FakeTools {
             "fail" => return Err(CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck"))),
             "busy" => return Err(CallError::Busy),
             "report" => report(&call),
+            "look" => return look(&call),
             "panic" => panic!("a tool that panics"),
             "hang" => {
                 let deadline = call.chain().deadline();
@@ -111,6 +120,19 @@ impl FakeTools {
         let _dropped = Dropped(self);
         let _ = self.events.send("started");
         std::future::pending::<()>().await;
+    }
+}
+
+/// Returns an image, or an error with one if the arguments name one.
+fn look(call: &Admitted) -> Result<ToolOutput, CallError> {
+    let image = ContentBlock::Image { data: IMAGE.to_string(), mime_type: "image/png".into() };
+    let content = vec![Content::text("a square"), image.into()];
+    match call.arguments().to_object().get("error").and_then(Value::as_str) {
+        None => Ok(ToolOutput { content, ..ToolOutput::default() }),
+        Some(message) => {
+            let error = ToolError::new(ErrorKind::Internal, message);
+            Err(CallError::Tool(ToolError { content, ..error }))
+        }
     }
 }
 

@@ -11,11 +11,12 @@ use super::{
     allowance::Allowance,
     calls::ToolCall,
     event::{self, Emitter, Event, Reports, Started},
+    parts,
 };
 use crate::{
     door::{CallId, Caller},
     text::with_causes,
-    tool::CallError,
+    tool::{CallError, ToolOutput},
 };
 
 /// The calls of a response, divided.
@@ -93,6 +94,9 @@ pub(super) struct Ended {
     pub(super) id: Option<CallId>,
     /// Text of the result that the model receives.
     pub(super) text: Arc<str>,
+    /// The result with its images as content parts, as JSON text. The model receives it instead of
+    /// the text. `None` if there are no images, or the provider does not read them.
+    pub(super) parts: Option<String>,
     /// Error of the call; `None` if it succeeded.
     pub(super) error: Option<CallError>,
 }
@@ -144,15 +148,35 @@ impl Pending {
 }
 
 impl Ended {
-    fn new(call: ToolCall, id: Option<CallId>, result: Result<String, CallError>) -> Self {
-        match result {
-            Ok(text) => Self { call, id, text: text.into(), error: None },
-            Err(error) => {
-                let text =
-                    format!("Error executing tool {}: {}", call.name, error.to_text()).into();
-                Self { call, id, text, error: Some(error) }
+    /// Ends a call that was not made, or whose result cannot be kept.
+    fn refused(call: ToolCall, id: Option<CallId>, error: CallError) -> Self {
+        Self::ran(call, id, Err(error), false)
+    }
+
+    /// Renders the result of a call.
+    fn ran(
+        call: ToolCall,
+        id: Option<CallId>,
+        result: Result<ToolOutput, CallError>,
+        reads_images: bool,
+    ) -> Self {
+        let (text, parts, error) = match result {
+            Ok(output) => {
+                let parts = reads_images.then(|| parts::of("", &output.content)).flatten();
+                (output.to_text(), parts, None)
             }
-        }
+            Err(error) => {
+                let heading = format!("Error executing tool {}: ", call.name);
+                let parts = match &error {
+                    CallError::Tool(own) if reads_images => {
+                        parts::of(&format!("{heading}{error}"), &own.content)
+                    }
+                    _ => None,
+                };
+                (heading + &error.to_text(), parts, Some(error))
+            }
+        };
+        Self { call, id, text: text.into(), parts, error }
     }
 
     /// Returns whether the call waits for an approval and so has no result.
@@ -160,16 +184,18 @@ impl Ended {
         matches!(self.error, Some(CallError::NeedsApproval { .. }))
     }
 
-    /// Charges the result. Replaces it by an error if it does not fit into the conversation.
+    /// Charges the result. Leaves out its images, or replaces it by an error, if it does not fit
+    /// into the conversation.
     fn within(self, allowance: &Allowance) -> Self {
         if self.needs_approval() {
             return self;
         }
         // An admitted call has an identifier, and its tool may have run.
         let was_made = self.id.is_some();
-        match allowance.take(self.text.len()) {
+        match allowance.take(self.parts.as_ref().map_or(self.text.len(), String::len)) {
             Ok(()) => self,
-            Err(exceeded) => Self::new(self.call, self.id, Err(exceeded.into_call_error(was_made))),
+            Err(_) if self.parts.is_some() => Self { parts: None, ..self }.within(allowance),
+            Err(exceeded) => Self::refused(self.call, self.id, exceeded.into_call_error(was_made)),
         }
     }
 }
@@ -220,23 +246,28 @@ fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
     }
 }
 
+/// Conditions of a round.
+pub(super) struct Conditions<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) settings: &'a Settings,
+    pub(super) allowance: &'a Allowance,
+    pub(super) listener: &'a Listener,
+    /// True if the provider reads images in the results of tools.
+    pub(super) reads_images: bool,
+}
+
 /// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns the outcomes in
 /// the order of the calls. A call beyond a limit ends with an error for the model. Returns shortly
 /// after the deadline at the latest.
-pub(super) async fn run(
-    batch: Batch,
-    caller: &Caller,
-    settings: &Settings,
-    allowance: &Allowance,
-    listener: &Listener,
-) -> Vec<Ended> {
+pub(super) async fn run(batch: Batch, conditions: &Conditions<'_>) -> Vec<Ended> {
+    let Conditions { settings, allowance, listener, .. } = conditions;
     let Batch { run, beyond, found } = batch;
     let mut ended = Vec::with_capacity(run.len() + beyond.len());
     let running = run.into_iter().map(|call| async move {
         listener.start(&call).await;
         let ended = match reason_to_refuse(allowance) {
-            Some(error) => Ended::new(call, None, Err(error)),
-            None => run_one(call, caller, allowance, &listener.reports).await,
+            Some(error) => Ended::refused(call, None, error),
+            None => run_one(call, conditions).await,
         };
         listener.end(&ended).await;
         ended
@@ -257,7 +288,7 @@ pub(super) async fn run(
     }
     for (call, limit) in beyond {
         listener.start(&call).await;
-        let refused = Ended::new(call, None, Err(limit.into_error(found)));
+        let refused = Ended::refused(call, None, limit.into_error(found));
         listener.end(&refused).await;
         ended.push(refused.within(allowance));
     }
@@ -302,25 +333,21 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     allowance.check().err().map(|exceeded| exceeded.into_call_error(false))
 }
 
-async fn run_one(
-    call: ToolCall,
-    caller: &Caller,
-    allowance: &Allowance,
-    reports: &Reports,
-) -> Ended {
+async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
+    let Conditions { caller, allowance, listener, reads_images, .. } = conditions;
     // Admitted only now, because the deadline of a call starts on admission and the call may have
     // waited for its turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
             let id = admitted.chain().id();
-            reports.begin(id, &call.id);
+            listener.reports.begin(id, &call.id);
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
                 .unwrap_or(Err(CallError::Cancelled));
             log_failure(&call.name, result.as_ref().err());
-            Ended::new(call, Some(id), result.map(|output| output.to_text()))
+            Ended::ran(call, Some(id), result, *reads_images)
         }
-        Err(error) => Ended::new(call, None, Err(error)),
+        Err(error) => Ended::refused(call, None, error),
     }
 }
 
@@ -431,8 +458,14 @@ mod tests {
         let mut events = 0;
         let mut running = Run::new(|emitter| async move {
             let listener = Listener { emitter, reports: Reports::new(None) };
-            let ended =
-                super::super::round::run(batch, &caller, &settings, &allowance, &listener).await;
+            let conditions = Conditions {
+                caller: &caller,
+                settings: &settings,
+                allowance: &allowance,
+                listener: &listener,
+                reads_images: false,
+            };
+            let ended = super::super::round::run(batch, &conditions).await;
             done.send(ended).ok();
         });
         while running.next().await.is_some() {

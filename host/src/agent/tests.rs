@@ -484,6 +484,7 @@ fn tools_are_offered_sorted_after_the_callers_own() {
         "desk-fail",
         "desk-hang",
         "desk-large",
+        "desk-look",
         "desk-meet_a",
         "desk-meet_b",
         "desk-panic",
@@ -523,4 +524,49 @@ fn a_forced_tool_choice_applies_to_the_first_round_only() {
         let after = format!("{after:?}");
         assert_eq!(conversation.prompt().body.get("tool_choice"), Some(after.as_str()));
     }
+}
+
+/// Returns the results that a model receives for the calls of `look`, in order. The second call
+/// fails.
+async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
+    use crate::model::{
+        Api, Kind, Service,
+        fake::{self as service, FakeService},
+    };
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "desk-look", "arguments": arguments}});
+    let calls = [call("a", "{}"), call("b", r#"{"error":"torn"}"#)];
+    let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": calls}}]});
+    let end = json!({"choices": [{"message": {"role": "assistant", "content": "seen"}}]});
+    let answers = [answer, end].map(|answer| service::json("200 OK", &answer.to_string()));
+    let server = FakeService::start(answers.to_vec()).await;
+    let mut own = Service::new(Api::OpenAi, server.base_url.as_str());
+    own.images_in_tool_results = reads_images;
+    let kind = Kind::Service(Box::new(own));
+    let provider = crate::model::Settings { name: "demo".into(), kind, fallbacks: Vec::new() };
+    let models = Arc::new(Models::new(&[provider]).expect("good settings"));
+    run(models, caller(&Filter::none()), request(), settings).finish().await.expect("an answer");
+    let requests = server.requests().await;
+    let body = requests[1].split_once("\r\n\r\n").expect("a body").1;
+    let body: Value = body.parse().expect("JSON");
+    let messages = body["messages"].as_array().expect("messages");
+    let results = messages.iter().filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].clone()).collect()
+}
+
+#[tokio::test]
+async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
+    let url = format!("data:image/png;base64,{}", *fake::IMAGE);
+    let image = json!({"type": "image_url", "image_url": {"url": url}});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let failed = "Error executing tool desk-look: torn\na square";
+    assert_eq!(
+        looked(true, SETTINGS).await,
+        [json!([text("a square"), image]), json!([text(failed), image])]
+    );
+    let notes = ["a square", failed].map(|text| json!(format!("{text}\n[Image: image/png]")));
+    assert_eq!(looked(false, SETTINGS).await, notes);
+    // The calls take some hundreds of bytes, and one image fits beside them.
+    let short = Settings { max_tool_bytes: 2_400, ..SETTINGS };
+    let results = looked(true, short).await;
+    assert!(results[0].is_array() && results[1].is_string(), "{results:?}");
 }

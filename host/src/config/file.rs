@@ -127,6 +127,10 @@ pub(super) struct Provider {
     pub(super) timeouts: Option<ProviderTimeouts>,
     /// For services: repetition of requests that failed before the response began.
     pub(super) retries: Option<ProviderRetries>,
+    /// For services: true to send images in the results of tools as content parts of the tool
+    /// message; false for a note in the place of each. Default: true for `anthropic`, false for
+    /// `openai`, because OpenAI's chat completions refuse images there.
+    pub(super) images_in_tool_results: Option<bool>,
     /// For services: URL of a proxy for all requests, as in `http://proxy.example:3128`; schemes
     /// `http`, `https`, `socks5` and `socks5h`; may be `env.NAME`. Proxies that the environment
     /// names are not used.

@@ -114,6 +114,11 @@ impl<'a> Route<'a> {
         Err(error)
     }
 
+    /// Returns whether the provider that has responded reads images in the results of tools.
+    pub(crate) fn reads_images(&self) -> bool {
+        self.first.provider.reads_images()
+    }
+
     /// Returns the name of the provider that has responded, or else of the first one.
     pub(crate) fn provider(&self) -> &str {
         &self.first.provider.name

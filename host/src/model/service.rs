@@ -29,6 +29,8 @@ const LIST_AGE: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) http: exchange::Client,
+    /// True if the service reads images in the results of tools.
+    pub(super) reads_images: bool,
     api: Dialect,
     keys: Keys,
     retries: Retries,
@@ -80,6 +82,7 @@ impl Client {
         let unfit = |key| BadProvider::Key { provider: provider.to_owned(), key };
         Ok(Self {
             http: exchange::Client::new(provider, service, bounds)?,
+            reads_images: service.images_in_tool_results,
             api,
             keys: Keys::new(&service.keys, credential).map_err(unfit)?,
             retries: service.retries,

@@ -47,6 +47,9 @@ pub struct Service {
     pub timeouts: Timeouts,
     /// Repetition of failed requests.
     pub retries: Retries,
+    /// True if images in the results of tools are sent as content parts of the tool message; false
+    /// if the model gets a note in the place of each.
+    pub images_in_tool_results: bool,
     /// URL of a proxy for all requests. Without it no proxy is used, whatever the environment says.
     pub proxy: Option<Secret>,
     /// PEM file of certificates that are trusted in addition to the system's.
@@ -110,6 +113,7 @@ impl Service {
             headers: BTreeMap::new(),
             timeouts: Timeouts::default(),
             retries: Retries::default(),
+            images_in_tool_results: api == Api::Anthropic,
             proxy: None,
             ca: None,
         }

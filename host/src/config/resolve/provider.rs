@@ -74,6 +74,7 @@ fn scripted(field: &Field<'_>, file: file::Provider) -> Option<Kind> {
         ("headers", file.headers.is_some()),
         ("timeouts", file.timeouts.is_some()),
         ("retries", file.retries.is_some()),
+        ("images_in_tool_results", file.images_in_tool_results.is_some()),
         ("proxy", file.proxy.is_some()),
         ("ca", file.ca.is_some()),
         ("network_config", file.network_config.is_some()),
@@ -101,11 +102,14 @@ fn service(field: &Field<'_>, file: file::Provider, known: &Name, api: Api) -> O
     let proxy = network::proxy(field, file.proxy, file.proxy_config);
     let ca = file.ca.map(|path| field.member("ca").path(&path));
     let defaults = Service::new(api, base_url?);
+    let images_in_tool_results =
+        file.images_in_tool_results.unwrap_or(defaults.images_in_tool_results);
     Some(Kind::Service(Box::new(Service {
         keys,
         headers,
         timeouts,
         retries,
+        images_in_tool_results,
         proxy,
         ca,
         ..defaults

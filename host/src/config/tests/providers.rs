@@ -50,6 +50,19 @@ fn a_known_name_implies_kind_and_url() {
 }
 
 #[test]
+fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
+    for (name, setting, expected) in [
+        ("openai", json!(null), false),
+        ("openai", json!(true), true),
+        ("anthropic", json!(null), true),
+        ("anthropic", json!(false), false),
+    ] {
+        let file = json!({"keys": keys(), "images_in_tool_results": setting});
+        assert_eq!(service(name, file).images_in_tool_results, expected, "{name}");
+    }
+}
+
+#[test]
 fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reason() {
     assert_snapshot!(
         error(&provider("mine", json!({}))),

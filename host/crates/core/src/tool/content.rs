@@ -169,7 +169,7 @@ impl Content {
     }
 
     /// Writes the part for a model: texts unchanged, binary data as a short note.
-    pub(super) fn render(&self, out: &mut String) {
+    pub fn render(&self, out: &mut String) {
         // Writing to a String cannot fail.
         let _ = match &self.block {
             ContentBlock::Text { text } => write!(out, "{text}"),
