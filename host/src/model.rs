@@ -13,6 +13,7 @@ mod error;
 pub(crate) mod fake;
 mod http;
 mod keys;
+mod listing;
 mod merge;
 mod openai;
 mod prompt;
@@ -24,7 +25,7 @@ mod service;
 mod settings;
 mod sse;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
@@ -32,7 +33,12 @@ use serde_json::{Map, Value};
 #[cfg(test)]
 pub(crate) use self::budget::tests::Limited;
 pub(crate) use self::{
-    budget::Held, error::SOON, merge::Merged, repair::Calls, route::Route, service::Terms,
+    budget::Held,
+    error::SOON,
+    merge::{Merged, weight},
+    repair::Calls,
+    route::Route,
+    service::Terms,
 };
 pub use self::{
     budget::{MemoryBudget, RequestMemory},
@@ -95,11 +101,13 @@ impl Models {
         Ok(())
     }
 
-    /// Returns every model in the form of OpenAI's list, with ids that [`Models`] can route. A
-    /// provider that does not respond is left out.
-    pub async fn list(&self) -> Vec<Object> {
-        let lists = join_all(self.providers.iter().map(Provider::list)).await;
-        lists.into_iter().flatten().collect()
+    /// Returns every model as JSON text: for each provider its models in the form of OpenAI's list,
+    /// separated by commas, with ids that [`Models`] can route. A provider that does not respond is
+    /// left out. The texts are cached and shared by all callers.
+    pub async fn list(&self) -> Vec<Arc<str>> {
+        let mut lists = join_all(self.providers.iter().map(Provider::list)).await;
+        lists.retain(|list| !list.is_empty());
+        lists
     }
 }
 
@@ -129,17 +137,11 @@ impl Provider {
         matches!(&self.backend, Backend::Service(client) if client.reads_images)
     }
 
-    async fn list(&self) -> Vec<Object> {
-        let mut models = match &self.backend {
+    async fn list(&self) -> Arc<str> {
+        match &self.backend {
             Backend::Service(client) => client.list().await,
-            Backend::Scripted(_) => vec![scripted::listing()],
-        };
-        for model in &mut models {
-            if let Some(Value::String(id)) = model.get_mut("id") {
-                *id = format!("{}/{id}", self.name);
-            }
+            Backend::Scripted(_) => listing::to_text(&self.name, vec![scripted::listing()]).into(),
         }
-        models
     }
 }
 

@@ -292,7 +292,7 @@ impl App {
             Route::Models => {
                 // Drops the unread body, so that it is not held while the providers are queried.
                 drop(request);
-                Ok(models::list(self, sender).await)
+                models::list(self, sender, charge).await
             }
             Route::Clients => Ok(admin::clients(self, sender)),
             Route::Reload => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use serde_json::json;
 
 use crate::model::{ModelError, Object, SOON, object};
@@ -76,11 +76,11 @@ impl Failure {
         }
     }
 
-    /// Returns the value of `Retry-After`, if known.
-    pub fn retry_after(&self) -> Option<&HeaderValue> {
+    /// Returns the time to wait before a retry, if known.
+    pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Model(error) => error.retry_after(),
-            Self::NoMemory => Some(&SOON),
+            Self::NoMemory => Some(SOON),
             _ => None,
         }
     }

@@ -323,7 +323,7 @@ async fn a_result_without_memory_is_left_out_and_all_memory_is_released() {
     let failed = ask_script(turns, request, SETTINGS).await.expect_err("the calls do not fit");
     assert_eq!((failed.error.status().as_u16(), failed.airlock), (503, None));
     assert_eq!(failed.error.to_object()["code"], "gateway_overloaded");
-    assert_eq!(failed.error.retry_after().expect("it is set"), "1");
+    assert_eq!(failed.error.retry_after().expect("it is set").as_secs(), 1);
 }
 
 #[tokio::test]
@@ -455,7 +455,7 @@ async fn a_failure_of_the_model_reports_the_calls_made_before() {
         (failed.error.status().as_u16(), failed.error.to_object()["message"].as_str()),
         (429, Some("slow down"))
     );
-    assert_eq!(failed.error.retry_after().expect("it was sent"), "2");
+    assert_eq!(failed.error.retry_after().expect("it was sent").as_secs(), 2);
     assert_eq!(failed.airlock.expect("a call was made")["calls"][0]["name"], "desk-echo");
 }
 

@@ -23,7 +23,7 @@ pub(super) use self::chunks::Chunks;
 use self::error::{Failure, Unsupported};
 use super::{
     Held, ModelError, Object, Prompt, Response, Service, Source,
-    http::{self as service, Client, Events, Outgoing, below},
+    http::{self as service, Client, Events, LIST_SIZES, Outgoing, below},
     object,
 };
 use crate::json::{self, Caps};
@@ -132,7 +132,7 @@ impl Anthropic {
         held: &Held,
     ) -> Result<Vec<Object>, ModelError> {
         let response = client.get(&self.models, self.headers(None), credential).await?;
-        let list = client.receive(response, error_of, held).await?;
+        let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
         Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
     }
 

@@ -1,12 +1,14 @@
 //! Errors of model providers, and their form in OpenAI's shape.
 
-use http::{HeaderValue, StatusCode};
+use std::time::Duration;
+
+use http::StatusCode;
 use serde_json::json;
 
 use super::{BadScript, Object, object};
 
-/// `Retry-After` in seconds if memory is short: other requests end all the time.
-pub(crate) static SOON: HeaderValue = HeaderValue::from_static("1");
+/// Wait before a retry if memory is short: other requests end all the time.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 /// Reason that a provider cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -204,8 +206,8 @@ pub struct Refusal {
     pub status: StatusCode,
     /// Its `error` object.
     pub error: Object,
-    /// Its `Retry-After`.
-    pub retry_after: Option<HeaderValue>,
+    /// Wait that its `Retry-After` asks for.
+    pub retry_after: Option<Duration>,
 }
 
 impl ModelError {
@@ -226,11 +228,11 @@ impl ModelError {
         }
     }
 
-    /// Returns the `Retry-After` of the error, if known.
-    pub fn retry_after(&self) -> Option<&HeaderValue> {
+    /// Returns the time to wait before a retry, if known.
+    pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Refused { refusal, .. } => refusal.retry_after.as_ref(),
-            Self::NoMemory { .. } => Some(&SOON),
+            Self::Refused { refusal, .. } => refusal.retry_after,
+            Self::NoMemory { .. } => Some(SOON),
             _ => None,
         }
     }

@@ -19,6 +19,7 @@ use tracing::warn;
 pub(super) use self::events::{DONE, Events};
 use super::{
     BadProvider, Document, Held, ModelError, Object, Refusal, Service, document::Unread, object,
+    retry,
 };
 use crate::{
     json::{self, Caps},
@@ -47,12 +48,28 @@ pub(super) struct Bounds {
     pub(super) answer_tree_bytes: usize,
 }
 
+/// Maximum sizes of a response, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// Its text.
+    text: usize,
+    /// The memory of its tree.
+    tree: usize,
+}
+
+/// Maximum sizes of a list of models. The largest that are known have 400 models and less than 1 MiB.
+pub(super) const LIST_SIZES: Sizes = Sizes { text: 4 << 20, tree: 16 << 20 };
 /// Maximum bytes of a text that is parsed inline. A longer one is parsed on a thread for blocking
 /// work.
 pub(super) const INLINE_BYTES: usize = 32 * 1024;
+/// Minimum length of a key that is redacted in responses, in bytes. Services on the own network have
+/// keys such as `x` or `none`, which occur in every response.
+const KEY_BYTES: usize = 8;
 /// Minimum length of a word of a configured header that is redacted in responses, in bytes. Shorter
 /// ones, such as the name of a beta feature, are no credentials.
 const SECRET_BYTES: usize = 16;
+/// Replaces a credential. Shorter than all of them, so a text does not grow.
+const REDACTED: &str = "***";
 /// Schemes of proxies.
 const PROXY_SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
 /// Maximum size of a file of certificates, in bytes. The system's whole store is smaller.
@@ -65,7 +82,7 @@ pub(super) struct Client {
     http: reqwest::Client,
     pub(super) bounds: Bounds,
     /// Credentials that are redacted.
-    secrets: Vec<Secret>,
+    secrets: Arc<[Secret]>,
     /// Limits parsing of long texts to the number of cores of the machine.
     pub(super) parsers: Arc<Semaphore>,
 }
@@ -182,13 +199,25 @@ impl Client {
         error_of: ErrorOf,
         held: &Held,
     ) -> Result<Document, ModelError> {
+        let sizes = Sizes { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes };
+        self.receive_within(sizes, response, error_of, held).await
+    }
+
+    /// As [`receive`](Self::receive), with other sizes.
+    pub(super) async fn receive_within(
+        &self,
+        sizes: Sizes,
+        response: reqwest::Response,
+        error_of: ErrorOf,
+        held: &Held,
+    ) -> Result<Document, ModelError> {
         let status = response.status();
-        let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
-        let body = self.read(response, held.beside()).await?;
+        let retry_after = retry::read(response.headers());
+        let body = self.read(response, sizes.text, held.beside()).await?;
         if is_credential_error(status) {
             return Err(self.bad_credential());
         }
-        let document = self.parse(self.without_secrets(body), held).await?;
+        let document = self.parse(body, sizes.tree, held).await?;
         if status.is_success() {
             return document.ok_or_else(|| self.bad_answer("a body that is not a JSON object"));
         }
@@ -199,8 +228,13 @@ impl Client {
         Err(self.refused(Refusal { status, error, retry_after }))
     }
 
-    async fn read(&self, mut response: reqwest::Response, held: Held) -> Result<Body, ModelError> {
-        let (mut text, limit) = (Vec::new(), self.bounds.answer_bytes);
+    async fn read(
+        &self,
+        mut response: reqwest::Response,
+        limit: usize,
+        held: Held,
+    ) -> Result<Body, ModelError> {
+        let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
             let len = text.len().saturating_add(chunk.len());
             if len > limit {
@@ -214,13 +248,18 @@ impl Client {
         Ok(Body { text, _held: held })
     }
 
-    /// Parses a response; `None` if it is not a JSON object. Fails if the tree would take too much
-    /// memory.
-    async fn parse(&self, body: Body, held: &Held) -> Result<Option<Document>, ModelError> {
-        let caps = Caps::memory(self.bounds.answer_tree_bytes);
+    /// Parses a response, without the credentials in it; `None` if it is not a JSON object. Fails
+    /// if the tree would take too much memory.
+    async fn parse(
+        &self,
+        body: Body,
+        tree_bytes: usize,
+        held: &Held,
+    ) -> Result<Option<Document>, ModelError> {
+        let (caps, secrets) = (Caps::memory(tree_bytes), self.secrets.clone());
         let parse = move |body: Body, held: &Held| {
             let text = String::from_utf8(body.text).map_err(|_| Unread::NoObject)?;
-            Document::read(text, &caps, held)
+            Document::read(without_secrets(&secrets, text), &caps, held)
         };
         let length = body.text.len();
         // An account of its own, because a thread continues after the request is dropped.
@@ -252,26 +291,9 @@ impl Client {
         working.await.ok()
     }
 
-    /// Redacts credentials that a service sends back.
-    fn without_secrets(&self, mut body: Body) -> Body {
-        if let Ok(text) = std::str::from_utf8(&body.text)
-            && let Some(redacted) = self.redacted(text)
-        {
-            body.text = redacted.into_bytes();
-        }
-        body
-    }
-
     /// Redacts credentials in one event of a stream. One that is spread over events is not found.
     pub(super) fn without_secrets_in(&self, data: String) -> String {
-        self.redacted(&data).unwrap_or(data)
-    }
-
-    fn redacted(&self, text: &str) -> Option<String> {
-        let found = self.secrets.iter().map(Secret::expose).filter(|secret| text.contains(secret));
-        found.fold(None, |redacted: Option<String>, secret| {
-            Some(redacted.as_deref().unwrap_or(text).replace(secret, "***"))
-        })
+        without_secrets(&self.secrets, data)
     }
 
     /// Converts an error of the transport. The URL is removed, because it may hold more than a
@@ -417,11 +439,21 @@ fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> 
 }
 
 /// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
-fn secrets(service: &Service) -> Vec<Secret> {
+fn secrets(service: &Service) -> Arc<[Secret]> {
     let keys = service.keys.iter().filter_map(|key| key.value.as_ref()).map(Secret::expose);
     let words = service.headers.values().flat_map(|value| value.expose().split_whitespace());
     let words = words.filter(|word| word.len() >= SECRET_BYTES);
-    keys.filter(|key| !key.is_empty()).chain(words).map(Secret::new).collect()
+    keys.filter(|key| key.len() >= KEY_BYTES).chain(words).map(Secret::new).collect()
+}
+
+/// Redacts credentials that a service sends back, in the form in which they were sent.
+fn without_secrets(secrets: &[Secret], mut text: String) -> String {
+    for secret in secrets.iter().map(Secret::expose) {
+        if text.contains(secret) {
+            text = text.replace(secret, REDACTED);
+        }
+    }
+    text
 }
 
 /// Reads the certificates of a service's authority.
@@ -465,4 +497,21 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
 pub(super) fn includes_usage(prompt: &super::Prompt) -> bool {
     let options = prompt.body.get("stream_options");
     options.is_some_and(|options| json::raw::member(options, "include_usage") == Some("true"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Api, Key};
+
+    #[test]
+    fn keys_are_redacted_unless_they_are_too_short_to_be_secret() {
+        let mut service = Service::new(Api::OpenAi, "http://localhost/v1");
+        let key = |text: &str| Key::new("k", Secret::new(text));
+        service.keys = vec![key("x"), key("ollama"), key("12345678"), key("")];
+        service.headers.insert("x-a".to_owned(), Secret::new("beta-1 Token-of-16-bytes"));
+        let secrets = secrets(&service);
+        let text = "index 12345678 ollama beta-1 Token-of-16-bytes".to_owned();
+        assert_eq!(without_secrets(&secrets, text), "index *** ollama beta-1 ***");
+    }
 }

@@ -249,7 +249,7 @@ fn is_empty(value: &Value) -> bool {
 /// Returns an upper estimate of the memory that a value owns, in bytes, with the capacity that it
 /// has to spare after it has grown. Equals the sum of what the functions above return for the pieces
 /// that it was merged from.
-fn weight(value: &Value) -> usize {
+pub(crate) fn weight(value: &Value) -> usize {
     match value {
         // The smallest text allocates eight bytes.
         Value::String(text) => text.len() * 2 + 8,

@@ -9,7 +9,8 @@ use serde_json::Value;
 pub(super) use self::stream::Chunks;
 use super::{
     Document, Held, ModelError, Object, Prompt, Refusal, Response, Source,
-    http::{self as service, Client, Events, Outgoing, below},
+    http::{self as service, Client, Events, LIST_SIZES, Outgoing, below},
+    retry,
 };
 
 /// Addresses of one service.
@@ -79,7 +80,7 @@ impl OpenAi {
         held: &Held,
     ) -> Result<Vec<Object>, ModelError> {
         let response = client.get(&self.models, HeaderMap::new(), credential).await?;
-        Ok(service::listed(Self::receive(client, response, held).await?))
+        Ok(service::listed(client.receive_within(LIST_SIZES, response, error_of, held).await?))
     }
 
     async fn receive(
@@ -87,7 +88,7 @@ impl OpenAi {
         response: reqwest::Response,
         held: &Held,
     ) -> Result<Document, ModelError> {
-        let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
+        let retry_after = retry::read(response.headers());
         let answer = client.receive(response, error_of, held).await?;
         // Some services return an error with status 200.
         match own_error(answer.object()) {

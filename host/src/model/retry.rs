@@ -6,7 +6,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -110,8 +110,7 @@ impl<'k> Attempts<'k> {
     }
 
     fn pause(&self, error: &ModelError) -> Option<Duration> {
-        let asked = error.retry_after().and_then(|value| parse(value, SystemTime::now()));
-        let wait = asked.unwrap_or_default().max(self.backoff());
+        let wait = error.retry_after().unwrap_or_default().max(self.backoff());
         (wait <= MAX_RETRY_AFTER.max(self.settings.longest)).then_some(wait)
     }
 
@@ -136,7 +135,13 @@ fn is_retryable(error: &ModelError) -> bool {
     }
 }
 
-/// Returns the wait that `Retry-After` asks for: seconds or a date.
+/// Returns the wait that the `Retry-After` of a response asks for; `None` if it has none that is
+/// valid. Nothing else of the header reaches a caller.
+pub(super) fn read(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(header::RETRY_AFTER).and_then(|value| parse(value, SystemTime::now()))
+}
+
+/// Reads seconds or a date.
 fn parse(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {

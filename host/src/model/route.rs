@@ -1,6 +1,6 @@
 //! The providers of one request: the one that it names, and those that are asked if it fails.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde_json::Value;
 use tracing::warn;
@@ -52,7 +52,10 @@ impl Models {
                 problem: format!("no provider serves {:?}", cut(model.clone(), SHOWN_BYTES)),
             })
         });
-        let fallbacks = targets.collect::<Result<_, _>>()?;
+        let mut fallbacks = targets.collect::<Result<Vec<_>, _>>()?;
+        // One that failed is not asked again.
+        let mut asked = BTreeSet::from([first.id()]);
+        fallbacks.retain(|target| asked.insert(target.id()));
         body.remove(FALLBACKS);
         body.set("model", Value::from(first.model.as_str()).to_string());
         Ok(Route { first, fallbacks })
@@ -64,6 +67,13 @@ impl Models {
             let bare = model.strip_prefix(&provider.name)?.strip_prefix('/')?;
             Some(Target { provider, model: bare.to_owned() })
         })
+    }
+}
+
+impl Target<'_> {
+    /// Returns the names of the provider and of the model.
+    fn id(&self) -> (String, String) {
+        (self.provider.name.clone(), self.model.clone())
     }
 }
 

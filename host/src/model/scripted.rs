@@ -37,10 +37,10 @@ use std::{
     collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -418,7 +418,7 @@ impl Failure {
             error: object(
                 json!({"message": self.message, "type": kind, "param": null, "code": "scripted"}),
             ),
-            retry_after: self.retry_after.map(HeaderValue::from),
+            retry_after: self.retry_after.map(|seconds| Duration::from_secs(seconds.into())),
         };
         ModelError::Refused { provider: provider.to_owned(), refusal: Box::new(refusal) }
     }

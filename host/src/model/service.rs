@@ -1,11 +1,7 @@
 //! Client of one service: its API, its keys and its attempts.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant as Clock},
-};
+use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
 use http::{HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
@@ -15,15 +11,12 @@ use super::{
     anthropic::Anthropic,
     http::{self as exchange, Bounds, Outgoing},
     keys::{Key, Keys, Random},
+    listing::Listing,
     openai::OpenAi,
     retry::Attempts,
     settings::{Api, Retries, Service},
 };
 use crate::{json::raw, text::with_causes};
-
-/// Time for which a list of models is cached, also the empty list of a provider that does not
-/// respond.
-const LIST_AGE: Duration = Duration::from_mins(1);
 
 /// A client of one service.
 #[derive(Debug)]
@@ -35,7 +28,7 @@ pub(super) struct Client {
     keys: Keys,
     retries: Retries,
     random: Random,
-    listed: ArcSwapOption<Listed>,
+    listing: Listing,
 }
 
 /// API of a service, with its addresses.
@@ -43,12 +36,6 @@ pub(super) struct Client {
 enum Dialect {
     OpenAi(OpenAi),
     Anthropic(Anthropic),
-}
-
-#[derive(Debug)]
-struct Listed {
-    at: Clock,
-    models: Vec<Object>,
 }
 
 /// Conditions of one request to a provider.
@@ -87,7 +74,7 @@ impl Client {
             keys: Keys::new(&service.keys, credential).map_err(unfit)?,
             retries: service.retries,
             random: Random::new(),
-            listed: ArcSwapOption::empty(),
+            listing: Listing::new(),
         })
     }
 
@@ -118,13 +105,15 @@ impl Client {
         }
     }
 
-    /// Returns the models of the service that its keys serve; an empty list if it does not respond.
-    pub(super) async fn list(&self) -> Vec<Object> {
-        if let Some(listed) = &*self.listed.load()
-            && listed.at.elapsed() < LIST_AGE
-        {
-            return listed.models.clone();
-        }
+    /// Returns the models of the service that its keys serve, as [`Models::list`] does; nothing if
+    /// it does not respond.
+    ///
+    /// [`Models::list`]: super::Models::list
+    pub(super) async fn list(&self) -> Arc<str> {
+        self.listing.get(&self.http.provider, self.served()).await
+    }
+
+    async fn served(&self) -> Vec<Object> {
         let mut models = self.request_list().await.unwrap_or_else(|error| {
             warn!(provider = %self.http.provider, error = %with_causes(&error), "models of a provider cannot be listed");
             Vec::new()
@@ -134,12 +123,11 @@ impl Client {
             id.is_some_and(|id| self.keys.serve(id))
         };
         models.retain(is_served);
-        self.listed.store(Some(Arc::new(Listed { at: Clock::now(), models: models.clone() })));
         models
     }
 
     async fn request_list(&self) -> Result<Vec<Object>, ModelError> {
-        // The list is shared by all callers, so no caller is charged for it.
+        // The list is shared by all callers, so no caller is charged for it. Its size is bounded.
         let held = MemoryBudget::unlimited().hold();
         let credential = self.keys.first().and_then(Key::credential);
         match &self.api {

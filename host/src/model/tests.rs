@@ -50,7 +50,9 @@ fn a_model_goes_to_the_provider_before_its_slash_or_to_the_first() {
 
 #[tokio::test]
 async fn listed_ids_start_with_the_name_of_their_provider() {
-    let ids: Vec<_> = models().list().await.iter().map(|model| model["id"].clone()).collect();
+    let lists = models().list().await;
+    let models: Vec<Value> = lists.iter().map(|list| list.parse().expect("one model")).collect();
+    let ids: Vec<_> = models.iter().map(|model| &model["id"]).collect();
     assert_eq!(ids, ["first/script", "second/script"]);
 }
 

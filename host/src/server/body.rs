@@ -98,7 +98,7 @@ impl Intake {
     }
 
     /// Runs work on a text: here if it is short, else on a blocking thread.
-    async fn work<T: Send + 'static>(
+    pub(super) async fn work<T: Send + 'static>(
         &self,
         text: Vec<u8>,
         charge: &Charge,

@@ -1,13 +1,14 @@
 //! `GET /v1/models`: the valid values of `model`.
 
-use serde_json::json;
-
 use super::{
     App, Sender,
-    respond::{self, Reply},
+    memory::Charge,
+    respond::{self, ApiError, Reply},
 };
 
 /// Lists the models of every provider that responds. The list is the same for every sender.
-pub(super) async fn list(app: &App, _: &Sender) -> Reply {
-    respond::json(&json!({"object": "list", "data": app.models.list().await}))
+pub(super) async fn list(app: &App, _: &Sender, charge: &Charge) -> Result<Reply, ApiError> {
+    let lists = app.models.list().await;
+    charge.grow(lists.iter().map(|list| list.len()).sum())?;
+    Ok(respond::json_text(format!(r#"{{"object":"list","data":[{}]}}"#, lists.join(","))))
 }

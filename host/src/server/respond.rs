@@ -191,7 +191,10 @@ impl From<AgentError> for ApiError {
         if std::error::Error::source(&error.error).is_some() {
             warn!(error = with_causes(&error.error), "a model provider failed");
         }
-        let headers = error.error.retry_after().map(|value| (header::RETRY_AFTER, value.clone()));
+        // Whole seconds, and never too early.
+        let seconds = error.error.retry_after().map(|wait| wait.as_millis().div_ceil(1_000));
+        let seconds = seconds.map(|seconds| u64::try_from(seconds).unwrap_or(u64::MAX));
+        let headers = seconds.map(|seconds| (header::RETRY_AFTER, HeaderValue::from(seconds)));
         Self(Box::new(Fields {
             status: error.error.status(),
             error: error.error.to_object(),

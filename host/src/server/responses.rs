@@ -39,13 +39,14 @@ use crate::{
     agent::{self, Run},
     door::{Caller, Origin},
     json::{self, RawObject},
-    model::{MemoryBudget, Object},
+    model::{MemoryBudget, Object, weight},
 };
 
 /// Path of the API.
 const PATH: &str = "/v1/responses";
-/// Number of copies that the first and the last events have of the members that a Response repeats.
-const ECHOES: usize = 4;
+/// Number of copies of the members that a Response repeats, beside those of the request: in the
+/// first two events, and later in the last event and its text.
+const ECHOES: usize = 2;
 
 /// A path below [`PATH`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +84,10 @@ pub(super) async fn create(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
-    let chat = read(app, sender, request, charge).await?;
+    let mut chat = read(app, sender, request, charge).await?;
     let caller = app.caller(sender, Origin::Model);
     let (is_streamed, id) = (chat.stream, format!("resp_{}", Uuid::new_v4().simple()));
-    let run = start(app, sender, caller.clone(), &chat, timeout, charge)?;
+    let run = start(app, sender, caller.clone(), &mut chat, timeout, charge)?;
     let answering = run.answering();
     let deposit = app.archive.as_ref().filter(|_| chat.store).map(|archive| Deposit {
         archive: archive.clone(),
@@ -138,15 +139,17 @@ fn start(
     app: &App,
     sender: &Sender,
     caller: Caller,
-    chat: &Chat,
+    chat: &mut Chat,
     timeout: Duration,
     charge: &Charge,
 ) -> Result<Run, ApiError> {
-    let mut body = RawObject::from(&chat.body);
+    // The tree of the request is dropped. It stays charged, for its parts in `chat`.
+    let mut body = RawObject::from(&std::mem::take(&mut chat.body));
     if chat.stream {
         body.set("stream_options", r#"{"include_usage":true}"#);
     }
-    let echo = json::text_len(chat.echo.members());
+    let echo = chat.echo.members().values().map(weight).sum::<usize>()
+        + json::text_len(chat.echo.members());
     charge.grow(body.text_len().saturating_add(echo.saturating_mul(ECHOES)))?;
     let request = agent::Request {
         body,
@@ -164,6 +167,8 @@ fn start(
 async fn whole(mut run: Run, mut composer: Composer) -> Result<Reply, ApiError> {
     let mut events = Vec::new();
     composer.begin(&mut events);
+    // A response that is not streamed has no events.
+    events.clear();
     while !composer.is_complete() {
         let event = run.next().await.ok_or_else(ApiError::internal)?;
         composer.add(event, &mut events)?;

@@ -6,8 +6,11 @@
 
 mod sql;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use rusqlite::Transaction;
+
+use self::sql::Progress;
 use super::{Database, Unavailable};
 
 /// Bytes that a response counts besides its texts, roughly its overhead on disk.
@@ -117,15 +120,22 @@ impl Responses {
     /// Stores a response, and extends the life of its conversation.
     ///
     /// To make room for it, the conversations of this owner that were not continued for longest are
-    /// evicted; if all owners together exceed their bound, those of the owner that stores most. If
-    /// the future is dropped, the response is stored completely or not at all.
+    /// evicted; if all owners together exceed their bound, those of the owner that stores most. Many
+    /// are evicted in several changes, between which other operations run. If the future is dropped,
+    /// the response is stored completely or not at all.
     pub async fn put(&self, response: NewResponse) -> Result<(), PutError> {
         let now = self.database.now_ms();
         let life = i64::try_from(self.bounds.expire_after.as_millis()).unwrap_or(i64::MAX);
-        let put =
-            sql::Put { response, now, expires: now.saturating_add(life), bounds: self.bounds };
-        let scope = self.scope;
-        self.database.write(move |transaction| sql::put(transaction, &scope, &put)).await?
+        let expires = now.saturating_add(life);
+        let put = Arc::new(sql::Put { response, now, expires, bounds: self.bounds });
+        loop {
+            let (put, scope) = (put.clone(), self.scope);
+            let change = move |transaction: &Transaction<'_>| sql::put(transaction, &scope, &put);
+            match self.database.write(change).await?? {
+                Progress::Stored => return Ok(()),
+                Progress::MadeRoom => {}
+            }
+        }
     }
 
     /// Reads a response. `admit` is asked about its size in bytes before it is copied, on a blocking

@@ -127,7 +127,7 @@ async fn errors_of_the_service_keep_status_shape_and_retry_after() {
         let error = complete(answer(status, body)).await.expect_err("an error");
         assert_eq!(error.status().as_u16().to_string(), status[..3]);
         assert_eq!(Value::from(error.to_object()), expected);
-        assert_eq!(error.retry_after().expect("it was sent"), "7");
+        assert_eq!(error.retry_after().expect("it was sent").as_secs(), 7);
     }
     for (status, body) in [
         ("503 Busy", "<html>"),
@@ -215,7 +215,7 @@ async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
             .expect_err("no room");
         assert!(matches!(error, ModelError::NoMemory { .. }), "{error:?}");
         assert_eq!(error.status().as_u16(), 503);
-        assert_eq!(error.retry_after().expect("it is set"), "1");
+        assert_eq!(error.retry_after().expect("it is set").as_secs(), 1);
         assert_eq!(memory.taken(), 0, "of {limit}");
         // The service may not have received a request.
         task.abort();
@@ -304,7 +304,7 @@ async fn a_list_is_requested_once_and_empty_if_the_service_is_dead() {
         service(answer("200 OK", r#"{"data":[{"id":"a","x":1},{"no":"id"},7]}"#)).await;
     let client = client(&base_url, SMALL);
     for _ in 0..2 {
-        assert_eq!(client.list().await, [object(json!({"id": "a", "x": 1}))]);
+        assert_eq!(&*client.list().await, r#"{"id":"up/a","x":1}"#);
     }
     task.await.expect("the service ends");
     let (base_url, task) = service(Service::HangsUp).await;

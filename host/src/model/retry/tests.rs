@@ -11,7 +11,9 @@ fn refused(status: u16, retry_after: Option<&str>) -> ModelError {
     let refusal = Refusal {
         status: StatusCode::from_u16(status).expect("a status"),
         error: Object::new(),
-        retry_after: retry_after.map(|value| value.parse().expect("a value")),
+        retry_after: retry_after.and_then(|value| {
+            read(&HeaderMap::from_iter([(header::RETRY_AFTER, value.parse().ok()?)]))
+        }),
     };
     ModelError::Refused { provider: "up".into(), refusal: Box::new(refusal) }
 }
@@ -101,4 +103,13 @@ async fn a_broken_service_keeps_the_key() {
         assert!(attempts.after(&refused(500, None)).is_some());
         assert_eq!(attempts.key().name, first);
     });
+}
+
+#[test]
+fn only_a_valid_retry_after_is_kept() {
+    let kept = |value: &str| refused(429, Some(value)).retry_after();
+    assert_eq!(kept("7"), Some(Duration::from_secs(7)));
+    for bad in ["Bearer sk-1", "-1", "1.5", ""] {
+        assert_eq!(kept(bad), None, "{bad}");
+    }
 }

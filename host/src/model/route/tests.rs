@@ -123,6 +123,17 @@ fn a_fallback_that_cannot_be_routed_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_model_is_asked_once() {
+    let models = models(&[("a", 200, &[]), ("b", 200, &[])]);
+    let mut body = request(&json!(["b/x", "b/x", "b/y", {"provider": "b", "model": "x"}]));
+    let route = models.route(&mut body).expect("a route");
+    let asked: Vec<_> = route.fallbacks.iter().map(|target| target.model.as_str()).collect();
+    assert_eq!(asked, ["x", "y"]);
+    let own = format!("a/{}", route.first.model);
+    assert!(models.route(&mut request(&json!([own]))).expect("a route").fallbacks.is_empty());
+}
+
+#[test]
 fn a_configured_fallback_must_name_a_provider() {
     let settings = |fallback: &str| Settings {
         name: "a".to_owned(),

@@ -1,4 +1,4 @@
-use std::io::Write as _;
+use std::{io::Write as _, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -79,7 +79,7 @@ async fn the_last_error_is_returned_after_the_maximum_of_repetitions() {
     let fake = FakeService::start(vec![busy(0), busy(0), busy(9)]).await;
     let error = respond(&service(&fake.base_url, &["k"]), false).await.expect_err("busy");
     assert_eq!(error.status(), 429);
-    assert_eq!(error.retry_after().expect("it was sent"), "9");
+    assert_eq!(error.retry_after().expect("it was sent").as_secs(), 9);
     assert_eq!(fake.requests().await.len(), 3);
 }
 
@@ -222,7 +222,7 @@ async fn a_list_has_only_models_that_a_key_serves() {
         service.keys[0].models = Some(vec!["a".to_owned()]);
         service.keys[1].models = second;
         let client = Client::new("up", &service).expect("a good service");
-        assert_eq!(client.list().await.len(), expected);
+        assert_eq!(client.list().await.matches("\"up/").count(), expected);
         assert!(fake.requests().await[0].starts_with("GET /v1/models HTTP/1.1\r\n"));
     }
 }

@@ -1,11 +1,19 @@
 //! Stored responses of a caller, for the API: the database is opened when a request first needs it.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, StatusCode, header};
-use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use serde_json::Value;
+use tokio::{
+    sync::{OnceCell, OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 use tracing::{error, warn};
 
 use super::{
@@ -24,6 +32,13 @@ use crate::{
 
 /// Number of copies of a stored text in memory while it is read.
 const COPIES: usize = 2;
+/// Maximum number of responses before a new one. All are read in one step.
+const MAX_TURNS: usize = 4_096;
+/// Operations of one owner at the same time. Further ones wait, so that other owners are served
+/// meanwhile: the database has one connection for reading and one for writing.
+const OPERATIONS: usize = 4;
+/// Longest time that an operation waits for its turn.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Start of an identifier.
 const PREFIX: &str = "resp_";
 /// Length of an identifier behind [`PREFIX`].
@@ -34,27 +49,56 @@ pub(in crate::server) struct Archive {
     database: OnceCell<Database>,
     settings: store::Settings,
     bounds: Bounds,
+    /// Turns of each owner that has had one. There are as many owners as keys.
+    turns: Mutex<HashMap<Scope, Arc<Semaphore>>>,
+}
+
+/// The responses of an owner, for one operation.
+struct Opened {
+    responses: Responses,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// Reason that the responses of an owner cannot be used.
+enum Unreachable {
+    /// The database cannot be opened. The log has the reason.
+    Closed,
+    /// Other operations of the owner take too long.
+    Busy,
 }
 
 impl Archive {
     pub(in crate::server) fn new(settings: store::Settings, bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { database: OnceCell::new(), settings, bounds })
+        Arc::new(Self { database: OnceCell::new(), settings, bounds, turns: Mutex::default() })
     }
 
-    /// Returns the responses of an owner. Fails if the database cannot be opened; the next call
-    /// tries again.
-    async fn of(&self, scope: Scope) -> Result<Responses, Unreachable> {
+    /// Returns the responses of an owner, when it is its turn. Fails if the database cannot be
+    /// opened; the next call tries again.
+    async fn of(&self, scope: Scope) -> Result<Opened, Unreachable> {
+        let turn = timeout(MAX_WAIT, self.turns_of(scope).acquire_owned()).await;
+        let turn = turn.map_err(|_| Unreachable::Busy)?.expect("the semaphore is never closed");
         let open = || Database::open(self.settings.clone());
         let opened = self.database.get_or_try_init(open).await.map_err(|cause| {
             error!(error = with_causes(&cause), "responses cannot be stored");
-            Unreachable
+            Unreachable::Closed
         })?;
-        Ok(opened.responses(scope, self.bounds))
+        Ok(Opened { responses: opened.responses(scope, self.bounds), _turn: turn })
+    }
+
+    fn turns_of(&self, scope: Scope) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.entry(scope).or_insert_with(|| Arc::new(Semaphore::new(OPERATIONS))).clone()
     }
 }
 
-/// The database cannot be opened. The log has the reason.
-struct Unreachable;
+impl Unreachable {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Closed => "the database cannot be opened",
+            Self::Busy => "other requests of this caller use them",
+        }
+    }
+}
 
 /// Returns the items of a response and of all that it continues, the oldest first.
 pub(super) async fn conversation(
@@ -63,22 +107,42 @@ pub(super) async fn conversation(
     id: &str,
     charge: &Charge,
 ) -> Result<Vec<Value>, ApiError> {
-    let responses = open(app, sender, id).await?.ok_or_else(|| no_previous(id))?;
+    let opened = open(app, sender, id).await?.ok_or_else(|| no_previous(id))?;
     let (limit, memory) = (app.settings.max_body_bytes, charge.clone());
-    let mut found = 0_usize;
+    let mut length = Length::default();
     let admit = move |bytes: u64| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        found = found.saturating_add(bytes);
-        if found > limit {
-            return Err(too_long(limit));
-        }
+        length.add(bytes, limit)?;
         memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
     };
-    let turns = responses.conversation(id, admit).await.map_err(|error| match error {
+    let turns = opened.responses.conversation(id, admit).await.map_err(|error| match error {
         ReadError::Unknown { id } => no_previous(&id),
         error => unread(error),
     })?;
+    drop(opened);
     app.intake.list(joined(&turns), &app.settings, charge).await
+}
+
+/// Length of a conversation that is read.
+#[derive(Default)]
+struct Length {
+    bytes: usize,
+    turns: usize,
+}
+
+impl Length {
+    /// Adds a turn. Fails if the conversation is too long for one request.
+    fn add(&mut self, bytes: usize, limit: usize) -> Result<(), ApiError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.turns += 1;
+        if self.bytes > limit {
+            return Err(too_long(format_args!("is larger than the {limit} bytes of `max_body`")));
+        }
+        if self.turns > MAX_TURNS {
+            return Err(too_long(format_args!("has more than {MAX_TURNS} responses")));
+        }
+        Ok(())
+    }
 }
 
 /// Returns a stored response as JSON text.
@@ -89,11 +153,15 @@ pub(super) async fn response(
     charge: &Charge,
 ) -> Result<String, ApiError> {
     let Texts { output, body, .. } = texts(app, sender, id, charge).await?;
-    // Without a limit: it was within the limits when it was stored, and its memory is charged.
-    let (mut response, _) =
-        RawObject::parse(body.into_bytes(), &Caps::memory(usize::MAX)).map_err(|_| damaged(id))?;
-    response.set("output", output);
-    Ok(response.to_text())
+    let damaged_id = id.to_owned();
+    let joined = app.intake.work(body.into_bytes(), charge, move |body, _| {
+        // Without a limit: it was within the limits when it was stored, and its memory is charged.
+        let (mut response, _) =
+            RawObject::parse(body, &Caps::memory(usize::MAX)).map_err(|_| damaged(&damaged_id))?;
+        response.set("output", output);
+        Ok(response.to_text())
+    });
+    joined.await
 }
 
 /// Returns the input items of a stored response.
@@ -109,8 +177,8 @@ pub(super) async fn input(
 
 /// Deletes a stored response.
 pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), ApiError> {
-    let responses = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
-    match responses.delete(id).await {
+    let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
+    match opened.responses.delete(id).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(unknown(id)),
         Err(error) => Err(unavailable(&error.to_string())),
@@ -118,26 +186,26 @@ pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), A
 }
 
 async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<Texts, ApiError> {
-    let responses = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
+    let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
     let memory = charge.clone();
     let admit = move |bytes: u64| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
     };
-    responses.get(id, admit).await.map_err(|error| match error {
+    opened.responses.get(id, admit).await.map_err(|error| match error {
         ReadError::Unknown { id } => unknown(&id),
         error => unread(error),
     })
 }
 
 /// Opens the responses of the sender; `None` if none of them can have this identifier.
-async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<Responses>, ApiError> {
+async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<Opened>, ApiError> {
     let digits = id.strip_prefix(PREFIX).filter(|digits| {
         digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     });
     let Some(archive) = app.archive.as_ref().filter(|_| digits.is_some()) else { return Ok(None) };
     let opened = archive.of(sender.tenant().scope()).await;
-    opened.map(Some).map_err(|Unreachable| unavailable("the database cannot be opened"))
+    opened.map(Some).map_err(|error| unavailable(error.reason()))
 }
 
 /// A Response to store when it is complete.
@@ -161,16 +229,17 @@ impl Deposit {
         // Kept apart from the other members, because the next turn needs nothing else.
         let output = response.insert("output".to_owned(), Value::Null).unwrap_or_default();
         let texts = Texts {
-            input: Value::from(self.input).to_string(),
+            input: serde_json::to_string(&self.input).unwrap_or_default(),
             output: output.to_string(),
-            body: json!(response).to_string(),
+            body: serde_json::to_string(response).unwrap_or_default(),
         };
         response.insert("output".to_owned(), output);
+        drop(self.input);
         let new = NewResponse { id: self.id, previous: self.previous, texts };
         Box::pin(async move {
             let opened = self.archive.of(self.scope).await;
-            let responses = opened.map_err(|Unreachable| NotStored::unavailable())?;
-            responses.put(new).await.map_err(|error| {
+            let opened = opened.map_err(|error| NotStored::unavailable(error.reason()))?;
+            opened.responses.put(new).await.map_err(|error| {
                 warn!(error = with_causes(&error), "a response was not stored");
                 NotStored::from(error)
             })
@@ -213,10 +282,8 @@ fn unknown(id: &str) -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "response_not_found", message)
 }
 
-fn too_long(limit: usize) -> ApiError {
-    let message = format!(
-        "the conversation before this request is larger than the {limit} bytes of `max_body`; begin a new one"
-    );
+fn too_long(reason: fmt::Arguments<'_>) -> ApiError {
+    let message = format!("the conversation before this request {reason}; begin a new one");
     ApiError::bad_request("context_length_exceeded", message).about("previous_response_id")
 }
 
@@ -242,4 +309,40 @@ fn damaged(id: &str) -> ApiError {
 
 fn shown(id: &str) -> String {
     crate::text::cut(id[..id.floor_char_boundary(68)].to_owned(), 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_owner_with_many_operations_keeps_no_other_waiting() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let settings = store::Settings::new(directory.path().join("airlock.db"));
+        let (day, most) = (Duration::from_hours(24), 1 << 20);
+        let bounds = Bounds { expire_after: day, owner_bytes: most, total_bytes: most };
+        let archive = Archive::new(settings, bounds);
+        let of = |scope: u8| archive.of([scope; 32]);
+        let mut held = Vec::new();
+        for _ in 0..OPERATIONS {
+            held.push(of(1).await.ok().expect("its turn"));
+        }
+        let mut next = Box::pin(of(1));
+        assert!(poll!(&mut next).is_pending());
+        assert!(of(2).await.is_ok());
+        held.pop();
+        assert!(next.await.is_ok());
+    }
+
+    #[test]
+    fn a_conversation_is_bounded_in_bytes_and_in_responses() {
+        let mut length = Length::default();
+        assert!(length.add(10, 20).is_ok() && length.add(10, 20).is_ok());
+        assert!(length.add(1, 20).is_err());
+        let mut length = Length::default();
+        assert!((0..MAX_TURNS).all(|_| length.add(1, usize::MAX).is_ok()));
+        assert!(length.add(1, usize::MAX).is_err());
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
+use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{
@@ -14,14 +15,22 @@ use crate::{
     agent::{Completion, EXTENSION, Ended, Event, Started},
     door::{Caller, Origin},
     json,
-    model::{Object, document::choices},
+    model::{Object, document::choices, weight},
 };
 
+/// Code of a call that waits for an approval. The client gets it as a call of its own.
+const NEEDS_APPROVAL: &str = "needs_approval";
 /// Label of the gateway's own tools.
 const OWN_LABEL: &str = "airlock";
 /// Number of copies of the model's text and of results in memory: in the open item, the closed one,
 /// the last event and the text to send.
 const COPIES: usize = 4;
+/// Memory of an item beside its content, in bytes, in all its forms and with the stream events about
+/// it.
+const ITEM_BYTES: usize = 8 << 10;
+/// Maximum number of items of a Response. The rounds of a request with the default limits have fewer
+/// calls.
+const MAX_ITEMS: usize = 4_096;
 
 /// Composes one Response.
 pub(super) struct Composer {
@@ -69,16 +78,23 @@ impl Composer {
     pub(super) fn add(&mut self, event: Event, out: &mut Vec<Object>) -> Result<(), ApiError> {
         match event {
             Event::Chunk(chunk) => {
-                let deltas = choices(chunk.object()).filter_map(|choice| choice.get("delta"));
-                self.hold(deltas.map(json::text_len).sum())?;
+                self.charge.grow(choices(chunk.object()).map(content_bytes).sum())?;
+                let before = self.writer.items();
                 self.writer.chunk(chunk.object(), out);
+                self.check_items(before)?;
             }
             Event::Started(started) => {
                 self.hold(started.arguments.len())?;
+                let before = self.writer.items();
                 self.start(&started, out);
+                self.check_items(before)?;
             }
             Event::Ended(Ended { tool_call_id, text, error, .. }) => {
                 self.hold(text.len())?;
+                if error == Some(NEEDS_APPROVAL) {
+                    self.writer.call_suspended(&tool_call_id, out);
+                    return Ok(());
+                }
                 let result = if error.is_none() { Ok(&*text) } else { Err(&*text) };
                 self.writer.call_ended(&tool_call_id, result, out);
             }
@@ -148,6 +164,17 @@ impl Composer {
         self.last = Some(Last { event, saving });
     }
 
+    /// Charges the items that were added after the first `before`. Fails if there are too many.
+    fn check_items(&self, before: usize) -> Result<(), ApiError> {
+        let items = self.writer.items();
+        if items > MAX_ITEMS {
+            let message = format!("the response of the model has more than {MAX_ITEMS} items");
+            let status = StatusCode::BAD_GATEWAY;
+            return Err(ApiError::new(status, "server_error", "provider_bad_answer", message));
+        }
+        Ok(self.charge.grow((items - before).saturating_mul(ITEM_BYTES))?)
+    }
+
     /// Charges content of the Response.
     fn hold(&self, bytes: usize) -> Result<(), ApiError> {
         Ok(self.charge.grow(bytes.saturating_mul(COPIES))?)
@@ -160,8 +187,8 @@ impl NotStored {
         Self { code: "gateway_overloaded", message }
     }
 
-    pub(super) fn unavailable() -> Self {
-        let message = "the store cannot be reached right now".to_owned();
+    pub(super) fn unavailable(reason: &str) -> Self {
+        let message = format!("stored responses cannot be reached right now: {reason}");
         Self { code: "store_unavailable", message }
     }
 
@@ -173,6 +200,25 @@ impl NotStored {
     }
 }
 
+/// Returns an upper estimate of the memory that the content of a choice takes in a Response, in
+/// bytes.
+fn content_bytes(choice: &Object) -> usize {
+    let weight_of = |value: Option<&Value>| value.map_or(0, weight);
+    let Some(delta) = choice.get("delta").and_then(Value::as_object) else { return 0 };
+    let calls = delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+    let of_calls = calls.filter_map(Value::as_object).flatten();
+    let rest = of_calls.filter(|(name, _)| !matches!(name.as_str(), "function" | "custom"));
+    let copied = json::text_len(delta)
+        + weight_of(choice.get("logprobs"))
+        + weight_of(delta.get("annotations"))
+        + rest.map(|(_, value)| weight(value)).sum::<usize>();
+    // The state of reasoning is copied once, and then kept as text.
+    let state = delta.iter().filter(|(name, value)| {
+        value.is_array() && !matches!(name.as_str(), "tool_calls" | "annotations")
+    });
+    copied.saturating_mul(COPIES) + state.map(|(_, value)| weight(value)).sum::<usize>()
+}
+
 fn response_of(event: &mut Object) -> Option<&mut Object> {
     event.get_mut("response").and_then(Value::as_object_mut)
 }
@@ -181,5 +227,65 @@ fn into_object(value: Value) -> Option<Object> {
     match value {
         Value::Object(object) => Some(object),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        agent::fake,
+        door::Filter,
+        model::{Document, object},
+        server::{memory::Memory, responses::translate::to_chat},
+        tenant::Tenant,
+    };
+
+    fn composer(memory: usize) -> (Composer, Charge) {
+        let request = object(json!({"model": "m", "input": "x"}));
+        let echo = to_chat(request, Vec::new()).expect("a good request").echo;
+        let view = fake::catalog().0.snapshot().view(&Filter::none(), None);
+        let caller = Caller::new(view, Origin::Model, fake::BUDGET);
+        let memory = Memory::new(memory);
+        let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
+        (Composer::new("resp_1", echo, caller, None, charge.clone()), charge)
+    }
+
+    fn add(composer: &mut Composer, delta: Value) -> Result<(), ApiError> {
+        let chunk = object(json!({"choices": [{"index": 0, "delta": delta}]}));
+        composer.add(Event::Chunk(Document::from(chunk)), &mut Vec::new())
+    }
+
+    #[test]
+    fn items_are_charged_and_their_number_is_bounded() {
+        let both = json!({"reasoning": "x", "content": "y"});
+        let (mut small, _) = composer(64 * ITEM_BYTES);
+        let added = (0..64).take_while(|_| add(&mut small, both.clone()).is_ok()).count();
+        assert!((8..16).contains(&added), "two items of {added} chunks are charged");
+        let (mut large, _) = composer(usize::MAX);
+        for _ in 0..MAX_ITEMS / 2 {
+            add(&mut large, both.clone()).expect("not too many");
+        }
+        let error = add(&mut large, both).expect_err("too many").into_body();
+        assert_eq!(error["error"]["code"], "provider_bad_answer");
+    }
+
+    #[test]
+    fn lists_of_small_objects_are_charged_as_the_memory_that_they_take() {
+        let small = vec![json!({}); 1_000];
+        let choice = |delta: Value, logprobs: Value| {
+            content_bytes(&object(json!({"delta": delta, "logprobs": logprobs})))
+        };
+        let kept = weight(&json!(small));
+        for (bytes, least) in [
+            (choice(json!({}), json!({"content": small})), COPIES * kept),
+            (choice(json!({"annotations": small}), json!(null)), COPIES * kept),
+            (choice(json!({"tool_calls": [{"index": 0, "x": small}]}), json!(null)), COPIES * kept),
+            (choice(json!({"thinking_blocks": small}), json!(null)), kept),
+        ] {
+            assert!((least..2 * least).contains(&bytes), "{bytes}, at least {least}");
+        }
+        let text = json!({"content": "x".repeat(1_000)});
+        assert!((4_000..5_000).contains(&choice(text, json!(null))));
     }
 }

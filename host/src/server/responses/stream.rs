@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     super::{
@@ -77,5 +77,5 @@ impl Source for ResponseStream {
 
 fn render(event: &Object) -> Bytes {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-    events::typed(kind, &json!(event).to_string())
+    events::typed(kind, &serde_json::to_string(event).unwrap_or_default())
 }

@@ -6,6 +6,10 @@ use super::{Bounds, NewResponse, OVERHEAD_BYTES, PutError, ReadError, Scope, Tex
 
 /// Most expired conversations that one change removes, so that the change stays quick.
 const PURGED_AT_ONCE: u32 = 100;
+/// Most conversations that one change evicts, for the same reason.
+const EVICTED_AT_ONCE: usize = 100;
+/// No conversation has this number.
+const NONE: i64 = 0;
 
 /// Arguments of `put`.
 pub(super) struct Put {
@@ -23,13 +27,22 @@ impl Put {
     }
 }
 
+/// Progress of storing a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is stored.
+    Stored,
+    /// Conversations were evicted, and more have to be. Repeat the change.
+    MadeRoom,
+}
+
 /// Stores a response, or returns the reason for a refusal. Expired conversations are purged in both
 /// cases.
 pub(super) fn put(
     transaction: &Transaction<'_>,
     scope: &Scope,
     put: &Put,
-) -> rusqlite::Result<Result<(), PutError>> {
+) -> rusqlite::Result<Result<Progress, PutError>> {
     purge(transaction, put.now)?;
     let owner = find_or_make_owner(transaction, scope)?;
     let continued = match &put.response.previous {
@@ -45,13 +58,16 @@ pub(super) fn put(
     if bytes > limit {
         return Ok(Err(PutError::TooLarge { bytes, limit }));
     }
+    let kept = continued.map_or(NONE, |(conversation, _)| conversation);
+    if !make_room(transaction, owner, kept, put)? {
+        return Ok(Ok(Progress::MadeRoom));
+    }
     let conversation = match continued {
         Some((conversation, _)) => conversation,
         None => make_conversation(transaction, owner, put.expires)?,
     };
-    make_room(transaction, owner, conversation, put)?;
     insert(transaction, conversation, put)?;
-    Ok(Ok(()))
+    Ok(Ok(Progress::Stored))
 }
 
 fn insert(transaction: &Transaction<'_>, conversation: i64, put: &Put) -> rusqlite::Result<()> {
@@ -69,14 +85,15 @@ fn insert(transaction: &Transaction<'_>, conversation: i64, put: &Put) -> rusqli
     Ok(())
 }
 
-/// Evicts conversations other than `kept` until the response fits. It does fit then, because `kept`
-/// with the response is within the bounds.
+/// Evicts conversations other than `kept` until the response fits, at most [`EVICTED_AT_ONCE`].
+/// Returns whether it fits. It does in the end, because `kept` with the response is within the
+/// bounds.
 fn make_room(
     transaction: &Transaction<'_>,
     owner: i64,
     kept: i64,
     put: &Put,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<bool> {
     let of_owner = "SELECT bytes FROM response_owner WHERE id = ?1";
     let of_all = "SELECT coalesce(sum(bytes), 0) FROM response_owner";
     // An owner without another conversation cannot make room.
@@ -84,15 +101,19 @@ fn make_room(
                    (SELECT 1 FROM response_conversation c WHERE c.owner = o.id AND c.id != ?1) \
                    ORDER BY o.bytes DESC LIMIT 1";
     let exceeds = |held: i64, limit: u64| unsigned(held).saturating_add(put.cost()) > limit;
-    while exceeds(transaction.query_row(of_owner, [owner], first)?, put.bounds.owner_bytes)
-        && evict(transaction, owner, kept)?
-    {}
-    while exceeds(transaction.query_row(of_all, (), first)?, put.bounds.total_bytes) {
+    for _ in 0..EVICTED_AT_ONCE {
+        let held = transaction.query_row(of_owner, [owner], first)?;
+        if exceeds(held, put.bounds.owner_bytes) && evict(transaction, owner, kept)? {
+            continue;
+        }
+        if !exceeds(transaction.query_row(of_all, (), first)?, put.bounds.total_bytes) {
+            return Ok(true);
+        }
         let largest: Option<i64> = transaction.query_row(largest, [kept], first).optional()?;
-        let Some(largest) = largest else { break };
+        let Some(largest) = largest else { return Ok(true) };
         evict(transaction, largest, kept)?;
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Evicts the conversation of an owner that expires first. Returns false if there is none besides

@@ -188,6 +188,22 @@ async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(
 }
 
 #[tokio::test]
+async fn many_conversations_make_room_for_a_large_one() {
+    let bench = Bench::new(250, 1_000).await;
+    let ann = bench.of(ANN);
+    for id in 0..250 {
+        put(&ann, &format!("small{id}"), None).await;
+    }
+    let mut large = response("large", None);
+    large.texts.input = " ".repeat(248 * usize::try_from(COST).expect("a small number"));
+    ann.put(large).await.expect("it is stored");
+    assert_eq!(
+        bench.ids(ANN, &["small0", "small248", "small249", "large"]).await,
+        ["small249", "large"]
+    );
+}
+
+#[tokio::test]
 async fn if_the_store_is_full_the_owner_of_most_loses_a_conversation() {
     let bench = Bench::new(3, 4).await;
     for id in ["a", "b", "c"] {

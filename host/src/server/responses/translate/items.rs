@@ -42,6 +42,8 @@ pub(super) enum Step {
         /// Output of a call that the gateway ran.
         output: Option<Value>,
     },
+    /// An item that adds nothing to the conversation.
+    Nothing,
     /// The output of a client's tool call.
     Output {
         /// Identifier of the call.
@@ -119,6 +121,10 @@ fn client_call(mut item: Members<'_>, kind: &str, input: &str) -> Result<Step, U
 /// Translates a call that the gateway ran. Its identifier is that of the item.
 fn executed_call(mut item: Members<'_>) -> Result<Step, Untranslatable> {
     let id = item.required_text("id")?;
+    // The same call follows as one of a client's tool.
+    if item.get("status").is_some_and(|status| status == "incomplete") && !has_result(&item) {
+        return Ok(Step::Nothing);
+    }
     let output = match (item.text("output")?, item.take("error")) {
         (Some(output), _) => output,
         (None, Some(error)) => error_text(&error),
@@ -129,6 +135,10 @@ fn executed_call(mut item: Members<'_>) -> Result<Step, Untranslatable> {
     }
     let call = call(&id, "function", &mut item, "arguments")?;
     Ok(Step::Call { id, call: with_rest(call, item), output: Some(output.into()) })
+}
+
+fn has_result(item: &Members<'_>) -> bool {
+    ["output", "error"].iter().any(|name| item.get(name).is_some_and(|value| !value.is_null()))
 }
 
 fn call(

@@ -89,7 +89,7 @@ impl Assembly {
             Step::Call { id, call, output } => self.add_call(&id, call, output)?,
             // Its message stands behind its call. A call after it is one of the next round.
             Step::Output { .. } if !self.turn.calls.is_empty() => self.end_turn(),
-            Step::Output { .. } => {}
+            Step::Output { .. } | Step::Nothing => {}
         }
         Ok(())
     }

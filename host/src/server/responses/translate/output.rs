@@ -84,7 +84,8 @@ impl Writer {
         }
         self.read_source(chunk);
         let choices = chunk.get("choices").and_then(Value::as_array).into_iter().flatten();
-        for choice in choices.filter_map(Value::as_object).filter(|choice| is_first(choice)) {
+        // One for each chunk: a server that repeats a choice would open items without end.
+        if let Some(choice) = choices.filter_map(Value::as_object).find(|choice| is_first(choice)) {
             let delta = choice.get("delta").or_else(|| choice.get("message"));
             if let Some(Value::Object(delta)) = delta {
                 self.delta(delta, choice.get("logprobs"), out);
@@ -119,6 +120,14 @@ impl Writer {
         }
     }
 
+    /// Ends a call that was begun here and that the client has to continue: it follows as a call of
+    /// a client's tool. A call that was not started is ignored.
+    pub(crate) fn call_suspended(&mut self, tool_call_id: &str, out: &mut Vec<Object>) {
+        if let Some(call) = self.executed.remove(tool_call_id) {
+            call.suspend(&mut self.items, &mut Events::new(out, &mut self.sequence));
+        }
+    }
+
     /// Ends a round: the model is asked again.
     pub(crate) fn round_ended(&mut self, out: &mut Vec<Object>) {
         self.close_text(Status::Completed, out);
@@ -145,6 +154,11 @@ impl Writer {
         out: &mut Vec<Object>,
     ) {
         self.end(Ending::of_failure(error, usage, airlock), out);
+    }
+
+    /// Returns the number of items so far.
+    pub(crate) fn items(&self) -> usize {
+        self.items.values().len()
     }
 
     /// Returns the items so far. Items that are not done are as they were added.

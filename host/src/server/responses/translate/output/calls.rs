@@ -191,6 +191,12 @@ impl ExecutedCall {
         events.write_item(kind, &self.slot, []);
         items.close(&self.slot, self.members, events);
     }
+
+    /// Ends the call without a result. There is no event for it but that of the item.
+    pub(super) fn suspend(mut self, items: &mut Items, events: &mut Events<'_>) {
+        self.members.insert("status".to_owned(), Status::Incomplete.as_str().into());
+        items.close(&self.slot, self.members, events);
+    }
 }
 
 /// Returns the `error` of a failed call, with the text as MCP content.

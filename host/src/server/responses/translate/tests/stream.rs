@@ -327,3 +327,26 @@ fn an_identifier_of_a_call_fits_the_limit_of_chat_completions() {
     assert_eq!(writer.output_items()[0]["id"], "mcp_0123456789abcdef0123456789abcdef0000");
     assert_eq!(writer.output_items()[0]["id"].as_str().map(str::len), Some(40));
 }
+
+#[test]
+fn a_choice_that_a_chunk_repeats_counts_once() {
+    let mut recorder = Recorder::new();
+    let choice = json!({"delta": {"reasoning": "x", "content": "y"}});
+    let chunk =
+        object(json!({"choices": [{"index": 1, "delta": {"content": "z"}}, choice, choice]}));
+    recorder.writer.chunk(&chunk, &mut recorder.events);
+    recorder.finish();
+    assert_eq!(recorder.writer.items(), 2);
+}
+
+#[test]
+fn a_suspended_call_is_incomplete_and_left_out_of_the_next_turn() {
+    let mut recorder = Recorder::new();
+    recorder.start("c1", "run", "{}");
+    recorder.writer.call_suspended("c1", &mut recorder.events);
+    recorder.finish();
+    let item = recorder.writer.output_items()[0].clone();
+    assert_eq!((&item["type"], &item["status"]), (&json!("mcp_call"), &json!("incomplete")));
+    let user = json!({"role": "user", "content": "x"});
+    assert_eq!(messages(json!([user, item])), messages(json!([user])));
+}
