@@ -1,5 +1,5 @@
-//! Exchanges with a service over HTTP, whatever its API: bounded in time and memory, and without
-//! the service's credentials in anything that is returned.
+//! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials for
+//! the service are redacted in its responses.
 
 mod events;
 
@@ -31,7 +31,7 @@ use crate::{
 pub(super) struct Bounds {
     /// Time limit for a connection, TLS included.
     pub(super) connect: Duration,
-    /// Time limit for the whole response.
+    /// Time limit for the whole response, streamed or not.
     pub(super) answer: Duration,
     /// Time limit for the first chunk of a stream.
     pub(super) first_byte: Duration,
@@ -66,7 +66,7 @@ pub(super) struct Client {
     pub(super) bounds: Bounds,
     /// Credentials that are redacted.
     secrets: Vec<Secret>,
-    /// Limits parsing of long texts to the number of cores of the machine.
+    /// Permits to parse long texts, one for each core of the machine.
     pub(super) parsers: Arc<Semaphore>,
 }
 
@@ -82,7 +82,8 @@ pub(super) struct Outgoing {
     pub(super) _held: Held,
 }
 
-/// Returns OpenAI's `error` object for a response of a status with a body, if it is an object.
+/// Function that returns OpenAI's `error` object for a status and a body; `None` if the body is not
+/// an object.
 pub(super) type ErrorOf = fn(&Client, StatusCode, Option<&Object>) -> Object;
 
 /// The text of a response.
@@ -140,8 +141,8 @@ impl Client {
         })
     }
 
-    /// Sends a request with `credential` and returns the response as soon as its head has arrived:
-    /// that of a stream until `first_byte`.
+    /// Sends a request with `credential` and returns the response as soon as its head has arrived. Fails
+    /// if the connection fails, or if the head of a stream has not arrived at `first_byte`.
     pub(super) async fn send(
         &self,
         outgoing: &Outgoing,
@@ -164,7 +165,7 @@ impl Client {
         sent.map_err(|error| self.trouble(error))
     }
 
-    /// Requests a list.
+    /// Requests a list. Fails if its head has not arrived within the time limit for lists.
     pub(super) async fn get(
         &self,
         url: &Url,
@@ -175,7 +176,8 @@ impl Client {
         with(request, credential).send().await.map_err(|error| self.trouble(error))
     }
 
-    /// Receives a whole response. Fails if it is an error or not a JSON object.
+    /// Receives a whole response. Fails if it is an error, a redirect or not a JSON object, or if it is
+    /// too large.
     pub(super) async fn receive(
         &self,
         response: reqwest::Response,
@@ -252,7 +254,7 @@ impl Client {
         working.await.ok()
     }
 
-    /// Redacts credentials that a service sends back.
+    /// Redacts credentials in a response that is not streamed.
     fn without_secrets(&self, mut body: Body) -> Body {
         if let Ok(text) = std::str::from_utf8(&body.text)
             && let Some(redacted) = self.redacted(text)
@@ -262,7 +264,8 @@ impl Client {
         body
     }
 
-    /// Redacts credentials in one event of a stream. One that is spread over events is not found.
+    /// Redacts credentials in one event of a stream. A credential that is spread over several events is
+    /// not found.
     pub(super) fn without_secrets_in(&self, data: String) -> String {
         self.redacted(&data).unwrap_or(data)
     }
@@ -274,8 +277,8 @@ impl Client {
         })
     }
 
-    /// Converts an error of the transport. The URL is removed, because it may hold more than a
-    /// client should know.
+    /// Converts an error of the transport. Its URL is removed, because callers must not see addresses
+    /// of the operator.
     pub(super) fn trouble(&self, error: reqwest::Error) -> ModelError {
         let provider = self.provider.clone();
         let cause = error.without_url();
@@ -294,7 +297,7 @@ impl Client {
         ModelError::Credential { provider: self.provider.clone() }
     }
 
-    /// The service sent nothing for too long.
+    /// Returns the error of a service that sent nothing for too long.
     pub(super) fn is_silent(&self) -> ModelError {
         ModelError::Silent { provider: self.provider.clone() }
     }
@@ -304,7 +307,7 @@ impl Client {
             Unread::NoMemory => self.no_memory(),
             Unread::NoObject => self.bad_answer("an event that is not a JSON object"),
             Unread::Dense(error) => {
-                warn!(provider = %self.provider, %error, "an answer of a provider was refused");
+                warn!(provider = %self.provider, %error, "a response of a provider was refused");
                 self.bad_answer("JSON that needs more memory than the gateway permits")
             }
         }
@@ -332,7 +335,7 @@ impl Client {
     }
 }
 
-/// Returns whether a status says that the gateway's credential is not accepted.
+/// Returns whether a status means that the gateway's credential is not accepted.
 pub(super) fn is_credential_error(status: StatusCode) -> bool {
     matches!(
         status,
@@ -342,7 +345,7 @@ pub(super) fn is_credential_error(status: StatusCode) -> bool {
     )
 }
 
-/// Returns whether a response is JSON, and so no stream: some services do not stream.
+/// Returns whether a response is JSON and not a stream. Some services ignore `stream`.
 pub(super) fn is_json(response: &reqwest::Response) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
     found.is_some_and(|found| {
@@ -351,7 +354,8 @@ pub(super) fn is_json(response: &reqwest::Response) -> bool {
     })
 }
 
-/// Parses the base URL of a service.
+/// Parses the base URL of a service. Fails if it is not an HTTP URL, or has a user, a query or a
+/// fragment.
 pub(super) fn base_url(provider: &str, text: &str) -> Result<Url, BadProvider> {
     let is_plain = |url: &Url| {
         url.username().is_empty()
@@ -394,8 +398,8 @@ fn with(
     }
 }
 
-/// Returns the proxy of a URL. `reqwest` alone would find a scheme that it does not know with the
-/// first request.
+/// Returns the proxy of a URL. Checks the scheme, because `reqwest` reports an unknown one only with
+/// the first request.
 fn proxy(provider: &str, url: &Secret) -> Result<reqwest::Proxy, BadProvider> {
     let url = Url::parse(url.expose()).ok();
     let url = url.filter(|url| PROXY_SCHEMES.contains(&url.scheme()) && url.has_host());
@@ -447,8 +451,8 @@ fn certificates(
     }
 }
 
-/// Lets `text` grow to `len` bytes, and doubles its capacity up to `most`. Returns false if there
-/// is no room. `held` grows by what is allocated.
+/// Reserves room for `len` bytes in `text`. Doubles the capacity, up to `most`, and holds the bytes
+/// that it adds in `held`. Returns false if there is no memory for them.
 fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
     let capacity = text.capacity();
     if len > capacity {
@@ -461,7 +465,7 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
     true
 }
 
-/// Returns whether the text of a stream's option `include_usage` is true.
+/// Returns whether `stream_options.include_usage` of a request is true.
 pub(super) fn includes_usage(prompt: &super::Prompt) -> bool {
     let options = prompt.body.get("stream_options");
     options.is_some_and(|options| json::raw::member(options, "include_usage") == Some("true"))

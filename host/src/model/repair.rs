@@ -55,8 +55,8 @@ pub(crate) struct TooManyCalls {
 }
 
 impl Calls {
-    /// Repairs the calls of a chunk. A chunk without faults keeps its text. `ids` are the ids of the
-    /// conversation. Fails at the first call beyond `limit`.
+    /// Repairs the calls of a chunk. A chunk without faults keeps its text. `ids` has the ids of the
+    /// calls of the conversation, and gets the new ones. Fails at the first call beyond `limit`.
     pub(crate) fn repair(
         &mut self,
         chunk: &mut Document,
@@ -97,7 +97,7 @@ impl Calls {
     }
 }
 
-/// Returns whether a delta has a member with calls, or with something else in their place.
+/// Returns whether the `tool_calls` of a delta are a list that is not empty, or another value.
 fn has_calls(delta: &Value) -> bool {
     match delta.get("tool_calls") {
         Some(Value::Array(calls)) => !calls.is_empty(),
@@ -105,7 +105,7 @@ fn has_calls(delta: &Value) -> bool {
     }
 }
 
-/// Returns whether the calls of a choice are those of the list.
+/// Returns whether the calls of a choice equal the repaired ones.
 fn is_sound(choice: &Object, list: &[Value]) -> bool {
     match choice.get("delta").and_then(|delta| delta.get("tool_calls")) {
         Some(Value::Array(calls)) => calls == list,
@@ -134,6 +134,7 @@ fn calls_of(choice: &Object) -> impl Iterator<Item = &Object> {
 }
 
 impl ChoiceCalls {
+    /// Returns a delta of a call with its index, and its id if it is the first one or has one.
     fn repaired(&mut self, sent: &Object, ids: &mut BTreeSet<String>) -> Object {
         let known = self.calls.len();
         let at = self.find(sent).unwrap_or(known);
@@ -171,7 +172,7 @@ impl ChoiceCalls {
             let at = *self.by_index.get(&index)?;
             let call = &self.calls[at];
             let is_other = match (id, name) {
-                // A differing id alone is no other call: LiteLLM sends one with every delta.
+                // Another id without a name begins no call: LiteLLM sends a new id in every delta.
                 (Some(id), Some(_)) => {
                     !call.name.is_empty() && !call.sent_id.is_empty() && id != call.sent_id
                 }
