@@ -83,8 +83,8 @@ impl Allowance {
         }
     }
 
-    /// Runs a future. Fails and drops it at the deadline. `rounds` is the number of rounds so far, for
-    /// the error.
+    /// Runs a future. Fails and drops it at the deadline. `rounds` is the number of rounds so far,
+    /// for the error.
     pub(super) async fn within<T>(
         &self,
         rounds: u32,

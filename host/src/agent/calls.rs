@@ -44,8 +44,8 @@ pub(super) fn count(answer: &Object) -> usize {
 ///
 /// Results are matched to calls by id only. A call without an id, or with an id that was used
 /// before, gets a new one, also in the response that the model and the caller receive. OpenAI's
-/// clients require `type`, and `arguments` as a string, so these are repaired too. `ids` has the ids
-/// of earlier calls, and gets the new ones. Elements that are not objects are skipped.
+/// clients require `type`, and `arguments` as a string, so these are repaired too. `ids` has the
+/// ids of earlier calls, and gets the new ones. Elements that are not objects are skipped.
 pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();

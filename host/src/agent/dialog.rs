@@ -53,8 +53,8 @@ impl Dialog {
     }
 
     /// Asks the model and returns its next response. If the caller receives chunks, they are sent
-    /// meanwhile. After the last round (`is_last`) no call is run here, so none is held back. Fails if
-    /// the providers fail, at the deadline, or beyond a bound.
+    /// meanwhile. After the last round (`is_last`) no call is run here, so none is held back. Fails
+    /// if the providers fail, at the deadline, or beyond a bound.
     pub(super) async fn ask(
         &mut self,
         route: &mut Route<'_>,

@@ -93,8 +93,8 @@ pub struct Completion {
 }
 
 /// A running request: the stream of its events. It runs only while it is polled, and at most one
-/// event ahead, so a slow reader stops the model. Dropping it cancels the request to the provider and
-/// every running tool.
+/// event ahead, so a slow reader stops the model. Dropping it cancels the request to the provider
+/// and every running tool.
 pub struct Run {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     events: mpsc::Receiver<Event>,
@@ -114,8 +114,8 @@ impl Answering {
 }
 
 impl Run {
-    /// Creates a run from its work, which gets the sender of the events. The last event that the work
-    /// sends must be `Done` or `Failed`.
+    /// Creates a run from its work, which gets the sender of the events. The last event that the
+    /// work sends must be `Done` or `Failed`.
     pub(super) fn new<F>(work: impl FnOnce(Emitter) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -226,8 +226,8 @@ impl Reports {
         .await
     }
 
-    /// Sends the events that are waiting. Called before the end of a call is sent, so that no event of
-    /// the call follows it.
+    /// Sends the events that are waiting. Called before the end of a call is sent, so that no event
+    /// of the call follows it.
     pub(super) async fn flush(&self, emitter: &Emitter) {
         loop {
             let waiting = {

@@ -1,9 +1,9 @@
 //! Relays streamed responses to the caller: the chunks that it receives, and their order.
 //!
-//! Chunks are forwarded as they arrive, unchanged where nothing has to change. If the gateway offers
-//! tools in the request, calls of these tools are held back until the response is complete, because
-//! most of them run here. The end of each choice is held back too, because another round may follow.
-//! All rounds are one stream for the caller: one `id`, one role, one end, one usage.
+//! Chunks are forwarded as they arrive, unchanged where nothing has to change. If the gateway
+//! offers tools in the request, calls of these tools are held back until the response is complete,
+//! because most of them run here. The end of each choice is held back too, because another round
+//! may follow. All rounds are one stream for the caller: one `id`, one role, one end, one usage.
 //!
 //! *Shown* means forwarded to the caller; *held back* means kept until the end of the response. The
 //! *place* of a call is its `index` in the stream that the caller receives.
@@ -87,9 +87,9 @@ impl Relay {
         Self { is_one_text: false, ..Self::new(true) }
     }
 
-    /// Relays a response and returns it merged; an empty object if nothing is held back. Calls of the
-    /// tools named in `held_back` are not shown yet. Fails if the provider fails, at the deadline, if
-    /// there are more than [`MAX_CALLS_READ`] calls, or if there is no memory.
+    /// Relays a response and returns it merged; an empty object if nothing is held back. Calls of
+    /// the tools named in `held_back` are not shown yet. Fails if the provider fails, at the
+    /// deadline, if there are more than [`MAX_CALLS_READ`] calls, or if there is no memory.
     pub(super) async fn response(
         &mut self,
         mut chunks: Chunks<'_>,
@@ -138,17 +138,17 @@ impl Relay {
         self.round.shown.contains(id)
     }
 
-    /// Ends a round whose calls were all run here: shows the texts that are held back with the ends of
-    /// its choices.
+    /// Ends a round whose calls were all run here: shows the texts that are held back with the ends
+    /// of its choices.
     pub(super) async fn go_on(&mut self, emitter: &Emitter) {
         self.release_ends(None, emitter).await;
         self.spoken.extend(mem::take(&mut self.round).speaking);
         self.rounds += 1;
     }
 
-    /// Ends the stream with the pending calls, the ends of the choices and the usage. `answer` is the
-    /// last response. `summary` is the text about calls that were run; it is present if others are
-    /// pending.
+    /// Ends the stream with the pending calls, the ends of the choices and the usage. `answer` is
+    /// the last response. `summary` is the text about calls that were run; it is present if others
+    /// are pending.
     pub(super) async fn finish(
         mut self,
         answer: &Object,
@@ -256,8 +256,8 @@ impl Relay {
     }
 
     /// Shows chunks that were held back for their `finish_reason`, without it: those whose choices
-    /// have a `finish_reason` in `again` as well, because some servers send one in every chunk; all of
-    /// them if `again` is `None`, before the next round.
+    /// have a `finish_reason` in `again` as well, because some servers send one in every chunk; all
+    /// of them if `again` is `None`, before the next round.
     async fn release_ends(&mut self, again: Option<&Object>, emitter: &Emitter) {
         let again: Option<BTreeSet<u64>> = again.map(|chunk| indices(chunk).collect());
         let is_again = |end: &Document| {
@@ -359,8 +359,8 @@ impl Relay {
 }
 
 impl Round {
-    /// Returns the place of a call in the stream; `None` if it is held back. A call without a name in
-    /// its first delta is held back too.
+    /// Returns the place of a call in the stream; `None` if it is held back. A call without a name
+    /// in its first delta is held back too.
     fn place(&mut self, choice: u64, call: &Value, held_back: &BTreeSet<String>) -> Option<u64> {
         let index = call["index"].as_u64().unwrap_or_default();
         if let Some(place) = self.places.get(&(choice, index)) {
@@ -397,8 +397,8 @@ fn indices(chunk: &Object) -> impl Iterator<Item = u64> {
     choices(chunk).enumerate().map(|(position, choice)| index_of(choice, position))
 }
 
-/// Charges the growth of a merged response, [`CHARGE_BYTES`] or more at a time. Fails if there is no
-/// memory.
+/// Charges the growth of a merged response, [`CHARGE_BYTES`] or more at a time. Fails if there is
+/// no memory.
 fn charge(held: &Held, charged: &mut usize, bytes: usize) -> Result<(), Failure> {
     if bytes >= *charged + CHARGE_BYTES {
         if !held.grow(bytes - *charged) {
@@ -457,8 +457,8 @@ fn has_content(chunk: &Object) -> bool {
         })
 }
 
-/// Converts a whole response into chunks: one with the messages, one with the ends, and one with the
-/// usage if it was asked for.
+/// Converts a whole response into chunks: one with the messages, one with the ends, and one with
+/// the usage if it was asked for.
 fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
     let head = answer.iter().filter(|(name, _)| !matches!(name.as_str(), "choices" | "usage"));
     let mut head: Object = head.map(|(name, value)| (name.clone(), value.clone())).collect();

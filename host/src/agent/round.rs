@@ -185,8 +185,8 @@ impl Ended {
         matches!(self.error, Some(CallError::NeedsApproval { .. }))
     }
 
-    /// Charges the result. If it does not fit, its images become notes; if that does not fit either,
-    /// an error replaces it.
+    /// Charges the result. If it does not fit, its images become notes; if that does not fit
+    /// either, an error replaces it.
     fn within(self, allowance: &Allowance) -> Self {
         if self.needs_approval() {
             return self;
@@ -212,9 +212,9 @@ pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> boo
     calls.iter().any(|call| is_offered(call, offered))
 }
 
-/// Divides calls. Asks the door only about calls of offered tools within the quota, because the door
-/// parses arguments, and a tree takes more memory than its text. A call with invalid arguments is not
-/// pending: it is refused, and the model can correct it.
+/// Divides calls. Asks the door only about calls of offered tools within the quota, because the
+/// door parses arguments, and a tree takes more memory than its text. A call with invalid arguments
+/// is not pending: it is refused, and the model can correct it.
 pub(super) fn sort(
     calls: Vec<ToolCall>,
     offered: &BTreeSet<String>,

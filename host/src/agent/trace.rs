@@ -9,12 +9,12 @@
 //!               "needs": {"name": "fs-write", "arguments": {}}}]}
 //! ```
 //!
-//! A call that the model asked for and that was admitted also has a `result`, even if it failed: the
-//! text that the model received, up to 64 KiB. `calls` holds every call, in the order in which the
-//! model asked for them. Each is followed by the calls that it made in turn, which name it as their
-//! `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran has the
-//! `id` null. `reason` is `needs_approval`,
-//! `not_offered` or `depth_limit`; `needs` names the call inside a script that waits for approval.
+//! A call that the model asked for and that was admitted also has a `result`, even if it failed:
+//! the text that the model received, up to 64 KiB. `calls` holds every call, in the order in which
+//! the model asked for them. Each is followed by the calls that it made in turn, which name it as
+//! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
+//! has the `id` null. `reason` is `needs_approval`, `not_offered` or `depth_limit`; `needs` names
+//! the call inside a script that waits for approval.
 
 use std::{mem, sync::Arc};
 
@@ -97,9 +97,9 @@ impl<'a> Trace<'a> {
     }
 
     /// Builds the last response: the model's own, or a mixed one if calls were run and others are
-    /// pending. At the depth limit it is the model's own, whose calls were not run. Adds the `airlock`
-    /// object if there were calls, and the sum of the usage if there were rounds; a response without
-    /// either keeps its text.
+    /// pending. At the depth limit it is the model's own, whose calls were not run. Adds the
+    /// `airlock` object if there were calls, and the sum of the usage if there were rounds; a
+    /// response without either keeps its text.
     pub(super) fn finish(self, mut answer: Document, pending: &[Pending]) -> Completion {
         if self.is_mixed(pending) {
             let object = mem::take(answer.object_mut());

@@ -1,5 +1,5 @@
-//! Anthropic's Messages API. Requests and responses are translated from and to chat completions. This
-//! file does the exchange; the submodules know the two formats and nothing of HTTP.
+//! Anthropic's Messages API. Requests and responses are translated from and to chat completions.
+//! This file does the exchange; the submodules know the two formats and nothing of HTTP.
 
 mod answer;
 mod chunks;
@@ -71,9 +71,9 @@ impl Anthropic {
         Some((API_KEY, HeaderValue::try_from(key).ok()?))
     }
 
-    /// Translates a request. Memory for the texts of both forms and for the tree between them is held
-    /// while this runs, and for the text of the result until it is dropped. Fails if the request has a
-    /// part without a counterpart.
+    /// Translates a request. Memory for the texts of both forms and for the tree between them is
+    /// held while this runs, and for the text of the result until it is dropped. Fails if the
+    /// request has a part without a counterpart.
     pub(super) async fn encode(
         &self,
         client: &Client,
@@ -106,8 +106,8 @@ impl Anthropic {
         })
     }
 
-    /// Reads the response to a request. Fails if it is an error or not a message. Of a stream, only the
-    /// head is read.
+    /// Reads the response to a request. Fails if it is an error or not a message. Of a stream, only
+    /// the head is read.
     pub(super) async fn response<'a>(
         client: &'a Client,
         response: reqwest::Response,

@@ -9,8 +9,8 @@ use crate::json::{self, Caps};
 /// covers it. A stream has few documents in memory at a time.
 const FREE_BYTES: usize = 16 << 10;
 
-/// Member of a response in which the gateway describes its work. It is removed from the responses of
-/// providers.
+/// Member of a response in which the gateway describes its work. It is removed from the responses
+/// of providers.
 pub(crate) const OWN_MEMBER: &str = "airlock";
 /// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
 const HEAD_BYTES: usize = 256;
@@ -40,8 +40,8 @@ pub(super) enum Unread {
 
 impl Document {
     /// Reads an object, without the member [`OWN_MEMBER`]. If its text and tree take more than
-    /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not an
-    /// object, if its tree would exceed `caps`, or if the memory has no room for it.
+    /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
+    /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
     pub(super) fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, Unread> {
         let cost = match json::check(text.as_bytes(), caps) {
             Ok(cost) => cost,
@@ -98,8 +98,8 @@ impl Document {
         &self.object
     }
 
-    /// Returns the object for a change. The original text is dropped, and the document is written from
-    /// the object.
+    /// Returns the object for a change. The original text is dropped, and the document is written
+    /// from the object.
     pub fn object_mut(&mut self) -> &mut Object {
         self.text = None;
         &mut self.object
@@ -127,7 +127,7 @@ impl Document {
         Ok(objects.map(|object| Self { held: held.take(), ..Self::from(object) }).collect())
     }
 
-    /// Returns the text: the one that was read, or if the object was changed, its JSON.
+    /// Returns the text: the one that was read, or the JSON of the object if it was changed.
     pub fn to_text(&self) -> String {
         self.text.clone().unwrap_or_else(|| written(&self.object))
     }

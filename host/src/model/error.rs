@@ -236,9 +236,9 @@ impl ModelError {
         }
     }
 
-    /// Returns whether another provider may be asked: this one is overloaded, failed, does not respond,
-    /// breaks its protocol, or does not accept the gateway's credential. An error of the request itself
-    /// is final.
+    /// Returns whether another provider may be asked: this one is overloaded, failed, does not
+    /// respond, breaks its protocol, or does not accept the gateway's credential. An error of the
+    /// request itself is final.
     pub(super) fn permits_fallback(&self) -> bool {
         match self {
             Self::Refused { refusal, .. } => {

@@ -1,5 +1,5 @@
-//! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials for
-//! the service are redacted in its responses.
+//! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials
+//! for the service are redacted in its responses.
 
 mod events;
 
@@ -141,8 +141,8 @@ impl Client {
         })
     }
 
-    /// Sends a request with `credential` and returns the response as soon as its head has arrived. Fails
-    /// if the connection fails, or if the head of a stream has not arrived at `first_byte`.
+    /// Sends a request with `credential` and returns the response as soon as its head has arrived.
+    /// Fails if the connection fails, or if the head of a stream has not arrived at `first_byte`.
     pub(super) async fn send(
         &self,
         outgoing: &Outgoing,
@@ -165,7 +165,7 @@ impl Client {
         sent.map_err(|error| self.trouble(error))
     }
 
-    /// Requests a list. Fails if its head has not arrived within the time limit for lists.
+    /// Requests a list. The time limit for lists covers the whole response.
     pub(super) async fn get(
         &self,
         url: &Url,
@@ -176,8 +176,8 @@ impl Client {
         with(request, credential).send().await.map_err(|error| self.trouble(error))
     }
 
-    /// Receives a whole response. Fails if it is an error, a redirect or not a JSON object, or if it is
-    /// too large.
+    /// Receives a whole response. Fails if it is an error, a redirect or not a JSON object, or if
+    /// it is too large.
     pub(super) async fn receive(
         &self,
         response: reqwest::Response,
@@ -264,8 +264,8 @@ impl Client {
         body
     }
 
-    /// Redacts credentials in one event of a stream. A credential that is spread over several events is
-    /// not found.
+    /// Redacts credentials in one event of a stream. A credential that is spread over several
+    /// events is not found.
     pub(super) fn without_secrets_in(&self, data: String) -> String {
         self.redacted(&data).unwrap_or(data)
     }
@@ -277,8 +277,8 @@ impl Client {
         })
     }
 
-    /// Converts an error of the transport. Its URL is removed, because callers must not see addresses
-    /// of the operator.
+    /// Converts an error of the transport. Its URL is removed, because callers must not see
+    /// addresses of the operator.
     pub(super) fn trouble(&self, error: reqwest::Error) -> ModelError {
         let provider = self.provider.clone();
         let cause = error.without_url();
@@ -398,8 +398,8 @@ fn with(
     }
 }
 
-/// Returns the proxy of a URL. Checks the scheme, because `reqwest` reports an unknown one only with
-/// the first request.
+/// Returns the proxy of a URL. Checks the scheme, because `reqwest` reports an unknown one only
+/// with the first request.
 fn proxy(provider: &str, url: &Secret) -> Result<reqwest::Proxy, BadProvider> {
     let url = Url::parse(url.expose()).ok();
     let url = url.filter(|url| PROXY_SCHEMES.contains(&url.scheme()) && url.has_host());

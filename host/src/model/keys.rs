@@ -30,9 +30,9 @@ pub(super) struct Key {
 pub(super) struct Random(AtomicU64);
 
 impl Keys {
-    /// Creates the keys of a service; without any, one that sends no credential. `credential` returns
-    /// the header that carries a key, or `None` if it cannot be sent. Fails with the name of such a
-    /// key.
+    /// Creates the keys of a service; without any, one that sends no credential. `credential`
+    /// returns the header that carries a key, or `None` if it cannot be sent. Fails with the name
+    /// of such a key.
     pub(super) fn new(
         keys: &[settings::Key],
         credential: fn(&str) -> Option<(HeaderName, HeaderValue)>,
@@ -74,8 +74,8 @@ impl Keys {
     }
 }
 
-/// Removes one of `keys`, chosen at random by weight, and returns it. A key of weight 0 is chosen only
-/// if there is no other. `None` if there are no keys.
+/// Removes one of `keys`, chosen at random by weight, and returns it. A key of weight 0 is chosen
+/// only if there is no other. `None` if there are no keys.
 pub(super) fn choose<'k>(keys: &mut Vec<&'k Key>, random: &Random) -> Option<&'k Key> {
     let total: f64 = keys.iter().map(|key| key.weight).sum();
     let mut left = random.fraction() * total;
@@ -101,7 +101,7 @@ impl Random {
         Self::seeded(Uuid::new_v4().as_u64_pair().0)
     }
 
-    /// Creates a generator with this seed, for tests.
+    /// Creates a generator with this seed.
     pub(super) fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }

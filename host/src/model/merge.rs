@@ -10,8 +10,8 @@ use super::{
     document::{choices, index_of},
 };
 
-/// Texts that are not joined, because servers send them once or repeat them. The first value that is
-/// not empty stays.
+/// Texts that are not joined, because servers send them once or repeat them. The first value that
+/// is not empty stays.
 const SENT_ONCE: [&str; 3] = ["role", "id", "type"];
 /// Member of a chunk that the response does not have: padding that hides the length of the text.
 const PADDING: &str = "obfuscation";
@@ -249,8 +249,8 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Returns an upper estimate of the memory that a value owns, in bytes, with the capacity that it
-/// has to spare after it has grown. Equals the sum of what the functions above return for the pieces
-/// that it was merged from.
+/// has to spare after it has grown. Equals the sum of what the functions above return for the
+/// pieces that it was merged from.
 fn weight(value: &Value) -> usize {
     match value {
         // The smallest text allocates eight bytes.

@@ -30,7 +30,8 @@ impl OpenAi {
         Some((header::AUTHORIZATION, bearer))
     }
 
-    /// Returns a request as it is sent, with the caller's text. Its memory is held until it is dropped.
+    /// Returns a request as it is sent, with the caller's text. Its memory is held until it is
+    /// dropped.
     pub(super) fn encode(
         &self,
         client: &Client,
@@ -53,8 +54,8 @@ impl OpenAi {
         })
     }
 
-    /// Reads the response to a request. Fails if it is an error or has no `choices`. Of a stream, only
-    /// the head is read.
+    /// Reads the response to a request. Fails if it is an error or has no `choices`. Of a stream,
+    /// only the head is read.
     pub(super) async fn response<'a>(
         client: &'a Client,
         response: reqwest::Response,

@@ -1,9 +1,9 @@
 //! Repairs the calls in chunks of a streamed response.
 //!
 //! OpenAI gives each call an `index`, and its `id` and name in its first delta. Other servers leave
-//! out the index (Gemini), give all calls the index 0, leave out ids, repeat them in every delta, or
-//! send arguments as an object (Ollama). After the repair, the calls of a choice are counted from 0,
-//! every call has an id that is unique in the conversation, and arguments are text.
+//! out the index (Gemini), give all calls the index 0, leave out ids, repeat them in every delta,
+//! or send arguments as an object (Ollama). After the repair, the calls of a choice are counted
+//! from 0, every call has an id that is unique in the conversation, and arguments are text.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -55,8 +55,9 @@ pub(crate) struct TooManyCalls {
 }
 
 impl Calls {
-    /// Repairs the calls of a chunk. A chunk without faults keeps its text. `ids` has the ids of the
-    /// calls of the conversation, and gets the new ones. Fails at the first call beyond `limit`.
+    /// Repairs the calls of a chunk. A chunk without faults keeps its text. `ids` has the ids of
+    /// the calls of the conversation, and gets the new ones. Fails at the first call beyond
+    /// `limit`.
     pub(crate) fn repair(
         &mut self,
         chunk: &mut Document,
@@ -243,8 +244,8 @@ mod tests {
         model::{MemoryBudget, object},
     };
 
-    /// Sends each list as the calls of one chunk. Returns the repaired lists, and whether each chunk
-    /// kept its text.
+    /// Sends each list as the calls of one chunk. Returns the repaired lists, and whether each
+    /// chunk kept its text.
     fn repair(lists: &[Value], ids: &mut BTreeSet<String>) -> (Vec<Value>, Vec<bool>) {
         let mut calls = Calls::default();
         let held = MemoryBudget::unlimited().hold();

@@ -1,8 +1,8 @@
 //! Repetition of requests to one service.
 //!
-//! A request is repeated only if nothing of its response was sent to the caller: the connection could
-//! not be made, or the service reported that it is overloaded or failed. If the failure is about the
-//! key and there is another one, that is used.
+//! A request is repeated only if nothing of its response was sent to the caller: the connection
+//! could not be made, or the service reported that it is overloaded or failed. If the failure is
+//! about the key and there is another one, that is used.
 
 use std::time::{Duration, SystemTime};
 
@@ -88,8 +88,8 @@ impl<'k> Attempts<'k> {
         Some(wait)
     }
 
-    /// Replaces a key that was not accepted, once for each request and without a wait. `None` if there
-    /// is no other key.
+    /// Replaces a key that was not accepted, once for each request and without a wait. `None` if
+    /// there is no other key.
     fn after_credential(&mut self) -> Option<Duration> {
         if self.replaced_key {
             return None;
@@ -99,9 +99,9 @@ impl<'k> Attempts<'k> {
         Some(Duration::ZERO)
     }
 
-    /// Replaces a key whose rate limit is reached, and returns the backoff: `Retry-After` is about that
-    /// key, but keys of one account share some limits. Without another key, returns the pause for the
-    /// same one.
+    /// Replaces a key whose rate limit is reached, and returns the backoff: `Retry-After` is about
+    /// that key, but keys of one account share some limits. Without another key, returns the pause
+    /// for the same one.
     fn after_rate_limit(&mut self, error: &ModelError) -> Option<Duration> {
         match choose(&mut self.unused, self.random) {
             Some(key) => {
@@ -119,8 +119,8 @@ impl<'k> Attempts<'k> {
         (wait <= MAX_RETRY_AFTER.max(self.settings.longest)).then_some(wait)
     }
 
-    /// Returns the exponential backoff, shortened at random by up to half, so that requests that failed
-    /// together are not repeated together.
+    /// Returns the exponential backoff, shortened at random by up to half, so that requests that
+    /// failed together are not repeated together.
     fn backoff(&self) -> Duration {
         let doubled = self.settings.initial.saturating_mul(1_u32 << self.retries.min(20));
         doubled.min(self.settings.longest).mul_f64(f64::midpoint(self.random.fraction(), 1.0))

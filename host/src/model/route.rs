@@ -30,8 +30,8 @@ struct Target<'a> {
 
 impl Models {
     /// Returns the providers for a request. Removes the name of the provider from `model`, and the
-    /// member `fallbacks`. A `model` that does not start with the name of a provider goes unchanged to
-    /// the first provider, slashes included. Fails if there is no `model` or no provider, or if
+    /// member `fallbacks`. A `model` that does not start with the name of a provider goes unchanged
+    /// to the first provider, slashes included. Fails if there is no `model` or no provider, or if
     /// `fallbacks` is invalid or names no provider.
     pub(crate) fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
         let model =
@@ -70,8 +70,8 @@ impl Models {
 impl<'a> Route<'a> {
     /// Sends a request to the first provider, and to the next ones while each fails before its
     /// response has begun. Returns the error of the first provider if all fail. The provider that
-    /// has responded gets all later requests of this route, without fallbacks: parts of its response,
-    /// such as signed thinking, are valid only there.
+    /// has responded gets all later requests of this route, without fallbacks: parts of its
+    /// response, such as signed thinking, are valid only there.
     pub(crate) async fn respond(
         &mut self,
         prompt: &mut Prompt,

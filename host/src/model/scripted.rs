@@ -183,8 +183,8 @@ impl Script {
         Ok(Self { provider: provider.to_owned(), turns })
     }
 
-    /// Returns the response of the first turn that matches. Memory for the tree of the conversation is
-    /// held while it is read. Fails if no turn matches, or with the error of the turn.
+    /// Returns the response of the first turn that matches. Memory for the tree of the conversation
+    /// is held while it is read. Fails if no turn matches, or with the error of the turn.
     pub(super) fn respond(
         &self,
         prompt: &Prompt,

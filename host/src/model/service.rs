@@ -91,10 +91,10 @@ impl Client {
         })
     }
 
-    /// Sends a request and returns the response: whole, or as a stream whose first chunk has arrived. A
-    /// request that fails before that is repeated as the settings permit; the last error is returned.
-    /// While this runs, memory for the text of the request is held; the response holds its own
-    /// memory.
+    /// Sends a request and returns the response: whole, or as a stream whose first chunk has
+    /// arrived. A request that fails before that is repeated as the settings permit; the last error
+    /// is returned. While this runs, memory for the text of the request is held; the response holds
+    /// its own memory.
     pub(super) async fn respond(
         &self,
         prompt: &Prompt,
@@ -118,8 +118,8 @@ impl Client {
         }
     }
 
-    /// Returns the models of the service that its keys serve; an empty list if it does not respond. The
-    /// list is cached for [`LIST_AGE`].
+    /// Returns the models of the service that its keys serve; an empty list if it does not respond.
+    /// The list is cached for [`LIST_AGE`].
     pub(super) async fn list(&self) -> Vec<Object> {
         if let Some(listed) = &*self.listed.load()
             && listed.at.elapsed() < LIST_AGE

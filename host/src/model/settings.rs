@@ -50,8 +50,8 @@ pub struct Service {
     /// True if images in the results of tools are sent as content parts of the tool message; false
     /// if the model gets a note in the place of each.
     pub images_in_tool_results: bool,
-    /// URL of a proxy for all requests. `None` for no proxy; proxies that the environment names are not
-    /// used.
+    /// URL of a proxy for all requests. `None` for no proxy; proxies that the environment names are
+    /// not used.
     pub proxy: Option<Secret>,
     /// PEM file of certificates that are trusted in addition to the system's.
     pub ca: Option<PathBuf>,
@@ -98,8 +98,8 @@ pub struct Timeouts {
 pub struct Retries {
     /// Maximum number of repetitions; 0 for none.
     pub max: u32,
-    /// Backoff before the first repetition. It doubles with each one, and is shortened at random by up
-    /// to half.
+    /// Backoff before the first repetition. It doubles with each one, and is shortened at random by
+    /// up to half.
     pub initial: Duration,
     /// Longest backoff. A `Retry-After` of up to a minute may be longer.
     pub longest: Duration,

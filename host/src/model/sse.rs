@@ -1,10 +1,10 @@
 //! Reads streams of server-sent events as model servers send them.
 //!
-//! The grammar is that of the WHATWG's HTML standard, section 9.2: lines end with LF, CR or CRLF,
-//! a blank line ends an event, a colon starts a comment, and unknown fields are ignored. There are
-//! three deviations. Data at the end of the stream is an event without a blank line too, because some
-//! servers leave the line out. A field `error` is the data of an event of type `error`, as llama.cpp
-//! sent it until September 2025. An event is bounded in size.
+//! The grammar is that of the WHATWG's HTML standard, section 9.2: lines end with LF, CR or CRLF, a
+//! blank line ends an event, a colon starts a comment, and unknown fields are ignored. There are
+//! three deviations. Data at the end of the stream is an event without a blank line too, because
+//! some servers leave the line out. A field `error` is the data of an event of type `error`, as
+//! llama.cpp sent it until September 2025. An event is bounded in size.
 
 use std::mem;
 
@@ -52,8 +52,9 @@ impl Decoder {
         }
     }
 
-    /// Reads bytes up to the end of the next event, and removes them from `bytes`. Returns `None` and
-    /// removes all bytes if they complete no event. Fails if the event is larger than the limit.
+    /// Reads bytes up to the end of the next event, and removes them from `bytes`. Returns `None`
+    /// and removes all bytes if they complete no event. Fails if the event is larger than the
+    /// limit.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, TooLarge> {
         while let Some((&first, rest)) = bytes.split_first() {
             if mem::take(&mut self.after_return) && first == b'\n' {
@@ -76,8 +77,8 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Returns the event that the end of the stream completes; `None` if there is none. Fails if it is
-    /// larger than the limit.
+    /// Returns the event that the end of the stream completes; `None` if there is none. Fails if it
+    /// is larger than the limit.
     pub(super) fn finish(mut self) -> Result<Option<Event>, TooLarge> {
         if !self.line.is_empty() {
             self.end_line()?;
@@ -91,8 +92,8 @@ impl Decoder {
     }
 
     fn keep(&mut self, part: &[u8]) -> Result<(), TooLarge> {
-        // The text of a comment is dropped as it arrives, so it needs no bound. Its colon marks the line
-        // as a comment.
+        // The text of a comment is dropped as it arrives, so it needs no bound. Its colon marks the
+        // line as a comment.
         if self.line.first().or(part.first()) == Some(&b':') {
             if self.line.is_empty() {
                 self.line.push(b':');

@@ -7,7 +7,7 @@ use super::{
     respond::{self, Reply},
 };
 
-/// Lists the models of every provider that responds. The list is the same for every sender.
+/// Lists the models of every provider that responds. The list is the same for every caller.
 pub(super) async fn list(app: &App, _: &Sender) -> Reply {
     respond::json(&json!({"object": "list", "data": app.models.list().await}))
 }

@@ -1,8 +1,7 @@
 //! Chat requests → requests of Anthropic's Messages API.
 //!
-//! Every member of a chat request is translated, dropped because the response is the same without it,
-//! refused with its name, or passed through unchanged.
-//! Null is the same as absent.
+//! Every member of a chat request is translated, dropped because the response is the same without
+//! it, refused with its name, or passed through unchanged. Null is the same as absent.
 //!
 //! | chat completions | Messages API |
 //! |---|---|
@@ -20,9 +19,9 @@
 //! | `safety_identifier`, else `user` | `metadata.user_id` |
 //! | `service_tier` | `auto`; `default` is `standard_only`; the other tiers are refused |
 //!
-//! Dropped, because they are hints that do not change the response: `stream_options` (the translation
-//! of the response uses it), `seed` (documented as best effort), `prediction` (saves time),
-//! `prompt_cache_key`, `prompt_cache_options` and `prompt_cache_retention` (save cost).
+//! Dropped, because they are hints that do not change the response: `stream_options` (the
+//! translation of the response uses it), `seed` (documented as best effort), `prediction` (saves
+//! time), `prompt_cache_key`, `prompt_cache_options` and `prompt_cache_retention` (save cost).
 //!
 //! Refused unless they have the value that OpenAI's API uses by default: `n`, `logprobs`,
 //! `top_logprobs`, `logit_bias`, `frequency_penalty`, `presence_penalty`, `modalities`, `audio`,

@@ -51,8 +51,8 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Returns the next event that has data; `None` at the end of the stream. Data that the end of the
-    /// stream cuts off is left out. Fails if the connection breaks, if nothing arrives within
+    /// Returns the next event that has data; `None` at the end of the stream. Data that the end of
+    /// the stream cuts off is left out. Fails if the connection breaks, if nothing arrives within
     /// `timeouts.idle`, or if an event or the stream is too large.
     pub(in crate::model) async fn next(&mut self) -> Result<Option<Event>, ModelError> {
         while let Some(event) = self.any().await? {
@@ -63,8 +63,8 @@ impl<'a> Events<'a> {
         Ok(None)
     }
 
-    /// Parses the data of an event and redacts credentials in it. Fails if it is not a JSON object in
-    /// UTF-8, or is too large.
+    /// Parses the data of an event and redacts credentials in it. Fails if it is not a JSON object
+    /// in UTF-8, or is too large.
     pub(in crate::model) async fn parse(&self, event: Event) -> Result<Document, ModelError> {
         if event.is_broken {
             return Err(self.client.bad_answer("an event that is not UTF-8"));
@@ -124,8 +124,8 @@ impl<'a> Events<'a> {
         Ok(true)
     }
 
-    /// Returns the event that the end of the stream completes; `None` if it is not `[DONE]` or whole
-    /// JSON, because then it was cut off.
+    /// Returns the event that the end of the stream completes; `None` if it is not `[DONE]` or
+    /// whole JSON, because then it was cut off.
     fn last(&mut self) -> Result<Option<Event>, ModelError> {
         let decoder = mem::replace(&mut self.decoder, Decoder::new(0));
         let event = decoder.finish().map_err(|_| self.event_too_large())?;

@@ -43,8 +43,8 @@ impl Chunks {
         Self { left, pace, end }
     }
 
-    /// Waits for the pace of the turn and returns the next chunk; `None` after the last one. Fails with
-    /// the error of the turn in its place.
+    /// Waits for the pace of the turn and returns the next chunk; `None` after the last one. Fails
+    /// with the error of the turn in its place.
     pub(in crate::model) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         if let Some(pace) = self.pace {
             sleep(pace).await;

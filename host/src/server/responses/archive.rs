@@ -1,4 +1,4 @@
-//! Stored responses of a caller, for the API: the database is opened when a request first needs it.
+//! Stored Responses of a caller. The database is opened when a request first needs it.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
 const COPIES: usize = 2;
 /// Start of an identifier.
 const PREFIX: &str = "resp_";
-/// Length of an identifier behind [`PREFIX`].
+/// Number of hexadecimal digits of an identifier, after [`PREFIX`].
 const DIGITS: usize = 32;
 
 /// The store of responses.
@@ -41,7 +41,7 @@ impl Archive {
         Arc::new(Self { database: OnceCell::new(), settings, bounds })
     }
 
-    /// Returns the responses of an owner. Fails if the database cannot be opened; the next call
+    /// Returns the Responses of an owner. Fails if the database cannot be opened; the next call
     /// tries again.
     async fn of(&self, scope: Scope) -> Result<Responses, Unreachable> {
         let open = || Database::open(self.settings.clone());
@@ -53,10 +53,11 @@ impl Archive {
     }
 }
 
-/// The database cannot be opened. The log has the reason.
+/// Error: the database cannot be opened. The log has the reason.
 struct Unreachable;
 
-/// Returns the items of a response and of all that it continues, the oldest first.
+/// Returns the items of a Response and of all that it continues, the oldest first. Fails if one of
+/// them is not stored, if they are larger than `max_body`, or if there is no memory for them.
 pub(super) async fn conversation(
     app: &App,
     sender: &Sender,
@@ -81,7 +82,8 @@ pub(super) async fn conversation(
     app.intake.list(joined(&turns), &app.settings, charge).await
 }
 
-/// Returns a stored response as JSON text.
+/// Returns a stored Response as JSON text. Fails if it is not stored, or if there is no memory for
+/// it.
 pub(super) async fn response(
     app: &App,
     sender: &Sender,
@@ -89,14 +91,15 @@ pub(super) async fn response(
     charge: &Charge,
 ) -> Result<String, ApiError> {
     let Texts { output, body, .. } = texts(app, sender, id, charge).await?;
-    // Without a limit: it was within the limits when it was stored, and its memory is charged.
+    // Parsed without a limit: it was within the limits when it was stored, and is charged.
     let (mut response, _) =
         RawObject::parse(body.into_bytes(), &Caps::memory(usize::MAX)).map_err(|_| damaged(id))?;
     response.set("output", output);
     Ok(response.to_text())
 }
 
-/// Returns the input items of a stored response.
+/// Returns the input items of a stored Response. Fails if it is not stored, or if there is no
+/// memory for it.
 pub(super) async fn input(
     app: &App,
     sender: &Sender,
@@ -107,7 +110,7 @@ pub(super) async fn input(
     app.intake.list(input.into_bytes(), &app.settings, charge).await
 }
 
-/// Deletes a stored response.
+/// Deletes a stored Response. Fails if it is not stored.
 pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), ApiError> {
     let responses = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
     match responses.delete(id).await {
@@ -130,7 +133,8 @@ async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<
     })
 }
 
-/// Opens the responses of the sender; `None` if none of them can have this identifier.
+/// Opens the Responses of the caller; `None` if no Response can have this identifier, or none are
+/// stored.
 async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<Responses>, ApiError> {
     let digits = id.strip_prefix(PREFIX).filter(|digits| {
         digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -152,13 +156,15 @@ pub(super) struct Deposit {
 }
 
 impl Deposit {
-    /// Stores a complete Response.
+    /// Returns the future that stores a complete Response. Its texts are made at once, so it does
+    /// not borrow the Response.
     pub(super) fn save(self, response: &mut Object) -> BoxFuture<'static, Result<(), NotStored>> {
         let bytes = json::text_len(&self.input).saturating_add(json::text_len(response));
         if self.charge.grow(bytes).is_err() {
             return Box::pin(async { Err(NotStored::no_memory()) });
         }
-        // Kept apart from the other members, because the next turn needs nothing else.
+        // Stored apart from the other members, because the next turn needs only the output of the
+        // Response.
         let output = response.insert("output".to_owned(), Value::Null).unwrap_or_default();
         let texts = Texts {
             input: Value::from(self.input).to_string(),

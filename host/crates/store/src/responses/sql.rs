@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
 use super::{Bounds, NewResponse, OVERHEAD_BYTES, PutError, ReadError, Scope, Texts, Turn};
 
-/// Most expired conversations that one change removes, so that the change stays quick.
+/// Maximum number of expired conversations that one change removes, so that the change stays quick.
 const PURGED_AT_ONCE: u32 = 100;
 
 /// Arguments of `put`.
@@ -16,7 +16,7 @@ pub(super) struct Put {
 }
 
 impl Put {
-    /// Returns the bytes that the response will count.
+    /// Returns the bytes that are counted for the response.
     fn cost(&self) -> u64 {
         let Texts { input, output, body } = &self.response.texts;
         OVERHEAD_BYTES + (input.len() + output.len() + body.len()) as u64
@@ -69,8 +69,8 @@ fn insert(transaction: &Transaction<'_>, conversation: i64, put: &Put) -> rusqli
     Ok(())
 }
 
-/// Evicts conversations other than `kept` until the response fits. It does fit then, because `kept`
-/// with the response is within the bounds.
+/// Evicts conversations other than `kept` until the response fits. This ends, because `kept` with
+/// the response is within the bounds.
 fn make_room(
     transaction: &Transaction<'_>,
     owner: i64,
