@@ -2,8 +2,8 @@
 //!
 //! A request names its provider in `model`, as `NAME/model`. Requests and responses are the JSON
 //! objects of OpenAI's chat completions, and keep all members that this module does not know; only
-//! the client of Anthropic's API translates them. The module adds the tools that it is given and does
-//! not know which callers may call them: that is decided by the door, through the
+//! the client of Anthropic's API translates them. The module adds the tools that it is given and
+//! does not know which callers may call them: that is decided by the door, through the
 //! [`agent`](crate::agent).
 //!
 //! | file | purpose |
@@ -88,9 +88,9 @@ enum Backend {
 }
 
 impl Models {
-    /// Creates the providers. Files of scripts and certificates are read, but no connection is made.
-    /// Fails if two providers have the same name, if one cannot be set up, or if a fallback names no
-    /// provider.
+    /// Creates the providers. Files of scripts and certificates are read, but no connection is
+    /// made. Fails if two providers have the same name, if one cannot be set up, or if a fallback
+    /// names no provider.
     pub fn new(settings: &[Settings]) -> Result<Self, BadProvider> {
         let mut names = BTreeSet::new();
         if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
@@ -117,8 +117,8 @@ impl Models {
     }
 
     /// Returns every model in the form of OpenAI's list, with ids of the form `NAME/model`. The
-    /// providers are asked at the same time, each for up to 3 seconds, and their lists are cached for a
-    /// minute. A provider that does not respond is left out.
+    /// providers are asked at the same time, each for up to 3 seconds, and their lists are cached
+    /// for a minute. A provider that does not respond is left out.
     pub async fn list(&self) -> Vec<Object> {
         let lists = join_all(self.providers.iter().map(Provider::list)).await;
         lists.into_iter().flatten().collect()
