@@ -60,7 +60,7 @@ const LAST_IDLE: Duration = Duration::from_secs(1);
 
 /// Serves until `shutdown` completes. Then it stops accepting connections and lets the requests in
 /// flight end, for at most `drain_timeout`. Dropping the future stops them at once. Fails if the
-/// settings contradict each other; errors of connections are logged.
+/// settings are unsafe or cannot work; errors of connections are logged.
 pub async fn serve(
     listener: TcpListener,
     app: Arc<App>,
