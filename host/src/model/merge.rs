@@ -20,12 +20,12 @@ const JOINED_PARTS: [&str; 2] = ["text", "thinking"];
 
 /// Memory of an item of a list, in bytes, with the capacity that a list may have to spare.
 const ITEM_BYTES: usize = 2 * size_of::<Value>();
-/// Memory of a list beside its items, in bytes: the first item allocates four.
+/// Memory of a list without its items, in bytes: the first item allocates four.
 const LIST_BYTES: usize = 2 * size_of::<Value>();
 /// Memory of a member of an object, in bytes, with its hash, the capacity to spare and its part of
 /// the hash table.
 const MEMBER_BYTES: usize = 2 * size_of::<(u64, String, Value)>() + 32;
-/// Memory of an object beside its members, in bytes: the first member allocates three.
+/// Memory of an object without its members, in bytes: the first member allocates three.
 const OBJECT_BYTES: usize = 2 * size_of::<(u64, String, Value)>();
 /// Memory of a choice without its parts, in bytes: the members that every choice and every message
 /// has, or the first node of the map of choices.

@@ -114,8 +114,9 @@ fn is_sound(choice: &Object, list: &[Value]) -> bool {
     }
 }
 
-/// Replaces the calls of a choice. Without calls the member is removed: merged, an item that is no
-/// call would take the index of one, and a value that is no list would replace the calls so far.
+/// Replaces the calls of a choice. Without calls the member is removed, for the merged response:
+/// there an element that is not a call would take the index of a call, and a value that is not a
+/// list would replace the calls so far.
 fn set_calls(choice: &mut Object, list: Vec<Value>) {
     if is_sound(choice, &list) {
         return;

@@ -48,7 +48,7 @@ pub struct Service {
     /// Repetition of failed requests.
     pub retries: Retries,
     /// True if images in the results of tools are sent as content parts of the tool message; false
-    /// if the model gets a note in the place of each.
+    /// to send a note in the place of each.
     pub images_in_tool_results: bool,
     /// URL of a proxy for all requests. `None` for no proxy; proxies that the environment names are
     /// not used.

@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at)
     }
 
-    /// Moves behind a string.
+    /// Moves past a string.
     fn string(&mut self) {
         let bytes = self.text.as_bytes();
         self.at += 1;
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
         self.at = self.at.min(bytes.len());
     }
 
-    /// Moves behind an array or object.
+    /// Moves past an array or object.
     fn nested(&mut self) {
         let bytes = self.text.as_bytes();
         let mut depth = 0_usize;

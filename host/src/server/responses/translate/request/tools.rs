@@ -71,7 +71,8 @@ fn definition(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
     }
     let mut out = object(json!({"type": kind}));
     out.insert(kind, inner.into());
-    // Such as `cache_control`, which stands beside `function` in chat completions.
+    // Members that the API does not define are kept, such as `cache_control`, which stands beside
+    // `function` in chat completions.
     out.extend(tool.into_rest());
     Ok(out.into())
 }
