@@ -6,11 +6,19 @@
 //!
 //! | file | purpose |
 //! |---|---|
+//! | `event` | the events of a request, and the [`Run`] that yields them |
 //! | `dialog` | the exchange with the model: a response, whole or streamed, and the next round |
-//! | `relay` | the stream to the caller: what of a response is shown, and when |
+//! | `conversation` | the request to the model, extended in every round |
+//! | `relay` | the stream to the caller: the chunks that it receives, and their order |
+//! | `calls` | reads the calls of a response and repairs them |
 //! | `round` | one round of calls: those to run, those for the caller |
+//! | `allowance` | bounds on all calls of a request: bytes of the conversation, memory and time |
 //! | `parts` | results with images, for models that read them |
 //! | `trace` | the record of the work, and the `airlock` object |
+//! | `record` | the door's call records as JSON |
+//! | `answer` | the response with results of some calls and other calls that are pending |
+//! | `usage` | the sum of the usage of all responses |
+//! | `error` | errors that end a request, and their form for callers |
 //!
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
 //! admits are run and their results sent back, round after round, until the model calls no more
@@ -18,14 +26,15 @@
 //! is handed to the caller. Every response with tool calls describes them in an object named
 //! `airlock`.
 //!
-//! The loop makes no policy decisions: [`Caller`] does. It spawns no tasks and runs only while its
-//! [`Run`] is polled, so a slow reader stops the model, and dropping the run stops every tool.
+//! The loop makes no policy decisions: the door does, through [`Caller`]. It spawns no tasks and
+//! runs only while its [`Run`] is polled, so a slow reader stops the model, and dropping the run
+//! stops every tool.
 //!
 //! Model and tools are untrusted, so a request is bounded in rounds, in calls per response, in
 //! bytes that calls and results add to the conversation, and in time: see [`Settings`]. The added
-//! bytes are also taken from the request's [`MemoryBudget`]. An error that a model can act on becomes the
-//! result of a call; any other error ends the request with a [`Failure`] and a description of the
-//! calls that were made.
+//! bytes are also charged to the request's [`MemoryBudget`]. An error that a model can act on
+//! becomes the result of a call; any other error ends the request with a [`Failure`] and a
+//! description of the calls that were made.
 
 mod allowance;
 mod answer;
@@ -67,19 +76,20 @@ use crate::{
 /// Member of a response that describes its tool calls.
 pub(crate) const EXTENSION: &str = OWN_MEMBER;
 /// Maximum number of calls that are read from one response; a response with more ends the request.
-/// Calls beyond [`Settings::calls_per_answer`] are refused one by one, each with a message to the
-/// model.
+/// Of the calls that are read, those beyond [`Settings::calls_per_answer`] are refused one by one,
+/// each with a message to the model.
 pub const MAX_CALLS_READ: u32 = 1_024;
 
 /// Settings of the agent loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Rounds of tool calls before the model's last response is returned unchanged.
+    /// Maximum number of rounds of tool calls. The calls of the response after the last round are
+    /// pending.
     pub max_depth: u32,
-    /// Tool calls of one round that run at the same time.
+    /// Maximum number of tool calls of one round that run at the same time. 0 counts as 1.
     pub parallel_calls: usize,
-    /// Maximum number of tool calls of one response that are run. For the others the model is told
-    /// to ask again.
+    /// Maximum number of tool calls of one response that are run. The others are
+    /// refused, and the model is told to ask for them again.
     pub calls_per_answer: usize,
     /// Bytes that tool calls and their results may add to the conversation, in all rounds of one
     /// request together. A result that does not fit is left out, and the model is told so.
@@ -98,9 +108,9 @@ pub struct Request {
     pub body: RawObject,
     /// True if the response is streamed: its chunks are events.
     pub is_streamed: bool,
-    /// True if every response is shown as chunks, those that the model does not stream too, and as
-    /// the response of its own round: texts of two rounds are not joined, and results of calls are
-    /// not repeated as text. For APIs whose responses have parts, of which calls are some.
+    /// True if the events have chunks even if the model does not stream, and each round is on its
+    /// own: no text separates the rounds, and results of calls are not repeated as text. For an
+    /// API whose responses are lists of items, in which calls are items of their own.
     pub shows_rounds: bool,
     /// True if the request names tools in an include header.
     pub names_tools: bool,
@@ -110,12 +120,13 @@ pub struct Request {
     /// Events of the caller's calls, from [`Caller::with_events`]; `None` if their progress is not
     /// wanted.
     pub reports: Option<Events>,
-    /// Memory for the bytes that the model and tools add to the body. Released when the [`Run`] is
-    /// dropped.
+    /// Budget to which the bytes are charged that the model and tools add to the body. They are
+    /// released when the [`Run`] is dropped.
     pub budget: MemoryBudget,
 }
 
-/// Runs a chat completion. Nothing happens until the returned [`Run`] is polled.
+/// Runs a chat completion. Nothing happens until the returned [`Run`] is polled. Its last event is
+/// [`Event::Done`], or [`Event::Failed`] with the reason. Dropping it cancels the request.
 pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Settings) -> Run {
     Run::new(|emitter| async move {
         let mut request = request;
@@ -187,8 +198,7 @@ async fn converse(
     }
 }
 
-/// Fails, before the calls are copied, if a response has more calls than any model sends by
-/// mistake.
+/// Fails if a response has more than [`MAX_CALLS_READ`] calls. Checked before the calls are copied.
 fn check_count(found: usize) -> Result<(), Failure> {
     let limit = MAX_CALLS_READ as usize;
     if found > limit { Err(Failure::TooManyCalls { found, limit }) } else { Ok(()) }

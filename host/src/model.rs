@@ -1,9 +1,28 @@
 //! Sends chat completions to model providers.
 //!
 //! A request names its provider in `model`, as `NAME/model`. Requests and responses are the JSON
-//! objects of OpenAI's chat completions. They stay as they are, with all members that this module
-//! does not know. The module adds the tools that it is given and does not know who may call them:
-//! that is the part of the [`agent`](crate::agent).
+//! objects of OpenAI's chat completions, and keep all members that this module does not know; only
+//! the client of Anthropic's API translates them. The module adds the tools that it is given and
+//! does not know which callers may call them: that is decided by the door, through the
+//! [`agent`](crate::agent).
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `settings` | the settings of a provider |
+//! | `prompt` | a request, with the tools and messages that the gateway adds |
+//! | `route` | the providers of one request: the one that it names, and the fallbacks |
+//! | `service` | a client of one service: its API, its keys and its attempts |
+//! | `keys` | the keys that serve a model, and the choice among them by weight |
+//! | `retry` | the decision to repeat a request, and the wait before it |
+//! | `http` | exchanges over HTTP, bounded in time and memory |
+//! | `sse` | server-sent events as model servers send them |
+//! | `openai`, `anthropic` | the two APIs of services |
+//! | `scripted` | a file of turns in the place of a service |
+//! | `document` | a JSON object of a provider, with its exact text |
+//! | `repair` | repairs the calls in the chunks of a stream |
+//! | `merge` | merges the chunks of a stream into one response |
+//! | `budget` | the memory of one request |
+//! | `error` | errors of providers, in OpenAI's form |
 
 mod anthropic;
 mod budget;
@@ -49,7 +68,7 @@ pub use self::{
     settings::{Api, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
 };
 
-/// A JSON object of the API, its members in the order in which they came.
+/// A JSON object of the API, with its members in the order of its text.
 pub type Object = Map<String, Value>;
 
 /// Every configured provider.
@@ -67,6 +86,7 @@ pub(crate) struct Provider {
     fallbacks: Vec<String>,
 }
 
+/// Source of a provider's responses.
 #[derive(Debug)]
 enum Backend {
     Service(Box<service::Client>),
@@ -74,8 +94,9 @@ enum Backend {
 }
 
 impl Models {
-    /// Creates the providers. Files of scripts and certificates are read, but no connection is made.
-    /// Fails if two providers have the same name, one cannot be set up, or a fallback names none.
+    /// Creates the providers. Files of scripts and certificates are read, but no connection is
+    /// made. Fails if two providers have the same name, if one cannot be set up, or if a fallback
+    /// names no provider.
     pub fn new(settings: &[Settings]) -> Result<Self, BadProvider> {
         let mut names = BTreeSet::new();
         if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
@@ -102,8 +123,9 @@ impl Models {
     }
 
     /// Returns every model as JSON text: for each provider its models in the form of OpenAI's list,
-    /// separated by commas, with ids that [`Models`] can route. A provider that does not respond is
-    /// left out. The texts are cached and shared by all callers.
+    /// separated by commas, with ids of the form `NAME/model`. The providers are asked at the same
+    /// time, each for up to 3 seconds. A provider that does not respond is left out. The texts are
+    /// cached for a minute and shared by all callers.
     pub async fn list(&self) -> Vec<Arc<str>> {
         let mut lists = join_all(self.providers.iter().map(Provider::list)).await;
         lists.retain(|list| !list.is_empty());
@@ -171,7 +193,7 @@ enum Source<'a> {
 }
 
 impl Chunks<'_> {
-    /// Receives the first chunk, so that a failure before it is one of the request.
+    /// Receives the first chunk. A failure before it fails the request, which may be repeated.
     async fn begin(&mut self) -> Result<(), ModelError> {
         self.first = self.source.next().await?;
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! A request is admitted (`Host` and `Origin`, virtual key), charged for its memory, given a
 //! [`View`], and handed to its API. The server makes no decisions about tools and keeps no state
-//! between requests, except the responses that clients ask it to store. Errors have the shape of OpenAI's errors and contain no paths or host
-//! internals.
+//! between requests, except stored responses. Errors have the
+//! form of OpenAI's errors and contain no paths or host internals.
 
 mod activity;
 mod admin;

@@ -13,11 +13,11 @@ use crate::{
     tool::CallError,
 };
 
-/// With fewer bytes left, no tool is run: its result would hardly fit, and the model could not be
-/// told about its effects.
+/// Bytes that must be left for a tool to be run. With fewer, its result would seldom fit, and the
+/// model would not learn of its effects.
 const MIN_LEFT_BYTES: usize = 1 << 10;
-/// Number of copies of a call and its result in memory: one in the conversation, one in the
-/// record for the `airlock` object. The text that is sent to the provider is charged there.
+/// Number of copies of a call and its result in memory: one in the conversation, one in the record
+/// for the `airlock` object. The client of the provider charges the text that it sends.
 pub(super) const COPIES: usize = 2;
 
 /// Remaining budget of one request.
@@ -60,7 +60,8 @@ impl Allowance {
         }
     }
 
-    /// Takes `bytes`. Takes nothing if they do not fit, so that fewer bytes may fit later.
+    /// Takes `bytes` from the conversation and the memory. Fails and takes nothing if they do not
+    /// fit; fewer bytes may fit later.
     pub(super) fn take(&self, bytes: usize) -> Result<(), Exceeded> {
         let take = |left: usize| left.checked_sub(bytes);
         let taken = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -73,7 +74,7 @@ impl Allowance {
         }
     }
 
-    /// Fails if there is no room for another result.
+    /// Fails if [`MIN_LEFT_BYTES`] do not fit.
     pub(super) fn check(&self) -> Result<(), Exceeded> {
         match self.left_bytes.load(Ordering::Relaxed) {
             MIN_LEFT_BYTES.. if self.held.has_room(MIN_LEFT_BYTES * COPIES) => Ok(()),
@@ -82,7 +83,8 @@ impl Allowance {
         }
     }
 
-    /// Runs a future until the deadline. `rounds` is the number of rounds so far, for the error.
+    /// Runs a future. Fails and drops it at the deadline. `rounds` is the number of rounds so far,
+    /// for the error.
     pub(super) async fn within<T>(
         &self,
         rounds: u32,
@@ -110,7 +112,7 @@ impl Allowance {
 }
 
 impl Exceeded {
-    /// Converts the refusal into the error of a call.
+    /// Converts the refusal into the error of a call. `was_made` is true if the tool may have run.
     pub(super) fn into_call_error(self, was_made: bool) -> CallError {
         match self {
             Self::Bytes { found, limit } => CallError::ResultsTooLarge { found, limit, was_made },

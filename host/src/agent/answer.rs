@@ -1,4 +1,4 @@
-//! Builds the mixed response for a caller: results of some calls, and other calls that wait for it.
+//! Builds the mixed response: results of the calls that were run, and the pending calls.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},

@@ -24,7 +24,7 @@ pub(super) struct ToolCall {
     pub(super) name: String,
     /// Arguments as text; `None` if this is not a function call.
     pub(super) arguments: Option<String>,
-    /// True if the caller has received the call in a stream as one of its own. It is never run
+    /// True if the caller has received the call in the stream. It is the caller's and never run
     /// here.
     pub(super) is_shown: bool,
     /// The call as it appears in the response.
@@ -43,8 +43,9 @@ pub(super) fn count(answer: &Object) -> usize {
 /// Reads the calls of all choices in order and repairs them in the response.
 ///
 /// Results are matched to calls by id only. A call without an id, or with an id that was used
-/// before, gets a new one, also in the response that the model and the caller see. OpenAI's clients
-/// require `type`, and `arguments` as a string, so these are repaired too.
+/// before, gets a new one, also in the response that the model and the caller receive. OpenAI's
+/// clients require `type`, and `arguments` as a string, so these are repaired too. `ids` has the
+/// ids of earlier calls, and gets the new ones. Elements that are not objects are skipped.
 pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Request to the model, extended in every round.
+//! The request to the model, extended in every round.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) struct Conversation {
 
 impl Conversation {
     /// Adds the gateway's tools after those of the request. Names of the request's own tools take
-    /// precedence: a call of such a name is for the sender of the request.
+    /// precedence: a call of such a name is for the caller.
     pub(super) fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
         let mut this = Self { prompt: Prompt::new(request.body), offered: BTreeSet::new() };
         if (!settings.disable_auto_tool_inject || request.names_tools) && this.prompt.takes_tools()
@@ -50,7 +50,7 @@ impl Conversation {
     }
 
     /// Adds a round: each message of the model, followed by the results of its calls, as OpenAI's
-    /// API requires. `results` are in the order of the calls.
+    /// API requires. `results` are in the order of the calls. Messages without calls are left out.
     pub(super) fn go_on(&mut self, mut answer: Object, results: &[Ended]) {
         let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
         let added = &mut self.prompt.added;

@@ -52,8 +52,9 @@ impl Dialog {
         Self { conversation, ids: BTreeSet::new(), relay, is_streamed, includes_usage }
     }
 
-    /// Gets the next response of the model. A streamed one is relayed meanwhile. In the last round
-    /// no call is run here, so none is held back.
+    /// Asks the model and returns its next response. If the caller receives chunks, they are sent
+    /// meanwhile. After the last round (`is_last`) no call is run here, so none is held back. Fails
+    /// if the providers fail, at the deadline, or beyond a bound.
     pub(super) async fn ask(
         &mut self,
         route: &mut Route<'_>,
@@ -79,7 +80,7 @@ impl Dialog {
             (Some(relay), Response::Whole(answer)) => {
                 let mut answer = answer;
                 super::check_count(calls::count(answer.object()))?;
-                // Repaired first, because its calls are shown with their ids.
+                // The calls are repaired first, because they are shown with their ids.
                 calls::read(answer.object_mut(), &mut self.ids);
                 let held = &allowance.held;
                 relay.whole(answer.object(), self.includes_usage, held_back, held, emitter).await?;
@@ -93,8 +94,9 @@ impl Dialog {
         }
     }
 
-    /// Reads the calls of a response. Those of a stream were repaired as they arrived. In the last
-    /// round every call is shown, and none is run.
+    /// Reads the calls of a response. Those of a relayed response were repaired before they were
+    /// shown. After the last round (`is_last`) every call was shown, and none is marked as shown: a
+    /// call of a gateway's tool is then pending for the depth limit, and not as the caller's own.
     pub(super) fn calls(&mut self, answer: &mut Document, is_last: bool) -> Vec<ToolCall> {
         if calls::count(answer.object()) == 0 {
             return Vec::new();
@@ -109,7 +111,7 @@ impl Dialog {
         calls
     }
 
-    /// Sends the results of a round to the model with the next response.
+    /// Adds the results of a round to the conversation, for the next request.
     pub(super) async fn go_on(
         &mut self,
         answer: Document,
@@ -124,6 +126,7 @@ impl Dialog {
         listener.emitter.emit(Event::Round { rounds }).await;
     }
 
+    /// Ends the exchange. Sorts the pending calls by their position in the response.
     pub(super) fn end(self, answer: Document, mut pending: Vec<Pending>) -> Ending {
         pending.sort_by_key(|pending| pending.call.position);
         match self.relay {

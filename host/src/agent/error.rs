@@ -1,4 +1,4 @@
-//! Errors that end a request without a response, and their form for clients.
+//! Errors that end a request without a response, and their form for callers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::model::{ModelError, Object, SOON, object};
 
 /// Error of a request that ended without a response.
 #[derive(Debug, thiserror::Error)]
-#[error("the model returned no answer")]
+#[error("the model returned no response")]
 pub struct AgentError {
     /// The failure itself.
     #[source]
@@ -19,7 +19,7 @@ pub struct AgentError {
     pub airlock: Option<Object>,
 }
 
-/// Reason that a request ended without a response. `Display` is safe to show to clients.
+/// Reason that a request ended without a response. `Display` is safe to show to callers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -28,7 +28,7 @@ pub enum Failure {
     Model(#[from] ModelError),
     /// One response has more calls than [`MAX_CALLS_READ`](super::MAX_CALLS_READ).
     #[error(
-        "the model's answer has {found} tool calls, more than the limit of {limit}; none of them was made"
+        "the model's response has {found} tool calls, more than the limit of {limit}; none of them was made"
     )]
     TooManyCalls {
         /// Calls in the response.
@@ -55,10 +55,11 @@ pub enum Failure {
     NoMemory,
     /// The request ran past its deadline.
     #[error(
-        "the request ran past its `agent_timeout` of {limit:?}, after {rounds} rounds of tool calls"
+        "the request ran past its time limit of {limit:?} (`agent_timeout`, or `x-airlock-timeout` if that is shorter), after \
+         {rounds} rounds of tool calls"
     )]
     Timeout {
-        /// Maximum wall-clock time.
+        /// Maximum wall-clock time, from the configuration or the request.
         limit: Duration,
         /// Rounds of tool calls that were started.
         rounds: u32,

@@ -23,18 +23,19 @@ use crate::{
 pub enum Event {
     /// A chunk of a streamed response, in the form of `chat.completion.chunk`. The chunks of all
     /// rounds together are one stream: one `id`, one role, one end. Calls that the gateway runs are
-    /// not in it; calls for the caller are.
+    /// not in it; pending calls are. Absent if the request asks for no chunks.
     Chunk(Document),
-    /// A tool of the gateway was called.
+    /// A call of a tool of the gateway begins, or is refused.
     Started(Started),
-    /// Progress of a call.
+    /// Progress of a call. Only if the request has [`reports`](super::Request::reports).
     Progress {
         /// Id of the call in the conversation.
         tool_call_id: String,
         /// The progress.
         progress: Progress,
     },
-    /// Content that a call sent before its result.
+    /// Content that a call sent before its result. Only if the request has
+    /// [`reports`](super::Request::reports).
     Partial {
         /// Id of the call in the conversation.
         tool_call_id: String,
@@ -92,20 +93,20 @@ pub struct Completion {
 }
 
 /// A running request: the stream of its events. It runs only while it is polled, and at most one
-/// event ahead, so a slow reader stops the model. Dropping it cancels the request to the model and
-/// every running tool.
+/// event ahead, so a slow reader stops the model. Dropping it cancels the request to the provider
+/// and every running tool.
 pub struct Run {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     events: mpsc::Receiver<Event>,
     answering: Answering,
 }
 
-/// Name of the provider that answers a request, once it is known. Clones share it.
+/// Name of the provider that responds to a request, once it is known. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Answering(Arc<OnceLock<String>>);
 
 impl Answering {
-    /// Returns the provider's name; `None` if none has answered yet. It is known before the first
+    /// Returns the provider's name; `None` if none has responded yet. It is known before the first
     /// chunk.
     pub fn provider(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
@@ -113,7 +114,8 @@ impl Answering {
 }
 
 impl Run {
-    /// Creates a request from its work, which gets the sender of its events.
+    /// Creates a run from its work, which gets the sender of the events. The last event that the
+    /// work sends must be `Done` or `Failed`.
     pub(super) fn new<F>(work: impl FnOnce(Emitter) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -124,17 +126,18 @@ impl Run {
         Self { work: Some(Box::pin(work(emitter))), events, answering }
     }
 
-    /// Returns the provider that answers. It stays the same in all rounds.
+    /// Returns the provider that responds. It stays the same in all rounds.
     pub fn answering(&self) -> Answering {
         self.answering.clone()
     }
 
-    /// Returns the next event; `None` after the last one.
+    /// Returns the next event; `None` after the last one. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Event> {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// Runs the request to its end. Other events are dropped.
+    /// Runs the request to its end and drops all events but the last. Fails if the request fails.
+    /// Dropping the future cancels the request.
     pub async fn finish(mut self) -> Result<Completion, Box<AgentError>> {
         loop {
             match self.next().await {
@@ -175,14 +178,14 @@ pub(super) struct Emitter {
 }
 
 impl Emitter {
-    /// Notes the provider that answers.
+    /// Notes the provider that responded. Only the first one counts.
     pub(super) fn answers(&self, provider: &str) {
         self.answering.0.get_or_init(|| provider.to_owned());
     }
 
-    /// Sends an event, after the one before it was received.
+    /// Sends an event. Waits until the event before it was received.
     pub(super) async fn emit(&self, event: Event) {
-        // The receiver owns the work, so it is there for as long as this runs.
+        // Cannot fail: the receiver owns the work, so it exists while this runs.
         let _ = self.events.send(event).await;
     }
 }
@@ -199,12 +202,12 @@ impl Reports {
         Self { events: Mutex::new(events), ids: Mutex::default() }
     }
 
-    /// Names a call that begins.
+    /// Registers the id in the conversation of a call that begins.
     pub(super) fn begin(&self, call: CallId, tool_call_id: &str) {
         self.ids().insert(call, tool_call_id.to_owned());
     }
 
-    /// Waits for the next event; for ever if there is none.
+    /// Returns the next event. Never completes if nothing is forwarded, or after the last one.
     pub(super) async fn next(&self) -> Event {
         poll_fn(|context| {
             loop {
@@ -223,7 +226,8 @@ impl Reports {
         .await
     }
 
-    /// Sends the events that are waiting, before the end of a call is sent.
+    /// Sends the events that are waiting. Called before the end of a call is sent, so that no event
+    /// of the call follows it.
     pub(super) async fn flush(&self, emitter: &Emitter) {
         loop {
             let waiting = {
@@ -241,7 +245,7 @@ impl Reports {
         }
     }
 
-    /// `None` for an event of a call that is not known.
+    /// Converts an event of the door; `None` if its call is not registered.
     fn translate(&self, event: door::Event) -> Option<Event> {
         let id = |call| self.ids().get(&call).cloned();
         Some(match event {

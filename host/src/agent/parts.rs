@@ -51,7 +51,7 @@ fn is_standard(data: &str) -> bool {
     data.len().is_multiple_of(4) && data.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
 }
 
-/// A list of content parts that is written.
+/// A list of content parts that is being written.
 struct Parts {
     /// JSON text of the list, without its end.
     list: String,

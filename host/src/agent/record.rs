@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::door::{CallId, CallRecord, Outcome};
 
-/// Records by identifier and by parent call. Built once for any number of lookups.
+/// Records by identifier and by parent call.
 pub(super) struct Index<'a> {
     by_id: HashMap<CallId, &'a CallRecord>,
     below: HashMap<CallId, Vec<&'a CallRecord>>,

@@ -1,9 +1,12 @@
-//! Relays a streamed response: what of its chunks the caller receives, and when.
+//! Relays streamed responses to the caller: the chunks that it receives, and their order.
 //!
-//! Chunks are passed on as they arrive, and unchanged where nothing is to be done. If the gateway
-//! offers tools in the request, its own calls are held back until the response is complete, because
-//! most of them run here; so is the end of each choice, because another round may follow. All rounds
-//! are one stream for the caller: one `id`, one role, one end, one usage.
+//! Chunks are forwarded as they arrive, unchanged where nothing has to change. If the gateway
+//! offers tools in the request, calls of these tools are held back until the response is complete,
+//! because most of them run here. The end of each choice is held back too, because another round
+//! may follow. All rounds are one stream for the caller: one `id`, one role, one end, one usage.
+//!
+//! *Shown* means forwarded to the caller; *held back* means kept until the end of the response. The
+//! *place* of a call is its `index` in the stream that the caller receives.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,12 +34,13 @@ const BETWEEN_ROUNDS: &str = "\n\n";
 
 /// The stream of one request.
 pub(super) struct Relay {
-    /// True if the gateway's calls and the ends of choices are held back, because another round may
-    /// follow: the gateway offers tools, or the caller is shown each round on its own.
+    /// True if calls of the gateway's tools and ends of choices are held back: the gateway offers
+    /// tools, or each round is shown on its own.
     holds: bool,
-    /// True if the texts of all rounds become one text, and results of calls a part of it.
+    /// True if the texts of all rounds become one text, which includes results of calls; false if
+    /// each round is shown on its own.
     is_one_text: bool,
-    /// Members that all chunks share.
+    /// Members that all chunks share, from the first chunk of the first round.
     head: Option<Object>,
     /// Rounds of calls so far.
     rounds: u32,
@@ -50,22 +54,22 @@ pub(super) struct Relay {
 /// State of one response.
 #[derive(Default)]
 struct Round {
-    /// Places of the caller's own calls in the stream; `None` for a call that is held back.
+    /// Places of calls by choice and index in the response; `None` for a call that is held back.
     places: BTreeMap<(u64, u64), Option<u64>>,
-    /// Number of the caller's calls in the stream, by choice.
+    /// Number of calls that are shown, by choice.
     next_places: BTreeMap<u64, u64>,
-    /// Ids of the calls that the caller has received.
+    /// Ids of the calls that are shown.
     shown: BTreeSet<String>,
     /// Choices whose text has begun.
     speaking: BTreeSet<u64>,
-    /// Chunks with a `finish_reason`.
+    /// Chunks with a `finish_reason`, held back.
     ends: Vec<Document>,
-    /// The chunk with the usage and without a choice.
+    /// The chunk with the usage and without a choice, held back.
     usage: Option<Document>,
 }
 
 impl Relay {
-    /// Creates the relay of a request in which the gateway offers tools, or does not.
+    /// Creates the relay of a request. `holds` is true if the gateway offers tools in it.
     pub(super) fn new(holds: bool) -> Self {
         Self {
             holds,
@@ -78,13 +82,14 @@ impl Relay {
         }
     }
 
-    /// Creates the relay of a request whose caller is shown each round on its own.
+    /// Creates the relay of a request whose rounds are shown each on its own.
     pub(super) fn of_rounds() -> Self {
         Self { is_one_text: false, ..Self::new(true) }
     }
 
-    /// Relays a response and returns it merged; an empty object if the gateway offers no tools.
-    /// Calls of `held_back` are not shown yet.
+    /// Relays a response and returns it merged; an empty object if nothing is held back. Calls of
+    /// the tools named in `held_back` are not shown yet. Fails if the provider fails, at the
+    /// deadline, if there are more than [`MAX_CALLS_READ`] calls, or if there is no memory.
     pub(super) async fn response(
         &mut self,
         mut chunks: Chunks<'_>,
@@ -96,7 +101,8 @@ impl Relay {
         let (mut calls, mut merged) = (Calls::default(), Merged::default());
         let mut charged = 0;
         while let Some(mut chunk) = allowance.within(self.rounds, chunks.next()).await?? {
-            // Chunks that are there at once would never let the deadline be noticed.
+            // A timeout does not fire while its future is always ready, so a provider that sends
+            // without a pause would not be stopped.
             if allowance.is_over() {
                 return Err(allowance.timeout(self.rounds));
             }
@@ -112,7 +118,7 @@ impl Relay {
         Ok(if self.holds { merged.finish() } else { Object::new() })
     }
 
-    /// Relays a response that the provider did not stream.
+    /// Relays a response that the provider did not stream. Fails if there is no memory.
     pub(super) async fn whole(
         &mut self,
         answer: &Object,
@@ -127,21 +133,22 @@ impl Relay {
         Ok(())
     }
 
-    /// Returns whether the caller has received a call of this round.
+    /// Returns whether a call of this response was shown.
     pub(super) fn has_shown(&self, id: &str) -> bool {
         self.round.shown.contains(id)
     }
 
-    /// Ends a round whose calls are all run here: shows what is held back of its texts.
+    /// Ends a round whose calls were all run here: shows the texts that are held back with the ends
+    /// of its choices.
     pub(super) async fn go_on(&mut self, emitter: &Emitter) {
         self.release_ends(None, emitter).await;
         self.spoken.extend(mem::take(&mut self.round).speaking);
         self.rounds += 1;
     }
 
-    /// Ends the stream: with the calls for the caller, the ends of the choices and the usage.
-    /// `summary` is the text about calls that were run, if others are for the caller. `answer` is
-    /// the last response.
+    /// Ends the stream with the pending calls, the ends of the choices and the usage. `answer` is
+    /// the last response. `summary` is the text about calls that were run; it is present if others
+    /// are pending.
     pub(super) async fn finish(
         mut self,
         answer: &Object,
@@ -192,7 +199,7 @@ impl Relay {
         }
     }
 
-    /// Shows the calls for the caller that were held back, each in one piece.
+    /// Shows the pending calls that were held back, each in one chunk.
     async fn show_pending(&mut self, answer: &Object, pending: &[Pending], emitter: &Emitter) {
         let indices: Vec<u64> = indices(answer).collect();
         let shown = mem::take(&mut self.round.shown);
@@ -228,19 +235,19 @@ impl Relay {
         }
         if is_end(chunk.object()) {
             self.release_ends(Some(chunk.object()), emitter).await;
-            if !self.is_one_text && says_something(chunk.object()) {
-                // Text in the same chunk as the end. It belongs before the calls of its round.
+            if !self.is_one_text && has_content(chunk.object()) {
+                // Text in the same chunk as the end is shown now, before the calls of its round.
                 emitter.emit(Event::Chunk(take_text(&mut chunk))).await;
             }
             self.round.ends.push(kept(chunk, held)?);
         } else if is_usage(chunk.object()) {
             self.round.usage = Some(kept(chunk, held)?);
-        } else if !is_changed || says_something(chunk.object()) {
+        } else if !is_changed || has_content(chunk.object()) {
             self.note_text(chunk.object());
             emitter.emit(Event::Chunk(chunk)).await;
             return Ok(());
         }
-        // The stream begins with a role, also if the first chunk is held back.
+        // The stream begins with a role even if the first chunk is held back.
         if is_first {
             let role = self.chunk_of(0, &json!({"role": "assistant"}));
             emitter.emit(Event::Chunk(role)).await;
@@ -248,9 +255,9 @@ impl Relay {
         Ok(())
     }
 
-    /// Shows the chunks that ended a choice, without the end: all of them before the next round, or
-    /// those whose choices `again` ends once more. Some servers send a `finish_reason` in every
-    /// chunk.
+    /// Shows chunks that were held back for their `finish_reason`, without it: those whose choices
+    /// have a `finish_reason` in `again` as well, because some servers send one in every chunk; all
+    /// of them if `again` is `None`, before the next round.
     async fn release_ends(&mut self, again: Option<&Object>, emitter: &Emitter) {
         let again: Option<BTreeSet<u64>> = again.map(|chunk| indices(chunk).collect());
         let is_again = |end: &Document| {
@@ -265,15 +272,15 @@ impl Relay {
             for choice in choices_mut(chunk) {
                 choice.insert("finish_reason".to_owned(), Value::Null);
             }
-            if says_something(chunk) {
+            if has_content(chunk) {
                 self.note_text(end.object());
                 emitter.emit(Event::Chunk(end)).await;
             }
         }
     }
 
-    /// Removes the deltas of calls that are held back, and counts the places of the others. Returns
-    /// whether the chunk is changed.
+    /// Removes the deltas of calls that are held back, and gives the others their places. Returns
+    /// whether the chunk was changed.
     fn hold_back(&mut self, chunk: &mut Document, held_back: &BTreeSet<String>) -> bool {
         let mut is_changed = false;
         let mut lists = Vec::new();
@@ -311,7 +318,7 @@ impl Relay {
         for (name, value) in self.head.iter().flatten() {
             chunk.insert(name.clone(), value.clone());
         }
-        // The usage of one round; the last chunk has the sum.
+        // Usage of one round only. The last chunk has the sum.
         if !is_usage && !is_end(chunk) {
             chunk.shift_remove("usage");
         }
@@ -352,8 +359,8 @@ impl Relay {
 }
 
 impl Round {
-    /// Returns the place of a call in the stream; `None` if it is held back. A call without a name in
-    /// its first delta is held back too.
+    /// Returns the place of a call in the stream; `None` if it is held back. A call without a name
+    /// in its first delta is held back too.
     fn place(&mut self, choice: u64, call: &Value, held_back: &BTreeSet<String>) -> Option<u64> {
         let index = call["index"].as_u64().unwrap_or_default();
         if let Some(place) = self.places.get(&(choice, index)) {
@@ -372,7 +379,7 @@ impl Round {
         place
     }
 
-    /// Counts one more call that the caller gets, and returns its place.
+    /// Returns the place of a call that is shown, after those of the calls before it.
     fn next_place(&mut self, choice: u64) -> u64 {
         let next = self.next_places.entry(choice).or_default();
         *next += 1;
@@ -380,7 +387,7 @@ impl Round {
     }
 }
 
-/// Keeps a chunk for later, and holds its memory.
+/// Charges a chunk that is held back. Fails if there is no memory.
 fn kept(mut chunk: Document, held: &Held) -> Result<Document, Failure> {
     if chunk.keep(held) { Ok(chunk) } else { Err(Failure::NoMemory) }
 }
@@ -390,7 +397,8 @@ fn indices(chunk: &Object) -> impl Iterator<Item = u64> {
     choices(chunk).enumerate().map(|(position, choice)| index_of(choice, position))
 }
 
-/// Charges the growth of a merged response.
+/// Charges the growth of a merged response, [`CHARGE_BYTES`] or more at a time. Fails if there is
+/// no memory.
 fn charge(held: &Held, charged: &mut usize, bytes: usize) -> Result<(), Failure> {
     if bytes >= *charged + CHARGE_BYTES {
         if !held.grow(bytes - *charged) {
@@ -438,7 +446,7 @@ fn is_usage(chunk: &Object) -> bool {
 
 /// Returns whether a chunk has something for the caller: a delta that is not empty, or members that
 /// the gateway does not know.
-fn says_something(chunk: &Object) -> bool {
+fn has_content(chunk: &Object) -> bool {
     let is_empty = |value: &Value| value.is_null() || value == "";
     let mut choices = choices(chunk).peekable();
     choices.peek().is_none()
@@ -449,7 +457,8 @@ fn says_something(chunk: &Object) -> bool {
         })
 }
 
-/// Converts a whole response into chunks: the messages, the ends, and the usage if it was asked for.
+/// Converts a whole response into chunks: one with the messages, one with the ends, and one with
+/// the usage if it was asked for.
 fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
     let head = answer.iter().filter(|(name, _)| !matches!(name.as_str(), "choices" | "usage"));
     let mut head: Object = head.map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -49,15 +49,15 @@ pub(super) struct Quota {
     left: usize,
 }
 
-/// Limit that refuses a call.
+/// Limit for which a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beyond {
-    /// That of one response.
+    /// Limit on the calls of one response.
     Answer {
         /// The limit.
         limit: usize,
     },
-    /// That of the request.
+    /// Limit on the calls of the request.
     Request {
         /// The limit.
         limit: usize,
@@ -90,7 +90,7 @@ pub(super) enum Reason {
 /// A call that was run, or refused with a message to the model.
 pub(super) struct Ended {
     pub(super) call: ToolCall,
-    /// Identifier of the call; `None` if the door did not admit it or was not asked.
+    /// Identifier at the door; `None` if the call was refused before the door admitted it.
     pub(super) id: Option<CallId>,
     /// Text of the result that the model receives.
     pub(super) text: Arc<str>,
@@ -118,7 +118,8 @@ impl Quota {
         Self { per_answer, in_all, left: in_all.unwrap_or(usize::MAX) }
     }
 
-    /// Takes a call of a response in which `found` calls come before it.
+    /// Counts a call of a response in which `found` calls come before it. Fails if a limit is
+    /// reached.
     fn take(&mut self, found: usize) -> Result<(), Beyond> {
         if found >= self.per_answer {
             return Err(Beyond::Answer { limit: self.per_answer });
@@ -148,12 +149,12 @@ impl Pending {
 }
 
 impl Ended {
-    /// Ends a call that was not made, or whose result cannot be kept.
+    /// Ends a call that was not made, or whose result does not fit.
     fn refused(call: ToolCall, id: Option<CallId>, error: CallError) -> Self {
         Self::ran(call, id, Err(error), false)
     }
 
-    /// Renders the result of a call.
+    /// Ends a call and renders its result.
     fn ran(
         call: ToolCall,
         id: Option<CallId>,
@@ -184,8 +185,8 @@ impl Ended {
         matches!(self.error, Some(CallError::NeedsApproval { .. }))
     }
 
-    /// Charges the result. Leaves out its images, or replaces it by an error, if it does not fit
-    /// into the conversation.
+    /// Charges the result. If it does not fit, its images become notes; if that does not fit
+    /// either, an error replaces it.
     fn within(self, allowance: &Allowance) -> Self {
         if self.needs_approval() {
             return self;
@@ -211,9 +212,9 @@ pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> boo
     calls.iter().any(|call| is_offered(call, offered))
 }
 
-/// Divides calls. Asks the door about calls of offered tools within the quota only, because the door
-/// parses arguments, which costs more than their text. A call with invalid arguments is not
-/// pending: it is refused, and the model can correct it.
+/// Divides calls. Asks the door only about calls of offered tools within the quota, because the
+/// door parses arguments, and a tree takes more memory than its text. A call with invalid arguments
+/// is not pending: it is refused, and the model can correct it.
 pub(super) fn sort(
     calls: Vec<ToolCall>,
     offered: &BTreeSet<String>,
@@ -238,6 +239,7 @@ pub(super) fn sort(
     sorted
 }
 
+/// Returns the reason that a call is pending; `None` if the door admits it or refuses it.
 fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
     match caller.check(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Err(CallError::NeedsApproval { .. }) => Some(Reason::NeedsApproval),
@@ -280,8 +282,8 @@ pub(super) async fn run(batch: Batch, conditions: &Conditions<'_>) -> Vec<Ended>
             ended.push(next.within(allowance));
         }
     };
-    // Polled together: the calls and the reports wait for the same receiver, in the order in which
-    // they began to wait, so one that is not polled would stop the others for ever.
+    // Polled together: the calls and the reports send to the same channel, which serves senders in
+    // the order in which they began to wait. One that is not polled would block the others forever.
     tokio::select! {
         () = work => {}
         () = listener.forward() => {}
@@ -295,7 +297,7 @@ pub(super) async fn run(batch: Batch, conditions: &Conditions<'_>) -> Vec<Ended>
     ended
 }
 
-/// Receiver of what happens to the calls of a request.
+/// Sender of the events of a request, with the reports of its running calls.
 pub(super) struct Listener {
     pub(super) emitter: Emitter,
     pub(super) reports: Reports,
@@ -351,7 +353,8 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
     }
 }
 
-/// Logs the causes of a failure, which only the operator may see.
+/// Logs the causes of a failed call, which only the operator may see. Does nothing without an error
+/// or without a cause.
 pub(crate) fn log_failure(tool: &str, error: Option<&CallError>) {
     if let Some(error) = error
         && let Some(cause) = error.source()

@@ -259,7 +259,7 @@ async fn a_response_with_too_many_calls_to_read_ends_the_request() {
     assert_eq!(failed.error.to_object()["code"], "too_many_tool_calls");
     insta::assert_snapshot!(
         failed.error,
-        @"the model's answer has 100000 tool calls, more than the limit of 1024; none of them was made"
+        @"the model's response has 100000 tool calls, more than the limit of 1024; none of them was made"
     );
 }
 
@@ -375,7 +375,7 @@ async fn a_request_past_its_deadline_fails_with_the_calls_made() {
         (failed.error.status().as_u16(), &failed.error.to_object()["code"]),
         (504, &json!("agent_timeout"))
     );
-    insta::assert_snapshot!(failed.error, @"the request ran past its `agent_timeout` of 7s, after 2 rounds of tool calls");
+    insta::assert_snapshot!(failed.error, @"the request ran past its time limit of 7s (`agent_timeout`, or `x-airlock-timeout` if that is shorter), after 2 rounds of tool calls");
     let airlock = failed.airlock.expect("calls were made");
     let statuses: Vec<_> =
         airlock["calls"].as_array().expect("a list").iter().map(|call| &call["status"]).collect();

@@ -9,11 +9,12 @@
 //!               "needs": {"name": "fs-write", "arguments": {}}}]}
 //! ```
 //!
-//! A call that the model asked for also has a `result`: the text that the model received, up to 64
-//! KiB. `calls` holds every call, in the order in which the model asked for them. Each is followed
-//! by the calls that it made in turn, which name it as their `parent`. `status` is `ok`, `error` or
-//! `cancelled`. A call that was refused before it ran has no `id`. `reason` is `needs_approval`,
-//! `not_offered` or `depth_limit`; `needs` names the call inside a script that waits for approval.
+//! A call that the model asked for and that was admitted also has a `result`, even if it failed:
+//! the text that the model received, up to 64 KiB. `calls` holds every call, in the order in which
+//! the model asked for them. Each is followed by the calls that it made in turn, which name it as
+//! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
+//! has the `id` null. `reason` is `needs_approval`, `not_offered` or `depth_limit`; `needs` names
+//! the call inside a script that waits for approval.
 
 use std::{mem, sync::Arc};
 
@@ -38,10 +39,10 @@ use crate::{
 /// bytes. Longer text is cut there; the model receives all of it.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
-/// Record of the work so far.
+/// Record of the work for one request so far.
 pub(super) struct Trace<'a> {
     ledger: &'a Ledger,
-    /// Rounds of tool calls.
+    /// Number of rounds of tool calls.
     pub(super) rounds: u32,
     /// Token usage of the model.
     pub(super) usage: Usage,
@@ -95,9 +96,10 @@ impl<'a> Trace<'a> {
         suspended
     }
 
-    /// Builds the last response: the model's own, or a mixed one if some calls were run and others
-    /// are pending. After the depth limit it is the model's own, whose calls were not run. A response
-    /// without calls is not touched.
+    /// Builds the last response: the model's own, or a mixed one if calls were run and others are
+    /// pending. At the depth limit it is the model's own, whose calls were not run. Adds the
+    /// `airlock` object if there were calls, and the sum of the usage if there were rounds; a
+    /// response without either keeps its text.
     pub(super) fn finish(self, mut answer: Document, pending: &[Pending]) -> Completion {
         if self.is_mixed(pending) {
             let object = mem::take(answer.object_mut());
@@ -115,7 +117,7 @@ impl<'a> Trace<'a> {
         Completion { answer: Some(answer), usage, airlock }
     }
 
-    /// Ends a streamed response like [`Self::finish`].
+    /// Ends a streamed response with the same additions as [`Self::finish`].
     pub(super) async fn finish_stream(
         self,
         relay: Relay,

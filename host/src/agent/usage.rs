@@ -4,8 +4,8 @@ use serde_json::{Map, Number, Value};
 
 use crate::model::Object;
 
-/// Maximum number of values in a `usage` object; larger ones are not added. Providers send about
-/// twenty, and each response could bring new members.
+/// Maximum number of values in a `usage` object; one with more is not added. Providers send about
+/// twenty, and each response could add new members.
 const MAX_VALUES: usize = 256;
 /// Maximum length of all names and texts in a `usage` object, in bytes.
 const MAX_BYTES: usize = 16 << 10;

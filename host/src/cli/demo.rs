@@ -7,7 +7,7 @@ use crate::demo;
 ///
 /// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays five
 /// scenes over HTTP: a tool call in the sandbox, a script over forty files, hostile code that is
-/// stopped, a tool that needs approval, and a streamed answer.
+/// stopped, a tool that needs approval, and a streamed response.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock demo")]
 pub(super) struct Args {

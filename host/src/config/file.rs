@@ -31,7 +31,8 @@ pub(super) struct File {
     /// The HTTP server of the gateway.
     #[serde(default)]
     pub(super) server: Server,
-    /// Model providers by name. A request names one as `NAME/model`; the first is the default.
+    /// Model providers by name. A request names a model as `NAME/model`. A model without the name
+    /// of a provider goes to the first one.
     #[serde(default)]
     pub(super) providers: Entries<Provider>,
     /// Sources of tools.
@@ -73,7 +74,7 @@ pub(super) struct Server {
     pub(super) max_header: Option<Size>,
     /// Time for a request's head, and then for its body, to arrive. Default: 30s.
     pub(super) read_timeout: Option<Span>,
-    /// Time for a client to read a response. Default: 30s.
+    /// Time for a client to read a response, or each part of a streamed one. Default: 30s.
     pub(super) write_timeout: Option<Span>,
     /// Time that a connection may stay open without a request. Default: 60s.
     pub(super) idle_timeout: Option<Span>,
@@ -112,12 +113,15 @@ pub(super) struct Responses {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Provider {
-    /// Kind of provider. Default: the kind of a known name, such as `openai`, `anthropic` or `groq`.
+    /// Kind of provider. Default: the kind that a known name implies, such as `openai`, `anthropic`
+    /// or `groq`.
     pub(super) kind: Option<ProviderKind>,
     /// For services: URL of the API, up to and including the version, as in `/v1`; may be
-    /// `env.NAME`. Default: the URL of a known name, or else of OpenAI or Anthropic.
+    /// `env.NAME`. Default: the URL that a known name implies; for other names that of OpenAI or
+    /// Anthropic, by kind.
     pub(super) base_url: Option<EnvText>,
-    /// For services: the key, if there is one for all models; may be `env.NAME`.
+    /// For services: the only key, for all models; may be `env.NAME`. Short for `keys` with one
+    /// element.
     pub(super) api_key: Option<EnvText>,
     /// For services: the keys. A request takes one that serves its model, at random by weight.
     pub(super) keys: Option<Vec<ProviderKey>>,
@@ -156,7 +160,7 @@ pub(super) struct Provider {
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ProviderKind {
-    /// Any service with a chat completions API.
+    /// A service with OpenAI's chat completions.
     #[serde(rename = "openai")]
     OpenAi,
     /// A service with Anthropic's Messages API.
@@ -176,7 +180,7 @@ pub(super) struct ProviderKey {
     pub(super) name: Option<String>,
     /// The credential; may be `env.NAME`. May be empty for a service on the own network.
     pub(super) value: Option<EnvText>,
-    /// Models that it serves, by the provider's own names; `["*"]` or nothing for all.
+    /// Models that it serves, by the provider's own names; `["*"]`, an empty list or none for all.
     #[serde(default)]
     pub(super) models: Vec<String>,
     /// Its share of the requests, relative to the other keys of the model. A key of weight 0 is
@@ -193,7 +197,7 @@ pub(super) struct ProviderKey {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProviderTimeouts {
-    /// Time for a whole response. Default: 10m.
+    /// Time for a whole response, streamed or not. Default: 10m.
     pub(super) request: Option<Span>,
     /// Time for the first chunk of a streamed response. Default: 10m.
     pub(super) first_byte: Option<Span>,
@@ -209,9 +213,11 @@ pub(super) struct ProviderTimeouts {
 pub(super) struct ProviderRetries {
     /// Maximum number of repetitions; 0 for none. Default: 2.
     pub(super) max: Option<u64>,
-    /// Wait before the first one. It doubles each time. Default: 500ms.
+    /// Backoff before the first repetition. It doubles with each one, and is shortened at random by
+    /// up to half. Default: 500ms.
     pub(super) backoff_initial: Option<Span>,
-    /// Longest wait. `Retry-After` of the provider may ask for up to 1m. Default: 5s.
+    /// Longest backoff. If `Retry-After` of the provider is longer, it is waited for, up to 1m.
+    /// Default: 5s.
     pub(super) backoff_max: Option<Span>,
 }
 
@@ -222,17 +228,17 @@ pub(super) struct NetworkConfig {
     /// URL without the version: the gateway adds `/v1`, or what the provider has in its place. May
     /// be `env.NAME`.
     pub(super) base_url: Option<EnvText>,
-    /// `headers`.
+    /// The same as `headers`.
     pub(super) extra_headers: Option<BTreeMap<String, EnvText>>,
-    /// `timeouts.request`, in seconds.
+    /// The same as `timeouts.request`, in seconds.
     pub(super) default_request_timeout_in_seconds: Option<u64>,
-    /// `timeouts.idle`, in seconds.
+    /// The same as `timeouts.idle`, in seconds.
     pub(super) stream_idle_timeout_in_seconds: Option<u64>,
-    /// `retries.max`.
+    /// The same as `retries.max`.
     pub(super) max_retries: Option<u64>,
-    /// `retries.backoff_initial`, in milliseconds.
+    /// The same as `retries.backoff_initial`, in milliseconds.
     pub(super) retry_backoff_initial: Option<u64>,
-    /// `retries.backoff_max`, in milliseconds.
+    /// The same as `retries.backoff_max`, in milliseconds.
     pub(super) retry_backoff_max: Option<u64>,
 }
 
@@ -530,18 +536,18 @@ pub(super) struct ToolManager {
     /// Time for one call with all its nested calls. A number without a unit is in seconds. Default:
     /// 30s.
     pub(super) tool_execution_timeout: Option<SecondsOrSpan>,
-    /// Rounds of tool calls in one chat completion. After the last round, the model's answer is
-    /// returned as it is. Default: 10.
+    /// Rounds of tool calls in one chat completion or Response. After the last round, the calls of
+    /// the model's response are not run but returned as pending. Default: 10.
     pub(super) max_agent_depth: Option<u64>,
-    /// Tool calls that one answer of the model may have. Calls beyond it are not made, and the
+    /// Tool calls of one response of the model that are run. Calls beyond it are not run, and the
     /// model is told to ask for them again. Default: 128.
     pub(super) max_tool_calls_per_answer: Option<u64>,
     /// Bytes that tool calls and their results may add to the conversation of one request, all
     /// rounds together. A result that does not fit is left out, and the model is told so. Default:
     /// 8MiB.
     pub(super) max_tool_results: Option<Size>,
-    /// Time for one chat completion: all answers of the model and all tool calls together. Default:
-    /// 30m.
+    /// Wall-clock time for one chat completion or Response: all responses of the model and all tool
+    /// calls together. The header `x-airlock-timeout` may shorten it. Default: 30m.
     pub(super) agent_timeout: Option<Span>,
     /// Layout of the virtual files of code mode. Default: `server`.
     pub(super) code_mode_binding_level: Option<BindingLevel>,

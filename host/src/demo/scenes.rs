@@ -82,7 +82,7 @@ pub(super) async fn play(stage: &Stage, mut after_each: impl FnMut(&Scene)) -> V
     let mut scene = Scene::new("approval", "A tool that needs approval");
     let ended = approval::play(stage, &mut scene).await;
     keep(finished(scene, ended));
-    let mut scene = Scene::new("stream", "A streamed answer, with a tool in the middle");
+    let mut scene = Scene::new("stream", "A streamed response, with a tool call in the middle");
     let ended = stream::play(stage, &mut scene).await;
     keep(finished(scene, ended));
     played

@@ -32,7 +32,7 @@ result = desk.tally(name="words", n=total)
 /// Time before each chunk of scene 5.
 const PACE: &str = "40ms";
 
-/// Returns the file of the scripted model.
+/// Returns the script of the scripted model, as the content of its file.
 pub(super) fn model() -> Value {
     json!({"turns": [
         {"when": {"role": "user", "contains": COUNT_QUESTION, "offered": ["text-word_count"]},
@@ -46,11 +46,11 @@ pub(super) fn model() -> Value {
              {"name": WRITE_TOOL, "arguments": {"path": "outbox/note.txt", "text": "see you at eight\n"}},
          ]}},
         {"when": {"role": "user", "contains": STREAM_QUESTION, "offered": ["text-word_count"]},
-         "answer": {"content": "I ask the tool that counts words.", "pace": PACE, "tool_calls": [
+         "answer": {"content": "I will ask the tool that counts words.", "pace": PACE, "tool_calls": [
              {"name": "text-word_count", "arguments": {"text": "to be or not to be"}},
          ]}},
         {"when": {"role": "tool", "contains": "\"words\":6"},
-         "answer": {"content": "There are six words in it, and two of them are there twice.", "pace": PACE}},
+         "answer": {"content": "There are six words in it, and two of them occur twice.", "pace": PACE}},
         {"when": {"role": "tool"}, "answer": {"content": "The tool says: {{last_tool_result}}"}},
     ]})
 }

@@ -71,7 +71,7 @@ impl Stage {
             .await
     }
 
-    /// Asks the model for a streamed answer with events of tools. Returns the data of every event, with
+    /// Sends a streamed chat request with events of tools. Returns the data of every event, with
     /// the time of its arrival.
     pub(super) async fn stream(
         &self,

@@ -1,5 +1,5 @@
-//! Anthropic's Messages API. Requests and responses are translated from and to chat completions;
-//! the submodules know the two formats and nothing of HTTP.
+//! Anthropic's Messages API. Requests and responses are translated from and to chat completions.
+//! This file does the exchange; the submodules know the two formats and nothing of HTTP.
 
 mod answer;
 mod chunks;
@@ -71,8 +71,9 @@ impl Anthropic {
         Some((API_KEY, HeaderValue::try_from(key).ok()?))
     }
 
-    /// Translates a request. While this runs, the texts of both forms and the tree between them are
-    /// held; the result holds its own text.
+    /// Translates a request. Memory for the texts of both forms and for the tree between them is
+    /// held while this runs, and for the text of the result until it is dropped. Fails if the
+    /// request has a part without a counterpart.
     pub(super) async fn encode(
         &self,
         client: &Client,
@@ -105,7 +106,8 @@ impl Anthropic {
         })
     }
 
-    /// Reads the response to a request.
+    /// Reads the response to a request. Fails if it is an error or not a message. Of a stream, only
+    /// the head is read.
     pub(super) async fn response<'a>(
         client: &'a Client,
         response: reqwest::Response,
@@ -171,7 +173,7 @@ impl Failure {
     }
 }
 
-/// Translates the text of a chat request. `held` pays for its tree.
+/// Translates the text of a chat request. Memory for its tree is held in `held`.
 fn translate(text: Vec<u8>, held: &Held) -> Result<Translated, Untranslated> {
     let cost = json::check(&text, &CAPS).map_err(Untranslated::Json)?;
     if !held.grow(cost.tree_bytes) {

@@ -1,7 +1,8 @@
-//! Memory of one request: a hook for its accounting, and the bytes that are held through it.
+//! Memory of one request: a hook for its accounting, and the bytes that are held in it.
 //!
-//! Neither the agent loop nor a client of a provider knows the other users of memory. Both ask
-//! before they keep anything that a model or a tool sent, and the server charges it to the request.
+//! Neither the agent loop nor a client of a provider knows the other users of memory. Both hold
+//! bytes here before they keep data that a model or a tool sent. To hold bytes charges them to the
+//! request; the server implements [`RequestMemory`] and does the accounting.
 
 use std::{
     fmt,
@@ -44,7 +45,7 @@ impl MemoryBudget {
         Self::new(Unlimited)
     }
 
-    /// Opens an account in this budget. It holds nothing yet.
+    /// Opens an account in this budget. It holds no bytes yet.
     pub(crate) fn hold(&self) -> Held {
         Held { budget: self.clone(), bytes: AtomicUsize::new(0) }
     }
@@ -78,7 +79,7 @@ impl Held {
         self.beside().grow(bytes)
     }
 
-    /// Opens another account in the same budget. It holds nothing yet.
+    /// Opens another account in the same budget. It holds no bytes yet, and releases only its own.
     pub(crate) fn beside(&self) -> Self {
         self.budget.hold()
     }

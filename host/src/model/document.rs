@@ -5,17 +5,19 @@ use serde_json::{Map, Value};
 use super::{Held, Object};
 use crate::json::{self, Caps};
 
-/// Documents that take up to this much memory, in bytes, are covered by the base charge of a
-/// request. A stream has few of them in memory at a time.
+/// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
+/// covers it. A stream has few documents in memory at a time.
 const FREE_BYTES: usize = 16 << 10;
 
-/// Member of a response in which the gateway describes its work. A provider cannot send it.
+/// Member of a response in which the gateway describes its work. It is removed from the responses
+/// of providers.
 pub(crate) const OWN_MEMBER: &str = "airlock";
 /// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
 const HEAD_BYTES: usize = 256;
 
-/// A JSON object and the text that it was read from. An object that is only passed on is sent as
-/// that text, so numbers and escapes stay as the provider wrote them.
+/// A JSON object and the text that it was read from. An object that is not changed is sent as that
+/// text, so numbers and escapes stay as the provider wrote them. A changed one is written anew, and
+/// its numbers keep the digits of a 64-bit integer or a double.
 #[derive(Debug)]
 pub struct Document {
     object: Object,
@@ -37,7 +39,9 @@ pub(super) enum Unread {
 }
 
 impl Document {
-    /// Reads an object. Memory for the text and its tree is held until the document is dropped.
+    /// Reads an object, without the member [`OWN_MEMBER`]. If its text and tree take more than
+    /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
+    /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
     pub(super) fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, Unread> {
         let cost = match json::check(text.as_bytes(), caps) {
             Ok(cost) => cost,
@@ -59,8 +63,8 @@ impl Document {
         Ok(this)
     }
 
-    /// Holds the memory of the document if it does not yet, because it is going to be kept. Returns
-    /// false if there is no room.
+    /// Holds the memory of the document, even below [`FREE_BYTES`], because it is kept for longer.
+    /// Returns false if there is no room.
     pub(crate) fn keep(&mut self, held: &Held) -> bool {
         if self.held.is_none() {
             let own = held.beside();
@@ -72,7 +76,7 @@ impl Document {
         true
     }
 
-    /// Removes members in which only the gateway may say something.
+    /// Removes [`OWN_MEMBER`], which only the gateway may set, from the object and its `error`.
     fn remove_own(&mut self) {
         let error = self.object.get("error");
         if error.is_some_and(|error| error.get(OWN_MEMBER).is_some()) {
@@ -84,23 +88,24 @@ impl Document {
         }
     }
 
-    /// Memory of the text and the tree, in bytes.
+    /// Returns the memory of the text and the tree, in bytes.
     fn bytes(&self) -> usize {
         self.tree_bytes.saturating_add(self.text.as_ref().map_or(0, String::len))
     }
 
-    /// The object.
+    /// Returns the object.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// The object, for a change. The document is then written from the object.
+    /// Returns the object for a change. The original text is dropped, and the document is written
+    /// from the object.
     pub fn object_mut(&mut self) -> &mut Object {
         self.text = None;
         &mut self.object
     }
 
-    /// Returns the object. What it holds of the request's memory is released.
+    /// Returns the object. The memory that the document holds is released.
     pub fn into_object(self) -> Object {
         self.object
     }
@@ -122,7 +127,7 @@ impl Document {
         Ok(objects.map(|object| Self { held: held.take(), ..Self::from(object) }).collect())
     }
 
-    /// Returns the text: the one that was read if nothing was changed.
+    /// Returns the text: the one that was read, or the JSON of the object if it was changed.
     pub fn to_text(&self) -> String {
         self.text.clone().unwrap_or_else(|| written(&self.object))
     }
@@ -132,8 +137,8 @@ impl Document {
         self.text.unwrap_or_else(|| written(&self.object))
     }
 
-    /// Returns the text on one line, as a server-sent event needs it. A text that was written on
-    /// several lines is written anew.
+    /// Returns the text on one line, as a server-sent event needs it. If the text that was read has
+    /// several lines, the object is written anew.
     pub fn into_line(self) -> String {
         match self.text {
             Some(text) if !text.contains(['\n', '\r']) => text,

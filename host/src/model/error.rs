@@ -1,4 +1,4 @@
-//! Errors of model providers, and their form in OpenAI's shape.
+//! Errors of model providers, and their form in OpenAI's API.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub enum BadProvider {
         /// Description of the problem, to be read after the file.
         problem: String,
     },
-    /// A fallback cannot be routed.
+    /// A fallback names no provider.
     #[error(
         "the fallback {fallback:?} of provider {provider:?} must be NAME/model, where NAME is a provider"
     )]
@@ -73,7 +73,7 @@ pub enum BadProvider {
         /// The fallback.
         fallback: String,
     },
-    /// No HTTP client could be made.
+    /// The HTTP client cannot be created.
     #[error("the HTTP client of provider {provider:?} cannot be created")]
     Client {
         /// The provider.
@@ -93,7 +93,7 @@ pub enum BadProvider {
     },
 }
 
-/// Reason that there is no completion. `Display` is safe to show to clients: it contains no
+/// Reason that there is no completion. `Display` is safe to show to callers: it contains no
 /// credentials and no addresses.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -123,8 +123,8 @@ pub enum ModelError {
         /// The requested model.
         model: String,
     },
-    /// The provider returned an error. Its status is kept, and its `error` object if it is in
-    /// OpenAI's shape.
+    /// The provider returned an error. Its status is kept, and so is its `error` object if OpenAI's
+    /// clients can read it.
     #[error("provider '{provider}' answered with status {}", .refusal.status.as_u16())]
     Refused {
         /// The provider.
@@ -132,8 +132,8 @@ pub enum ModelError {
         /// The provider's error.
         refusal: Box<Refusal>,
     },
-    /// The provider does not accept the gateway's credential. The provider's message is not for the
-    /// caller.
+    /// The provider does not accept the gateway's credential. The provider's message is dropped,
+    /// because it is about the operator's key.
     #[error("provider '{provider}' does not accept the gateway's credential")]
     Credential {
         /// The provider.
@@ -147,8 +147,8 @@ pub enum ModelError {
         /// Description of the response.
         what: &'static str,
     },
-    /// The provider could not be reached, or hung up.
-    #[error("provider '{provider}' cannot be reached")]
+    /// The connection to the provider could not be made, or broke.
+    #[error("the connection to provider '{provider}' failed")]
     Unreachable {
         /// The provider.
         provider: String,
@@ -165,7 +165,8 @@ pub enum ModelError {
         #[source]
         cause: reqwest::Error,
     },
-    /// The provider accepted the request and then sent nothing for too long.
+    /// The provider accepted the request and then sent nothing within `timeouts.first_byte` or
+    /// `timeouts.idle`.
     #[error("provider '{provider}' sent nothing for too long")]
     Silent {
         /// The provider.
@@ -174,22 +175,22 @@ pub enum ModelError {
     /// The memory of the request has no room for the data that is sent to the provider, or for its
     /// response.
     #[error(
-        "the request to provider '{provider}' and its answer do not fit into `max_request_memory` with the other requests in flight; \
+        "the request to provider '{provider}' and its response do not fit into `max_request_memory` with the other requests in flight; \
          try again later"
     )]
     NoMemory {
         /// The provider.
         provider: String,
     },
-    /// The request has a part that the provider cannot be sent.
+    /// The request has a part that cannot be sent to the provider.
     #[error("the request cannot be sent to provider '{provider}': {reason}")]
     BadRequest {
         /// The provider.
         provider: String,
-        /// The part, what was found and what is valid.
+        /// Description of the part, of the value that was found and of valid values.
         reason: String,
     },
-    /// No turn of a script fits the conversation.
+    /// No turn of a script matches the conversation.
     #[error("no turn of script '{provider}' matches {conversation}")]
     NoTurn {
         /// The provider.
@@ -237,8 +238,9 @@ impl ModelError {
         }
     }
 
-    /// Returns whether another provider may be asked: this one is overloaded, broken, out of reach
-    /// or does not accept the gateway's credential. An error of the request itself is final.
+    /// Returns whether another provider may be asked: this one is overloaded, failed, does not
+    /// respond, breaks its protocol, or does not accept the gateway's credential. An error of the
+    /// request itself is final.
     pub(super) fn permits_fallback(&self) -> bool {
         match self {
             Self::Refused { refusal, .. } => {

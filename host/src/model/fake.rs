@@ -1,4 +1,4 @@
-//! A model service for tests: answers requests over a local socket as it is told.
+//! A model service for tests: sends given responses over a local socket.
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -14,7 +14,7 @@ pub(crate) struct FakeService {
 }
 
 impl FakeService {
-    /// Starts a service that gives each request the next of `answers`, on a connection of its own.
+    /// Starts a service that sends each request the next of `answers`, on a connection of its own.
     pub(crate) async fn start(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -30,7 +30,7 @@ impl FakeService {
         Self { base_url, task }
     }
 
-    /// Returns the requests, after all answers were given.
+    /// Returns the requests, after all of `answers` were sent.
     pub(crate) async fn requests(self) -> Vec<String> {
         self.task.await.expect("the service ends")
     }

@@ -1,5 +1,5 @@
-//! Exchanges with a service over HTTP, whatever its API: bounded in time and memory, and without
-//! the service's credentials in anything that is returned.
+//! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials
+//! for the service are redacted in its responses.
 
 mod events;
 
@@ -32,7 +32,7 @@ use crate::{
 pub(super) struct Bounds {
     /// Time limit for a connection, TLS included.
     pub(super) connect: Duration,
-    /// Time limit for the whole response.
+    /// Time limit for the whole response, streamed or not.
     pub(super) answer: Duration,
     /// Time limit for the first chunk of a stream.
     pub(super) first_byte: Duration,
@@ -99,7 +99,8 @@ pub(super) struct Outgoing {
     pub(super) _held: Held,
 }
 
-/// Returns OpenAI's `error` object for a response of a status with a body, if it is an object.
+/// Function that returns OpenAI's `error` object for a status and a body; `None` if the body is not
+/// an object.
 pub(super) type ErrorOf = fn(&Client, StatusCode, Option<&Object>) -> Object;
 
 /// The text of a response.
@@ -157,8 +158,8 @@ impl Client {
         })
     }
 
-    /// Sends a request with `credential` and returns the response as soon as its head has arrived:
-    /// that of a stream until `first_byte`.
+    /// Sends a request with `credential` and returns the response as soon as its head has arrived.
+    /// Fails if the connection fails, or if the head of a stream has not arrived at `first_byte`.
     pub(super) async fn send(
         &self,
         outgoing: &Outgoing,
@@ -181,7 +182,7 @@ impl Client {
         sent.map_err(|error| self.trouble(error))
     }
 
-    /// Requests a list.
+    /// Requests a list. The time limit for lists covers the whole response.
     pub(super) async fn get(
         &self,
         url: &Url,
@@ -192,7 +193,8 @@ impl Client {
         with(request, credential).send().await.map_err(|error| self.trouble(error))
     }
 
-    /// Receives a whole response. Fails if it is an error or not a JSON object.
+    /// Receives a whole response. Fails if it is an error, a redirect or not a JSON object, or if
+    /// it is too large.
     pub(super) async fn receive(
         &self,
         response: reqwest::Response,
@@ -296,8 +298,8 @@ impl Client {
         without_secrets(&self.secrets, data)
     }
 
-    /// Converts an error of the transport. The URL is removed, because it may hold more than a
-    /// client should know.
+    /// Converts an error of the transport. Its URL is removed, because callers must not see
+    /// addresses of the operator.
     pub(super) fn trouble(&self, error: reqwest::Error) -> ModelError {
         let provider = self.provider.clone();
         let cause = error.without_url();
@@ -316,7 +318,7 @@ impl Client {
         ModelError::Credential { provider: self.provider.clone() }
     }
 
-    /// The service sent nothing for too long.
+    /// Returns the error of a service that sent nothing for too long.
     pub(super) fn is_silent(&self) -> ModelError {
         ModelError::Silent { provider: self.provider.clone() }
     }
@@ -326,7 +328,7 @@ impl Client {
             Unread::NoMemory => self.no_memory(),
             Unread::NoObject => self.bad_answer("an event that is not a JSON object"),
             Unread::Dense(error) => {
-                warn!(provider = %self.provider, %error, "an answer of a provider was refused");
+                warn!(provider = %self.provider, %error, "a response of a provider was refused");
                 self.bad_answer("JSON that needs more memory than the gateway permits")
             }
         }
@@ -354,7 +356,7 @@ impl Client {
     }
 }
 
-/// Returns whether a status says that the gateway's credential is not accepted.
+/// Returns whether a status means that the gateway's credential is not accepted.
 pub(super) fn is_credential_error(status: StatusCode) -> bool {
     matches!(
         status,
@@ -364,7 +366,7 @@ pub(super) fn is_credential_error(status: StatusCode) -> bool {
     )
 }
 
-/// Returns whether a response is JSON, and so no stream: some services do not stream.
+/// Returns whether a response is JSON and not a stream. Some services ignore `stream`.
 pub(super) fn is_json(response: &reqwest::Response) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
     found.is_some_and(|found| {
@@ -373,7 +375,8 @@ pub(super) fn is_json(response: &reqwest::Response) -> bool {
     })
 }
 
-/// Parses the base URL of a service.
+/// Parses the base URL of a service. Fails if it is not an HTTP URL, or has a user, a query or a
+/// fragment.
 pub(super) fn base_url(provider: &str, text: &str) -> Result<Url, BadProvider> {
     let is_plain = |url: &Url| {
         url.username().is_empty()
@@ -416,8 +419,8 @@ fn with(
     }
 }
 
-/// Returns the proxy of a URL. `reqwest` alone would find a scheme that it does not know with the
-/// first request.
+/// Returns the proxy of a URL. Checks the scheme, because `reqwest` reports an unknown one only
+/// with the first request.
 fn proxy(provider: &str, url: &Secret) -> Result<reqwest::Proxy, BadProvider> {
     let url = Url::parse(url.expose()).ok();
     let url = url.filter(|url| PROXY_SCHEMES.contains(&url.scheme()) && url.has_host());
@@ -479,8 +482,8 @@ fn certificates(
     }
 }
 
-/// Lets `text` grow to `len` bytes, and doubles its capacity up to `most`. Returns false if there
-/// is no room. `held` grows by what is allocated.
+/// Reserves room for `len` bytes in `text`. Doubles the capacity, up to `most`, and holds the bytes
+/// that it adds in `held`. Returns false if there is no memory for them.
 fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
     let capacity = text.capacity();
     if len > capacity {
@@ -493,7 +496,7 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
     true
 }
 
-/// Returns whether the text of a stream's option `include_usage` is true.
+/// Returns whether `stream_options.include_usage` of a request is true.
 pub(super) fn includes_usage(prompt: &super::Prompt) -> bool {
     let options = prompt.body.get("stream_options");
     options.is_some_and(|options| json::raw::member(options, "include_usage") == Some("true"))

@@ -30,8 +30,9 @@ pub(super) struct Key {
 pub(super) struct Random(AtomicU64);
 
 impl Keys {
-    /// Creates the keys of a service. `credential` returns the header that carries a key. Fails with
-    /// the name of a key that cannot be sent.
+    /// Creates the keys of a service; without any, one that sends no credential. `credential`
+    /// returns the header that carries a key, or `None` if it cannot be sent. Fails with the name
+    /// of such a key.
     pub(super) fn new(
         keys: &[settings::Key],
         credential: fn(&str) -> Option<(HeaderName, HeaderValue)>,
@@ -73,8 +74,8 @@ impl Keys {
     }
 }
 
-/// Removes one of `keys`, chosen at random by weight. A key of weight 0 is chosen if there is no
-/// other. `None` if there are no keys.
+/// Removes one of `keys`, chosen at random by weight, and returns it. A key of weight 0 is chosen
+/// only if there is no other. `None` if there are no keys.
 pub(super) fn choose<'k>(keys: &mut Vec<&'k Key>, random: &Random) -> Option<&'k Key> {
     let total: f64 = keys.iter().map(|key| key.weight).sum();
     let mut left = random.fraction() * total;
@@ -82,7 +83,7 @@ pub(super) fn choose<'k>(keys: &mut Vec<&'k Key>, random: &Random) -> Option<&'k
         left -= key.weight;
         left < 0.0
     });
-    // Rounding may leave a rest after the last key.
+    // Rounding may leave a remainder after the last key.
     let last = keys.iter().rposition(|key| key.weight > 0.0);
     let at = chosen.or(last).unwrap_or_default();
     (!keys.is_empty()).then(|| keys.remove(at))
@@ -100,6 +101,7 @@ impl Random {
         Self::seeded(Uuid::new_v4().as_u64_pair().0)
     }
 
+    /// Creates a generator with this seed.
     pub(super) fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }

@@ -10,21 +10,22 @@ use super::{
     document::{choices, index_of},
 };
 
-/// Texts of which the first value that is not empty stays: servers send them once, or repeat them.
+/// Texts that are not joined, because servers send them once or repeat them. The first value that
+/// is not empty stays.
 const SENT_ONCE: [&str; 3] = ["role", "id", "type"];
-/// Members of a chunk that the response does not have: padding against attacks on its length.
+/// Member of a chunk that the response does not have: padding that hides the length of the text.
 const PADDING: &str = "obfuscation";
-/// Types of parts of a content whose pieces are joined, as Mistral sends them.
+/// Types of content parts whose pieces are joined. Mistral streams them.
 const JOINED_PARTS: [&str; 2] = ["text", "thinking"];
 
 /// Memory of an item of a list, in bytes, with the capacity that a list may have to spare.
 const ITEM_BYTES: usize = 2 * size_of::<Value>();
-/// Memory of a list beside its items, in bytes: the first item allocates four.
+/// Memory of a list without its items, in bytes: the first item allocates four.
 const LIST_BYTES: usize = 2 * size_of::<Value>();
 /// Memory of a member of an object, in bytes, with its hash, the capacity to spare and its part of
 /// the hash table.
 const MEMBER_BYTES: usize = 2 * size_of::<(u64, String, Value)>() + 32;
-/// Memory of an object beside its members, in bytes: the first member allocates three.
+/// Memory of an object without its members, in bytes: the first member allocates three.
 const OBJECT_BYTES: usize = 2 * size_of::<(u64, String, Value)>();
 /// Memory of a choice without its parts, in bytes: the members that every choice and every message
 /// has, or the first node of the map of choices.
@@ -76,7 +77,7 @@ impl Merged {
         self.top.insert("object".to_owned(), "chat.completion".into());
         let choices = self.choices.into_iter().map(|(index, choice)| choice.finish(index));
         let choices: Vec<Value> = choices.map(Value::Object).collect();
-        // In the place that it has in a response: before `usage`.
+        // `choices` come before `usage`, as in a response that was not streamed.
         let usage = self.top.shift_remove("usage");
         self.top.insert("choices".to_owned(), choices.into());
         self.top.extend(usage.map(|usage| ("usage".to_owned(), usage)));
@@ -168,7 +169,7 @@ fn merge_member(sum: &mut Map<String, Value>, name: &str, value: &Value) -> usiz
             sum.insert(name.to_owned(), items.into());
             bytes + LIST_BYTES + MEMBER_BYTES + name.len()
         }
-        // Calls that were shown stay in the record.
+        // Calls may have been shown to the caller already, so another type does not replace them.
         (Some(Value::Array(_)), _) if name == "tool_calls" => 0,
         (_, value) => set(sum, name, value),
     }
@@ -241,7 +242,8 @@ fn text_part(text: &Value) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Returns whether a value says nothing: Azure's first chunk has an empty id and the time 0.
+/// Returns whether a value is null, an empty text or 0. Azure's first chunk has an empty id and the
+/// time 0.
 fn is_empty(value: &Value) -> bool {
     value.is_null() || value == "" || value == 0
 }

@@ -31,7 +31,8 @@ impl OpenAi {
         Some((header::AUTHORIZATION, bearer))
     }
 
-    /// Returns a request as it is sent: with the caller's text.
+    /// Returns a request as it is sent, with the caller's text. Its memory is held until it is
+    /// dropped.
     pub(super) fn encode(
         &self,
         client: &Client,
@@ -54,7 +55,8 @@ impl OpenAi {
         })
     }
 
-    /// Reads the response to a request.
+    /// Reads the response to a request. Fails if it is an error or has no `choices`. Of a stream,
+    /// only the head is read.
     pub(super) async fn response<'a>(
         client: &'a Client,
         response: reqwest::Response,
@@ -105,7 +107,8 @@ fn error_of(client: &Client, status: StatusCode, body: Option<&Object>) -> Objec
     body.and_then(own_error).unwrap_or_else(|| client.plain_error(status))
 }
 
-/// Returns the `error` of a response, if OpenAI's clients can read it.
+/// Returns the `error` of a response; `None` unless it is an object with a `message`, as OpenAI's
+/// clients require.
 fn own_error(answer: &Object) -> Option<Object> {
     let error = answer.get("error")?.as_object()?;
     error.get("message")?.is_string().then(|| error.clone())

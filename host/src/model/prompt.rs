@@ -13,8 +13,8 @@ const TOOLS: &str = "tools";
 const MESSAGES: &str = "messages";
 
 /// Request for a chat completion: the members that the caller sent, messages that were added, and
-/// the gateway's tools. The caller's members keep their text, so that numbers stay exact. The tools
-/// are shared with the catalog, and the text of their schemas is copied into the request unchanged.
+/// the gateway's tools. The caller's members keep their text, so that numbers stay exact. Schemas
+/// of the gateway's tools are copied into the request as they are.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
     /// The caller's members. Its own `tools`, if any, are offered before the gateway's.
@@ -37,14 +37,14 @@ impl Prompt {
         tools.into_iter().flatten().filter_map(name_of)
     }
 
-    /// Returns whether definitions can be added to the caller's. If `tools` is not a list, the
-    /// provider reports the error.
+    /// Returns whether definitions can be added to `tools`. If it is not a list, nothing is added,
+    /// and the provider reports the error.
     pub(crate) fn takes_tools(&self) -> bool {
         self.body.get(TOOLS).is_none_or(|tools| tools == "null" || tools.starts_with('['))
     }
 
-    /// Returns the request as JSON text: the caller's members in their order, with `tools` last if
-    /// the gateway adds some. `set` replaces members, or adds them at the end.
+    /// Returns the request as JSON text: the caller's members in their order, then those of `set`,
+    /// which replace the caller's, and `tools` last if the gateway adds some.
     pub(crate) fn to_json(&self, set: &[(&str, &str)]) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.body.text_len() + 2);
         out.push(b'{');

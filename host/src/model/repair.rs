@@ -1,9 +1,9 @@
 //! Repairs the calls in chunks of a streamed response.
 //!
 //! OpenAI gives each call an `index`, and its `id` and name in its first delta. Other servers leave
-//! out the index (Gemini), give all calls the index 0, leave out ids, repeat them in every delta, or
-//! send arguments as an object (Ollama). After the repair, the calls of a choice are counted from 0,
-//! every call has an id that is unique in the conversation, and arguments are text.
+//! out the index (Gemini), give all calls the index 0, leave out ids, repeat them in every delta,
+//! or send arguments as an object (Ollama). After the repair, the calls of a choice are counted
+//! from 0, every call has an id that is unique in the conversation, and arguments are text.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -55,8 +55,9 @@ pub(crate) struct TooManyCalls {
 }
 
 impl Calls {
-    /// Repairs the calls of a chunk. A chunk without faults keeps its text. `ids` are the ids of the
-    /// conversation. Fails at the first call beyond `limit`.
+    /// Repairs the calls of a chunk. A chunk without faults keeps its text. `ids` has the ids of
+    /// the calls of the conversation, and gets the new ones. Fails at the first call beyond
+    /// `limit`.
     pub(crate) fn repair(
         &mut self,
         chunk: &mut Document,
@@ -97,7 +98,7 @@ impl Calls {
     }
 }
 
-/// Returns whether a delta has a member with calls, or with something else in their place.
+/// Returns whether the `tool_calls` of a delta are a list that is not empty, or another value.
 fn has_calls(delta: &Value) -> bool {
     match delta.get("tool_calls") {
         Some(Value::Array(calls)) => !calls.is_empty(),
@@ -105,7 +106,7 @@ fn has_calls(delta: &Value) -> bool {
     }
 }
 
-/// Returns whether the calls of a choice are those of the list.
+/// Returns whether the calls of a choice equal the repaired ones.
 fn is_sound(choice: &Object, list: &[Value]) -> bool {
     match choice.get("delta").and_then(|delta| delta.get("tool_calls")) {
         Some(Value::Array(calls)) => calls == list,
@@ -113,8 +114,9 @@ fn is_sound(choice: &Object, list: &[Value]) -> bool {
     }
 }
 
-/// Replaces the calls of a choice. Without calls the member is removed: merged, an item that is no
-/// call would take the index of one, and a value that is no list would replace the calls so far.
+/// Replaces the calls of a choice. Without calls the member is removed, for the merged response:
+/// there an element that is not a call would take the index of a call, and a value that is not a
+/// list would replace the calls so far.
 fn set_calls(choice: &mut Object, list: Vec<Value>) {
     if is_sound(choice, &list) {
         return;
@@ -134,6 +136,7 @@ fn calls_of(choice: &Object) -> impl Iterator<Item = &Object> {
 }
 
 impl ChoiceCalls {
+    /// Returns a delta of a call with its index, and its id if it is the first one or has one.
     fn repaired(&mut self, sent: &Object, ids: &mut BTreeSet<String>) -> Object {
         let known = self.calls.len();
         let at = self.find(sent).unwrap_or(known);
@@ -171,7 +174,7 @@ impl ChoiceCalls {
             let at = *self.by_index.get(&index)?;
             let call = &self.calls[at];
             let is_other = match (id, name) {
-                // A differing id alone is no other call: LiteLLM sends one with every delta.
+                // Another id without a name begins no call: LiteLLM sends a new id in every delta.
                 (Some(id), Some(_)) => {
                     !call.name.is_empty() && !call.sent_id.is_empty() && id != call.sent_id
                 }
@@ -242,8 +245,8 @@ mod tests {
         model::{MemoryBudget, object},
     };
 
-    /// Sends each list as the calls of one chunk. Returns the repaired lists, and whether each chunk
-    /// kept its text.
+    /// Sends each list as the calls of one chunk. Returns the repaired lists, and whether each
+    /// chunk kept its text.
     fn repair(lists: &[Value], ids: &mut BTreeSet<String>) -> (Vec<Value>, Vec<bool>) {
         let mut calls = Calls::default();
         let held = MemoryBudget::unlimited().hold();

@@ -1,8 +1,8 @@
 //! Repetition of requests to one service.
 //!
-//! A request is repeated only if nothing of a response was received that a caller could have seen:
-//! the connection failed, or the service reported that it is overloaded or broken. Another key is
-//! used if the failure is about the key and there is one.
+//! A request is repeated only if nothing of its response was sent to the caller: the connection
+//! could not be made, or the service reported that it is overloaded or failed. If the failure is
+//! about the key and there is another one, that is used.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +16,8 @@ use super::{
     settings::Retries,
 };
 
-/// Longest `Retry-After` that is waited for. A longer one is left to the caller.
+/// Longest `Retry-After` that is waited for. With a longer one the request fails, and the caller
+/// receives the header.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Anthropic's status of an overloaded service.
 const OVERLOADED: u16 = 529;
@@ -49,7 +50,7 @@ impl<'k> Attempts<'k> {
         Some(Self { provider, key, unused, settings, random, deadline, retries, replaced_key })
     }
 
-    /// The key of the next attempt.
+    /// Returns the key of the next attempt.
     pub(super) fn key(&self) -> &'k Key {
         self.key
     }
@@ -87,7 +88,8 @@ impl<'k> Attempts<'k> {
         Some(wait)
     }
 
-    /// Replaces a key that was not accepted, once. Waiting would not help.
+    /// Replaces a key that was not accepted, once for each request and without a wait. `None` if
+    /// there is no other key.
     fn after_credential(&mut self) -> Option<Duration> {
         if self.replaced_key {
             return None;
@@ -97,8 +99,9 @@ impl<'k> Attempts<'k> {
         Some(Duration::ZERO)
     }
 
-    /// Replaces a key whose rate is exhausted. `Retry-After` is about that key, but keys of one
-    /// account share some limits, so the other key is not used at once.
+    /// Replaces a key whose rate limit is reached, and returns the backoff: `Retry-After` is about
+    /// that key, but keys of one account share some limits. Without another key, returns the pause
+    /// for the same one.
     fn after_rate_limit(&mut self, error: &ModelError) -> Option<Duration> {
         match choose(&mut self.unused, self.random) {
             Some(key) => {
@@ -109,20 +112,21 @@ impl<'k> Attempts<'k> {
         }
     }
 
+    /// Returns the backoff, or `Retry-After` if it is longer; `None` if that is too long.
     fn pause(&self, error: &ModelError) -> Option<Duration> {
         let wait = error.retry_after().unwrap_or_default().max(self.backoff());
         (wait <= MAX_RETRY_AFTER.max(self.settings.longest)).then_some(wait)
     }
 
-    /// Returns the exponential backoff: between half of it and all, so that requests that failed
-    /// together do not come back together.
+    /// Returns the exponential backoff, shortened at random by up to half, so that requests that
+    /// failed together are not repeated together.
     fn backoff(&self) -> Duration {
         let doubled = self.settings.initial.saturating_mul(1_u32 << self.retries.min(20));
         doubled.min(self.settings.longest).mul_f64(f64::midpoint(self.random.fraction(), 1.0))
     }
 }
 
-/// Returns whether the same request may succeed later, and was not answered.
+/// Returns whether the same request may succeed later and has no response yet.
 fn is_retryable(error: &ModelError) -> bool {
     match error {
         ModelError::Unreachable { cause, .. } | ModelError::Timeout { cause, .. } => {

@@ -29,10 +29,10 @@ struct Target<'a> {
 }
 
 impl Models {
-    /// Returns the providers for a request, and removes the provider's name from `model`, and
-    /// `fallbacks`. A `model` that does not start with the name of a provider goes unchanged to the
-    /// first provider, slashes included. Fails if there is no `model` or no provider, or if a
-    /// fallback names no provider.
+    /// Returns the providers for a request. Removes the name of the provider from `model`, and the
+    /// member `fallbacks`. A `model` that does not start with the name of a provider goes unchanged
+    /// to the first provider, slashes included. Fails if there is no `model` or no provider, or if
+    /// `fallbacks` is invalid or names no provider.
     pub(crate) fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
         let model =
             body.get("model").and_then(raw::string).ok_or(ModelError::NoModel)?.into_owned();
@@ -80,8 +80,8 @@ impl Target<'_> {
 impl<'a> Route<'a> {
     /// Sends a request to the first provider, and to the next ones while each fails before its
     /// response has begun. Returns the error of the first provider if all fail. The provider that
-    /// has responded gets all later requests of this route alone: parts of its response, such as
-    /// signed thinking, are valid only there.
+    /// has responded gets all later requests of this route, without fallbacks: parts of its
+    /// response, such as signed thinking, are valid only there.
     pub(crate) async fn respond(
         &mut self,
         prompt: &mut Prompt,
@@ -110,7 +110,7 @@ impl<'a> Route<'a> {
                     self.first = target;
                     return Ok(response);
                 }
-                // No other provider would have more of it.
+                // The memory belongs to the request, so the next provider would have no more.
                 Err(ModelError::NoMemory { .. }) => break,
                 Err(error) => {
                     warn!(

@@ -1,5 +1,5 @@
-//! Scripted model: a file of turns, for demonstrations and tests. It responds at once, offline, and
-//! always in the same way.
+//! Scripted model: a file of turns, for demonstrations and tests. It needs no network, and its
+//! responses depend on the request alone, except for generated ids and times.
 //!
 //! ```json
 //! {"turns": [
@@ -21,15 +21,21 @@
 //! | `offered` | the request offers all these tools |
 //! | `tool_results` | exactly this many tool messages follow the last user message |
 //!
-//! An answer is `content`, `reasoning`, `tool_calls` or several of them, or an `error`. A streamed
-//! answer has one chunk for each word of its texts and for each 16 bytes of arguments; `pace` is the
-//! time before each chunk, such as `"20ms"`. An `error` with `after` follows that many chunks of a
-//! streamed answer, and a response that is not streamed is the error alone. The `arguments` of a call are any
-//! JSON, or a string, which is sent without JSON encoding. The `id` of a call is generated unless
-//! given. In `content` and in every string of `arguments`, `{{last_tool_result}}` and
-//! `{{last_user_message}}` are replaced by those texts. A script keeps no state between requests,
-//! because the conversation contains all that it needs. Any number of conversations can therefore
-//! run at once.
+//! Members of an `answer`:
+//!
+//! | member | meaning |
+//! |---|---|
+//! | `content`, `reasoning` | texts of the response |
+//! | `tool_calls` | calls: `name`, `arguments`, and `id`, which is generated unless given |
+//! | `pace` | time before each chunk of a stream, such as `"20ms"` |
+//! | `error` | `status` (400 to 599), `message`, and `retry_after` in seconds, in the place of a response |
+//! | `error.after` | number of chunks of a stream before the error; a response that is not streamed is the error alone |
+//!
+//! A streamed response has one chunk for each word of its texts and for each 16 bytes of arguments.
+//! The `arguments` of a call are any JSON; a string is sent as it is, without JSON encoding. In
+//! `content` and in every string of `arguments`, `{{last_tool_result}}` and `{{last_user_message}}`
+//! are replaced by those texts. A script keeps no state between requests, because the conversation
+//! contains all that it needs, so any number of conversations can run at once.
 
 mod stream;
 
@@ -58,9 +64,9 @@ const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
 const MODEL: &str = "script";
 /// Maximum memory of a conversation as a tree, in bytes.
 const CAPS: Caps = Caps::memory(256 << 20);
-/// Conversations up to this length, in bytes, are not held, although a script reads them as a tree.
+/// Length of a conversation, in bytes, up to which its tree is not charged.
 const FREE_BYTES: usize = 64 << 10;
-/// Maximum number of choices of one answer.
+/// Maximum number of choices of one response.
 const MAX_CHOICES: u64 = 8;
 
 /// Reason that a script cannot be used.
@@ -177,7 +183,8 @@ impl Script {
         Ok(Self { provider: provider.to_owned(), turns })
     }
 
-    /// Returns the answer of the first turn that fits. The conversation is held while it is read.
+    /// Returns the response of the first turn that matches. Memory for the tree of the conversation
+    /// is held while it is read. Fails if no turn matches, or with the error of the turn.
     pub(super) fn respond(
         &self,
         prompt: &Prompt,
@@ -308,7 +315,7 @@ impl Seen {
     }
 
     fn fill_in(&self, text: &str) -> String {
-        // The text is read once, so that a placeholder in a tool's result stays plain text.
+        // Read in one pass, so that a placeholder in a tool's result is not replaced.
         let mut out = String::new();
         let mut rest = text;
         while let Some(at) = rest.find("{{") {
@@ -364,7 +371,7 @@ fn text_of(message: &Value) -> String {
 }
 
 impl Answer {
-    /// Returns whether a streamed answer has chunks.
+    /// Returns whether a streamed response has chunks before its error.
     fn begins(&self) -> bool {
         self.error.as_ref().is_none_or(|error| error.after.is_some_and(|after| after > 0))
     }

@@ -43,9 +43,9 @@ enum Dialect {
 pub(crate) struct Terms<'h> {
     /// True if the response is to be streamed.
     pub(crate) is_streamed: bool,
-    /// End of the request. No attempt is begun after it.
+    /// Deadline of the request. No attempt is begun after it.
     pub(crate) deadline: Instant,
-    /// Pays for the data that is kept of the request and the response.
+    /// Account for the memory of the request and the response.
     pub(crate) held: &'h Held,
 }
 
@@ -79,9 +79,9 @@ impl Client {
     }
 
     /// Sends a request and returns the response: whole, or as a stream whose first chunk has
-    /// arrived. A request that fails before that is repeated as the settings permit. While this
-    /// runs, the texts of the request and of the response are held; the response holds its own
-    /// memory.
+    /// arrived. A request that fails before that is repeated as the settings permit; the last error
+    /// is returned. While this runs, memory for the text of the request is held; the response holds
+    /// its own memory.
     pub(super) async fn respond(
         &self,
         prompt: &Prompt,

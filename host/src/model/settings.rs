@@ -48,9 +48,10 @@ pub struct Service {
     /// Repetition of failed requests.
     pub retries: Retries,
     /// True if images in the results of tools are sent as content parts of the tool message; false
-    /// if the model gets a note in the place of each.
+    /// to send a note in the place of each.
     pub images_in_tool_results: bool,
-    /// URL of a proxy for all requests. Without it no proxy is used, whatever the environment says.
+    /// URL of a proxy for all requests. `None` for no proxy; proxies that the environment names are
+    /// not used.
     pub proxy: Option<Secret>,
     /// PEM file of certificates that are trusted in addition to the system's.
     pub ca: Option<PathBuf>,
@@ -72,7 +73,7 @@ pub struct Key {
     pub name: String,
     /// The credential; `None` for a service that needs none.
     pub value: Option<Secret>,
-    /// Models that it serves; `None` for all.
+    /// Models that it serves, by the service's own names; `None` for all.
     pub models: Option<Vec<String>>,
     /// Its share of the requests, relative to the other keys. A key of weight 0 is used only if the
     /// others have failed.
@@ -82,7 +83,7 @@ pub struct Key {
 /// Time limits of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Time for the whole response.
+    /// Time for the whole response, streamed or not.
     pub request: Duration,
     /// Time for the first chunk of a streamed response.
     pub first_byte: Duration,
@@ -95,11 +96,12 @@ pub struct Timeouts {
 /// Repetition of requests that failed before any part of the response was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// Maximum number of repetitions.
+    /// Maximum number of repetitions; 0 for none.
     pub max: u32,
-    /// Wait before the first one. It doubles each time.
+    /// Backoff before the first repetition. It doubles with each one, and is shortened at random by
+    /// up to half.
     pub initial: Duration,
-    /// Longest wait.
+    /// Longest backoff. A `Retry-After` of up to a minute may be longer.
     pub longest: Duration,
 }
 
@@ -128,8 +130,7 @@ impl Key {
 }
 
 impl Default for Timeouts {
-    /// Returns limits for reasoning models, which think for minutes. Many services send the head of
-    /// a stream with its first chunk.
+    /// Returns limits for reasoning models, which think for minutes before the first chunk.
     fn default() -> Self {
         Self {
             request: Duration::from_mins(10),

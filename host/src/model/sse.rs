@@ -1,10 +1,10 @@
 //! Reads streams of server-sent events as model servers send them.
 //!
-//! The grammar is that of the WHATWG's HTML standard, section 9.2: lines end with LF, CR or CRLF,
-//! a blank line ends an event, a colon starts a comment, and unknown fields are ignored. Three
-//! deviations: data at the end of the stream counts without a blank line, because some servers
-//! leave it out; a field `error` is data of an event of that type, as llama.cpp sent it until
-//! September 2025; and an event is bounded in size.
+//! The grammar is that of the WHATWG's HTML standard, section 9.2: lines end with LF, CR or CRLF, a
+//! blank line ends an event, a colon starts a comment, and unknown fields are ignored. There are
+//! three deviations. Data at the end of the stream is an event without a blank line too, because
+//! some servers leave the line out. A field `error` is the data of an event of type `error`, as
+//! llama.cpp sent it until September 2025. An event is bounded in size.
 
 use std::mem;
 
@@ -18,7 +18,7 @@ pub(super) struct Event {
     pub(super) kind: String,
     /// Its data. Lines are joined by LF.
     pub(super) data: String,
-    /// True if the data is not UTF-8: the bytes that are not are replaced by U+FFFD.
+    /// True if the data is not UTF-8. Invalid bytes are replaced by U+FFFD.
     pub(super) is_broken: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// Splits bytes into events. Keeps at most one event, and no byte of comments.
+/// Splits bytes into events. Keeps at most one event, and nothing of comments but their colon.
 #[derive(Debug)]
 pub(super) struct Decoder {
     limit_bytes: usize,
@@ -52,8 +52,9 @@ impl Decoder {
         }
     }
 
-    /// Reads bytes up to the end of the next event. Removes the read bytes from `bytes`, and all of
-    /// them if no event is complete.
+    /// Reads bytes up to the end of the next event, and removes them from `bytes`. Returns `None`
+    /// and removes all bytes if they complete no event. Fails if the event is larger than the
+    /// limit.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, TooLarge> {
         while let Some((&first, rest)) = bytes.split_first() {
             if mem::take(&mut self.after_return) && first == b'\n' {
@@ -76,7 +77,8 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Returns the event that the end of the stream completes.
+    /// Returns the event that the end of the stream completes; `None` if there is none. Fails if it
+    /// is larger than the limit.
     pub(super) fn finish(mut self) -> Result<Option<Event>, TooLarge> {
         if !self.line.is_empty() {
             self.end_line()?;
@@ -84,13 +86,14 @@ impl Decoder {
         Ok(self.end_event())
     }
 
-    /// Bytes that are allocated for the event that is being read.
+    /// Returns the bytes that are allocated for the event that is being read.
     pub(super) fn allocated(&self) -> usize {
         self.line.capacity() + self.event.data.capacity() + self.event.kind.capacity()
     }
 
     fn keep(&mut self, part: &[u8]) -> Result<(), TooLarge> {
-        // The text of a comment has no use and no bound. Its colon tells what the line is.
+        // The text of a comment is dropped as it arrives, so it needs no bound. Its colon marks the
+        // line as a comment.
         if self.line.first().or(part.first()) == Some(&b':') {
             if self.line.is_empty() {
                 self.line.push(b':');
@@ -143,7 +146,7 @@ impl Decoder {
         if is_too_large { Err(TooLarge) } else { Ok(None) }
     }
 
-    /// Ends an event. An event without data is no event.
+    /// Ends an event; `None` if it has no data.
     fn end_event(&mut self) -> Option<Event> {
         let event = mem::take(&mut self.event);
         mem::take(&mut self.has_data).then_some(event)

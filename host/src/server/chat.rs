@@ -14,7 +14,8 @@ use super::{
 };
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
-/// rest.
+/// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future
+/// or the reply cancels the request to the provider and every running tool.
 pub(super) async fn complete(
     app: &App,
     sender: &Sender,

@@ -1,4 +1,4 @@
-//! Streams of server-sent events to clients.
+//! Streams of server-sent events to HTTP clients.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -17,14 +17,15 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Comment that keeps a connection open. Clients ignore it (WHATWG HTML standard, section 9.2.6).
 const COMMENT: &[u8] = b": keep-alive\n\n";
 
-/// Source of the events of one response.
+/// Source of the events of one response. Dropping it cancels the work behind it.
 pub(super) trait Source: Send + 'static {
-    /// Returns the next events, as text for the stream; `None` at the end.
+    /// Returns the next event, as text for the stream; `None` at the end. Dropping the future must
+    /// lose no event.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// Creates the body of a response. While the source waits, comments are sent. A panic ends the
-/// stream with an error.
+/// Creates the body of a response. After each [`HEARTBEAT`] without an event a comment is sent. A
+/// panic of the source ends the stream with an error.
 pub(super) fn parts(source: impl Source) -> Parts {
     let parts = stream::unfold(Some(source), |source| async move {
         let mut source = source?;
@@ -44,7 +45,7 @@ fn boxed(parts: impl Stream<Item = Bytes> + Send + 'static) -> Parts {
 }
 
 async fn next_or_comment(source: &mut impl Source) -> Option<Bytes> {
-    // Cancelling the wait loses nothing: a source keeps its state between polls.
+    // Dropping the future of a source loses no event.
     match timeout(HEARTBEAT, source.next()).await {
         Ok(part) => part,
         Err(_) => Some(Bytes::from_static(COMMENT)),
@@ -61,8 +62,8 @@ pub(super) fn typed(kind: &str, data: &str) -> Bytes {
     format!("event: {kind}\ndata: {data}\n\n").into()
 }
 
-/// Returns the event that ends a failed stream, in OpenAI's form. The `airlock` object is a member of
-/// `error`, because OpenAI's clients keep nothing else of the event.
+/// Returns the event that ends a failed stream, in OpenAI's form. The `airlock` object is a member
+/// of `error`, because OpenAI's clients keep nothing else of the event.
 pub(super) fn failure(error: ApiError) -> Bytes {
     let mut body = error.into_body();
     if let Some(airlock) = body.shift_remove(EXTENSION) {

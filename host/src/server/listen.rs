@@ -46,7 +46,7 @@ const MAX_STREAMS: u32 = 64;
 /// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before
 /// they are accepted are bounded by `h2`, to 20.
 const MAX_LOCAL_RESETS: usize = 128;
-/// Pause after `accept` fails, usually for lack of file descriptors.
+/// Pause after `accept` fails, which it usually does for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for a graceful shutdown of a connection without a running request. Over HTTP/2 the shutdown
 /// needs the client.
@@ -59,7 +59,8 @@ const FREE_PART_BYTES: usize = 4 << 10;
 const LAST_IDLE: Duration = Duration::from_secs(1);
 
 /// Serves until `shutdown` completes. Then it stops accepting connections and lets the requests in
-/// flight end, for at most `drain_timeout`. Dropping the future stops them at once.
+/// flight end, for at most `drain_timeout`. Dropping the future stops them at once. Fails if the
+/// settings are unsafe or cannot work; errors of connections are logged.
 pub async fn serve(
     listener: TcpListener,
     app: Arc<App>,
@@ -195,7 +196,7 @@ fn waits(settings: &Settings) -> Waits {
     }
 }
 
-/// Waits for as long as a connection that is being closed may take.
+/// Completes when a connection that is being closed has used up its time.
 async fn goodbye(
     reason: Reason,
     activity: &Activity,
@@ -240,9 +241,9 @@ fn send(answer: Answer, mut running: Running) -> Response<Body> {
 /// Body of a response.
 type Body = Either<Full<Bytes>, Streaming>;
 
-/// Body that is sent part by part. Each part must be read within the write timeout. hyper asks for the
-/// next part when there is room for it, which must be within the write timeout too: an HTTP/2 client
-/// may grant no window at all.
+/// Body that is sent part by part. Each part must be read within the write timeout. hyper polls for
+/// the next part when there is room for it. That must happen within the write timeout too, because
+/// an HTTP/2 client may grant no window at all.
 struct Streaming {
     parts: Parts,
     running: Running,
@@ -262,7 +263,8 @@ impl hyper::body::Body for Streaming {
         self.waiting = None;
         let part = ready!(self.parts.as_mut().poll_next(context));
         Poll::Ready(part.map(|bytes| {
-            // hyper keeps a part or two that are not sent. A large one is charged until it is.
+            // hyper keeps up to two parts that are not sent. A large part is charged until it is
+            // sent.
             let part = self.charge.as_ref().filter(|_| bytes.len() > FREE_PART_BYTES);
             let charge = part.map(|charge| charge.beside(bytes.len()));
             let unsent = Unsent { bytes, _charge: charge, _sending: self.running.send_part() };
@@ -272,6 +274,7 @@ impl hyper::body::Body for Streaming {
     }
 }
 
+/// Bytes that are not sent yet, with their charge. hyper drops them when they are sent.
 struct Unsent {
     bytes: Bytes,
     _charge: Option<Charge>,

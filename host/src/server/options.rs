@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::respond::{self, ApiError};
 use crate::{agent::EXTENSION, json::RawObject, model::Object, text::cut, units::SecondsOrSpan};
 
-/// Header with the most time that a request may take: `30s`, or a number of seconds.
+/// Header with the time that a request may take: `30s`, or a whole number of seconds.
 const TIMEOUT: &str = "x-airlock-timeout";
 /// Header that asks for events of tools in a stream.
 const EVENTS: &str = "x-airlock-events";
@@ -19,11 +19,12 @@ const SHOWN_BYTES: usize = 64;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Extension {
-    /// True if the stream gets events of tools.
+    /// True to send events of tools in the stream; `None` to leave it to the header.
     pub(super) events: Option<bool>,
 }
 
-/// Returns the time that a request may take: the configured one, or less if the header says so.
+/// Returns the time that a request may take: `most`, or that of the header if it is shorter. Fails
+/// if the header is not a time, or is 0.
 pub(super) fn timeout(headers: &HeaderMap, most: Duration) -> Result<Duration, ApiError> {
     let Some(text) = respond::joined(headers, TIMEOUT)? else { return Ok(most) };
     let parsed = match text.parse::<u64>() {
@@ -39,7 +40,7 @@ pub(super) fn timeout(headers: &HeaderMap, most: Duration) -> Result<Duration, A
     })
 }
 
-/// Returns whether a header asks for events of tools.
+/// Returns whether the header asks for events of tools. Fails if it is neither `true` nor `false`.
 pub(super) fn events(headers: &HeaderMap) -> Result<bool, ApiError> {
     match respond::joined(headers, EVENTS)?.as_deref() {
         None | Some("false") => Ok(false),
@@ -48,7 +49,7 @@ pub(super) fn events(headers: &HeaderMap) -> Result<bool, ApiError> {
     }
 }
 
-/// Returns a member that is a boolean; false if it is absent or null.
+/// Returns a member that is a boolean; false if it is absent or null. Fails if it is another value.
 pub(super) fn flag(body: &RawObject, name: &str) -> Result<bool, ApiError> {
     match body.get(name) {
         None | Some("null" | "false") => Ok(false),
@@ -60,7 +61,8 @@ pub(super) fn flag(body: &RawObject, name: &str) -> Result<bool, ApiError> {
     }
 }
 
-/// Removes the member `airlock` from a body, so that no provider gets it.
+/// Removes the member `airlock` from a body, so that no provider receives it, and returns it. Fails
+/// if it is invalid.
 pub(super) fn take_extension(body: &mut RawObject) -> Result<Extension, ApiError> {
     let Some(text) = body.get(EXTENSION) else { return Ok(Extension::default()) };
     let extension =
@@ -69,8 +71,8 @@ pub(super) fn take_extension(body: &mut RawObject) -> Result<Extension, ApiError
     Ok(extension.unwrap_or_default())
 }
 
-/// Removes the member `airlock` from a body like [`take_extension`], for an API on which its members
-/// have no effect.
+/// Removes the member `airlock` from a body, for an API on which it has no effect. Fails if it is
+/// invalid, like [`take_extension`].
 pub(super) fn remove_extension(body: &mut Object) -> Result<(), ApiError> {
     let Some(value) = body.shift_remove(EXTENSION) else { return Ok(()) };
     serde_json::from_value::<Option<Extension>>(value).map_err(|error| bad_member(&error))?;

@@ -1,4 +1,4 @@
-//! Responses: JSON, and errors in OpenAI's shape.
+//! Responses: JSON, streams, and errors in OpenAI's form.
 
 use std::{mem, pin::Pin};
 
@@ -44,12 +44,12 @@ pub(super) fn events(parts: Parts) -> Reply {
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // nginx would collect the events otherwise.
+    // nginx would buffer the events otherwise.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     reply
 }
 
-/// Adds the header with the name of the provider that answered, if one has.
+/// Adds the header with the name of the provider that responded, if one has.
 pub(super) fn answered_by(answering: &Answering, mut reply: Reply) -> Reply {
     let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
     if let Some(provider) = provider {

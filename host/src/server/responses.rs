@@ -1,13 +1,23 @@
-//! `POST /v1/responses`: OpenAI's Responses API, whole or streamed, and the stored responses below it.
+//! `POST /v1/responses`: OpenAI's Responses API, whole or streamed, and the stored responses below
+//! it.
 //!
 //! A request is translated into a chat completion request, which the agent loop runs. The events of
-//! the loop become one Response and its stream events. Both forms of the response come from the same
-//! events: in a plain request the model is not asked for a stream, and its responses are rendered
-//! like those of one.
+//! the loop become one *Response*, the object of the API, and its stream events. The whole and the
+//! streamed form come from the same events: if the caller does not ask for a stream, neither does
+//! the loop, and it renders the model's responses as chunks.
 //!
-//! A Response is stored when it is complete, unless the request has `store: false`. A failed or
-//! abandoned one is not stored. If a complete one cannot be stored it is sent all the same, because
-//! its tools were run: with `store: false`, and the reason in `airlock.not_stored`.
+//! A Response is stored when it is complete, unless the request has `store: false`. It is not
+//! stored if it failed or if the caller disconnected before its end. A complete one that cannot be
+//! stored is sent nevertheless, because its tools were run: with `store: false`, and the reason in
+//! `airlock.not_stored`.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `translate` | between the Responses API and chat completions |
+//! | `composer` | one Response from the events of the loop |
+//! | `stream` | its stream events, as server-sent events |
+//! | `archive` | stored Responses of a caller |
+//! | `items` | the input items of a stored Response, in pages |
 
 mod archive;
 mod composer;
@@ -76,7 +86,9 @@ impl Target {
     }
 }
 
-/// Handles a request for a response.
+/// Handles a request for a Response. Fails if the request is invalid, or ends before its Response
+/// begins. Dropping the future or the reply cancels the request to the provider and every running
+/// tool; the Response is then not stored, unless the database was already writing it.
 pub(super) async fn create(
     app: &App,
     sender: &Sender,
@@ -129,7 +141,8 @@ async fn read(
     Ok(chat)
 }
 
-/// Returns the response that a request continues. An invalid one is refused by the translation.
+/// Returns the id of the Response that a request continues. `None` also for a value that is not a
+/// string, which the translation refuses.
 fn previous(body: &Object) -> Option<&str> {
     body.get("previous_response_id").and_then(Value::as_str)
 }
@@ -178,7 +191,7 @@ async fn whole(mut run: Run, mut composer: Composer) -> Result<Reply, ApiError> 
     Ok(respond::json(&last.remove("response").unwrap_or_default()))
 }
 
-/// Handles a request for a stored response.
+/// Handles a request for a stored Response. Fails if the caller has none with this id.
 pub(super) async fn stored(
     app: &App,
     sender: &Sender,

@@ -1,8 +1,8 @@
 //! Stored responses of the Responses API, and the conversations that they form.
 //!
-//! A response belongs to one owner; to any other it does not exist. A response and all that continue
-//! it are one conversation, which expires as a whole: a later turn needs the earlier ones. The texts
-//! are JSON, which this module does not read.
+//! A response belongs to one owner; for any other owner it does not exist. A response and all that
+//! continue it are one conversation. It expires as a whole, because a later turn needs the earlier
+//! ones. The texts are JSON, which this module does not parse.
 
 mod sql;
 
@@ -13,17 +13,17 @@ use rusqlite::Transaction;
 use self::sql::Progress;
 use super::{Database, Unavailable};
 
-/// Bytes that a response counts besides its texts, roughly its overhead on disk.
+/// Bytes that are counted for a response besides its texts: roughly its overhead on disk.
 pub const OVERHEAD_BYTES: u64 = 256;
 
 /// Bounds on all stored responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Time after which a conversation that was not continued expires.
+    /// Time from the last response of a conversation until it expires.
     pub expire_after: Duration,
-    /// Bytes of one owner.
+    /// Maximum bytes of one owner.
     pub owner_bytes: u64,
-    /// Bytes of all owners together.
+    /// Maximum bytes of all owners together.
     pub total_bytes: u64,
 }
 
@@ -41,9 +41,9 @@ pub struct Responses {
 /// A response to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewResponse {
-    /// Identifier, which no other response has.
+    /// Identifier. It must be unique among all owners.
     pub id: String,
-    /// Response that this one continues.
+    /// Identifier of the response that this one continues; `None` for a new conversation.
     pub previous: Option<String>,
     /// Texts of the response.
     pub texts: Texts,
@@ -91,7 +91,7 @@ pub enum PutError {
     Unavailable(#[from] Unavailable),
 }
 
-/// Reason that responses were not read.
+/// Reason that a response was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError<E> {
     /// There is no such response: it never existed, belongs to another owner, was deleted or
@@ -101,7 +101,7 @@ pub enum ReadError<E> {
         /// Its identifier.
         id: String,
     },
-    /// The reader does not accept so many bytes.
+    /// `admit` failed, with this reason.
     #[error("the responses are too large")]
     Refused(E),
     /// The database cannot be used right now.
@@ -110,19 +110,22 @@ pub enum ReadError<E> {
 }
 
 impl Database {
-    /// Opens the responses of an owner. Nothing is written before a response is stored.
+    /// Returns the responses of an owner. Nothing is read or written yet.
     pub fn responses(&self, scope: Scope, bounds: Bounds) -> Responses {
         Responses { database: self.clone(), scope, bounds }
     }
 }
 
 impl Responses {
-    /// Stores a response, and extends the life of its conversation.
+    /// Stores a response and extends the time until its conversation expires.
     ///
     /// To make room for it, the conversations of this owner that were not continued for longest are
     /// evicted; if all owners together exceed their bound, those of the owner that stores most. Many
     /// are evicted in several changes, between which other operations run. If the future is dropped,
     /// the response is stored completely or not at all.
+    ///
+    /// Fails if the response that it continues is gone, if its conversation alone exceeds a bound,
+    /// or if the database cannot be used.
     pub async fn put(&self, response: NewResponse) -> Result<(), PutError> {
         let now = self.database.now_ms();
         let life = i64::try_from(self.bounds.expire_after.as_millis()).unwrap_or(i64::MAX);
@@ -138,8 +141,9 @@ impl Responses {
         }
     }
 
-    /// Reads a response. `admit` is asked about its size in bytes before it is copied, on a blocking
-    /// thread.
+    /// Reads a response. `admit` is called with its size in bytes before it is copied, on a
+    /// blocking thread. Fails if the owner has no such response, if `admit` fails, or if the
+    /// database cannot be used.
     pub async fn get<E: Send + 'static>(
         &self,
         id: &str,
@@ -149,8 +153,9 @@ impl Responses {
         self.database.read(move |connection| sql::get(connection, &scope, &id, now, admit)).await?
     }
 
-    /// Reads a response and all that it continues, the oldest first. `admit` is asked about the
-    /// size of each in bytes before it is copied, on a blocking thread.
+    /// Reads a response and all that it continues, and returns the oldest first. `admit` is called
+    /// with the size of each in bytes, the newest first, before it is copied, on a blocking thread.
+    /// Fails if one of the responses is gone, if `admit` fails, or if the database cannot be used.
     pub async fn conversation<E: Send + 'static>(
         &self,
         id: &str,
@@ -162,7 +167,8 @@ impl Responses {
     }
 
     /// Deletes a response. Returns whether there was one. Responses that continue it can be read,
-    /// but no longer be continued. If the future is dropped, the response is deleted or not.
+    /// but no longer continued. If the future is dropped, the response may or may not be deleted.
+    /// Fails if the database cannot be used.
     pub async fn delete(&self, id: &str) -> Result<bool, Unavailable> {
         let (scope, id, now) = (self.scope, id.to_owned(), self.database.now_ms());
         self.database.write(move |transaction| sql::delete(transaction, &scope, &id, now)).await

@@ -1,5 +1,5 @@
-//! Scene 5: the words of the model arrive one by one. In the middle it calls a tool, and the stream
-//! goes on with the result.
+//! Scene 5: the words of the model arrive one by one. In the middle the model calls a tool, and the
+//! same stream continues with the next response.
 
 use std::{mem, time::Duration};
 
@@ -39,8 +39,9 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
 struct Screen {
     /// All text so far.
     answer: String,
-    /// The current line, and the time when it began.
+    /// Text since the last event of a tool.
     line: String,
+    /// Times since the request was sent.
     line_began: Duration,
     /// Kinds of events in order, without repetition.
     steps: Vec<String>,

@@ -103,7 +103,7 @@ impl Answer {
         ])
     }
 
-    /// Takes the message out of the answer.
+    /// Returns the message and leaves an empty one.
     fn take_message(&mut self) -> Object {
         let mut message = object_of([
             ("role", "assistant".into()),

@@ -22,7 +22,8 @@ impl<'a> Chunks<'a> {
         Self { events, translation, left: VecDeque::new() }
     }
 
-    /// Returns the next chunk; `None` after the last one.
+    /// Returns the next chunk; `None` after the last one. Fails if the service reports an error,
+    /// breaks its protocol, or ends the stream early.
     pub(in crate::model) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         loop {
             if let Some(chunk) = self.left.pop_front() {

@@ -1,8 +1,7 @@
 //! Chat requests → requests of Anthropic's Messages API.
 //!
-//! Every member of a chat request has one of four fates: it is translated, it is dropped because
-//! the answer is the same without it, it is refused with its name, or it passes through unchanged.
-//! Null is the same as absent.
+//! Every member of a chat request is translated, dropped because the response is the same without
+//! it, refused with its name, or passed through unchanged. Null is the same as absent.
 //!
 //! | chat completions | Messages API |
 //! |---|---|
@@ -20,9 +19,9 @@
 //! | `safety_identifier`, else `user` | `metadata.user_id` |
 //! | `service_tier` | `auto`; `default` is `standard_only`; the other tiers are refused |
 //!
-//! Dropped, because they are hints that do not change the answer: `stream_options` (the translation
-//! of the response uses it), `seed` (documented as best effort), `prediction` (saves time),
-//! `prompt_cache_key`, `prompt_cache_options` and `prompt_cache_retention` (save cost).
+//! Dropped, because they are hints that do not change the response: `stream_options` (the
+//! translation of the response uses it), `seed` (documented as best effort), `prediction` (saves
+//! time), `prompt_cache_key`, `prompt_cache_options` and `prompt_cache_retention` (save cost).
 //!
 //! Refused unless they have the value that OpenAI's API uses by default: `n`, `logprobs`,
 //! `top_logprobs`, `logit_bias`, `frequency_penalty`, `presence_penalty`, `modalities`, `audio`,
@@ -51,14 +50,14 @@ use crate::model::Object;
 /// 2026-10-21 refuses even their defaults.
 pub(super) const API_VERSION: &str = "2023-06-01";
 
-/// `max_tokens` of a request that gives none. The Messages API requires the member, and chat
+/// `max_tokens` of a request that has no limit. The Messages API requires the member, and chat
 /// clients expect no limit. All current models accept this many, and Anthropic's SDKs require a
-/// stream above 21,333, because such an answer can take more than ten minutes.
+/// stream above 21,333, because such a response can take more than ten minutes.
 pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
 type Predicate = fn(&Value) -> bool;
 
-/// Members that do not change the answer.
+/// Members that do not change the response.
 const HINTS: [&str; 6] = [
     "stream_options",
     "seed",

@@ -57,7 +57,7 @@ impl Usage {
 pub(super) fn finish_reason(stop_reason: &str) -> &'static str {
     match stop_reason {
         // `pause_turn` ends a turn that is to be continued. Like the others, it marks an incomplete
-        // answer, and `length` is chat's only reason for one.
+        // response, and `length` is chat's only reason for one.
         "max_tokens" | "model_context_window_exceeded" | "pause_turn" => "length",
         "tool_use" => "tool_calls",
         "refusal" => "content_filter",

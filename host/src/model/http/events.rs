@@ -33,7 +33,7 @@ pub(in crate::model) struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// Reads the events of a response. `held` pays for them.
+    /// Reads the events of a response. Their memory is held in `held`.
     pub(in crate::model) fn new(
         client: &'a Client,
         response: reqwest::Response,
@@ -51,8 +51,9 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Returns the next event that has data; `None` at the end of the stream. Data that the end cuts
-    /// off is left out.
+    /// Returns the next event that has data; `None` at the end of the stream. Data that the end of
+    /// the stream cuts off is left out. Fails if the connection breaks, if nothing arrives within
+    /// `timeouts.idle`, or if an event or the stream is too large.
     pub(in crate::model) async fn next(&mut self) -> Result<Option<Event>, ModelError> {
         while let Some(event) = self.any().await? {
             if !event.data.trim_ascii().is_empty() {
@@ -62,7 +63,8 @@ impl<'a> Events<'a> {
         Ok(None)
     }
 
-    /// Parses the data of an event, without the service's credentials.
+    /// Parses the data of an event and redacts credentials in it. Fails if it is not a JSON object
+    /// in UTF-8, or is too large.
     pub(in crate::model) async fn parse(&self, event: Event) -> Result<Document, ModelError> {
         if event.is_broken {
             return Err(self.client.bad_answer("an event that is not UTF-8"));
@@ -77,12 +79,12 @@ impl<'a> Events<'a> {
             .map_err(|error| self.client.unread(error))
     }
 
-    /// Ends the stream before the connection does. Later events are not read.
+    /// Ends the stream. Later events are not read.
     pub(in crate::model) fn end(&mut self) {
         self.has_ended = true;
     }
 
-    /// Holds `bytes` more until the events are dropped.
+    /// Holds `bytes` more until the events are dropped. Fails if there is no memory.
     pub(in crate::model) fn keep(&self, bytes: usize) -> Result<(), ModelError> {
         if self.held.grow(bytes) { Ok(()) } else { Err(self.client.no_memory()) }
     }
@@ -122,7 +124,8 @@ impl<'a> Events<'a> {
         Ok(true)
     }
 
-    /// Returns the event that the end of the stream completes. One that is cut off is no JSON.
+    /// Returns the event that the end of the stream completes; `None` if it is not `[DONE]` or
+    /// whole JSON, because then it was cut off.
     fn last(&mut self) -> Result<Option<Event>, ModelError> {
         let decoder = mem::replace(&mut self.decoder, Decoder::new(0));
         let event = decoder.finish().map_err(|_| self.event_too_large())?;

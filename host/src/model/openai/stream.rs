@@ -30,7 +30,8 @@ impl<'a> Chunks<'a> {
         Self { events, seen: BTreeSet::new(), finished: BTreeSet::new(), has_ended: false }
     }
 
-    /// Returns the next chunk; `None` after the last one.
+    /// Returns the next chunk; `None` after the last one. Fails if the service reports an error, or
+    /// ends the stream before each choice has ended.
     pub(in crate::model) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         if self.has_ended {
             return Ok(None);
@@ -52,7 +53,7 @@ impl<'a> Chunks<'a> {
         }
     }
 
-    /// Fails if a complete stream has no response in it.
+    /// Fails if a stream that ended with `[DONE]` had no choices.
     fn completed(&self) -> Result<(), ModelError> {
         if self.seen.is_empty() {
             return Err(self.events.client.bad_answer("no `choices`"));
@@ -113,8 +114,8 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Returns the status of an error in a stream, whose own status is 200: `code`, if the service
-/// writes a status there, as vLLM does.
+/// Returns the status of an error in a stream, because the stream itself has the status 200: its
+/// `code` if that is a status, as vLLM sends it, and else 502.
 fn status_of(error: &Object) -> StatusCode {
     let code = error.get("code").and_then(Value::as_u64).filter(|code| (400..600).contains(code));
     code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok())

@@ -1,4 +1,4 @@
-//! Streamed answers of a script.
+//! Streamed responses of a script.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::model::{Document, ModelError, Object};
 /// Bytes of arguments in one chunk.
 const ARGUMENT_BYTES: usize = 16;
 
-/// Chunks of one answer.
+/// Chunks of one response.
 pub(crate) struct Chunks {
     left: VecDeque<Object>,
     pace: Option<Duration>,
@@ -43,7 +43,8 @@ impl Chunks {
         Self { left, pace, end }
     }
 
-    /// Returns the next chunk after the pace of the answer.
+    /// Waits for the pace of the turn and returns the next chunk; `None` after the last one. Fails
+    /// with the error of the turn in its place.
     pub(in crate::model) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         if let Some(pace) = self.pace {
             sleep(pace).await;

@@ -23,7 +23,7 @@ pub(in crate::server) struct ChatStream {
     run: Run,
     /// The first event, received before the response begins.
     first: Option<Event>,
-    /// True if the client asked for events of tools.
+    /// True if the caller asked for events of tools.
     wants_events: bool,
     /// Members that the chunks of the stream share.
     head: Object,
@@ -31,7 +31,8 @@ pub(in crate::server) struct ChatStream {
 }
 
 impl ChatStream {
-    /// Waits for the first event. A failure before it has a status of its own.
+    /// Waits for the first event. Fails if the request fails before it, so that the failure has a
+    /// status of its own.
     pub(in crate::server) async fn begin(
         mut run: Run,
         wants_events: bool,
@@ -42,7 +43,7 @@ impl ChatStream {
         }
     }
 
-    /// Renders an event; `None` if the client gets nothing of it.
+    /// Renders an event; `None` if the caller does not receive it.
     fn render(&mut self, event: Event) -> Option<Bytes> {
         match event {
             Event::Chunk(chunk) => {
@@ -89,7 +90,8 @@ impl Source for ChatStream {
     }
 }
 
-/// Describes an event of a tool; `None` if it is no event of a tool.
+/// Describes an event of a tool or a round; `None` for other events. Texts are cut after
+/// [`MAX_TEXT_BYTES`].
 fn describe(event: Event) -> Option<Value> {
     Some(match event {
         Event::Started(Started { tool_call_id, name, arguments, .. }) => json!({

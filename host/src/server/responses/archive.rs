@@ -1,4 +1,4 @@
-//! Stored responses of a caller, for the API: the database is opened when a request first needs it.
+//! Stored Responses of a caller. The database is opened when a request first needs it.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ const OPERATIONS: usize = 4;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Start of an identifier.
 const PREFIX: &str = "resp_";
-/// Length of an identifier behind [`PREFIX`].
+/// Number of hexadecimal digits of an identifier, after [`PREFIX`].
 const DIGITS: usize = 32;
 
 /// The store of responses.
@@ -100,7 +100,8 @@ impl Unreachable {
     }
 }
 
-/// Returns the items of a response and of all that it continues, the oldest first.
+/// Returns the items of a Response and of all that it continues, the oldest first. Fails if one of
+/// them is not stored, if they are larger than `max_body`, or if there is no memory for them.
 pub(super) async fn conversation(
     app: &App,
     sender: &Sender,
@@ -164,7 +165,8 @@ pub(super) async fn response(
     joined.await
 }
 
-/// Returns the input items of a stored response.
+/// Returns the input items of a stored Response. Fails if it is not stored, or if there is no
+/// memory for it.
 pub(super) async fn input(
     app: &App,
     sender: &Sender,
@@ -175,7 +177,7 @@ pub(super) async fn input(
     app.intake.list(input.into_bytes(), &app.settings, charge).await
 }
 
-/// Deletes a stored response.
+/// Deletes a stored Response. Fails if it is not stored.
 pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
     match opened.responses.delete(id).await {
@@ -220,13 +222,15 @@ pub(super) struct Deposit {
 }
 
 impl Deposit {
-    /// Stores a complete Response.
+    /// Returns the future that stores a complete Response. Its texts are made at once, so it does
+    /// not borrow the Response.
     pub(super) fn save(self, response: &mut Object) -> BoxFuture<'static, Result<(), NotStored>> {
         let bytes = json::text_len(&self.input).saturating_add(json::text_len(response));
         if self.charge.grow(bytes).is_err() {
             return Box::pin(async { Err(NotStored::no_memory()) });
         }
-        // Kept apart from the other members, because the next turn needs nothing else.
+        // Stored apart from the other members, because the next turn needs only the output of the
+        // Response.
         let output = response.insert("output".to_owned(), Value::Null).unwrap_or_default();
         let texts = Texts {
             input: serde_json::to_string(&self.input).unwrap_or_default(),

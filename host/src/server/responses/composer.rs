@@ -22,8 +22,8 @@ use crate::{
 const NEEDS_APPROVAL: &str = "needs_approval";
 /// Label of the gateway's own tools.
 const OWN_LABEL: &str = "airlock";
-/// Number of copies of the model's text and of results in memory: in the open item, the closed one,
-/// the last event and the text to send.
+/// Number of copies in memory of the model's texts and of results: in the open item, the closed
+/// one, the last event and the text that is sent.
 const COPIES: usize = 4;
 /// Memory of an item beside its content, in bytes, in all its forms and with the stream events about
 /// it.
@@ -35,7 +35,7 @@ const MAX_ITEMS: usize = 4_096;
 /// Composes one Response.
 pub(super) struct Composer {
     writer: Writer,
-    /// The caller, who knows the sources of the tools.
+    /// The caller, whose view has the sources of the tools.
     caller: Caller,
     /// `None` if the Response is not to be stored.
     deposit: Option<Deposit>,
@@ -50,7 +50,7 @@ struct Last {
     saving: Option<BoxFuture<'static, Result<(), NotStored>>>,
 }
 
-/// Reason that a complete Response was not stored, for the client.
+/// Reason that a complete Response was not stored, for the caller.
 pub(super) struct NotStored {
     pub(super) code: &'static str,
     pub(super) message: String,
@@ -73,8 +73,8 @@ impl Composer {
         self.writer.begin(out);
     }
 
-    /// Adds an event of the loop. Fails if the request has failed or the Response has no room in
-    /// memory; call [`fail`](Self::fail) then if the stream has begun.
+    /// Adds an event of the loop. Fails if the request has failed, or if there is no memory for the
+    /// Response. Call [`fail`](Self::fail) then if the stream has begun.
     pub(super) fn add(&mut self, event: Event, out: &mut Vec<Object>) -> Result<(), ApiError> {
         match event {
             Event::Chunk(chunk) => {
@@ -101,19 +101,20 @@ impl Composer {
             Event::Round { .. } => self.writer.round_ended(out),
             Event::Done(completion) => self.complete(*completion, out),
             Event::Failed(error) => return Err((*error).into()),
-            // The API has no events for them, and clients fail on events that they do not know.
+            // The API has no events for them, and OpenAI's clients fail on events that they do not
+            // know.
             Event::Progress { .. } | Event::Partial { .. } => {}
         }
         Ok(())
     }
 
-    /// Returns whether the Response is complete: then [`conclude`](Self::conclude) it.
+    /// Returns whether the Response is complete. Call [`conclude`](Self::conclude) then.
     pub(super) fn is_complete(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Stores the complete Response, if it is to be stored, and returns the last stream event. Can
-    /// be cancelled and called again.
+    /// Stores the complete Response, if it is to be stored, and returns the last stream event. If
+    /// the future is dropped, the method can be called again and continues.
     ///
     /// # Panics
     ///

@@ -6,9 +6,9 @@ use url::form_urlencoded;
 use super::super::respond::ApiError;
 use crate::text::cut;
 
-/// Items on a page, unless the query has another number.
+/// Number of items on a page without the parameter `limit`.
 const DEFAULT_LIMIT: usize = 20;
-/// Most items on a page.
+/// Maximum number of items on a page.
 const MAX_LIMIT: usize = 100;
 /// Maximum length of a value that an error repeats, in bytes.
 const SHOWN_BYTES: usize = 64;
@@ -22,7 +22,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Reads a query. Parameters with another purpose are ignored.
+    /// Reads a query. Fails if `limit` or `order` is invalid. Other parameters than these and
+    /// `after` are ignored.
     pub(super) fn parse(query: &str) -> Result<Self, ApiError> {
         let mut page = Self { limit: DEFAULT_LIMIT, is_ascending: false, after: None };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -46,8 +47,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Returns the page of the items of a response. Items that came without an identifier get one
-    /// from their position.
+    /// Returns the page of the input items of a Response. Items without an identifier get one from
+    /// their position. Fails if no item has the identifier `after`.
     pub(super) fn of(&self, mut items: Vec<Value>, response_id: &str) -> Result<Value, ApiError> {
         let stem = response_id.strip_prefix("resp_").unwrap_or(response_id);
         for (index, item) in items.iter_mut().filter_map(Value::as_object_mut).enumerate() {
@@ -76,7 +77,7 @@ impl Page {
     }
 }
 
-/// Fails if a query asks for the events of a stored response, which are not stored.
+/// Fails if a query asks for the stream events of a stored Response. They are not stored.
 pub(super) fn check_not_streamed(query: &str) -> Result<(), ApiError> {
     let mut parameters = form_urlencoded::parse(query.as_bytes());
     if parameters.any(|(name, value)| name == "stream" && value == "true") {

@@ -29,7 +29,8 @@ pub(super) struct ResponseStream {
 }
 
 impl ResponseStream {
-    /// Waits for the first event of the loop. A failure before it has a status of its own.
+    /// Waits for the first event of the loop. Fails if the request fails before it, so that the
+    /// failure has a status of its own.
     pub(super) async fn begin(mut run: Run, mut composer: Composer) -> Result<Self, ApiError> {
         let first = match run.next().await {
             Some(Event::Failed(error)) => return Err((*error).into()),

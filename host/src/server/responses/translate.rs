@@ -1,8 +1,9 @@
 //! Translates between OpenAI's Responses API and its chat completions.
 //!
 //! The agent loop knows chat completions only. A Responses request becomes a chat completion
-//! request, and the events of the loop become a Response object and its stream events. Nothing here
-//! does I/O, knows policy, or stores anything.
+//! request, and the events of the loop become a Response object and its stream events. The
+//! translation does no I/O, makes no policy decisions and stores nothing. *Client* is OpenAI's word
+//! for the caller.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -15,17 +16,20 @@
 //! | [`reasoning`] | reasoning in both directions |
 //! | [`usage`] | token usage |
 //! | [`failure`] | the error of a failed Response |
+//! | [`error`] | requests that cannot be translated |
+//! | [`members`], [`path`] | members of a request, and their positions for errors |
 //!
-//! A member that has no counterpart in chat completions is refused with its name and never
-//! ignored. A member that the Responses API does not define reaches the provider unchanged.
+//! A member of the Responses API without a counterpart in chat completions is refused with its name
+//! and never ignored. A member that the Responses API does not define reaches the provider
+//! unchanged.
 //!
 //! # Items and messages
 //!
 //! Items become messages by one rule, whether the client sends them or they come from the store.
 //! Consecutive calls are the parallel calls of one assistant message, and the results of these
 //! calls follow it, as chat completions require. Each result is found by its `call_id`. A tool that
-//! the gateway ran is an `mcp_call` item, which holds call and result, and becomes both again: the
-//! model sees in the next turn what it saw in this one.
+//! the gateway ran is an `mcp_call` item, which holds call and result, and becomes both again: in
+//! the next turn the model receives the same call and result.
 //!
 //! Reasoning is sent back only in messages with tool calls. `DeepSeek`'s API requires it there, as
 //! do Anthropic's signed thinking blocks; elsewhere servers ignore it, or refuse it as older

@@ -1,7 +1,7 @@
 //! JSON objects that are kept as text, member by member.
 //!
 //! A tree of `serde_json` holds numbers as doubles or 64-bit integers, and writes them in its own
-//! way. An object that is only passed on keeps its text: `12345678901234567890123` and `0.10` stay
+//! form. An object that is forwarded as text keeps them: `12345678901234567890123` and `0.10` stay
 //! as they were written.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
@@ -14,7 +14,7 @@ use super::{Caps, Cost, Error, check};
 pub const MAX_MEMBERS: usize = 512;
 
 /// A JSON object whose members are text. Members stay in their order, and a member that is not set
-/// keeps its text byte for byte. If a name is there twice, the last value counts, at the place of
+/// keeps its text byte for byte. If a name occurs twice, the last value counts, at the place of
 /// the first.
 #[derive(Debug, Clone, Default)]
 pub struct RawObject {
@@ -33,8 +33,9 @@ enum Raw {
 }
 
 impl RawObject {
-    /// Reads an object. Its cost is that of a tree, although no tree is built. Fails if the text is
-    /// not a JSON object within `caps`, or has more than [`MAX_MEMBERS`] members.
+    /// Reads an object. Returns it with the cost that a tree of it would have, although no tree is
+    /// built. Fails if the text is not a JSON object within `caps`, or has more than
+    /// [`MAX_MEMBERS`] members.
     pub fn parse(text: Vec<u8>, caps: &Caps) -> Result<(Self, Cost), Error> {
         let cost = match check(&text, caps) {
             Ok(cost) => cost,
@@ -53,7 +54,7 @@ impl RawObject {
         Ok((this, cost))
     }
 
-    /// Returns the text of a member.
+    /// Returns the JSON text of a member; `None` if there is no such member.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.members.iter().find(|(own, _)| **own == *name).map(|(_, raw)| self.text_of(raw))
     }
@@ -69,7 +70,8 @@ impl RawObject {
         self.get(name).map(|text| super::parse(text.as_bytes(), caps).map(|(it, _)| it)).transpose()
     }
 
-    /// Sets a member, at its place if it exists and else at the end. `json` must be JSON text.
+    /// Sets a member, at its place if it exists and else at the end. `json` must be JSON text; it
+    /// is not checked.
     pub fn set(&mut self, name: &str, json: impl Into<Arc<str>>) {
         self.insert(name, Raw::Set(json.into()));
     }
@@ -79,7 +81,8 @@ impl RawObject {
         self.members.retain(|(own, _)| **own != *name);
     }
 
-    /// Parses the whole object to a tree. Fails if it is nested too deeply.
+    /// Parses the whole object to a tree, without caps. Fails if it is nested too deeply, or if a
+    /// member was set to text that is not JSON.
     pub fn to_object(&self) -> Result<Map<String, Value>, serde_json::Error> {
         self.iter().map(|(name, text)| Ok((name.to_owned(), serde_json::from_str(text)?))).collect()
     }
@@ -100,7 +103,8 @@ impl RawObject {
         out
     }
 
-    /// Length of all texts together, in bytes.
+    /// Returns the approximate length of the object as JSON text, in bytes. Escapes in names are
+    /// not counted.
     pub fn text_len(&self) -> usize {
         self.iter().map(|(name, text)| name.len() + text.len() + r#""":,"#.len()).sum()
     }
@@ -134,7 +138,8 @@ const NOT_UTF8: Error = Error::Syntax { expected: "UTF-8", at: 0 };
 const NO_OBJECT: Error = Error::Syntax { expected: "an object", at: 0 };
 
 /// Iterates over the members of an object: name, with its escapes resolved, and text of the value.
-/// `None` if the text is no object. `text` must be valid JSON; other text gives any members of it.
+/// `None` if the text is not an object. `text` must be valid JSON; of other text, any parts may be
+/// returned, without a panic.
 pub fn members(text: &str) -> Option<impl Iterator<Item = (Cow<'_, str>, &str)>> {
     let mut reader = Reader::open(text, b'{')?;
     Some(std::iter::from_fn(move || {
@@ -144,20 +149,22 @@ pub fn members(text: &str) -> Option<impl Iterator<Item = (Cow<'_, str>, &str)>>
     }))
 }
 
-/// Iterates over the elements of an array, as text. `None` if the text is no array. `text` must be
-/// valid JSON.
+/// Iterates over the elements of an array, as text. `None` if the text is not an array. `text` must
+/// be valid JSON, as for [`members`].
 pub fn elements(text: &str) -> Option<impl Iterator<Item = &str>> {
     let mut reader = Reader::open(text, b'[')?;
     Some(std::iter::from_fn(move || reader.value()))
 }
 
-/// Returns a member of an object, as text; the last one if the name is there twice. `text` must be
-/// valid JSON.
+/// Returns a member of an object, as text; the last one if the name occurs twice. `None` if there
+/// is no such member, or if the text is not an object. `text` must be valid JSON, as for
+/// [`members`].
 pub fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     members(text)?.filter(|(own, _)| own == name).map(|(_, value)| value).last()
 }
 
-/// Returns the string that a JSON text is; `None` if it is no string.
+/// Returns the value of a JSON text that is a string, with its escapes resolved; `None` if it is
+/// not a string.
 pub fn string(text: &str) -> Option<Cow<'_, str>> {
     text.trim_ascii_start().starts_with('"').then(|| unquoted(text))
 }
@@ -201,7 +208,7 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at)
     }
 
-    /// Moves behind a string.
+    /// Moves past a string.
     fn string(&mut self) {
         let bytes = self.text.as_bytes();
         self.at += 1;
@@ -214,7 +221,7 @@ impl<'a> Reader<'a> {
         self.at = self.at.min(bytes.len());
     }
 
-    /// Moves behind an array or object.
+    /// Moves past an array or object.
     fn nested(&mut self) {
         let bytes = self.text.as_bytes();
         let mut depth = 0_usize;

@@ -75,14 +75,14 @@ pub enum CallError {
         /// The limit.
         limit: u64,
     },
-    /// One answer of a model requests more calls than the limit.
+    /// One response of a model has more calls than the limit.
     #[error(
         "your answer has {found} tool calls, more than the limit of {limit}; this call was not made: ask for it in your next answer"
     )]
     TooManyCalls {
-        /// Calls in the answer.
+        /// Calls in the response.
         found: usize,
-        /// The most calls that one answer may have.
+        /// Maximum number of calls of one response that are run.
         limit: usize,
     },
     /// The request bounds its calls in all rounds together, and so many were made.
@@ -90,7 +90,7 @@ pub enum CallError {
         "this request may make {limit} tool calls in all, and they were made; this call was not made: answer without it"
     )]
     CallsSpent {
-        /// The most calls that the request may make.
+        /// Maximum number of calls of the request.
         limit: usize,
     },
     /// The calls of one request and their results are larger than the limit on them together.

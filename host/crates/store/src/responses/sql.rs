@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
 use super::{Bounds, NewResponse, OVERHEAD_BYTES, PutError, ReadError, Scope, Texts, Turn};
 
-/// Most expired conversations that one change removes, so that the change stays quick.
+/// Maximum number of expired conversations that one change removes, so that the change stays quick.
 const PURGED_AT_ONCE: u32 = 100;
 /// Most conversations that one change evicts, for the same reason.
 const EVICTED_AT_ONCE: usize = 100;
@@ -20,7 +20,7 @@ pub(super) struct Put {
 }
 
 impl Put {
-    /// Returns the bytes that the response will count.
+    /// Returns the bytes that are counted for the response.
     fn cost(&self) -> u64 {
         let Texts { input, output, body } = &self.response.texts;
         OVERHEAD_BYTES + (input.len() + output.len() + body.len()) as u64

@@ -84,7 +84,8 @@ fn part(value: Value, place: Place, path: &Path<'_>) -> Result<Value, Untranslat
         _ => text(&mut part)?,
     };
     if let Value::Object(translated) = &mut translated {
-        // Such as `cache_control`, which stands on parts in both APIs.
+        // Members that the API does not define are kept, such as `cache_control`, which is a member
+        // of parts in both APIs.
         translated.extend(part.into_rest());
     }
     Ok(translated)

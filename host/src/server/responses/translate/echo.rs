@@ -41,7 +41,7 @@ impl Echo {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Sets the members of an object, and keeps the defaults of the others.
+    /// Sets members of the object `name`. Members that are absent or null keep their defaults.
     pub(super) fn merge(&mut self, name: &str, values: &Object) {
         if let Some(Value::Object(members)) = self.0.get_mut(name) {
             let values = values.iter().filter(|(_, value)| !value.is_null());

@@ -1,4 +1,4 @@
-//! Translates the error of a failed request.
+//! Translates the error object of a failed request.
 
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ pub(super) fn to_responses(error: &Object) -> Object {
             _ => "server_error",
         },
     };
-    let message = text("message").unwrap_or("The model returned no answer.");
+    let message = text("message").unwrap_or("The model returned no response.");
     let mut out = Object::new();
     out.insert("code".to_owned(), code.into());
     out.insert("message".to_owned(), message.into());
@@ -81,7 +81,7 @@ mod tests {
             ),
             (
                 json!({}),
-                json!({"code": "server_error", "message": "The model returned no answer."}),
+                json!({"code": "server_error", "message": "The model returned no response."}),
             ),
         ] {
             assert_eq!(Value::Object(to_responses(&object(error))), expected);

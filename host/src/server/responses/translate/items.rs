@@ -181,8 +181,8 @@ fn error_text(error: &Value) -> String {
 }
 
 fn with_rest(mut call: Object, item: Members<'_>) -> Object {
-    // Such as `extra_content`, in which Gemini's endpoint keeps the signature of a call's thought
-    // and without which it refuses the call.
+    // Members that the API does not define are kept, such as `extra_content`, in which Gemini's
+    // endpoint sends the signature of a call's thought. It refuses the call without it.
     call.extend(rest(item));
     call
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{error::Untranslatable, path::Path};
 use crate::model::Object;
 
-/// The members of an object, taken out one by one; the ones that are left are those that the
-/// Responses API does not define.
+/// The members of an object. They are taken one by one; those that are left at the end are not
+/// defined by the Responses API.
 ///
 /// A member that is `null` counts as absent, as in OpenAI's API.
 #[derive(Debug)]

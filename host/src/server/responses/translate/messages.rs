@@ -13,8 +13,9 @@ use super::{
 };
 use crate::model::{Object, object};
 
-/// Translates the items of the previous responses and those of a request, behind the instructions
-/// of the request. Fails if a call of a client's tool has no output, or an output no call.
+/// Translates the items of the previous Responses and those of a request, after the instructions of
+/// the request. Fails if an item is invalid, or if a call of a client's tool has no output or an
+/// output no call.
 pub(super) fn translate(
     instructions: Option<String>,
     earlier: Vec<Value>,
@@ -30,7 +31,7 @@ pub(super) fn translate(
         steps.push(items::translate(item, &path.element(index))?);
     }
     let mut assembly = Assembly::new(outputs(&mut steps));
-    // The role that every server knows. OpenAI's API takes it as `developer` where the model
+    // Every server knows the role `system`. OpenAI's API converts it to `developer` if the model
     // requires that.
     assembly.messages.extend(instructions.map(|text| json!({"role": "system", "content": text})));
     for step in steps {
@@ -87,7 +88,7 @@ impl Assembly {
             Step::Assistant(content, members) => self.add_content(content, members),
             Step::Reasoning(reasoning) => self.add_reasoning(reasoning),
             Step::Call { id, call, output } => self.add_call(&id, call, output)?,
-            // Its message stands behind its call. A call after it is one of the next round.
+            // The output was added with its call. A call after it belongs to the next round.
             Step::Output { .. } if !self.turn.calls.is_empty() => self.end_turn(),
             Step::Output { .. } | Step::Nothing => {}
         }
@@ -95,7 +96,7 @@ impl Assembly {
     }
 
     /// Adds text of the model. Text between a client's call and its output belongs to the message
-    /// of the call, because nothing may stand between the two messages.
+    /// of the call, because no other message may stand between the call and its output.
     fn add_content(&mut self, content: Value, members: Object) {
         let is_next = if self.turn.calls.is_empty() {
             self.turn.content.is_some()
@@ -140,7 +141,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Ends the assistant message. Reasoning alone makes no message.
+    /// Ends the assistant message. Reasoning without content and calls is dropped.
     fn end_turn(&mut self) {
         let Turn { content, members, reasoning, calls, outputs, .. } =
             std::mem::take(&mut self.turn);

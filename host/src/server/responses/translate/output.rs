@@ -135,7 +135,7 @@ impl Writer {
         self.finish_reason = None;
     }
 
-    /// Ends the Response. It is incomplete if the model's last answer is.
+    /// Ends the Response. It is incomplete if the last response of the model is.
     pub(crate) fn finish(
         &mut self,
         usage: Option<&Value>,
@@ -167,7 +167,7 @@ impl Writer {
         self.items.values()
     }
 
-    /// Returns the Response.
+    /// Returns the Response in its current state.
     pub(crate) fn response(&self) -> Object {
         let mut response = self.head.clone();
         response.extend(self.echo.members().clone());

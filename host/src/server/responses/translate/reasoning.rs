@@ -133,7 +133,7 @@ fn part_texts(item: &mut Members<'_>, name: &str, kind: &str) -> Result<String, 
     Ok(text)
 }
 
-/// Reads `encrypted_content`; `None` if it is not one of this gateway's.
+/// Reads `encrypted_content`; `None` if this gateway did not write it.
 fn read_state(encrypted: &str) -> Option<Object> {
     let state: Object = serde_json::from_str(encrypted).ok()?;
     let is_ours =

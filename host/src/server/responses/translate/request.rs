@@ -41,8 +41,8 @@ pub(crate) struct Chat {
     pub(crate) stream: bool,
     /// True if the response is to be stored.
     pub(crate) store: bool,
-    /// Maximum number of calls of the gateway's tools. The API requires that further calls are
-    /// ignored. Chat completions have no such limit, so the caller applies it.
+    /// Maximum number of calls of the gateway's tools. Chat completions have no such limit, so the
+    /// agent loop applies it.
     pub(crate) max_tool_calls: Option<u64>,
     /// The items of `input`, for the store. Empty if the response is not to be stored.
     pub(crate) input: Vec<Value>,
@@ -50,8 +50,9 @@ pub(crate) struct Chat {
     pub(crate) echo: Echo,
 }
 
-/// Translates a request. `earlier` has the stored items of the previous responses, input and
-/// output, the oldest first; their instructions are not part of it, as the API requires.
+/// Translates a request. `earlier` has the stored items of the previous Responses, input and
+/// output, the oldest first; as the API requires, their instructions are not part of it. Fails with
+/// the position of the first member that is invalid or has no counterpart.
 pub(crate) fn to_chat(request: Object, earlier: Vec<Value>) -> Result<Chat, Untranslatable> {
     let mut request = Members::new(&Path::Root, request);
     refuse(&mut request)?;

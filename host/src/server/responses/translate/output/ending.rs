@@ -25,7 +25,7 @@ enum Outcome {
 }
 
 impl Ending {
-    /// Ends a Response after a model's answer with this `finish_reason`.
+    /// Ends a Response after a response of the model with this `finish_reason`.
     pub(super) fn of_answer(
         finish_reason: Option<&str>,
         usage: Option<&Value>,

@@ -86,8 +86,8 @@ impl Kind {
 
 /// Translates `include` and `top_logprobs`.
 ///
-/// `reasoning.encrypted_content` exists so that clients can continue without the store. Reasoning
-/// items have it, or their text, in every response. Images are part of every stored message.
+/// `reasoning.encrypted_content` has no effect: reasoning items always have it if the model sent
+/// any. Neither has `message.input_image.image_url`: stored messages always have their images.
 fn logprobs(
     request: &mut Members<'_>,
     body: &mut Object,
@@ -114,7 +114,7 @@ fn logprobs(
     Ok(())
 }
 
-/// Translates `text`: the format of the answer and its verbosity.
+/// Translates `text`: the format of the response and its verbosity.
 fn text(
     request: &mut Members<'_>,
     body: &mut Object,
@@ -173,8 +173,8 @@ fn reasoning(
         repeated.insert("effort".to_owned(), effort.clone().into());
         body.insert("reasoning_effort".to_owned(), effort.into());
     }
-    // `auto` asks for the most detailed one that the model has. Models behind chat completions
-    // have none, and the reasoning itself is returned instead.
+    // `auto` asks for the most detailed summary that the model has. Chat completions have no
+    // summaries; the reasoning itself is returned.
     let advice = "Chat completions have no summaries of reasoning. Only 'auto' is supported.";
     for name in ["summary", "generate_summary"] {
         repeated.extend(reasoning.get(name).map(|value| (name.to_owned(), value.clone())));

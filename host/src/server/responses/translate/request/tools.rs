@@ -49,8 +49,8 @@ fn translate_all(
 
 /// Translates the definition of a tool.
 ///
-/// `strict` stays absent if it is: the Responses API then tries to be strict, but chat completions
-/// refuse a schema that cannot be.
+/// `strict` is not added if it is absent. The Responses API is then strict where the schema permits
+/// it, but chat completions with `strict` refuse a schema that does not.
 fn definition(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
     let mut tool = Members::of(path, tool)?;
     let kind = tool.required_text("type")?;
@@ -71,7 +71,8 @@ fn definition(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
     }
     let mut out = object(json!({"type": kind}));
     out.insert(kind, inner.into());
-    // Such as `cache_control`, which stands beside `function` in chat completions.
+    // Members that the API does not define are kept, such as `cache_control`, which stands beside
+    // `function` in chat completions.
     out.extend(tool.into_rest());
     Ok(out.into())
 }
@@ -87,7 +88,8 @@ fn built_in(path: &Path<'_>, kind: &str) -> Untranslatable {
     error
 }
 
-/// Refuses the settings by which tools are loaded later or called by other tools.
+/// Refuses the settings for tools that are loaded later, run asynchronously or are called by other
+/// tools.
 fn refuse_orchestration(tool: &mut Members<'_>) -> Result<(), Untranslatable> {
     let advice = "It has no counterpart in chat completions. Only the default is supported.";
     tool.refuse_unless("allowed_callers", &json!(["direct"]), advice)?;
