@@ -253,7 +253,8 @@ impl App {
 
     async fn route(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Answer, ApiError> {
         origin::check(&self.settings, request.headers(), request.uri())?;
-        let route = Route::find(request.uri().path()).ok_or_else(ApiError::no_such_path)?;
+        let route = Route::find(request.uri().path())
+            .ok_or_else(|| ApiError::no_such_path(request.uri().path()))?;
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
         }

@@ -86,6 +86,14 @@ impl Failure {
         }
     }
 
+    /// Returns the message of the provider, for the operator; `None` if it sent none.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Self::Model(error) => error.said(),
+            _ => None,
+        }
+    }
+
     /// Returns the `error` object: the provider's own if the provider failed.
     pub fn to_object(&self) -> Object {
         let code = match self {

@@ -117,8 +117,7 @@ pub(super) struct Provider {
     /// or `groq`.
     pub(super) kind: Option<ProviderKind>,
     /// For services: URL of the API, up to and including the version, as in `/v1`; may be
-    /// `env.NAME`. Default: the URL that a known name implies; for other names that of OpenAI or
-    /// Anthropic, by kind.
+    /// `env.NAME`. Default: the URL that a known name implies; required for other names.
     pub(super) base_url: Option<EnvText>,
     /// For services: the only key, for all models; may be `env.NAME`. Short for `keys` with one
     /// element.

@@ -164,9 +164,6 @@ impl Untranslated {
 impl Failure {
     fn into_model_error(self, client: &Client) -> ModelError {
         match self {
-            Self::Refused(refusal) if service::is_credential_error(refusal.status) => {
-                client.bad_credential()
-            }
             Self::Refused(refusal) => client.refused(*refusal),
             Self::Invalid { what } => client.bad_answer(what),
         }

@@ -132,10 +132,22 @@ pub enum ModelError {
         /// The provider's error.
         refusal: Box<Refusal>,
     },
-    /// The provider does not accept the gateway's credential. The provider's message is dropped,
-    /// because it is about the operator's key.
-    #[error("provider '{provider}' does not accept the gateway's credential")]
+    /// The provider does not accept the gateway's credential. The provider's message is for the
+    /// operator, because it is about the operator's key.
+    #[error(
+        "provider '{provider}' does not accept the gateway's credential (status {})", .refusal.status.as_u16()
+    )]
     Credential {
+        /// The provider.
+        provider: String,
+        /// The provider's error.
+        refusal: Box<Refusal>,
+    },
+    /// The proxy in front of the provider does not accept the credential that its URL has.
+    #[error(
+        "the proxy of provider '{provider}' does not accept the gateway's credential (status 407)"
+    )]
+    Proxy {
         /// The provider.
         provider: String,
     },
@@ -148,29 +160,35 @@ pub enum ModelError {
         what: &'static str,
     },
     /// The connection to the provider could not be made, or broke.
-    #[error("the connection to provider '{provider}' failed")]
+    #[error("the connection to provider '{provider}'{} failed", if *.has_proxy { " through its proxy" } else { "" })]
     Unreachable {
         /// The provider.
         provider: String,
+        /// True if connections are made through a proxy, which may be the cause.
+        has_proxy: bool,
         /// The cause. For the operator.
         #[source]
         cause: reqwest::Error,
     },
     /// The provider did not respond in time.
-    #[error("provider '{provider}' did not answer in time")]
+    #[error("provider '{provider}' did not answer within `{limit}`")]
     Timeout {
         /// The provider.
         provider: String,
+        /// Name of the limit in the provider's settings.
+        limit: &'static str,
         /// The cause. For the operator.
         #[source]
         cause: reqwest::Error,
     },
     /// The provider accepted the request and then sent nothing within `timeouts.first_byte` or
     /// `timeouts.idle`.
-    #[error("provider '{provider}' sent nothing for too long")]
+    #[error("provider '{provider}' sent nothing for longer than `{limit}`")]
     Silent {
         /// The provider.
         provider: String,
+        /// Name of the limit in the provider's settings.
+        limit: &'static str,
     },
     /// The memory of the request has no room for the data that is sent to the provider, or for its
     /// response.
@@ -221,9 +239,10 @@ impl ModelError {
             | Self::BadFallback { .. } => StatusCode::BAD_REQUEST,
             Self::UnknownModel { .. } | Self::NoKey { .. } => StatusCode::NOT_FOUND,
             Self::Refused { refusal, .. } => refusal.status,
-            Self::Credential { .. } | Self::BadAnswer { .. } | Self::Unreachable { .. } => {
-                StatusCode::BAD_GATEWAY
-            }
+            Self::Credential { .. }
+            | Self::Proxy { .. }
+            | Self::BadAnswer { .. }
+            | Self::Unreachable { .. } => StatusCode::BAD_GATEWAY,
             Self::NoMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout { .. } | Self::Silent { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -238,6 +257,17 @@ impl ModelError {
         }
     }
 
+    /// Returns the message of the provider, for the operator; `None` if it sent none. It may be
+    /// about the operator's key.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Self::Refused { refusal, .. } | Self::Credential { refusal, .. } => {
+                refusal.error.get("message")?.as_str()
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether another provider may be asked: this one is overloaded, failed, does not
     /// respond, breaks its protocol, or does not accept the gateway's credential. An error of the
     /// request itself is final.
@@ -247,6 +277,7 @@ impl ModelError {
                 refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error()
             }
             Self::Credential { .. }
+            | Self::Proxy { .. }
             | Self::BadAnswer { .. }
             | Self::Unreachable { .. }
             | Self::Timeout { .. }
@@ -269,6 +300,7 @@ impl ModelError {
             Self::BadRequest { .. } => ("invalid_request_error", None, "bad_request"),
             Self::NoTurn { .. } => ("invalid_request_error", Some("messages"), "no_matching_turn"),
             Self::Credential { .. } => ("server_error", None, "provider_credential"),
+            Self::Proxy { .. } => ("server_error", None, "provider_proxy"),
             Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
             Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),
             Self::Timeout { .. } | Self::Silent { .. } => {

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     json::{self, Caps},
     secret::Secret,
+    text::cut,
     tls,
 };
 
@@ -68,6 +69,10 @@ const KEY_BYTES: usize = 8;
 /// Minimum length of a word of a configured header that is redacted in responses, in bytes. Shorter
 /// ones, such as the name of a beta feature, are no credentials.
 const SECRET_BYTES: usize = 16;
+/// Name of the limit on the time to the first chunk, in the provider's settings.
+pub(super) const FIRST_BYTE: &str = "timeouts.first_byte";
+/// Maximum bytes of the message of an error that is not in OpenAI's form.
+const SAID_BYTES: usize = 1_024;
 /// Replaces a credential. Shorter than all of them, so a text does not grow.
 const REDACTED: &str = "***";
 /// Schemes of proxies.
@@ -81,6 +86,7 @@ pub(super) struct Client {
     pub(super) provider: String,
     http: reqwest::Client,
     pub(super) bounds: Bounds,
+    has_proxy: bool,
     /// Credentials that are redacted.
     secrets: Arc<[Secret]>,
     /// Limits parsing of long texts to the number of cores of the machine.
@@ -153,6 +159,7 @@ impl Client {
             provider: provider.to_owned(),
             http: builder.build().map_err(failed)?,
             bounds,
+            has_proxy: service.proxy.is_some(),
             secrets: secrets(service),
             parsers: Arc::new(Semaphore::new(cores)),
         })
@@ -175,7 +182,7 @@ impl Client {
             .timeout(self.bounds.answer);
         let sending = with(request, credential).send();
         let sent = if outgoing.is_streamed {
-            timeout_at(first_byte, sending).await.map_err(|_| self.is_silent())?
+            timeout_at(first_byte, sending).await.map_err(|_| self.is_silent(FIRST_BYTE))?
         } else {
             sending.await
         };
@@ -214,11 +221,13 @@ impl Client {
         held: &Held,
     ) -> Result<Document, ModelError> {
         let status = response.status();
-        let retry_after = retry::read(response.headers());
-        let body = self.read(response, sizes.text, held.beside()).await?;
-        if is_credential_error(status) {
-            return Err(self.bad_credential());
+        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+            return Err(ModelError::Proxy { provider: self.provider.clone() });
         }
+        let retry_after = retry::read(response.headers());
+        let is_plain = plain(&response);
+        let body = self.read(response, sizes.text, held.beside()).await?;
+        let text = (is_plain && !status.is_success()).then(|| self.excerpt(&body.text));
         let document = self.parse(body, sizes.tree, held).await?;
         if status.is_success() {
             return document.ok_or_else(|| self.bad_answer("a body that is not a JSON object"));
@@ -226,8 +235,16 @@ impl Client {
         if !status.is_client_error() && !status.is_server_error() {
             return Err(self.bad_answer("a redirect"));
         }
-        let error = error_of(self, status, document.as_ref().map(Document::object));
+        let text = text.map(|text| object(json!({"message": text})));
+        let error =
+            error_of(self, status, document.as_ref().map(Document::object).or(text.as_ref()));
         Err(self.refused(Refusal { status, error, retry_after }))
+    }
+
+    /// Returns the beginning of a text, without the credentials in it.
+    fn excerpt(&self, text: &[u8]) -> String {
+        let text = String::from_utf8_lossy(&text[..text.len().min(SAID_BYTES)]);
+        without_secrets(&self.secrets, text.trim().to_owned())
     }
 
     async fn read(
@@ -304,23 +321,26 @@ impl Client {
         let provider = self.provider.clone();
         let cause = error.without_url();
         if cause.is_timeout() {
-            ModelError::Timeout { provider, cause }
+            let limit = if cause.is_connect() { "timeouts.connect" } else { "timeouts.request" };
+            ModelError::Timeout { provider, limit, cause }
         } else {
-            ModelError::Unreachable { provider, cause }
+            ModelError::Unreachable { provider, has_proxy: self.has_proxy, cause }
         }
     }
 
+    /// Returns the failure of a request that the service has refused.
     pub(super) fn refused(&self, refusal: Refusal) -> ModelError {
-        ModelError::Refused { provider: self.provider.clone(), refusal: Box::new(refusal) }
-    }
-
-    pub(super) fn bad_credential(&self) -> ModelError {
-        ModelError::Credential { provider: self.provider.clone() }
+        let (provider, refusal) = (self.provider.clone(), Box::new(refusal));
+        if matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            ModelError::Credential { provider, refusal }
+        } else {
+            ModelError::Refused { provider, refusal }
+        }
     }
 
     /// Returns the error of a service that sent nothing for too long.
-    pub(super) fn is_silent(&self) -> ModelError {
-        ModelError::Silent { provider: self.provider.clone() }
+    pub(super) fn is_silent(&self, limit: &'static str) -> ModelError {
+        ModelError::Silent { provider: self.provider.clone(), limit }
     }
 
     pub(super) fn unread(&self, unread: Unread) -> ModelError {
@@ -348,22 +368,13 @@ impl Client {
     }
 
     /// Returns the error object for a response that has only a status.
-    pub(super) fn plain_error(&self, status: StatusCode) -> Object {
-        let message =
-            format!("provider '{}' answered with status {}", self.provider, status.as_u16());
+    pub(super) fn plain_error(&self, status: StatusCode, said: Option<String>) -> Object {
+        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+        let (provider, status_code) = (&self.provider, status.as_u16());
+        let message = format!("provider '{provider}' answered with status {status_code}{said}");
         let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
         object(json!({"message": message, "type": kind, "param": null, "code": "provider_error"}))
     }
-}
-
-/// Returns whether a status means that the gateway's credential is not accepted.
-pub(super) fn is_credential_error(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::UNAUTHORIZED
-            | StatusCode::FORBIDDEN
-            | StatusCode::PROXY_AUTHENTICATION_REQUIRED
-    )
 }
 
 /// Returns whether a response is JSON and not a stream. Some services ignore `stream`.
@@ -447,6 +458,28 @@ fn secrets(service: &Service) -> Arc<[Secret]> {
     let words = service.headers.values().flat_map(|value| value.expose().split_whitespace());
     let words = words.filter(|word| word.len() >= SECRET_BYTES);
     keys.filter(|key| key.len() >= KEY_BYTES).chain(words).map(Secret::new).collect()
+}
+
+/// Returns the message in the body of an error, in the forms that services use: `error` as an object
+/// or a text, `message`, and `detail`, which may be a list. Cut to `SAID_BYTES`.
+pub(super) fn said(body: &Object) -> Option<String> {
+    let error = body.get("error");
+    let texts = [error.and_then(|error| error.get("message")), error, body.get("message")];
+    // The page of a proxy tells a caller nothing.
+    let is_text = |text: &&str| !text.trim_start().starts_with('<');
+    let text = texts.into_iter().flatten().filter_map(Value::as_str).find(is_text);
+    let text = text.map(str::to_owned);
+    let detail = || {
+        let detail = body.get("detail").filter(|detail| !detail.is_null())?;
+        Some(detail.as_str().map_or_else(|| detail.to_string(), str::to_owned))
+    };
+    text.or_else(detail).map(|text| cut(text, SAID_BYTES))
+}
+
+/// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
+fn plain(response: &reqwest::Response) -> bool {
+    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
+    found.is_some_and(|found| found.trim_start().to_ascii_lowercase().starts_with("text/plain"))
 }
 
 /// Redacts credentials that a service sends back, in the form in which they were sent.

@@ -104,7 +104,8 @@ impl OpenAi {
 }
 
 fn error_of(client: &Client, status: StatusCode, body: Option<&Object>) -> Object {
-    body.and_then(own_error).unwrap_or_else(|| client.plain_error(status))
+    body.and_then(own_error)
+        .unwrap_or_else(|| client.plain_error(status, body.and_then(service::said)))
 }
 
 /// Returns the `error` of a response; `None` unless it is an object with a `message`, as OpenAI's

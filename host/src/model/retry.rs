@@ -58,9 +58,18 @@ impl<'k> Attempts<'k> {
     /// Returns the wait before the next attempt; `None` if there is none, because the error is
     /// final or the wait would pass the deadline.
     pub(super) fn after(&mut self, error: &ModelError) -> Option<Duration> {
-        let is_credential = matches!(error, ModelError::Credential { .. });
-        if is_credential {
-            warn!(provider = self.provider, key = %self.key.name, "a provider does not accept a key");
+        if let ModelError::Credential { refusal, .. } = error {
+            let status = refusal.status.as_u16();
+            let has_key = self.key.credential.is_some();
+            let said = error.said().unwrap_or_default();
+            if has_key {
+                warn!(provider = self.provider, key = %self.key.name, status, said, "a provider does not accept a key");
+            } else {
+                warn!(
+                    provider = self.provider,
+                    status, said, "a provider requires a key, and none is configured"
+                );
+            }
         }
         if self.retries >= self.settings.max {
             return None;

@@ -34,8 +34,8 @@ impl Models {
     /// to the first provider, slashes included. Fails if there is no `model` or no provider, or if
     /// `fallbacks` is invalid or names no provider.
     pub(crate) fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
-        let model =
-            body.get("model").and_then(raw::string).ok_or(ModelError::NoModel)?.into_owned();
+        let model = body.get("model").and_then(raw::string).filter(|model| !model.is_empty());
+        let model = model.ok_or(ModelError::NoModel)?.into_owned();
         let first = match self.target(&model) {
             Some(target) => target,
             None => match self.providers.first() {
@@ -102,6 +102,7 @@ impl<'a> Route<'a> {
                 provider = %self.first.provider.name,
                 fallback = %target.provider.name,
                 error = %with_causes(&error),
+                said = error.said(),
                 "a provider failed, and another one is asked"
             );
             prompt.body.set("model", Value::from(target.model.as_str()).to_string());
@@ -116,6 +117,7 @@ impl<'a> Route<'a> {
                     warn!(
                         provider = %target.provider.name,
                         error = %with_causes(&error),
+                        said = error.said(),
                         "a fallback failed"
                     );
                 }

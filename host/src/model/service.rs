@@ -9,7 +9,7 @@ use tracing::warn;
 use super::{
     BadProvider, Held, MemoryBudget, ModelError, Object, Prompt, Response,
     anthropic::Anthropic,
-    http::{self as exchange, Bounds, Outgoing},
+    http::{self as exchange, Bounds, FIRST_BYTE, Outgoing},
     keys::{Key, Keys, Random},
     listing::Listing,
     openai::OpenAi,
@@ -164,7 +164,7 @@ impl Client {
         match response {
             Response::Chunks(mut chunks) => {
                 let begun = timeout_at(first_byte, chunks.begin()).await;
-                begun.map_err(|_| self.http.is_silent())??;
+                begun.map_err(|_| self.http.is_silent(FIRST_BYTE))??;
                 Ok(Response::Chunks(chunks))
             }
             whole @ Response::Whole(_) => Ok(whole),

@@ -237,7 +237,7 @@ fn too_dense_when_stored(error: &json::Error) -> ApiError {
 }
 
 fn too_large(limit: usize) -> ApiError {
-    let message = format!("the request body is larger than {limit} bytes");
+    let message = format!("the request body is larger than the {limit} bytes of `server.max_body`");
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "invalid_request_error",

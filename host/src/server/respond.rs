@@ -11,8 +11,11 @@ use tracing::warn;
 use crate::{
     agent::{AgentError, Answering, EXTENSION},
     model::{Object, object},
-    text::with_causes,
+    text::{cut, with_causes},
 };
+
+/// Maximum length of a path that an error repeats, in bytes.
+const SHOWN_BYTES: usize = 128;
 
 /// A response.
 pub(super) type Reply = Response<Payload>;
@@ -130,13 +133,13 @@ impl ApiError {
         )
     }
 
-    pub(super) fn no_such_path() -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "invalid_request_error",
-            "unknown_url",
-            "there is nothing at this path",
-        )
+    pub(super) fn no_such_path(path: &str) -> Self {
+        let path = cut(path.to_owned(), SHOWN_BYTES);
+        let message = format!(
+            "there is nothing at {path:?}; the paths for clients are /v1/chat/completions, /v1/responses, \
+             /v1/models and /v1/mcp/tool/execute"
+        );
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)
     }
 
     pub(super) fn wrong_method(allowed: &[Method]) -> Self {
@@ -188,8 +191,14 @@ impl ApiError {
 
 impl From<AgentError> for ApiError {
     fn from(error: AgentError) -> Self {
-        if std::error::Error::source(&error.error).is_some() {
-            warn!(error = with_causes(&error.error), "a model provider failed");
+        let (status, said) = (error.error.status(), error.error.said());
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            warn!(
+                status = status.as_u16(),
+                error = with_causes(&error.error),
+                said,
+                "a request to a model failed"
+            );
         }
         // Whole seconds, and never too early.
         let seconds = error.error.retry_after().map(|wait| wait.as_millis().div_ceil(1_000));

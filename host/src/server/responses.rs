@@ -131,6 +131,7 @@ async fn read(
     let mut body = app.intake.object(request, &app.settings, charge).await?;
     options::remove_extension(&mut body)?;
     let earlier = match previous(&body) {
+        Some(_) if app.archive.is_none() => return Err(stores_nothing()),
         Some(id) => archive::conversation(app, sender, id, charge).await?,
         None => Vec::new(),
     };
@@ -139,6 +140,12 @@ async fn read(
         chat.echo.set("store", false.into());
     }
     Ok(chat)
+}
+
+fn stores_nothing() -> ApiError {
+    let message = "this gateway stores no responses (`server.responses.store` of its configuration is false): send the whole \
+                   conversation as `input`";
+    ApiError::bad_request("previous_response_not_found", message).about("previous_response_id")
 }
 
 /// Returns the id of the Response that a request continues. `None` also for a value that is not a
@@ -200,7 +207,8 @@ pub(super) async fn stored(
 ) -> Result<Reply, ApiError> {
     // Drops the unread body.
     let head = request.into_parts().0;
-    let (target, id) = Target::find(head.uri.path()).ok_or_else(ApiError::no_such_path)?;
+    let (target, id) =
+        Target::find(head.uri.path()).ok_or_else(|| ApiError::no_such_path(head.uri.path()))?;
     let query = head.uri.query().unwrap_or_default();
     match target {
         Target::Response if head.method == Method::DELETE => {

@@ -21,12 +21,15 @@ async fn events(answer: String, request: Request) -> Vec<Event> {
 }
 
 fn sse(chunks: &[Value]) -> String {
-    let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
-    service::events(&format!("{events}data: [DONE]\n\n"))
+    let events: Vec<String> = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    service::events(&format!("{}data: [DONE]\n\n", events.concat()))
 }
 
-fn delta(call: Value, finish_reason: Value) -> Value {
-    json!({"id": "x", "choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish_reason}]})
+fn delta(call: impl Into<Value>, finish_reason: impl Into<Value>) -> Value {
+    let calls = [call.into()];
+    let choice =
+        json!({"index": 0, "delta": {"tool_calls": calls}, "finish_reason": finish_reason.into()});
+    json!({"id": "x", "choices": [choice]})
 }
 
 fn started(events: &[Event]) -> usize {

@@ -141,9 +141,11 @@ fn base_url(
         (None, None) => {
             let url = known.url(api);
             if url.is_none() {
-                field.member("base_url").refuse(
-                    "is required, because the service of this name has an API of another kind",
-                );
+                let reason = match known {
+                    Name::Known(_) => "because the service of this name has an API of another kind",
+                    _ => "because no service of this name is known",
+                };
+                field.member("base_url").refuse(format_args!("is required, {reason}"));
             }
             url
         }

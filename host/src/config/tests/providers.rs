@@ -68,6 +68,11 @@ fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reas
         error(&provider("mine", json!({}))),
         @"providers.mine.kind: is required, but missing; only these names have a kind of their own: openai, anthropic, groq, mistral, ollama, openrouter, gemini, deepseek, xai, perplexity, cerebras, nebius, fireworks, parasail, sgl, vllm"
     );
+    let forgotten = json!({"kind": "openai", "keys": keys()});
+    assert_snapshot!(
+        error(&provider("mine", forgotten)),
+        @"providers.mine.base_url: is required, because no service of this name is known"
+    );
     for (name, reason) in [
         ("azure", "not built yet"),
         ("bedrock", "signing requests for AWS is not built yet"),
@@ -158,7 +163,8 @@ fn the_gateways_own_settings_of_a_service_are_taken() {
     let service = service(
         "claude",
         json!({
-            "kind": "anthropic", "api_key": "env.GOOD", "headers": {"anthropic-beta": "x"},
+            "kind": "anthropic", "base_url": "https://api.anthropic.com/v1", "api_key": "env.GOOD",
+            "headers": {"anthropic-beta": "x"},
             "timeouts": {"request": "1m", "first_byte": "20s", "idle": "5s", "connect": "2s"},
             "retries": {"max": 0, "backoff_initial": "1s", "backoff_max": "2s"},
             "proxy": "http://proxy.example:3128", "ca": "ca.pem",

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::model::{Object, Refusal, object};
+use crate::model::{Object, Refusal, http::said, object};
 
 /// Anthropic's types of errors, each with the HTTP status that Anthropic's documentation gives it
 /// and OpenAI's `type` of the same meaning.
@@ -92,10 +92,9 @@ impl Failure {
 /// status.
 pub(super) fn to_error(status: StatusCode, body: Option<&Object>) -> Object {
     let native = body.and_then(native_type);
-    let message = body.and_then(|body| body.get("error")?.get("message")?.as_str()).map_or_else(
-        || format!("the provider answered with status {}", status.as_u16()),
-        str::to_owned,
-    );
+    let message = body
+        .and_then(said)
+        .unwrap_or_else(|| format!("the provider answered with status {}", status.as_u16()));
     let kind = native.and_then(known).map_or_else(|| kind_of(status), |(_, _, kind)| kind);
     let mut error = object(json!({
         "message": message,

@@ -111,7 +111,7 @@ impl<'a> Events<'a> {
     /// Waits for more bytes. Returns false at the end of the body.
     async fn receive(&mut self) -> Result<bool, ModelError> {
         let waiting = timeout(self.client.bounds.idle, self.response.chunk());
-        let received = waiting.await.map_err(|_| self.client.is_silent())?;
+        let received = waiting.await.map_err(|_| self.client.is_silent("timeouts.idle"))?;
         let Some(bytes) = received.map_err(|error| self.client.trouble(error))? else {
             self.has_ended = true;
             return Ok(false);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::model::{
     Document, ModelError, Object, Refusal,
     document::{choices, choices_mut, finish_reason, index_of},
-    http::{DONE, Events, is_credential_error},
+    http::{DONE, Events},
     sse::ERROR,
 };
 
@@ -78,9 +78,6 @@ impl<'a> Chunks<'a> {
         }
         if let Some(error) = self.error_in(chunk.object(), kind) {
             let status = status_of(&error);
-            if is_credential_error(status) {
-                return Err(client.bad_credential());
-            }
             return Err(client.refused(Refusal { status, error, retry_after: None }));
         }
         use_deltas(&mut chunk);
@@ -109,7 +106,7 @@ impl<'a> Chunks<'a> {
         Some(match error {
             Value::Object(error) if error.get("message").is_some_and(Value::is_string) => error,
             Value::String(message) => Object::from_iter([("message".to_owned(), message.into())]),
-            _ => self.events.client.plain_error(StatusCode::BAD_GATEWAY),
+            _ => self.events.client.plain_error(StatusCode::BAD_GATEWAY, None),
         })
     }
 }

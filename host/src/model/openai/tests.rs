@@ -13,7 +13,7 @@ use crate::{
     json::{self, Caps, RawObject},
     model::{
         Api, BadProvider, Key, Limited, MemoryBudget, Retries, Service as Settings, Terms,
-        fake::read_request,
+        fake::{self, FakeService, read_request},
         http::{Bounds, INLINE_BYTES},
         object,
         service::Client,
@@ -129,16 +129,16 @@ async fn errors_of_the_service_keep_status_shape_and_retry_after() {
         assert_eq!(Value::from(error.to_object()), expected);
         assert_eq!(error.retry_after().expect("it was sent").as_secs(), 7);
     }
-    for (status, body) in [
-        ("503 Busy", "<html>"),
-        ("404 Gone", r#"{"error":"text"}"#),
-        ("400 Bad", r#"{"detail":"x"}"#),
+    for (status, body, said) in [
+        ("503 Busy", "<html>", ""),
+        ("404 Gone", r#"{"error":"text"}"#, ": text"),
+        ("400 Bad", r#"{"detail":"x"}"#, ": x"),
     ] {
         let error = complete(answer(status, body)).await.expect_err("an error");
         assert_eq!(error.status().as_u16().to_string(), status[..3]);
         assert_eq!(
             error.to_object()["message"],
-            format!("provider 'up' answered with status {}", &status[..3])
+            format!("provider 'up' answered with status {}{said}", &status[..3])
         );
     }
 }
@@ -323,4 +323,39 @@ fn a_base_url_must_be_http_without_user_query_and_fragment() {
     let base = service::base_url("up", "https://h/api/v1//").expect("a good address");
     let completions = OpenAi::new(&base).completions;
     assert_eq!(completions.as_str(), "https://h/api/v1/chat/completions");
+}
+
+#[tokio::test]
+async fn the_message_of_an_error_in_another_form_is_kept() {
+    let plain = |body: &str| fake::respond("400 Bad", "text/plain; charset=utf-8", "", body);
+    for (answer, message) in [
+        (fake::json("400 Bad", r#"{"error":"no such model"}"#), "no such model"),
+        (fake::json("400 Bad", r#"{"detail":"no field"}"#), "no field"),
+        (fake::json("400 Bad", r#"{"detail":[{"msg":"x"}]}"#), r#"[{"msg":"x"}]"#),
+        (fake::json("400 Bad", r#"{"message":"m","error":{"code":1}}"#), "m"),
+        (plain(&format!("404 page not found {KEY}\n")), "404 page not found ***"),
+    ] {
+        let server = FakeService::start(vec![answer]).await;
+        let client = client(&server.base_url, SMALL);
+        let error = respond(&client, &Prompt::default(), &free()).await.expect_err("an error");
+        let expected = format!("provider 'up' answered with status 400: {message}");
+        assert_eq!(
+            (&error.to_object()["message"], error.said()),
+            (&json!(expected), Some(&*expected))
+        );
+        server.requests().await;
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_named() {
+    let answer = fake::json("407 No", "{}");
+    let server = FakeService::start(vec![answer]).await;
+    let client = client(&server.base_url, SMALL);
+    let error = respond(&client, &Prompt::default(), &free()).await.expect_err("an error");
+    assert_eq!(
+        (error.to_string().as_str(), error.status().as_u16()),
+        ("the proxy of provider 'up' does not accept the gateway's credential (status 407)", 502)
+    );
+    server.requests().await;
 }

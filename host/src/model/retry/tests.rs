@@ -19,7 +19,9 @@ fn refused(status: u16, retry_after: Option<&str>) -> ModelError {
 }
 
 fn credential() -> ModelError {
-    ModelError::Credential { provider: "up".into() }
+    let refusal =
+        Refusal { status: StatusCode::UNAUTHORIZED, error: Object::new(), retry_after: None };
+    ModelError::Credential { provider: "up".into(), refusal: Box::new(refusal) }
 }
 
 fn keys(names: &[&str]) -> Keys {
@@ -43,7 +45,7 @@ async fn only_statuses_of_overloaded_and_broken_services_are_repeated() {
         .collect();
     assert_eq!(repeated, [429, 500, 502, 503, 504, 529]);
     let bad = ModelError::BadAnswer { provider: "up".into(), what: "x" };
-    let silent = ModelError::Silent { provider: "up".into() };
+    let silent = ModelError::Silent { provider: "up".into(), limit: "timeouts.idle" };
     for error in [bad, silent, ModelError::NoModel, credential()] {
         assert_eq!(attempts(&["a"], |it| it.after(&error)), None, "{error}");
     }

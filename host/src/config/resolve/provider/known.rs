@@ -83,13 +83,12 @@ pub(super) fn names() -> String {
 }
 
 impl Name {
-    /// Returns the default URL for an API; `None` if the name belongs to a service with another
-    /// one, whose key must not be sent elsewhere.
+    /// Returns the URL of a known service with an API. Any other has none: the requests and the key
+    /// of a server of one's own must not be sent elsewhere because its URL is forgotten.
     pub(super) fn url(&self, api: Api) -> Option<String> {
         let known = match self {
             Self::Known(known) if known.api == api => known,
-            Self::Known(_) | Self::Refused(_) => return None,
-            Self::Unknown => default_of(api),
+            _ => return None,
         };
         Some(format!("{}{}", known.root, known.version))
     }
