@@ -304,7 +304,7 @@ async fn an_installation_that_could_not_be_loaded_is_refused_in_the_words_of_its
     assert!(asked.stderr.contains("with your values for the words in capitals:"), "{asked}");
     let typed: Vec<_> = command.iter().map(String::as_str).collect();
     let refused = workspace.airlock(&typed).await.failed();
-    let told = "\n  --grant slot.search=CLIENT-TOOL: \"CLIENT-TOOL\": no client is named \"CLIENT\"; configured: asking, text\n";
+    let told = "\n  --grant slot.search=CLIENT-TOOL: \"CLIENT-TOOL\": no client is named \"CLIENT\"; configured: text\n";
     assert!(refused.stderr.contains(told), "{refused}");
 
     for (data, slot, told) in [

@@ -52,7 +52,7 @@ fn regrantable(manifest: Option<&Manifest>) -> Vec<String> {
 }
 
 /// Returns the command that accepts a plugin with all of its differences.
-pub(super) fn accept_command(drift: &Drift, config: &ConfigFile) -> String {
+pub(in crate::cli) fn accept_command(drift: &Drift, config: &ConfigFile) -> String {
     let (client, consent) = (&drift.client, Consent::for_all_of(drift).options());
     format!("airlock plugin accept {client}{consent}{}", config.option())
 }

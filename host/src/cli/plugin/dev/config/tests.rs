@@ -121,7 +121,7 @@ fn a_slot_is_bound_to_a_tool_of_the_plugin_itself_or_of_a_client_in_the_configur
     "#);
     insta::assert_snapshot!(refusal("slot.find=wep-search"), @r#"
     the plugin cannot be called:
-      --grant slot.find=wep-search: "wep-search": no client is named "wep"; configured: my_mail, other, web
+      --grant slot.find=wep-search: "wep-search": no client is named "wep"; configured: other, web
     "#);
     insta::assert_snapshot!(refusal("slot.find=search"), @r#"
     the plugin cannot be called:
