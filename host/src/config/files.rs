@@ -77,6 +77,12 @@ impl Config {
         problems
     }
 
+    /// Returns the full names of the tools that the components of the plugins embed. Tools of MCP
+    /// servers, and of plugins that embed none, are not known before the gateway runs.
+    pub(crate) fn embedded_tools(&self) -> Vec<String> {
+        Callable::new(self).known()
+    }
+
     /// Returns the plugins that no lock file pins: any component at their paths is loaded. Empty if
     /// the lock file exists, because plugins that are not in it are refused, and for a
     /// configuration that was not loaded from a file, because it has no place for a lock file.
