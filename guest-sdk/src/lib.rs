@@ -1,7 +1,7 @@
 //! SDK for Airlock plugins in Rust. A tool is a function with an attribute.
 //!
-//! `airlock plugin new words` writes a plugin with one tool and its `plugin.toml`. This could be its
-//! `src/lib.rs`:
+//! `airlock plugin new words --lang rust` writes a plugin with one tool and its `plugin.toml`. This
+//! could be its `src/lib.rs`:
 //!
 //! ```
 //! use airlock_guest::{Error, data, log, plugin, tool};
@@ -49,7 +49,7 @@
 //!
 //! | Command | Effect |
 //! |---|---|
-//! | `airlock plugin new words` | writes a crate to start from, with this SDK |
+//! | `airlock plugin new words --lang rust` | writes a crate to start from, with this SDK |
 //! | `cargo test` | runs the tools on a [`testing::Host`] |
 //! | `airlock plugin dev` | builds and checks the plugin after every change; `--call NAME JSON` calls a tool, `--gateway URL` reloads it |
 //! | `airlock plugin build` | builds `words.wasm` with its tools and its `plugin.toml` embedded |

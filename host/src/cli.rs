@@ -86,21 +86,28 @@ impl From<bool> for Done {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(usage) => {
-            // A failure to print is ignored: no other stream is left to report it on.
-            let _ = usage.print();
-            return u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
-        }
+        Err(usage) => return misused(&usage),
     };
     let as_json = cli.command.wants_json();
     match run(cli) {
         Ok(Done::Yes) => ExitCode::SUCCESS,
         Ok(Done::No) => ExitCode::FAILURE,
+        // Of arguments that only the command can check.
+        Err(error) if error.is::<clap::Error>() => {
+            error.downcast_ref().map_or(ExitCode::FAILURE, misused)
+        }
         Err(error) => {
             output::failure(&error, as_json);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints a problem with the arguments, or the text of `--help`. Returns the exit code.
+fn misused(usage: &clap::Error) -> ExitCode {
+    // A failure to print is ignored: no other stream is left to report it on.
+    let _ = usage.print();
+    u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn run(cli: Cli) -> anyhow::Result<Done> {

@@ -120,7 +120,7 @@ async fn a_taken_name_goes_to_a_changed_build_only_with_replace_and_never_to_ano
             "{other}"
         );
         assert!(
-            other.stderr.contains("  airlock plugin install stranger.wasm --name OTHER\n"),
+            other.stderr.contains("  airlock plugin install stranger.wasm --name '<NAME>'\n"),
             "{other}"
         );
     }
@@ -140,7 +140,35 @@ async fn a_taken_name_goes_to_a_changed_build_only_with_replace_and_never_to_ano
             .stdout
             .contains("github: as it was accepted")
     );
-    let _ = workspace.install("stranger.wasm", &["--name", "other", "--replace"]).await.ok();
+}
+
+#[tokio::test]
+async fn replace_with_a_name_that_nothing_is_installed_as_proposes_no_second_installation() {
+    let workspace = Workspace::new();
+    workspace.write("mine.wasm", component::with_manifest(guests::HOSTILE, "weather", &json!({})));
+    let replace = async |more: &[&str]| {
+        workspace.install("mine.wasm", &[&["--replace"], more].concat()).await
+    };
+    let none = replace(&[]).await.failed();
+    assert!(
+        none.stderr.contains("--replace: nothing is installed as \"weather\"; installed: none\n"),
+        "{none}"
+    );
+    let _ = workspace.install("mine.wasm", &[]).await.ok();
+    let before = workspace.read("airlock.json");
+    let wrong = replace(&["--name", "wether"]).await.failed();
+    assert_eq!(
+        wrong.stderr.trim_end(),
+        "error: --replace: nothing is installed as \"wether\"; installed: weather; weather is this plugin: --name weather"
+    );
+    assert_eq!((workspace.read("airlock.json"), wrong.stdout.as_str()), (before, ""));
+
+    let twice = workspace.install("mine.wasm", &["--name", "second"]).await.ok();
+    let told = "the plugin weather is installed twice now, as weather and as second";
+    assert!(twice.stderr.contains(told), "{twice}");
+    let nowhere = workspace.install("mine.wasm", &["--config", "nowhere/a.json"]).await.failed();
+    assert!(nowhere.stderr.contains("nowhere/a.json: there is no directory nowhere"), "{nowhere}");
+    assert!(!workspace.path("nowhere").exists());
 }
 
 #[tokio::test]
@@ -257,8 +285,15 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
         "{refused}"
     );
     let command =
-        "airlock plugin install asking.wasm --grant files.data=DIRECTORY:rw --grant clocks";
+        "airlock plugin install asking.wasm --grant 'files.data=<DIRECTORY>:rw' --grant clocks";
     assert!(refused.stderr.contains(command), "{refused}");
+    let typed = ["--grant", "files.data=<DIRECTORY>:rw", "--grant", "clocks"];
+    let typed = workspace.install("asking.wasm", &typed).await.failed();
+    assert!(
+        typed.stderr.contains("write a value of yours in place of <DIRECTORY>, such as /srv/notes"),
+        "{typed}"
+    );
+    let command = command.replace("'files.data=<DIRECTORY>:rw'", "files.data=DIRECTORY:rw");
     assert!(
         !workspace.path("airlock.json").exists()
             && !workspace.path("plugins").exists()
@@ -301,11 +336,23 @@ async fn an_installation_that_could_not_be_loaded_is_refused_in_the_words_of_its
 
     let asked = install(&[]).await.failed();
     let command = proposed(&asked);
-    assert!(asked.stderr.contains("with your values for the words in capitals:"), "{asked}");
-    let typed: Vec<_> = command.iter().map(String::as_str).collect();
+    assert!(asked.stderr.contains("with your values in place of `<…>`:"), "{asked}");
+    let typed: Vec<_> = command.iter().map(|word| word.trim_matches('\'')).collect();
     let refused = workspace.airlock(&typed).await.failed();
-    let told = "\n  --grant slot.search=CLIENT-TOOL: \"CLIENT-TOOL\": no client is named \"CLIENT\"; configured: asking, text\n";
-    assert!(refused.stderr.contains(told), "{refused}");
+    assert!(refused.stderr.contains("write a value of yours in place of <"), "{refused}");
+    let several =
+        ["files.data=nowhere", "slot.search=web-search", "http=https://example.com", "kv.notes"];
+    let refused = install(&several).await.failed();
+    for told in [
+        "\n  --grant slot.search=web-search: \"web-search\": no client is named \"web\"; configured: text\n",
+        "\n  --grant files.data=nowhere: there is no directory ",
+        "\n  --grant kv.notes: the plugin does not request it; ",
+        "\n  clocks is required and not granted\n",
+        "\ntools of installed plugins: text-",
+    ] {
+        assert!(refused.stderr.contains(told), "{told}: {refused}");
+    }
+    assert!(!refused.stderr.contains("slot.search is required"), "{refused}");
 
     for (data, slot, told) in [
         ("nowhere", "text-word_count", "--grant files.data=nowhere: there is no directory "),
@@ -334,12 +381,13 @@ async fn an_installation_that_could_not_be_loaded_is_refused_in_the_words_of_its
     for unrequested in ["kv.notes", "slot.find=text-word_count", "http=https://example.com"] {
         let refused = install(&[&good[..], &[unrequested]].concat()).await.failed();
         let told = format!(
-            "--grant {unrequested}: the plugin does not request it; its requests are files.data, slot.search, clocks"
+            "--grant {unrequested}: the plugin does not request it; its requests are files.data, slot.search, clocks\n"
         );
         assert!(refused.stderr.contains(&told), "{refused}");
     }
     let regrant = ["--regrant", "http.api"];
     let refused = workspace.install("asking.wasm", &regrant).await.failed();
+    assert!(refused.stderr.contains("clocks is required and not granted"), "{refused}");
     let told = "--regrant http.api: the plugin does not request it; its requests are files.data, slot.search, clocks";
     assert!(refused.stderr.contains(told), "{refused}");
     assert_eq!(workspace.read("airlock.json"), config, "what is refused changes nothing");
@@ -361,6 +409,7 @@ async fn grants_that_a_new_build_does_not_request_are_removed_with_replace_and_n
     build("two.wasm", json!({"kv": {"notes": store}}));
     let _ = workspace.install("one.wasm", &["--grant-all"]).await.ok();
     let replaced = workspace.install("two.wasm", &["--replace"]).await.ok();
+    assert!(!replaced.stderr.contains("added"), "{replaced}");
     let told =
         "removed from the grants, because this build does not request it: http.api, kv.cache";
     assert!(replaced.stderr.contains(told), "{replaced}");
@@ -371,6 +420,89 @@ async fn grants_that_a_new_build_does_not_request_are_removed_with_replace_and_n
     assert!(!again.stderr.contains("removed"), "{again}");
     // The earlier build gets its grants again only if they are named.
     let _ = workspace.install("one.wasm", &["--replace"]).await.failed();
+    let replaced = workspace.install("one.wasm", &["--replace", "--grant-all"]).await.ok();
+    assert!(replaced.stderr.contains("added to the grants: kv.cache, http.api\n"), "{replaced}");
+}
+
+#[tokio::test]
+async fn a_build_that_cannot_be_loaded_is_not_accepted_and_the_proposed_installation_grants_it() {
+    let workspace = Workspace::new();
+    let store = json!({"max_bytes": "1KiB", "reason": "r"});
+    let build = |file: &str, request: Value| {
+        workspace.write(file, component::with_manifest(guests::HOSTILE, "keeper", &request));
+    };
+    build("one.wasm", json!({"kv": {"notes": store}}));
+    let _ = workspace.install("one.wasm", &["--grant-all"]).await.ok();
+    let lock = workspace.read("airlock.lock");
+    build("plugins/keeper.wasm", json!({"kv": {"notes": store, "cache": store}}));
+
+    let checked = workspace.airlock(&["check"]).await.failed();
+    let told = "wasm_config.component: the gateway does not load it, because it changed since it was accepted: ";
+    assert!(checked.stderr.contains(told), "{checked}");
+    assert!(checked.stderr.contains("`airlock plugin accept keeper` accepts it"), "{checked}");
+    let told = "kv.cache is required and not granted";
+    let differs = workspace.airlock(&["plugin", "diff"]).await.failed();
+    assert!(differs.stdout.contains(&format!("\n  cannot be loaded: {told}\n")), "{differs}");
+    let command = ["plugin", "install", "plugins/keeper.wasm", "--grant", "kv.cache", "--replace"];
+    assert_eq!(proposed(&differs), command);
+    let document = workspace.airlock(&["plugin", "diff", "--json"]).await.failed().json();
+    assert_eq!(document["plugins"][0]["obstacles"], json!([told]), "{document:#}");
+
+    let refused = workspace.airlock(&["plugin", "accept", "keeper"]).await.failed();
+    assert!(refused.stderr.contains(&format!("\n  keeper: {told}\n")), "{refused}");
+    assert_eq!(
+        (workspace.read("airlock.lock"), proposed(&refused)),
+        (lock, command.map(Into::into).into())
+    );
+    let _ = workspace.airlock(&command).await.ok();
+    let _ = workspace.airlock(&["check"]).await.ok();
+    let again = ["plugin", "accept", "keeper", "--regrant", "kv.notes"];
+    let again = workspace.airlock(&again).await.ok();
+    assert!(again.stderr.contains("--regrant kv.notes has no effect: "), "{again}");
+}
+
+#[tokio::test]
+async fn what_only_an_operator_can_decide_is_proposed_with_the_options_that_it_needs() {
+    let workspace = Workspace::new();
+    let request = json!({
+        "http": {"any": {"url": "*", "reason": "Reads."}},
+        "secret": {"token": {"reveal": true, "reason": "Signs."}},
+        "slot": {"search": {"reason": "Finds.", "optional": true}},
+    });
+    workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
+    let secret = ["--grant", "secret.token=hush-hush", "--set", "days", "--describe", "ok"];
+    let refused = workspace.install("asking.wasm", &secret).await.failed();
+    for told in ["--grant secret.token: ", "--set days: expected", "--describe ok: expected"] {
+        assert!(refused.stderr.contains(&format!("\n  {told}")), "{told}: {refused}");
+    }
+    assert!(refused.stderr.contains("http.any (hosts of your choice) is required"), "{refused}");
+    assert!(!refused.stderr.contains("hush-hush"), "{refused}");
+    let grants = ["http=https://127.0.0.1:9", "slot.search=web-search", "secret.token=env:PATH"];
+    let grants = grants.iter().flat_map(|grant| ["--grant", grant]);
+    let refused = workspace.install("asking.wasm", &grants.collect::<Vec<_>>()).await.failed();
+    for told in [
+        "\n  --grant http=https://127.0.0.1:9: found the private address 127.0.0.1, ",
+        "\n  --grant slot.search=web-search: \"web-search\": no client is named \"web\"; no other client is configured\n",
+        "\nwhat these grants need in turn:\n  --grant http=https://127.0.0.1:9:private is granted, but the profile untrusted does not open private networks\n",
+    ] {
+        assert!(refused.stderr.contains(told), "{told}: {refused}");
+    }
+    let command = proposed(&refused);
+    let typed: Vec<_> = command.iter().map(String::as_str).collect();
+    let local =
+        "--profile trusted --grant http=https://127.0.0.1:9:private --grant secret.token=env:PATH";
+    assert_eq!(typed.join(" "), format!("plugin install asking.wasm {local}"));
+    let _ = workspace.airlock(&typed).await.ok();
+    let revealed = workspace.install("asking.wasm", &["--grant", "secret.token=env:PATH:reveal"]);
+    let revealed = revealed.await.ok();
+    assert!(revealed.stderr.contains("changed in the grants: secret.token\n"), "{revealed}");
+    let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");
+    let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
+    let expected = json!({
+        "http": [{"url": "https://127.0.0.1:9", "private": true}],
+        "secret": {"token": {"from": "env:PATH", "reveal": true}},
+    });
+    assert_eq!(grants, &expected);
 }
 
 #[tokio::test]

@@ -236,7 +236,7 @@ reason = "finds more"
     let call = ["--call", "add_note", r#"{"title": "Milk"}"#, "--call", "list_notes", "{}"];
     let mut dev = Dev::start(guests::NOTES, requests, &call);
     let said = dev.round().await;
-    let told = "slot.search is required and not granted: --grant slot.search=CLIENT-TOOL\n";
+    let told = "slot.search is required and not granted: --grant 'slot.search=<CLIENT-TOOL>'\n";
     assert_eq!(said.matches("the plugin cannot be called").count(), 1, "{said}");
     assert!(said.contains(told) && !said.contains("used") && !said.contains("grants"), "{said}");
     dev.stop().await;
@@ -246,6 +246,17 @@ reason = "finds more"
     let said = dev.round().await;
     assert!(
         said.ends_with("no call has run, so the requests of plugin.toml are not judged\n"),
+        "{said}"
+    );
+    dev.stop().await;
+
+    let calls = ["--call", "ad_note", "{}", "--call", "list_notes", "{}"];
+    let call = [&calls[..], &["--grant", "slot.search=list_notes"]].concat();
+    let mut dev = Dev::start(guests::NOTES, requests, &call);
+    let said = dev.round().await;
+    assert!(
+        said.contains("--call ad_note: the plugin has no such tool; it has add_note, ")
+            && said.contains("\nlist_notes:\n"),
         "{said}"
     );
     dev.stop().await;

@@ -2,18 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::{Done, output, session::ConfigFile};
+use super::{Done, output, plugin::accept_command, session::ConfigFile};
 use crate::{
     config::{Config, ConfigError},
+    plugin::Drift,
     tool::ClientName,
 };
 
 /// Check a configuration without starting anything
 ///
 /// Reads the file, looks up the environment variables that it names, and checks that the files that
-/// it names exist. Reports every plugin that the gateway would not load with these grants, and
-/// secrets without a value; no plugin is run. Plugins that are not pinned in `airlock.lock` are
-/// listed; they are no error.
+/// it names exist. Reports every plugin that the gateway would not load: one whose grants do not
+/// suffice, one with a secret without a value, and one that is not the component that `airlock.lock`
+/// pins. No plugin is run. Without `airlock.lock`, the plugins are listed as not pinned, which is no
+/// error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock check --config airlock.json")]
 pub(super) struct Args {
@@ -29,7 +31,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let config = Config::load(&args.config.path);
     let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
     let checked = match config {
-        Ok(config) => config.check_files(&file).await,
+        Ok(config) => check(&config, &args.config).await,
         Err(error) => Err(error),
     };
     if args.json {
@@ -42,6 +44,23 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         output::hint(&advice(&unpinned, &args.config));
     }
     Ok(Done::Yes)
+}
+
+/// Checks the files that a configuration names, and that its lock file permits every plugin.
+async fn check(config: &Config, file: &ConfigFile) -> Result<(), ConfigError> {
+    let name = file.path.display().to_string();
+    let mut problems = match config.check_files(&name).await {
+        Ok(()) => Vec::new(),
+        Err(ConfigError::Invalid { problems, .. }) => problems,
+        Err(error @ ConfigError::Unreadable { .. }) => return Err(error),
+    };
+    let remedy = |drift: &Drift| {
+        let (client, option) = (&drift.client, file.option());
+        let accept = accept_command(drift, file);
+        format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
+    };
+    problems.extend(config.check_pins(remedy).await);
+    if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: name, problems }) }
 }
 
 /// Returns the command that pins the plugins, and the reason to run it.
@@ -65,4 +84,60 @@ fn report(file: &str, error: Option<&ConfigError>, unpinned: &[ClientName]) -> V
         }
     };
     json!({"ok": error.is_none(), "file": file, "errors": errors, "unpinned": unpinned})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+    use crate::plugin::{LOCK_FILE, Lock, Metadata};
+
+    /// Writes a configuration with one plugin. Returns the path of its component, and its file.
+    fn configured(home: &Path) -> (std::path::PathBuf, ConfigFile) {
+        let component = home.join("p.wasm");
+        fs::write(&component, wat::parse_str("(component)").expect("a component")).expect("a file");
+        let client =
+            json!({"name": "p", "connection_type": "wasm", "wasm_config": {"component": "p.wasm"}});
+        let path = home.join("gateway.json");
+        let text = json!({"mcp": {"client_configs": [client]}}).to_string();
+        fs::write(&path, text).expect("a file");
+        (component, ConfigFile { path })
+    }
+
+    async fn checked(file: &ConfigFile) -> Result<(), String> {
+        let config = Config::load(&file.path).expect("a good file");
+        let home = file.path.parent().expect("a directory").display().to_string();
+        check(&config, file).await.map_err(|error| error.to_string().replace(&home, "HOME"))
+    }
+
+    #[tokio::test]
+    async fn a_component_that_is_not_the_pinned_one_is_an_error_with_the_commands_that_settle_it() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (component, file) = configured(home.path());
+        assert_eq!(checked(&file).await, Ok(()), "without a lock file, any component is loaded");
+
+        let path = home.path().join(LOCK_FILE);
+        let name = ClientName::parse("p").expect("a name");
+        let mut lock = Lock::default();
+        lock.save(&path).expect("written");
+        insta::assert_snapshot!(checked(&file).await.expect_err("it is not pinned"), @r#"HOME/gateway.json: mcp.client_configs[name = "p"].wasm_config.component: the gateway does not load it, because it was never accepted; `airlock plugin diff p --config HOME/gateway.json` shows it, `airlock plugin accept p --config HOME/gateway.json` accepts it"#);
+        let wasm = fs::read(&component).expect("it is there");
+        lock.accept(&name, &Metadata::of(&wasm).expect("its metadata"));
+        lock.save(&path).expect("written");
+        assert_eq!(checked(&file).await, Ok(()));
+
+        let other = wat::parse_str("(component (core module))").expect("a component");
+        fs::write(&component, other).expect("a file");
+        let changed = checked(&file).await.expect_err("it changed");
+        let (told, commands) = changed.split_once("; ").expect("commands");
+        assert!(
+            told.contains("because it changed since it was accepted: its code (sha256:"),
+            "{changed}"
+        );
+        assert!(commands.contains("`airlock plugin accept p --config HOME/"), "{changed}");
+        fs::write(&path, "this is a text").expect("written");
+        let unreadable = checked(&file).await.expect_err("nothing tells what was accepted");
+        assert!(unreadable.contains("HOME/airlock.lock is no lock file"), "{unreadable}");
+    }
 }

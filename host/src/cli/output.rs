@@ -176,6 +176,19 @@ pub(super) fn one_line(text: &str, width: usize) -> String {
     }
 }
 
+/// Returns `text` as [`one_line`] does, without a part of its middle if it is too long: the remedy
+/// of a failure is at the end of its text.
+pub(super) fn both_ends(text: &str, width: usize) -> String {
+    let line = one_line(text, usize::MAX);
+    let length = line.chars().count();
+    if length <= width {
+        return line;
+    }
+    let end = width / 2;
+    let start = width.saturating_sub(end + 1);
+    line.chars().take(start).chain(['…']).chain(line.chars().skip(length - end)).collect()
+}
+
 /// Quotes text as one word for a shell.
 pub(super) fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
@@ -232,6 +245,8 @@ mod tests {
     fn a_line_is_cut_to_its_width() {
         assert_eq!(one_line("a  b\nc", 5), "a b c");
         assert_eq!(one_line("äöüäöü", 5), "äöüä…");
+        assert_eq!(both_ends("äöüäöü", 5), "äö…öü");
+        assert_eq!((both_ends("abc  d", 5).as_str(), both_ends("abc", 0).as_str()), ("abc d", "…"));
     }
 
     #[test]

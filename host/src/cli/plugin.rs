@@ -27,6 +27,7 @@ mod requested;
 mod typed;
 mod vendored;
 
+pub(super) use self::consent::accept_command;
 use super::Done;
 use crate::telemetry;
 

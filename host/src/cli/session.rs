@@ -98,7 +98,7 @@ pub(super) fn absent_sources(gateway: &Gateway) -> Vec<String> {
             match client.state.reason() {
                 Some(reason) => format!(
                     "{name} ({kind}) is not connected, state {state}: {}",
-                    output::one_line(reason, 300)
+                    output::both_ends(reason, 1000)
                 ),
                 None => format!("{name} ({kind}) is not connected, state {state}"),
             }

@@ -39,6 +39,19 @@ impl<'c> Callable<'c> {
         slots.chain(tools).filter_map(problem).collect()
     }
 
+    /// Returns the full names of all tools that the plugins embed.
+    pub(super) fn known(&mut self) -> Vec<String> {
+        let mut known = Vec::new();
+        for client in self.clients {
+            let Source::Plugin(plugin) = &client.source else { continue };
+            let path = &plugin.component;
+            let tools = self.embedded.entry(path).or_insert_with(|| embedded(path));
+            let tools = tools.iter().flatten();
+            known.extend(tools.map(|tool| ToolName::new(&client.name, &tool.name).to_string()));
+        }
+        known
+    }
+
     /// Returns the reason that a tool cannot be called; `None` if it can, or if this is not known.
     fn problem(&mut self, tool: &str) -> Option<String> {
         let (name, _) = tool.split_once('-')?;

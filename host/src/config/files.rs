@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Config, ConfigError, KeyPath, Problem, Source, callable::Callable, environment};
 use crate::{
     model::{self, Models},
-    plugin::{self, Grant, Metadata, Reason, Rights, read_component},
+    plugin::{self, Drift, Grant, Lock, Metadata, Reason, Rights, read_component},
     secret,
     text::{visible_line, with_causes},
     tool::{ClientName, ToolDefinition},
@@ -25,11 +25,7 @@ impl Config {
         let mut callable = Callable::new(self);
         for client in &self.clients {
             let Source::Plugin(plugin) = &client.source else { continue };
-            let key = KeyPath::default()
-                .member("mcp")
-                .member("client_configs")
-                .named(client.name.as_str())
-                .member("wasm_config");
+            let key = key_of(&client.name);
             problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
             problems.extend(check_grant(&key, &plugin.grant, &mut callable));
         }
@@ -54,6 +50,39 @@ impl Config {
         check_grant(&KeyPath::default(), &plugin.grant, &mut callable)
     }
 
+    /// Checks that the lock file permits every plugin whose component can be read, as the gateway does
+    /// when it loads the plugin. `remedy` returns the commands that show and accept a difference.
+    pub(crate) async fn check_pins(&self, remedy: impl Fn(&Drift) -> String) -> Vec<Problem> {
+        let Some(path) = &self.lock else { return Vec::new() };
+        let lock = match Lock::load(path) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return Vec::new(),
+            Err(error) => return vec![Problem::of_file(with_causes(&error))],
+        };
+        let mut problems = Vec::new();
+        for client in &self.clients {
+            let Source::Plugin(plugin) = &client.source else { continue };
+            let Ok(wasm) = read_component(&plugin.component).await else { continue };
+            let Ok(metadata) = Metadata::of(&wasm) else { continue };
+            let drift = Drift::refused(&lock, &client.name, &metadata, &plugin.grant);
+            problems.extend(drift.map(|drift| Problem {
+                key: key_of(&client.name).member("component"),
+                message: visible_line(&format!(
+                    "the gateway does not load it, because {}; {}",
+                    drift.summary(),
+                    remedy(&drift)
+                )),
+            }));
+        }
+        problems
+    }
+
+    /// Returns the full names of the tools that the components of the plugins embed. Tools of MCP
+    /// servers, and of plugins that embed none, are not known before the gateway runs.
+    pub(crate) fn embedded_tools(&self) -> Vec<String> {
+        Callable::new(self).known()
+    }
+
     /// Returns the plugins that no lock file pins: any component at their paths is loaded. Empty if
     /// the lock file exists, because plugins that are not in it are refused, and for a
     /// configuration that was not loaded from a file, because it has no place for a lock file.
@@ -67,6 +96,12 @@ impl Config {
             self.clients.iter().filter(|client| matches!(client.source, Source::Plugin(_)));
         plugins.map(|client| client.name.clone()).collect()
     }
+}
+
+/// Returns the key of the `wasm_config` of a plugin.
+fn key_of(client: &ClientName) -> KeyPath {
+    let clients = KeyPath::default().member("mcp").member("client_configs");
+    clients.named(client.as_str()).member("wasm_config")
 }
 
 /// Checks the files of a provider, and that it can be set up.

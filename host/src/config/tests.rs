@@ -439,9 +439,9 @@ fn grants_and_limits_are_checked() {
         mcp.client_configs[0].wasm_config.grants.files["*"]: found the name "*", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.files["a/b"]: found the name "a/b", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.slot.forecast: found "today", expected one tool's full name: CLIENT-TOOL
-        mcp.client_configs[0].wasm_config.grants.slot.search: "q-web": no client is named "q"; configured: p
+        mcp.client_configs[0].wasm_config.grants.slot.search: "q-web": no client is named "q"; no other client is configured
         mcp.client_configs[0].wasm_config.grants.tools[0]: found "read", expected one tool's full name: CLIENT-TOOL
-        mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"; configured: p
+        mcp.client_configs[0].wasm_config.grants.tools[1]: "q-read": no client is named "q"; no other client is configured
         mcp.client_configs[0].wasm_config.grants.tools[2]: found "p-*", expected one tool's full name: CLIENT-TOOL
         mcp.client_configs[0].wasm_config.component: is empty
         "#);

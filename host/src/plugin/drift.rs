@@ -101,6 +101,29 @@ impl Drift {
         (!changes.is_empty()).then(|| Self { client: client.to_string(), changes })
     }
 
+    /// Returns the differences for which the gateway does not load a plugin; `None` if the component
+    /// is the accepted one.
+    pub fn refused(
+        lock: &Lock,
+        client: &ClientName,
+        metadata: &Metadata,
+        grant: &Grant,
+    ) -> Option<Self> {
+        // The digest covers the descriptors too: they are embedded in the component or produced by
+        // its code.
+        let is_accepted = lock.pin(client).is_some_and(|pin| pin.component == metadata.digest);
+        if is_accepted { None } else { Self::between(lock, client, metadata, grant) }
+    }
+
+    /// Returns the differences on one line, without the commands that show and accept them.
+    pub fn summary(&self) -> String {
+        if let Some(Change::NotAccepted) = self.changes.first() {
+            return "it was never accepted".to_owned();
+        }
+        let changes: Vec<_> = self.changes.iter().map(Change::to_string).collect();
+        format!("it changed since it was accepted: {}", changes.join(", "))
+    }
+
     /// Returns the granted requests that are wider than the accepted ones.
     pub fn widened(&self) -> impl Iterator<Item = &Widening> {
         self.changes.iter().filter_map(|change| match change {
@@ -220,19 +243,17 @@ fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
 impl fmt::Display for Drift {
     /// Writes the drift on one line, for logs and the state of a client.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let changes: Vec<_> = self.changes.iter().map(Change::to_string).collect();
-        let client = &self.client;
+        let (client, summary) = (&self.client, self.summary());
         match self.changes.first() {
             Some(Change::NotAccepted) => {
                 write!(
                     f,
-                    "it was never accepted; inspect it with `airlock plugin inspect`, accept it with `airlock plugin accept {client}`"
+                    "{summary}; inspect it with `airlock plugin inspect`, accept it with `airlock plugin accept {client}`"
                 )
             }
             _ => write!(
                 f,
-                "it changed since it was accepted: {}; see `airlock plugin diff {client}`, accept it with `airlock plugin accept {client}{}`",
-                changes.join(", "),
+                "{summary}; see `airlock plugin diff {client}`, accept it with `airlock plugin accept {client}{}`",
                 Consent::for_all_of(self).options()
             ),
         }

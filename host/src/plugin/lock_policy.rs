@@ -39,13 +39,7 @@ impl LockPolicy {
         let Some(lock) = self.lock()? else {
             return in_place.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant));
         };
-        match lock.pin(client) {
-            // The digest covers the descriptors too: they are embedded in the component or produced
-            // by its code.
-            Some(pin) if pin.component == metadata.digest => Ok(()),
-            _ => Drift::between(&lock, client, metadata, grant)
-                .map_or(Ok(()), |drift| Err(drift.into())),
-        }
+        Drift::refused(&lock, client, metadata, grant).map_or(Ok(()), |drift| Err(drift.into()))
     }
 
     /// Reads the lock file; `None` if there is none and there never was one.

@@ -4,17 +4,24 @@ use anyhow::ensure;
 
 use super::{
     super::{Done, output, session::ConfigFile},
+    component::Component,
     consent::{ConsentOptions, accept_command},
+    install::{self, Decision, Obstacle},
     pins::{Pins, lines},
 };
-use crate::plugin::{Consent, Drift};
+use crate::{
+    config::Config,
+    plugin::{Consent, Drift},
+    tool::ClientName,
+};
 
 /// Accept plugins as they are now
 ///
 /// Shows what has changed since they were accepted, and pins them in `airlock.lock`. A running
 /// gateway loads them within seconds. If the file exists, a plugin that is not in it is not loaded.
 /// A granted request that has become wider must be named with `--regrant`, and another id needs
-/// `--change-id`; otherwise nothing is accepted.
+/// `--change-id`; otherwise nothing is accepted. The same holds for a plugin that cannot be loaded, for
+/// example because it requires a request that is not granted.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin accept weather\n  airlock plugin accept weather --regrant http.api\n  airlock plugin accept --all"
@@ -38,17 +45,25 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         consent == Consent::default() || args.clients.len() == 1,
         "--regrant and --change-id are for one plugin; accept it in a command of its own"
     );
-    let mut pins = Pins::load(&args.config.path)?;
-    let mut refused = Vec::new();
+    let config = Config::load(&args.config.path)?;
+    let mut pins = Pins::of(&config.clients, &args.config.path)?;
+    let mut refusals = Vec::new();
     for (client, settings) in pins.select(&args.clients)? {
         let (component, drift) = pins.drift(&client, &settings).await?;
-        output::line(&lines(&client, &component, drift.as_ref()).join("\n"))?;
-        args.consent.check(component.metadata.manifest.as_ref())?;
-        let lacks = |drift: &Drift| drift.changes.iter().any(|change| consent.lacks(change));
-        refused.extend(drift.filter(lacks));
+        let decision = Decision::as_configured(&component, &client, &config);
+        let obstacles = decision.obstacles_of(drift.as_ref());
+        output::line(&lines(&client, &component, drift.as_ref(), obstacles).join("\n"))?;
+        let unknown = args.consent.unknown(component.metadata.manifest.as_ref(), &settings.grant);
+        ensure!(unknown.is_empty(), "{}", unknown.join("\n  "));
+        for note in args.consent.unneeded(drift.as_ref()) {
+            output::hint(&note);
+        }
+        if let Some(drift) = drift {
+            refusals.extend(refusal(args, &pins, &client, &component, &drift, obstacles).await?);
+        }
         pins.lock.accept(&client, &component.metadata);
     }
-    ensure!(refused.is_empty(), "{}", refusal(&refused, &consent, &args.config));
+    ensure!(refusals.is_empty(), "{}", text(&refusals));
     pins.save()?;
     output::line(&format!("accepted in {}", pins.path.display()))?;
     for client in pins.unpinned() {
@@ -60,14 +75,43 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     Ok(Done::Yes)
 }
 
-/// Explains what needs the operator's consent, with the commands that give it.
-fn refusal(refused: &[Drift], consent: &Consent, config: &ConfigFile) -> String {
-    let mut lines = vec!["nothing was accepted:".to_owned()];
-    for drift in refused {
-        let lacking = drift.changes.iter().filter(|change| consent.lacks(change));
-        lines.extend(lacking.map(|change| format!("  {}: {change}", drift.client)));
+/// A plugin that is not accepted.
+struct Refusal {
+    reasons: Vec<String>,
+    /// The command that accepts it, below its heading; `None` if no option helps.
+    remedy: Option<String>,
+}
+
+/// Returns the reasons that a plugin is not accepted; `None` if it is.
+async fn refusal(
+    args: &Args,
+    pins: &Pins,
+    client: &ClientName,
+    component: &Component,
+    drift: &Drift,
+    obstacles: &[Obstacle],
+) -> anyhow::Result<Option<Refusal>> {
+    let consent = args.consent.consent();
+    let lacking = drift.changes.iter().filter(|change| consent.lacks(change));
+    let lacking = lacking.map(|change| format!("  {client}: {change}"));
+    let reasons = obstacles.iter().map(|obstacle| format!("  {client}: {obstacle}"));
+    let reasons: Vec<_> = reasons.chain(lacking).collect();
+    if reasons.is_empty() {
+        return Ok(None);
     }
-    lines.push("\nif you agree:".to_owned());
-    lines.extend(refused.iter().map(|drift| format!("  {}", accept_command(drift, config))));
+    let remedy = if obstacles.is_empty() {
+        Some(format!("if you agree:\n  {}", accept_command(drift, &args.config)))
+    } else {
+        install::remedy(component, client, pins, &args.config, &args.consent).await?
+    };
+    Ok(Some(Refusal { reasons, remedy }))
+}
+
+/// Explains why nothing was accepted, with the commands that accept each plugin.
+fn text(refusals: &[Refusal]) -> String {
+    let mut lines = vec!["nothing was accepted:".to_owned()];
+    lines.extend(refusals.iter().flat_map(|refusal| &refusal.reasons).cloned());
+    let remedies = refusals.iter().filter_map(|refusal| refusal.remedy.as_ref());
+    lines.extend(remedies.map(|remedy| format!("\n{remedy}")));
     lines.join("\n")
 }

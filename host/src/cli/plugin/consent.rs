@@ -1,10 +1,8 @@
 //! `--regrant` and `--change-id`: the operator's consent to what a changed plugin would be granted.
 
-use anyhow::bail;
-
 use super::super::session::ConfigFile;
 use crate::{
-    plugin::{Consent, Drift, Manifest},
+    plugin::{Consent, Drift, Grant, Manifest},
     text::visible_line,
 };
 
@@ -21,21 +19,43 @@ pub(super) struct ConsentOptions {
 }
 
 impl ConsentOptions {
-    /// Fails if `--regrant` names a request that the plugin does not have.
-    pub(super) fn check(&self, manifest: Option<&Manifest>) -> anyhow::Result<()> {
-        let names = regrantable(manifest);
-        // A directory of any name may be granted under `files.*`.
-        let has_any = names.iter().any(|name| name == "files.*");
-        let is_known =
-            |request: &String| names.contains(request) || has_any && request.starts_with("files.");
-        let Some(unknown) = self.regrant.iter().find(|request| !is_known(request)) else {
-            return Ok(());
-        };
-        if names.is_empty() {
-            bail!("--regrant {unknown}: the plugin requests nothing");
+    /// Describes each `--regrant` that names neither a request of the plugin nor a directory that is
+    /// granted under a request for any directory.
+    pub(super) fn unknown(&self, manifest: Option<&Manifest>, grant: &Grant) -> Vec<String> {
+        let mut names = regrantable(manifest);
+        if names.iter().any(|name| name == "files.*") {
+            let granted = grant.files.keys().map(|name| format!("files.{name}"));
+            let unnamed: Vec<_> = granted.filter(|name| !names.contains(name)).collect();
+            names.extend(unnamed);
         }
-        let names = visible_line(&names.join(", "));
-        bail!("--regrant {unknown}: the plugin does not request it; its requests are {names}")
+        let known = match names.as_slice() {
+            [] => "the plugin requests nothing".to_owned(),
+            names => {
+                format!("the plugin does not request it; its requests are {}", names.join(", "))
+            }
+        };
+        let unknown = self.regrant.iter().filter(|request| !names.contains(request));
+        unknown.map(|request| visible_line(&format!("--regrant {request}: {known}"))).collect()
+    }
+
+    /// Returns notes about the options without effect: requests that are not wider than accepted, and
+    /// an id that is the accepted one.
+    pub(super) fn unneeded(&self, drift: Option<&Drift>) -> Vec<String> {
+        let is_wider = |request: &&String| {
+            drift.is_some_and(|drift| drift.widened().any(|it| it.request == **request))
+        };
+        let narrow = self.regrant.iter().filter(|request| !is_wider(request));
+        let mut notes: Vec<_> = narrow
+            .map(|request| {
+                visible_line(&format!(
+                    "--regrant {request} has no effect: nothing that is granted by this name has become wider"
+                ))
+            })
+            .collect();
+        if self.change_id && !drift.is_some_and(Drift::has_other_id) {
+            notes.push("--change-id has no effect: the id is the accepted one".to_owned());
+        }
+        notes
     }
 
     pub(super) fn consent(&self) -> Consent {
@@ -52,7 +72,7 @@ fn regrantable(manifest: Option<&Manifest>) -> Vec<String> {
 }
 
 /// Returns the command that accepts a plugin with all of its differences.
-pub(super) fn accept_command(drift: &Drift, config: &ConfigFile) -> String {
+pub(in crate::cli) fn accept_command(drift: &Drift, config: &ConfigFile) -> String {
     let (client, consent) = (&drift.client, Consent::for_all_of(drift).options());
     format!("airlock plugin accept {client}{consent}{}", config.option())
 }
@@ -62,7 +82,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugin::MANIFEST_SCHEMA;
+    use crate::{
+        plugin::{Change, FilesGrant, MANIFEST_SCHEMA, PartialQuota, Widening},
+        sandbox::Access,
+    };
 
     #[test]
     fn a_name_that_the_plugin_does_not_request_is_refused_with_its_requests() {
@@ -77,23 +100,59 @@ mod tests {
             });
             let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
             let options = ConsentOptions { regrant: vec![regrant.to_owned()], change_id: false };
-            options.check(Some(&manifest)).map_err(|error| error.to_string())
+            let directory = FilesGrant {
+                path: "/d".into(),
+                access: Access::ReadOnly,
+                quota: PartialQuota::default(),
+            };
+            let files = [("granted".to_owned(), directory)].into();
+            let grant = Grant { files, ..Grant::default() };
+            options.unknown(Some(&manifest), &grant)
         };
         for known in ["kv.notes", "files.data", "effects.sync"] {
-            assert_eq!(checked("data", known), Ok(()), "{known}");
+            assert!(checked("data", known).is_empty(), "{known}");
         }
         for unknown in ["kv.cache", "kv", "files.other", "effects.wait", ""] {
             assert_eq!(
                 checked("data", unknown),
-                Err(format!(
+                [format!(
                     "--regrant {unknown}: the plugin does not request it; its requests are kv.notes, files.data, effects.sync"
-                ))
+                )]
             );
         }
-        // Directories of any name are granted under this request.
-        assert_eq!(checked("*", "files.other"), Ok(()));
+        // Directories that are granted under this request have names of the operator's choice.
+        assert!(checked("*", "files.granted").is_empty() && checked("*", "files.*").is_empty());
+        assert_eq!(
+            checked("*", "files.zzz"),
+            [
+                "--regrant files.zzz: the plugin does not request it; its requests are kv.notes, files.*, effects.sync, files.granted"
+            ]
+        );
         let options = ConsentOptions { regrant: vec!["kv.notes".to_owned()], change_id: false };
-        let refused = options.check(None).expect_err("a component without a manifest");
-        assert_eq!(refused.to_string(), "--regrant kv.notes: the plugin requests nothing");
+        let refused = options.unknown(None, &Grant::default());
+        assert_eq!(refused, ["--regrant kv.notes: the plugin requests nothing"]);
+    }
+
+    #[test]
+    fn an_option_that_consents_to_nothing_is_noted() {
+        let widening = Widening {
+            request: "kv.notes".to_owned(),
+            was: Vec::new(),
+            is: vec!["1MiB".to_owned()],
+            secrets: Vec::new(),
+        };
+        let changes = vec![Change::Widened(widening)];
+        let drift = Drift { client: "p".to_owned(), changes };
+        let regrant = vec!["kv.notes".to_owned(), "http.api".to_owned()];
+        let options = ConsentOptions { regrant, change_id: true };
+        assert_eq!(
+            options.unneeded(Some(&drift)),
+            [
+                "--regrant http.api has no effect: nothing that is granted by this name has become wider",
+                "--change-id has no effect: the id is the accepted one"
+            ]
+        );
+        assert_eq!(options.unneeded(None).len(), 3);
+        assert!(ConsentOptions::default().unneeded(Some(&drift)).is_empty());
     }
 }

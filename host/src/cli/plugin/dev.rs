@@ -10,6 +10,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::error::ErrorKind;
 use serde_json::{Map, Value};
 
 use self::{config::Entry, uses::Session, watch::Sources};
@@ -18,11 +19,14 @@ use super::{
     check,
     grant::GrantOption,
 };
-use crate::cli::{
-    Done,
-    output::{self, Failure},
-    session::ConfigFile,
-    signals::Signals,
+use crate::{
+    cli::{
+        Done,
+        output::{self, Failure},
+        session::ConfigFile,
+        signals::Signals,
+    },
+    door::Arguments,
 };
 
 /// Default filter of the log: failures, and everything that the plugin writes.
@@ -31,7 +35,8 @@ pub(super) const FILTER: &str =
 
 /// Build and try a plugin after every change
 ///
-/// Watches the sources and `plugin.toml` in a directory. After a change it builds the plugin and
+/// Watches the files in a directory that a build reads: the sources, `plugin.toml`, and the files of
+/// the language's package manager. After a change it builds the plugin and
 /// checks it. With `--call` it then calls a tool in this process, and prints its log, progress, parts
 /// and result. It also prints which requests of `plugin.toml` the calls of this build have used, and
 /// the smaller tables with which they still succeed. With `--gateway` it installs the component into that
@@ -67,6 +72,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    check_calls(&args.call)?;
     let mut signals = Signals::catch()?;
     let settings = settings(&args.set)?;
     // Stores of the plugin live as long as the command.
@@ -137,6 +143,16 @@ async fn attempt(
     Ok(())
 }
 
+/// Fails if the arguments of a call cannot be those of a tool. They stay the same after every build.
+fn check_calls(calls: &[String]) -> Result<(), clap::Error> {
+    for call in calls.chunks_exact(2) {
+        Arguments::parse(&call[0], &call[1]).map_err(|error| {
+            clap::Error::raw(ErrorKind::ValueValidation, format!("--call: {error}\n"))
+        })?;
+    }
+    Ok(())
+}
+
 /// Parses the values of `--set`.
 fn settings(set: &[String]) -> anyhow::Result<Map<String, Value>> {
     let parse = |setting: &String| {
@@ -154,6 +170,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_call_whose_arguments_are_no_json_object_is_invalid_usage() {
+        let checked = |arguments: &str| {
+            check_calls(&["first", "{}", "get_weather", arguments].map(str::to_owned))
+        };
+        assert!(checked("{\"city\": \"Oslo\"}").is_ok() && checked("").is_ok());
+        for bad in ["{\"city\": Oslo}", "[1]", "{\"a\": 1, \"a\": 2}"] {
+            let error = checked(bad).expect_err("refused");
+            let text = error.to_string();
+            assert!(
+                error.exit_code() == 2
+                    && text.contains("--call: the arguments of tool 'get_weather'"),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn a_setting_is_json_or_else_text() {

@@ -4,13 +4,16 @@ use serde_json::json;
 
 use super::{
     super::{Done, output, session::ConfigFile},
-    consent::accept_command,
+    consent::{ConsentOptions, accept_command},
+    install::{self, Decision, Obstacle},
     pins::{Pins, lines},
 };
+use crate::config::Config;
 
 /// Show what has changed of plugins since they were accepted
 ///
-/// Compares the tools, requests and code of each component with `airlock.lock`. Invisible
+/// Compares the tools, requests and code of each component with `airlock.lock`, and shows what keeps
+/// a changed one from being loaded, such as a required request that is not granted. Invisible
 /// characters are shown as ⟨U+200B⟩. The exit code is 1 if anything differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin diff\n  airlock plugin diff weather --json")]
@@ -19,30 +22,44 @@ pub(super) struct Args {
     client: Option<String>,
     #[command(flatten)]
     config: ConfigFile,
-    /// Print a JSON document: `{ok, plugins: [{client, changes: [{change, …}]}]}`.
+    /// Print a JSON document: `{ok, plugins: [{client, changes: [{change, …}], obstacles: [text]}]}`.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let pins = Pins::load(&args.config.path)?;
-    let (mut plugins, mut commands) = (Vec::new(), Vec::new());
+    let config = Config::load(&args.config.path)?;
+    let pins = Pins::of(&config.clients, &args.config.path)?;
+    let (mut plugins, mut remedies) = (Vec::new(), Vec::new());
+    let mut is_same = true;
     for (client, settings) in pins.select(args.client.as_slice())? {
         let (component, drift) = pins.drift(&client, &settings).await?;
-        commands.extend(drift.as_ref().map(|drift| accept_command(drift, &args.config)));
+        let decision = Decision::as_configured(&component, &client, &config);
+        let obstacles = decision.obstacles_of(drift.as_ref());
+        is_same &= drift.is_none();
         if args.json {
-            plugins.push(json!({"client": client, "changes": drift.map(|drift| drift.changes).unwrap_or_default()}));
+            let obstacles: Vec<_> = obstacles.iter().map(Obstacle::to_string).collect();
+            let changes = drift.map(|drift| drift.changes).unwrap_or_default();
+            plugins.push(json!({"client": client, "changes": changes, "obstacles": obstacles}));
+            continue;
+        }
+        output::line(&lines(&client, &component, drift.as_ref(), obstacles).join("\n"))?;
+        let Some(drift) = drift else { continue };
+        if obstacles.is_empty() {
+            let command = accept_command(&drift, &args.config);
+            remedies.push(format!("`{command}` accepts it as it is now"));
         } else {
-            output::line(&lines(&client, &component, drift.as_ref()).join("\n"))?;
+            let consent = ConsentOptions::default();
+            let remedy =
+                install::remedy(&component, &client, &pins, &args.config, &consent).await?;
+            remedies.extend(remedy.map(|remedy| remedy.replace('\n', "\n  ")));
         }
     }
-    let is_same = commands.is_empty();
     if args.json {
         output::document(&json!({"ok": is_same, "plugins": plugins}))?;
-    } else {
-        for command in commands {
-            output::hint(&format!("`{command}` accepts it as it is now"));
-        }
+    }
+    for remedy in remedies {
+        output::hint(&remedy);
     }
     Ok(is_same.into())
 }

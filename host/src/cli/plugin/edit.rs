@@ -35,7 +35,16 @@ impl Document {
             indent: "  ".to_owned(),
         };
         match fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(begun()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let directory = directory_of(path);
+                ensure!(
+                    directory.is_dir(),
+                    "{}: there is no directory {}",
+                    path.display(),
+                    directory.display()
+                );
+                Ok(begun())
+            }
             Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
             Ok(text) => {
                 // Stricter than the parser below, which would lose a key that is written twice.
@@ -72,6 +81,11 @@ impl Document {
             Some(config) => Ok(config),
             None => bail!("the client {name} has no `wasm_config`"),
         }
+    }
+
+    /// Returns whether a client has this name.
+    pub(super) fn has(&self, name: &ClientName) -> bool {
+        self.entries().iter().any(|client| client["name"] == name.as_str())
     }
 
     /// Returns the entries of all clients.
@@ -129,8 +143,7 @@ fn indentation(text: &str) -> String {
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = || format!("{} cannot be written", path.display());
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let directory =
-        target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(&target);
     fs::create_dir_all(directory).with_context(failed)?;
     let mode = fs::metadata(&target).map_or(0o644, |metadata| metadata.permissions().mode());
     let mut file = tempfile::NamedTempFile::new_in(directory).with_context(failed)?;
@@ -141,9 +154,24 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the directory of a file, which is the working directory for a bare name.
+fn directory_of(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_does_not_exist_is_begun_only_in_a_directory_that_does() {
+        let home = tempfile::tempdir().expect("a directory");
+        assert!(Document::open(&home.path().join("airlock.json")).is_ok());
+        let path = home.path().join("nowhere/airlock.json");
+        let refused = Document::open(&path).map(|_| ()).expect_err("no directory").to_string();
+        assert!(refused.contains("airlock.json: there is no directory "), "{refused}");
+        assert!(!home.path().join("nowhere").exists());
+    }
 
     #[test]
     fn an_entry_is_added_and_changed_and_the_rest_of_the_file_stays_as_it_was() {

@@ -1,16 +1,17 @@
-//! `--grant`: parses a grant as it is typed and writes it to `wasm_config.grants`.
+//! `--grant`: a right that the operator grants on the command line, written to
+//! `wasm_config.grants`.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+mod parse;
+
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use self::parse::placeholder;
 use crate::{
     config::KeyPath,
-    plugin::{FilesAccess, Request, Requests},
+    plugin::{FilesAccess, HttpRequest, Request, Requests},
+    secret::Source,
     text::visible_line,
 };
 
@@ -23,7 +24,11 @@ pub(super) enum GrantOption {
     /// A network destination, by the name under which the plugin asks for it.
     Http(String),
     /// A host of the operator's choice, for a plugin that leaves the host open.
-    Host(String),
+    Host {
+        url: String,
+        /// True if the host may be in a private network.
+        private: bool,
+    },
     /// A store of keys and values.
     Kv(String),
     /// A directory.
@@ -36,6 +41,8 @@ pub(super) enum GrantOption {
     Secret {
         name: String,
         from: String,
+        /// True if the plugin may read the value.
+        reveal: bool,
     },
     Scratch,
     Clocks,
@@ -46,68 +53,6 @@ pub(super) enum GrantOption {
     },
     /// Every tool that the plugin asks to call by full name.
     Tools,
-}
-
-/// The text is not a valid grant.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
-     secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools; wider effects of a tool are granted with \
-     `--regrant effects.TOOL`, and `files.*` is granted with `files.NAME=PATH` for each directory"
-)]
-pub(super) struct BadGrantOption;
-
-impl FromStr for GrantOption {
-    type Err = BadGrantOption;
-
-    fn from_str(text: &str) -> Result<Self, BadGrantOption> {
-        let (place, value) =
-            text.split_once('=').map_or((text, None), |(place, value)| (place, Some(value)));
-        let (kind, name) =
-            place.split_once('.').map_or((place, None), |(kind, name)| (kind, Some(name)));
-        match (kind, name.filter(|name| !name.is_empty()), value.filter(|value| !value.is_empty()))
-        {
-            ("http", Some(name), None) => Ok(Self::Http(name.to_owned())),
-            ("http", None, Some(url)) if name.is_none() => Ok(Self::Host(url.to_owned())),
-            ("kv", Some(name), None) => Ok(Self::Kv(name.to_owned())),
-            ("files", Some(name), Some(path)) if name != ANY => {
-                let (path, may_write) = match path.strip_suffix(":rw") {
-                    Some(path) => (path, true),
-                    None => (path.strip_suffix(":ro").unwrap_or(path), false),
-                };
-                Ok(Self::Files { name: name.to_owned(), path: path.into(), may_write })
-            }
-            ("secret", Some(name), Some(from)) => {
-                Ok(Self::Secret { name: name.to_owned(), from: from.to_owned() })
-            }
-            ("slot", Some(name), Some(tool)) => {
-                Ok(Self::Slot { name: name.to_owned(), tool: tool.to_owned() })
-            }
-            ("scratch", None, None) if text == kind => Ok(Self::Scratch),
-            ("clocks", None, None) if text == kind => Ok(Self::Clocks),
-            ("tools", None, None) if text == kind => Ok(Self::Tools),
-            _ => Err(BadGrantOption),
-        }
-    }
-}
-
-impl fmt::Display for GrantOption {
-    /// Writes the grant as it could have been typed.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Http(name) => write!(f, "http.{name}"),
-            Self::Host(url) => write!(f, "http={url}"),
-            Self::Kv(name) => write!(f, "kv.{name}"),
-            Self::Files { name, path, may_write } => {
-                write!(f, "files.{name}={}{}", path.display(), if *may_write { ":rw" } else { "" })
-            }
-            Self::Secret { name, from } => write!(f, "secret.{name}={from}"),
-            Self::Scratch => f.write_str("scratch"),
-            Self::Clocks => f.write_str("clocks"),
-            Self::Slot { name, tool } => write!(f, "slot.{name}={tool}"),
-            Self::Tools => f.write_str("tools"),
-        }
-    }
 }
 
 /// Makes a path absolute. Paths on the command line are relative to the working directory, those in
@@ -137,17 +82,29 @@ impl GrantOption {
         }
     }
 
+    /// Returns the grant as it may be printed in a command: with a placeholder for a secret's source
+    /// that is not valid, which may be the value itself by mistake.
+    pub(super) fn printable(&self) -> Self {
+        match self {
+            Self::Secret { name, from, reveal } if Source::parse(from, Path::new("")).is_err() => {
+                let from = format!("env:{}", placeholder::VARIABLE);
+                Self::Secret { name: name.clone(), from, reveal: *reveal }
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// Returns whether it has a value that only the operator knows, so that a suggestion of it cannot
     /// be used as it is.
     pub(super) fn is_choice(&self) -> bool {
-        matches!(self, Self::Host(_) | Self::Files { .. } | Self::Slot { .. })
+        matches!(self, Self::Host { .. } | Self::Files { .. } | Self::Slot { .. })
     }
 
     /// Returns whether a plugin with these requests has one that the grant is for.
     pub(super) fn is_requested(&self, requests: &Requests) -> bool {
         match self {
             Self::Http(name) => requests.http.contains_key(name),
-            Self::Host(_) => !requests.http.is_empty(),
+            Self::Host { .. } => requests.http.values().any(HttpRequest::is_any_host),
             Self::Kv(name) => requests.kv.contains_key(name),
             Self::Files { name, .. } => {
                 requests.files.contains_key(name) || requests.files.contains_key(ANY)
@@ -160,10 +117,16 @@ impl GrantOption {
         }
     }
 
+    /// Returns whether it lets the plugin read a secret whose value the plugin does not request.
+    fn reveals_unasked(&self, requests: &Requests) -> bool {
+        let Self::Secret { name, reveal: true, .. } = self else { return false };
+        requests.secret.get(name).is_some_and(|secret| !secret.reveal)
+    }
+
     /// Returns the request that it names; `None` if it names a host instead.
     pub(super) fn request(&self) -> Option<String> {
         match self {
-            Self::Host(_) => None,
+            Self::Host { .. } => None,
             Self::Files { name, .. } => Some(format!("files.{name}")),
             Self::Secret { name, .. } => Some(format!("secret.{name}")),
             Self::Slot { name, .. } => Some(format!("slot.{name}")),
@@ -183,7 +146,9 @@ impl GrantOption {
         let key = |kind: &str| KeyPath::default().member("grants").member(kind);
         match self {
             Self::Http(name) => key("http").element(add(grants, "http", json!(name))),
-            Self::Host(url) => key("http").element(add(grants, "http", json!({"url": url}))),
+            Self::Host { url, private } => {
+                key("http").element(add_host(list(grants, "http"), url, *private))
+            }
             Self::Kv(name) => {
                 object(grants, "kv").entry(name).or_insert_with(|| json!({}));
                 key("kv").member(name)
@@ -194,13 +159,16 @@ impl GrantOption {
                     .insert(name.clone(), json!({"path": absolute(path), "access": access}));
                 key("files").member(name)
             }
-            Self::Secret { name, from } => {
+            Self::Secret { name, from, reveal } => {
                 let secret = object(grants, "secret").entry(name).or_insert_with(|| json!({}));
                 let from = match from.strip_prefix("file:") {
                     Some(path) => format!("file:{}", absolute(path.as_ref()).display()),
                     None => from.clone(),
                 };
                 secret["from"] = json!(from);
+                if *reveal {
+                    secret["reveal"] = json!(true);
+                }
                 key("secret").member(name)
             }
             Self::Scratch => {
@@ -251,6 +219,20 @@ fn add(grants: &mut Map<String, Value>, key: &str, value: Value) -> usize {
     })
 }
 
+/// Writes a rule for a host in place of an earlier one that `--grant` wrote for the same URL. Returns
+/// its index.
+fn add_host(rules: &mut Vec<Value>, url: &str, private: bool) -> usize {
+    let public = json!({"url": url});
+    let own = json!({"url": url, "private": true});
+    let found = rules.iter().position(|rule| *rule == public || *rule == own);
+    let index = found.unwrap_or_else(|| {
+        rules.push(Value::Null);
+        rules.len() - 1
+    });
+    rules[index] = if private { own } else { public };
+    index
+}
+
 /// Describes each grant that a plugin with these requests does not ask for.
 pub(super) fn unrequested(grants: &[GrantOption], requests: &Requests) -> Vec<String> {
     let names: Vec<_> = requests.all().map(|request| request.to_string()).collect();
@@ -258,29 +240,47 @@ pub(super) fn unrequested(grants: &[GrantOption], requests: &Requests) -> Vec<St
         [] => "it requests nothing".to_owned(),
         names => format!("its requests are {}", names.join(", ")),
     };
-    let unrequested = grants.iter().filter(|grant| !grant.is_requested(requests));
-    let line = |grant: &GrantOption| {
-        format!("{}: the plugin does not request it; {names}", grant.option())
+    let reason = |grant: &GrantOption| match grant {
+        _ if grant.is_requested(requests) => grant.reveals_unasked(requests).then(|| {
+            "the plugin does not request to read its value; leave out `:reveal`".to_owned()
+        }),
+        GrantOption::Host { .. } if !requests.http.is_empty() => Some(format!(
+            "the plugin has no request that leaves the host to you (`url = \"*\"`); {names}"
+        )),
+        _ => Some(format!("the plugin does not request it; {names}")),
     };
-    unrequested.map(|grant| visible_line(&line(grant))).collect()
+    let line = |grant: &GrantOption| {
+        reason(grant).map(|reason| visible_line(&format!("{}: {reason}", grant.option())))
+    };
+    grants.iter().filter_map(line).collect()
 }
 
-/// Returns the value to type after `--grant` for a request. Parts that only the operator knows are
-/// in capitals.
-pub(super) fn suggestion(client: &str, request: Request<'_>) -> String {
+/// Returns the grant that gives a request. Parts that only the operator knows are placeholders, with
+/// which its text is refused as a grant.
+pub(super) fn suggestion(client: &str, request: Request<'_>) -> GrantOption {
+    let own = str::to_owned;
     match request {
-        Request::Http(_, http) if http.is_any_host() => "http=https://HOST".to_owned(),
-        Request::Files(name, files) => {
-            let name = if name == ANY { "NAME" } else { name };
-            let may_write = files.access == FilesAccess::ReadWrite;
-            format!("files.{name}=DIRECTORY{}", if may_write { ":rw" } else { "" })
+        Request::Http(_, http) if http.is_any_host() => {
+            GrantOption::Host { url: format!("https://{}", placeholder::HOST), private: false }
         }
-        Request::Secret(name, _) => {
+        Request::Http(name, _) => GrantOption::Http(own(name)),
+        Request::Files(name, files) => GrantOption::Files {
+            name: own(if name == ANY { placeholder::NAME } else { name }),
+            path: placeholder::DIRECTORY.into(),
+            may_write: files.access == FilesAccess::ReadWrite,
+        },
+        Request::Secret(name, secret) => {
             let variable = format!("{client}_{name}").to_uppercase().replace('-', "_");
-            format!("secret.{name}=env:{variable}")
+            let from = format!("env:{variable}");
+            GrantOption::Secret { name: own(name), from, reveal: secret.reveal }
         }
-        Request::Slot(name, _) => format!("slot.{name}=CLIENT-TOOL"),
-        _ => request.to_string(),
+        Request::Slot(name, _) => {
+            GrantOption::Slot { name: own(name), tool: own(placeholder::TOOL) }
+        }
+        Request::Kv(name, _) => GrantOption::Kv(own(name)),
+        Request::Scratch(_) => GrantOption::Scratch,
+        Request::Tools(_) => GrantOption::Tools,
+        Request::Clocks(_) => GrantOption::Clocks,
     }
 }
 

@@ -1,13 +1,16 @@
 //! `airlock plugin install`.
 
+mod changes;
 mod command;
+mod obstacle;
 mod plan;
 mod refusal;
-mod stale;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, ensure};
+
+pub(super) use self::obstacle::{Decision, Obstacle};
 
 use self::plan::{Plan, Site};
 use super::{
@@ -30,6 +33,9 @@ use crate::{
     text::{visible, visible_line},
     tool::{ClientName, ToolDefinition, ToolName},
 };
+
+/// Description in a proposed command that stands for one of the operator's. It is refused.
+const DESCRIPTION: &str = "<WHAT IT DOES>";
 
 /// Install a plugin
 ///
@@ -56,10 +62,11 @@ pub(super) struct Args {
     name: Option<String>,
     /// Grant something that it requests; may be repeated. `http.NAME`, `kv.NAME`, `scratch`, `clocks`
     /// and `tools` grant what is requested under that name; `files.NAME=PATH` a directory, with `:rw`
-    /// after the path for writing; `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH` a secret;
-    /// `slot.NAME=CLIENT-TOOL` one tool for a slot; `http=URL` a host for a request that leaves the
-    /// hosts to you. A request `files.*` is granted as `files.NAME=PATH`, with a name of your choice
-    /// for each directory.
+    /// after the path for writing; `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH` a secret, with
+    /// `:reveal` after it if the plugin may read the value; `slot.NAME=CLIENT-TOOL` one tool for a slot;
+    /// `http=URL` a host for a request that leaves the hosts to you, with `:private` after it for a host
+    /// in a private network. A request `files.*` is granted as `files.NAME=PATH`, with a name of your
+    /// choice for each directory.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,
     /// Grant everything that it requests, except what needs a value from you.
@@ -93,10 +100,13 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let document = Document::open(&args.config.path)?;
     let mut pins = Pins::of(&document.config()?.clients, &args.config.path)?;
     let holder = pins.holder(&name).await;
+    if args.replace && holder.is_none() && !document.has(&name) {
+        bail!("{}", nothing_to_replace(&component, &name, &pins));
+    }
     let site = Site { component: &component, name: &name, document: &document, holder };
     let plan = Plan::of(args, &site)?;
     if plan.drift.is_some() {
-        let lines = pins::lines(&name, &component, plan.drift.as_ref());
+        let lines = pins::lines(&name, &component, plan.drift.as_ref(), &[]);
         output::line(&lines.join("\n"))?;
     }
     show_requests(&component, &name)?;
@@ -114,11 +124,61 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let pinned = pin(&mut pins, &component, &name).await?;
     plan.document.save()?;
     show_installed(args, &component, &name, &file)?;
-    for note in plan.notes().chain(pinned) {
+    let twin = twin(&component, &name, &pins);
+    for note in plan.notes.into_iter().chain(pinned).chain(twin) {
         output::hint(&note);
     }
     show_next(args, &component, &name, &nameless)?;
     Ok(Done::Yes)
+}
+
+/// Explains that `--replace` names no installed plugin.
+fn nothing_to_replace(component: &Component, name: &ClientName, pins: &Pins) -> String {
+    let told =
+        format!("--replace: nothing is installed as \"{name}\"; installed: {}", pins.known());
+    let same = component.metadata.id().and_then(|id| pins.with_id(id, name));
+    same.map_or_else(
+        || told.clone(),
+        |other| format!("{told}; {other} is this plugin: --name {other}"),
+    )
+}
+
+/// Explains that the plugin is installed under another name too.
+fn twin(component: &Component, name: &ClientName, pins: &Pins) -> Option<String> {
+    let id = component.metadata.id()?;
+    let other = pins.with_id(id, name)?;
+    Some(format!(
+        "the plugin {} is installed twice now, as {other} and as {name}: each has its own grants and stores",
+        visible_line(id)
+    ))
+}
+
+/// Decides about a plugin at its configured path, and returns the command that installs it with the
+/// grants that it lacks. There is no command if it can be loaded, or if no option helps.
+pub(super) async fn remedy(
+    component: &Component,
+    name: &ClientName,
+    pins: &Pins,
+    config: &ConfigFile,
+    consent: &ConsentOptions,
+) -> anyhow::Result<Option<String>> {
+    let own = Args {
+        file: component.path.clone(),
+        config: config.clone(),
+        name: None,
+        grants: Vec::new(),
+        grant_all: false,
+        profile: None,
+        set: Vec::new(),
+        describe: Vec::new(),
+        replace: true,
+        consent: consent.clone(),
+    };
+    let is_named = client_name(&own, component).ok().as_ref() != Some(name);
+    let args = Args { name: is_named.then(|| name.to_string()), ..own };
+    let document = Document::open(&config.path)?;
+    let holder = pins.holder(name).await;
+    refusal::remedy(&args, &Site { component, name, document: &document, holder })
 }
 
 /// Prints where the plugin is now, and under which name if that is not its own.
@@ -186,7 +246,7 @@ fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
          say what they do ({}):\n  {} --describe {}",
         nameless.join(", "),
         args.command(),
-        quoted(&format!("{first}=WHAT IT DOES")),
+        quoted(&format!("{first}={DESCRIPTION}")),
     )
 }
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::component::Component;
+use super::{component::Component, install::Obstacle};
 use crate::{
-    config::{Client, Config, Source},
+    config::{Client, Source},
     plugin::{Change, Drift, LOCK_FILE, Lock, Metadata, Settings},
     text::{visible, visible_line},
     tool::ClientName,
@@ -23,11 +23,6 @@ pub(super) struct Pins {
 }
 
 impl Pins {
-    /// Reads the configuration and its lock.
-    pub(super) fn load(config: &Path) -> anyhow::Result<Self> {
-        Self::of(&Config::load(config)?.clients, config)
-    }
-
     /// Reads the lock beside `config`, which has these clients.
     pub(super) fn of(clients: &[Client], config: &Path) -> anyhow::Result<Self> {
         let path = config.with_file_name(LOCK_FILE);
@@ -72,7 +67,18 @@ impl Pins {
         Some(lock)
     }
 
-    fn known(&self) -> String {
+    /// Returns another client than `name` under which a plugin with this id is configured and
+    /// accepted.
+    pub(super) fn with_id(&self, id: &str, name: &ClientName) -> Option<&ClientName> {
+        let others = self.plugins.iter().map(|(client, _)| client).filter(|client| *client != name);
+        let has_id = |client: &&ClientName| {
+            self.lock.pin(client).is_some_and(|pin| pin.id.as_deref() == Some(id))
+        };
+        others.into_iter().find(has_id)
+    }
+
+    /// Returns the names of all plugins, for a message.
+    pub(super) fn known(&self) -> String {
         let names: Vec<_> = self.plugins.iter().map(|(name, _)| name.as_str()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
@@ -111,12 +117,16 @@ pub(super) fn lines(
     client: &ClientName,
     component: &Component,
     drift: Option<&Drift>,
+    obstacles: &[Obstacle],
 ) -> Vec<String> {
     let Some(drift) = drift else { return vec![format!("{client}: as it was accepted")] };
     let mut lines = vec![format!("{client}:")];
+    lines.extend(obstacles.iter().map(|obstacle| format!("  cannot be loaded: {obstacle}")));
     lines.extend(drift.widened().map(|widening| format!("  {widening}")));
     lines.extend(wasi(drift));
-    let is_above = |change: &&Change| matches!(change, Change::Widened(_)) || is_of_wasi(change);
+    let is_above = |change: &&Change| {
+        matches!(change, Change::Widened(_)) || is_of_wasi(change) || is_of_widened(change, drift)
+    };
     for change in drift.changes.iter().filter(|change| !is_above(change)) {
         lines.push(format!("  {change}"));
         match change {
@@ -140,6 +150,17 @@ fn is_of_wasi(change: &Change) -> bool {
     match change {
         Change::RequestAdded { request } | Change::RequestRemoved { request } => {
             request.starts_with(WASI)
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether a change is of a request that a line about a wider grant describes.
+fn is_of_widened(change: &Change, drift: &Drift) -> bool {
+    match change {
+        Change::RequestAdded { request } | Change::RequestRemoved { request } => {
+            let key = request.split(' ').next();
+            drift.widened().any(|widening| Some(widening.request.as_str()) == key)
         }
         _ => false,
     }
@@ -178,7 +199,7 @@ mod tests {
     use crate::plugin::Widening;
 
     #[test]
-    fn what_would_be_granted_comes_first_and_imports_of_wasi_are_one_line() {
+    fn what_is_missing_or_would_be_granted_comes_first_and_is_told_once() {
         let added = |request: &str| Change::RequestAdded { request: request.to_owned() };
         let removed = |request: &str| Change::RequestRemoved { request: request.to_owned() };
         let widening = Widening {
@@ -190,6 +211,8 @@ mod tests {
         let changes = vec![
             added("import wasi:io/poll@0.2.6"),
             added("kv.notes 1MiB"),
+            removed("kv.notes 1KiB"),
+            added("kv.cache 1MiB"),
             removed("import wasi:cli/exit@0.2.3"),
             added("import wasi:cli/exit@0.2.6"),
             Change::Widened(widening),
@@ -198,11 +221,14 @@ mod tests {
         let drift = Drift { client: client.to_string(), changes };
         let metadata = Metadata::new(b"", Vec::new(), None, Vec::new());
         let component = Component { path: PathBuf::new(), bytes: Vec::new().into(), metadata };
-        insta::assert_snapshot!(lines(&client, &component, Some(&drift)).join("\n"), @r"
+        let text = "kv.cache is required and not granted".to_owned();
+        let missing = Obstacle::NotGranted { request: "kv.cache".to_owned(), text };
+        insta::assert_snapshot!(lines(&client, &component, Some(&drift), &[missing]).join("\n"), @r"
         notes:
+          cannot be loaded: kv.cache is required and not granted
           granted: kv.notes is now 1MiB (accepted: 1KiB)
           wasi: 2 more and 1 fewer interfaces imported
-          it asks for kv.notes 1MiB
+          it asks for kv.cache 1MiB
         ");
     }
 }

@@ -17,11 +17,16 @@ impl Typed {
         self.0.push((key, option));
     }
 
+    /// Returns the option that was written to a key of `wasm_config`, or above it.
+    pub(super) fn option(&self, key: &KeyPath) -> Option<&str> {
+        let mut options = self.0.iter().filter(|(written, _)| key.below(written).is_some());
+        options.next().map(|(_, option)| option.as_str())
+    }
+
     /// Formats a problem at a key of `wasm_config`: behind the option that was written there, or else
     /// behind the key.
     pub(super) fn problem(&self, Problem { key, message }: &Problem) -> String {
-        let mut options = self.0.iter().filter(|(written, _)| key.below(written).is_some());
-        let place = options.next().map_or_else(|| key.to_string(), |(_, option)| option.clone());
+        let place = self.option(key).map_or_else(|| key.to_string(), str::to_owned);
         visible_line(&format!("{place}: {message}"))
     }
 
@@ -45,11 +50,11 @@ impl Typed {
             Reason::NotGranted { right, .. } => {
                 visible_line(&format!("{right} is required and not granted"))
             }
-            Reason::Profile { key, request, limit, profile } => visible_line(&format!(
-                "{} is granted, but the profile {} {limit}",
-                request.as_ref().unwrap_or(key),
-                profile.name()
-            )),
+            Reason::Profile { key, request, limit, profile } => {
+                let granted = request.as_deref().or_else(|| self.option(&KeyPath::parse(key)));
+                let (granted, profile) = (granted.unwrap_or(key), profile.name());
+                visible_line(&format!("{granted} is granted, but the profile {profile} {limit}"))
+            }
             Reason::NoValue { secret, error } => at(&format!("grants.secret.{secret}.from"), error),
             Reason::Invalid { key, problem } => at(key, problem),
         }

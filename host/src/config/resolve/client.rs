@@ -59,11 +59,9 @@ fn resolve_one(
         }
         ConnectionType::Wasm | ConnectionType::Inprocess => {
             let field = field.member("wasm_config");
-            Source::Plugin(Box::new(plugin::resolve(
-                &field,
-                field.required(client.wasm_config)?,
-                names,
-            )))
+            let wasm = field.required(client.wasm_config)?;
+            let clients = plugin::Clients { names, own: &name };
+            Source::Plugin(Box::new(plugin::resolve(&field, wasm, &clients)))
         }
     };
     Some(Client { name, policy, source })

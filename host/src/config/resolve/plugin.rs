@@ -23,11 +23,14 @@ use crate::{
 /// Maximum length of the list of clients in a message, in bytes.
 const MAX_LISTED: usize = 200;
 
-pub(super) fn resolve(
-    field: &Field<'_>,
-    wasm: file::Wasm,
-    names: &BTreeSet<ClientName>,
-) -> Settings {
+/// The configured clients, as one plugin refers to them.
+pub(super) struct Clients<'a> {
+    pub(super) names: &'a BTreeSet<ClientName>,
+    /// The plugin's own name.
+    pub(super) own: &'a ClientName,
+}
+
+pub(super) fn resolve(field: &Field<'_>, wasm: file::Wasm, clients: &Clients<'_>) -> Settings {
     let grants = field.member("grants");
     let file = wasm.grants;
     let grant = Grant {
@@ -39,8 +42,8 @@ pub(super) fn resolve(
         kv: stores(&grants.member("kv"), file.kv),
         files: directories(&grants.member("files"), file.files),
         scratch: file.scratch.map(|scratch| quota(scratch.max_bytes, scratch.max_files)),
-        slots: slots(&grants.member("slot"), file.slot, names),
-        tools: tools(&grants.member("tools"), file.tools, names),
+        slots: slots(&grants.member("slot"), file.slot, clients),
+        tools: tools(&grants.member("tools"), file.tools, clients),
         clocks: file.clocks,
         limits: limits(&field.member("limits"), wasm.limits, wasm.profile),
     };
@@ -62,23 +65,23 @@ fn descriptions(
 fn slots(
     field: &Field<'_>,
     slots: BTreeMap<String, String>,
-    names: &BTreeSet<ClientName>,
+    clients: &Clients<'_>,
 ) -> BTreeMap<String, String> {
     for (slot, tool) in &slots {
-        check_full_name(&field.member(slot), tool, names);
+        check_full_name(&field.member(slot), tool, clients);
     }
     slots
 }
 
-fn tools(field: &Field<'_>, tools: Vec<String>, names: &BTreeSet<ClientName>) -> Vec<String> {
+fn tools(field: &Field<'_>, tools: Vec<String>, clients: &Clients<'_>) -> Vec<String> {
     for (index, tool) in tools.iter().enumerate() {
-        check_full_name(&field.element(index), tool, names);
+        check_full_name(&field.element(index), tool, clients);
     }
     tools
 }
 
 /// Checks that `tool` can be the full name of a tool of a configured client.
-fn check_full_name(field: &Field<'_>, tool: &str, names: &BTreeSet<ClientName>) {
+fn check_full_name(field: &Field<'_>, tool: &str, clients: &Clients<'_>) {
     match tool.split_once('-') {
         None | Some((_, "" | "*")) => {
             field
@@ -86,14 +89,16 @@ fn check_full_name(field: &Field<'_>, tool: &str, names: &BTreeSet<ClientName>) 
         }
         // Tools of an embedding program are registered at run time, so they are not known here.
         Some((client, _))
-            if client != INTERNAL_CLIENT && !names.iter().any(|name| name.as_str() == client) =>
+            if client != INTERNAL_CLIENT
+                && !clients.names.iter().any(|name| name.as_str() == client) =>
         {
-            let known: Vec<_> = names.iter().map(ClientName::as_str).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            field.refuse(format_args!(
-                "{tool:?}: no client is named {client:?}; configured: {}",
-                cut(known, MAX_LISTED)
-            ));
+            let others = clients.names.iter().filter(|name| *name != clients.own);
+            let others: Vec<_> = others.map(ClientName::as_str).collect();
+            let others = match others.as_slice() {
+                [] => "no other client is configured".to_owned(),
+                others => format!("configured: {}", cut(others.join(", "), MAX_LISTED)),
+            };
+            field.refuse(format_args!("{tool:?}: no client is named {client:?}; {others}"));
         }
         Some(_) => {}
     }

@@ -4,15 +4,15 @@
 use super::{Check, Finding, Outcome};
 use crate::sandbox::{self, LoadError};
 
-const CHECK: &str = "its code makes no call that always fails without WASI";
+const CHECK: &str = "no call was found in its code that always fails without WASI";
 
 /// Message of the errors with which the standard library answers for what its target does not have.
 /// The linker keeps it only if the code contains such a call; if the code drops the error, the
 /// message can be missing.
 const UNSUPPORTED: &[u8] = b"operation not supported on this platform";
 
-/// Warns if a component without WASI contains such a call. The call may be in a part of a crate that
-/// no tool reaches.
+/// Warns if such a call is found in a component without WASI. The call may be in a part of a crate that
+/// no tool reaches; a call whose error the code drops may not be found.
 pub(super) fn check(wasm: &[u8], imports: &[String]) -> Result<Check, LoadError> {
     let has_wasi = imports.iter().any(|import| import.starts_with("wasi:"));
     let is_found = !has_wasi && sandbox::data_contains(wasm, UNSUPPORTED)?;

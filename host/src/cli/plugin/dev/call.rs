@@ -4,7 +4,11 @@ use anyhow::bail;
 
 use super::{config::Entry, uses::Session};
 use crate::{
-    cli::{call, output, session},
+    cli::{
+        call,
+        output::{self, Failure},
+        session,
+    },
     door::{Caller, Event, Events, Origin, Progress},
     gateway::Gateway,
     sandbox::UseRecorder,
@@ -32,6 +36,10 @@ pub(super) async fn run(
             if calls.len() > 2 {
                 output::line(&format!("{}:", output::one_line(&call[0], 100)))?;
             }
+            if let Some(reason) = unknown(entry, &call[0]) {
+                output::complain(&Failure::new("not_found", reason));
+                continue;
+            }
             let view = gateway.caller(Origin::Caller).view().clone();
             let (caller, events) = Caller::with_events(view, Origin::Caller, budget);
             let name = format!("{}-{}", entry.client(), call[0]);
@@ -46,6 +54,15 @@ pub(super) async fn run(
     let done = done.await;
     gateway.stop().await;
     done
+}
+
+/// Returns the reason that a tool cannot be called, if the plugin does not have it.
+fn unknown(entry: &Entry<'_>, tool: &str) -> Option<String> {
+    let is_known = entry.metadata.tools.iter().any(|known| known.name == tool);
+    (!is_known).then(|| {
+        let tool = output::one_line(tool, 100);
+        format!("--call {tool}: the plugin has no such tool; it has {}", entry.tool_names())
+    })
 }
 
 /// Returns the reason that the plugin is not loaded, if it is not.

@@ -40,6 +40,12 @@ impl Entry<'_> {
         self.metadata.manifest.as_ref()
     }
 
+    /// Returns the plugin's own names of its tools, for a message.
+    pub(super) fn tool_names(&self) -> String {
+        let names: Vec<_> = self.metadata.tools.iter().map(|tool| tool.name.as_str()).collect();
+        output::one_line(&names.join(", "), 200)
+    }
+
     fn requests(&self) -> Option<&Requests> {
         self.manifest().map(|manifest| &manifest.request)
     }
@@ -84,7 +90,7 @@ impl Entry<'_> {
             "mcp": {"client_configs": clients},
         });
         let mut config = Config::parse(&document.to_string(), origin, &environment)
-            .map_err(|error| refused(&typed.invalid(&key, &error)))?;
+            .map_err(|error| self.refused(typed.invalid(&key, &error)))?;
         let needed: Vec<_> =
             reachable(&config, client.as_str()).into_iter().map(str::to_owned).collect();
         config.clients.retain(|client| needed.iter().any(|name| name == client.name.as_str()));
@@ -120,7 +126,7 @@ impl Entry<'_> {
             reasons.iter().map(|reason| self.explain(reason, client, typed)).collect();
         let problems = config.check_grant(client, &self.metadata.tools);
         lines.extend(problems.iter().map(|problem| typed.problem(problem)));
-        ensure!(lines.is_empty(), refused(&lines));
+        ensure!(lines.is_empty(), self.refused(lines));
         Ok(())
     }
 
@@ -131,7 +137,22 @@ impl Entry<'_> {
         let mut requests = self.requests().into_iter().flat_map(Requests::all);
         let missing = requests.find(|found| found.to_string() == *request);
         let option = missing.map(|request| suggestion(client.as_str(), request));
-        option.map_or_else(|| text.clone(), |option| format!("{text}: --grant {option}"))
+        option.map_or_else(
+            || text.clone(),
+            |option| format!("{text}: --grant {}", output::quoted(&option.to_string())),
+        )
+    }
+
+    /// Makes the error. If a slot is bound to no tool, the plugin's own tools are listed.
+    fn refused(&self, mut lines: Vec<String>) -> anyhow::Error {
+        let is_told = |grant: &GrantOption| {
+            matches!(grant, GrantOption::Slot { .. })
+                && lines.iter().any(|line| line.starts_with(&grant.option()))
+        };
+        if self.grants.iter().any(is_told) {
+            lines.push(format!("tools of this plugin: {}", self.tool_names()));
+        }
+        anyhow!("the plugin cannot be called:\n  {}", lines.join("\n  "))
     }
 
     /// Returns the entry of the plugin. Records the keys of what was typed.
@@ -176,12 +197,11 @@ impl Entry<'_> {
         let Some((option, other)) = self.foreign(client) else { return Ok(Vec::new()) };
         let path = &self.file.path;
         if !path.exists() {
-            let own: Vec<_> = self.metadata.tools.iter().map(|tool| tool.name.as_str()).collect();
             bail!(
                 "{option}: no client is named {other:?}, because there is no {}; name the \
                  configuration that has it with --config, or bind a tool of this plugin: {}",
                 path.display(),
-                output::one_line(&own.join(", "), 200)
+                self.tool_names()
             );
         }
         let document = Document::open(path)?;
@@ -208,8 +228,8 @@ impl Entry<'_> {
     }
 }
 
-/// Grants the values of the secrets that are granted and whose values the plugin requests. There is
-/// no `--grant` for them, because an operator writes it to the configuration by hand.
+/// Grants the values of the secrets that are granted and whose values the plugin requests, with and
+/// without `:reveal`: a fresh build is called with everything that it requests.
 fn reveal(grants: &mut Map<String, Value>, requests: Option<&Requests>) {
     let Some(Value::Object(granted)) = grants.get_mut("secret") else { return };
     let revealed = requests.into_iter().flat_map(|requests| &requests.secret);
@@ -224,10 +244,6 @@ fn reveal(grants: &mut Map<String, Value>, requests: Option<&Requests>) {
 fn entry_key(index: usize) -> KeyPath {
     let clients = KeyPath::default().member("mcp").member("client_configs");
     clients.element(index).member("wasm_config")
-}
-
-fn refused(lines: &[String]) -> anyhow::Error {
-    anyhow!("the plugin cannot be called:\n  {}", lines.join("\n  "))
 }
 
 #[cfg(test)]

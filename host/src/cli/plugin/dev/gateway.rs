@@ -11,10 +11,11 @@ use url::Url;
 use crate::{
     cli::{
         output,
-        plugin::{component::Component, grant::GrantOption, install},
+        plugin::{component::Component, edit::Document, grant::GrantOption, install},
         session::ConfigFile,
     },
     tls,
+    tool::ClientName,
 };
 
 /// Longest wait for a reload, which compiles the component.
@@ -36,7 +37,11 @@ pub(super) async fn reload(
     grants: &[GrantOption],
 ) -> anyhow::Result<()> {
     let client = client(component).await?;
-    let mut words = vec!["install".into(), component.as_os_str().to_owned(), "--replace".into()];
+    let mut words = vec!["install".into(), component.as_os_str().to_owned()];
+    let name = ClientName::parse(&client).context("the plugin's id cannot be that of a client")?;
+    if Document::open(&config.path)?.has(&name) {
+        words.push("--replace".into());
+    }
     words.extend(["--config".into(), config.path.as_os_str().to_owned()]);
     for grant in grants {
         words.extend(["--grant".into(), grant.to_string().into()]);
@@ -74,5 +79,5 @@ async fn client(component: &Path) -> anyhow::Result<String> {
 /// Returns the message of a refusal, or its status.
 fn reason(body: &Value, status: u16) -> String {
     let message = body["error"]["message"].as_str().or(body["message"].as_str());
-    message.map_or_else(|| format!("status {status}"), |message| output::one_line(message, 500))
+    message.map_or_else(|| format!("status {status}"), |message| output::both_ends(message, 1000))
 }

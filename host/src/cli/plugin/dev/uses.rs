@@ -183,7 +183,7 @@ impl<'a> Seen<'a> {
         let key = request.to_string();
         self.build.grants.iter().any(|grant| match (request, grant) {
             (Request::Http(_, http), _) if http.is_any_host() => {
-                matches!(grant, GrantOption::Host(_))
+                matches!(grant, GrantOption::Host { .. })
             }
             (Request::Files("*", _), GrantOption::Files { name, .. }) => {
                 !requests.files.contains_key(name)

@@ -1,5 +1,5 @@
-//! Detects changes of a plugin's sources by polling, which works on every filesystem. What a build
-//! writes is not a source.
+//! Detects changes of a plugin's sources by polling, which works on every filesystem. Only the files
+//! that a build reads are sources: a log in the same directory would be built for ever.
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +15,13 @@ use anyhow::Context as _;
 const PERIOD: Duration = Duration::from_millis(300);
 /// Directories that builds, package managers and `install` write to. Hidden ones are left out too.
 const WRITTEN: [&str; 5] = ["__pycache__", "node_modules", "plugins", "target", "venv"];
-/// Beginning of the names of the gateway's own files: its configuration, lock file and database.
-const OF_GATEWAY: &str = "airlock.";
+/// Directory of which every file is a source: a program can include any file.
+const SOURCES: &str = "src";
+/// Extensions of sources, manifests and worlds anywhere else.
+const EXTENSIONS: [&str; 7] = ["cjs", "js", "mjs", "py", "rs", "toml", "wit"];
+/// Other files of the languages' package managers and compilers.
+const PACKAGE_FILES: [&str; 5] =
+    ["Cargo.lock", "package-lock.json", "package.json", "requirements.txt", "rust-toolchain"];
 /// Most files that are watched.
 const MAX_FILES: usize = 10_000;
 /// Most levels of directories that are watched.
@@ -61,31 +66,38 @@ impl Sources {
     }
 }
 
-/// Returns whether a file or directory of this name is written by a command and is no source.
+/// Returns whether a command writes the directory of this name, so that it holds no sources.
 fn is_written(name: &str) -> bool {
-    let is_component = Path::new(name).extension().is_some_and(|extension| extension == "wasm");
-    is_component || name.starts_with('.') || name.starts_with(OF_GATEWAY) || WRITTEN.contains(&name)
+    name.starts_with('.') || WRITTEN.contains(&name)
+}
+
+/// Returns whether a build reads a file of this name outside of [`SOURCES`].
+fn is_source(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+    let has_extension = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
+    !name.starts_with('.') && (has_extension || PACKAGE_FILES.contains(&name))
 }
 
 fn versions(directory: &Path) -> io::Result<Versions> {
     let mut versions = Versions::new();
-    add(directory, 0, &mut versions)?;
+    add(directory, 0, false, &mut versions)?;
     Ok(versions)
 }
 
-fn add(directory: &Path, depth: u32, versions: &mut Versions) -> io::Result<()> {
+/// Adds the sources in a directory; `in_sources` is true below [`SOURCES`].
+fn add(directory: &Path, depth: u32, in_sources: bool, versions: &mut Versions) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if is_written(&name) {
-            continue;
-        }
         // A file that was removed meanwhile is a change that the next look sees.
         let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_dir() && depth < MAX_DEPTH {
-            add(&entry.path(), depth + 1, versions)?;
-        } else if metadata.is_file() && versions.len() < MAX_FILES {
+        if metadata.is_dir() && depth < MAX_DEPTH && !is_written(&name) {
+            add(&entry.path(), depth + 1, in_sources || name == SOURCES, versions)?;
+        } else if metadata.is_file()
+            && (in_sources || is_source(&name))
+            && versions.len() < MAX_FILES
+        {
             versions.insert(entry.path(), (metadata.len(), metadata.modified().ok()));
         }
     }
@@ -95,24 +107,6 @@ fn add(directory: &Path, depth: u32, versions: &mut Versions) -> io::Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_build_or_an_installation_writes_is_no_source() {
-        for name in [
-            ".git",
-            "weather.wasm",
-            "target",
-            "airlock.json",
-            "airlock.lock",
-            "airlock.db-wal",
-            "plugins",
-        ] {
-            assert!(is_written(name), "{name}");
-        }
-        for name in ["plugin.toml", "src", "airlock_plugin", "airlock-plugin", "package.json"] {
-            assert!(!is_written(name), "{name}");
-        }
-    }
 
     #[test]
     fn a_change_counts_when_two_looks_see_the_same() {
@@ -135,14 +129,49 @@ mod tests {
     }
 
     #[test]
-    fn what_a_build_writes_is_not_a_change() {
+    fn only_the_files_that_a_build_reads_are_watched() {
         let directory = tempfile::tempdir().expect("a directory");
-        let before = versions(directory.path()).expect("it is read");
-        for file in ["a.wasm", "target/a", "node_modules/b/c", ".venv/d", "__pycache__/e"] {
-            let file = directory.path().join(file);
-            fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
-            fs::write(file, "x").expect("a file");
-        }
-        assert_eq!(versions(directory.path()).expect("it is read"), before);
+        let written = |files: &[&str]| {
+            for file in files {
+                let file = directory.path().join(file);
+                fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
+                fs::write(file, "x").expect("a file");
+            }
+            versions(directory.path()).expect("it is read")
+        };
+        let others = written(&[
+            "a.wasm",
+            "dev.log",
+            "out.json",
+            "airlock.json",
+            "airlock.lock",
+            "airlock.db-wal",
+            "plugins/a.rs",
+            "target/a.rs",
+            "node_modules/b/c.js",
+            ".venv/d.py",
+            "__pycache__/e.py",
+            "README.md",
+        ]);
+        assert!(others.is_empty(), "{others:?}");
+        let read = [
+            "Cargo.lock",
+            "Cargo.toml",
+            "airlock-plugin/index.js",
+            "app.py",
+            "build.rs",
+            "package-lock.json",
+            "package.json",
+            "plugin.js",
+            "plugin.toml",
+            "requirements.txt",
+            "sdk/guest-sdk/src/lib.rs",
+            "src/words/list.txt",
+            "wit/host/0.1.0/host.wit",
+        ];
+        let files = written(&read);
+        let files: Vec<_> = files.keys().map(|file| file.strip_prefix(directory.path())).collect();
+        let read: Vec<_> = read.iter().map(|file| Ok(Path::new(*file))).collect();
+        assert_eq!(files, read);
     }
 }

@@ -4,16 +4,20 @@ use super::*;
 fn a_grant_is_read_as_it_is_typed() {
     let parse = |text: &str| text.parse::<GrantOption>();
     assert_eq!(parse("http.api"), Ok(GrantOption::Http("api".into())));
-    assert_eq!(parse("http=https://a.example"), Ok(GrantOption::Host("https://a.example".into())));
+    let host = |private| Ok(GrantOption::Host { url: "https://10.0.0.1:8443".into(), private });
+    assert_eq!(parse("http=https://10.0.0.1:8443"), host(false));
+    assert_eq!(parse("http=https://10.0.0.1:8443:private"), host(true));
     let data = |path: &str, may_write| {
         Ok(GrantOption::Files { name: "data".into(), path: path.into(), may_write })
     };
     assert_eq!(parse("files.data=/d"), data("/d", false));
     assert_eq!(parse("files.data=/d:ro"), data("/d", false));
     assert_eq!(parse("files.data=/d=e:rw"), data("/d=e", true));
+    let secret =
+        |reveal| Ok(GrantOption::Secret { name: "t".into(), from: "env:T".into(), reveal });
     assert_eq!(
-        parse("secret.t=env:T"),
-        Ok(GrantOption::Secret { name: "t".into(), from: "env:T".into() })
+        (parse("secret.t=env:T"), parse("secret.t=env:T:reveal")),
+        (secret(false), secret(true))
     );
     assert_eq!(
         (parse("clocks"), parse("tools")),
@@ -25,6 +29,8 @@ fn a_grant_is_read_as_it_is_typed() {
         "kv.n",
         "files.d=/d:rw",
         "secret.t=file:/s",
+        "secret.t=file:/s:reveal",
+        "http=http://127.0.0.1:private",
         "scratch",
         "slot.forecast=weather-today",
     ] {
@@ -36,7 +42,9 @@ fn a_grant_is_read_as_it_is_typed() {
         "http.",
         "http.api=x",
         "http.=x",
+        "http.api=",
         "kv",
+        "kv.notes=",
         "files.data",
         "secret.t",
         "clocks.x",
@@ -47,8 +55,72 @@ fn a_grant_is_read_as_it_is_typed() {
         "effects.sync",
         "all",
     ] {
-        assert_eq!(parse(bad), Err(BadGrantOption), "{bad}");
+        assert!(parse(bad).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn a_malformed_grant_is_refused_with_the_form_of_its_kind() {
+    let bad = |text: &str| text.parse::<GrantOption>().expect_err("refused").to_string();
+    let told = [
+        "http.api=x",
+        "kv",
+        "files.data",
+        "files.*=/d",
+        "secret.t",
+        "slot.find",
+        "clocks.x",
+        "effects.sync",
+        "api",
+        "http=https://<HOST>",
+        "files.<NAME>=/d",
+        "files.d=<DIRECTORY>:rw",
+        "slot.find=<CLIENT-TOOL>",
+    ]
+    .map(|text| format!("{text}: {}", bad(text)));
+    insta::assert_snapshot!(told.join("\n"), @r"
+    http.api=x: expected http.NAME, or http=URL for a request that leaves the hosts to you
+    kv: expected kv.NAME
+    files.data: expected files.NAME=PATH, or files.NAME=PATH:rw where it may write
+    files.*=/d: expected files.NAME=PATH for each directory, with a name of your choice
+    secret.t: expected secret.NAME=env:VARIABLE or secret.NAME=file:PATH
+    slot.find: expected slot.NAME=CLIENT-TOOL
+    clocks.x: expected the word clocks alone
+    effects.sync: expected a request; wider effects of a tool are granted with --regrant effects.TOOL
+    api: expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools
+    http=https://<HOST>: write a value of yours in place of <HOST>, such as api.example.com
+    files.<NAME>=/d: write a value of yours in place of <NAME>, such as notes
+    files.d=<DIRECTORY>:rw: write a value of yours in place of <DIRECTORY>, such as /srv/notes
+    slot.find=<CLIENT-TOOL>: write a value of yours in place of <CLIENT-TOOL>, such as web-search
+    ");
+}
+
+#[test]
+fn a_grant_that_is_not_requested_is_described_with_the_requests_that_there_are() {
+    let requests = json!({
+        "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+        "secret": {
+            "read": {"reveal": true, "reason": "r"},
+            "sent": {"inject": {"query": "k"}, "audience": ["api"], "reason": "r"},
+        },
+    });
+    let requests = serde_json::from_value(requests).expect("requests");
+    let typed = [
+        "http.api",
+        "http=https://a.example",
+        "slot.find=a-b",
+        "secret.read=env:R:reveal",
+        "secret.sent=env:S",
+        "secret.sent=env:S:reveal",
+    ];
+    let typed = typed.map(|text| text.parse().expect("a grant"));
+    insta::assert_snapshot!(unrequested(&typed, &requests).join("\n"), @r#"
+    --grant http=https://a.example: the plugin has no request that leaves the host to you (`url = "*"`); its requests are http.api, secret.read, secret.sent
+    --grant slot.find=a-b: the plugin does not request it; its requests are http.api, secret.read, secret.sent
+    --grant secret.sent: the plugin does not request to read its value; leave out `:reveal`
+    "#);
+    // A request for any host makes a host of the operator's choice one that is requested.
+    assert!(unrequested(&typed[1..2], &self::requests()).is_empty());
 }
 
 #[test]
@@ -66,10 +138,12 @@ fn a_grant_replaces_an_older_one_and_keeps_the_rest() {
         "secret.t=env:NEW",
         "clocks",
         "slot.forecast=weather-today",
+        "http=https://b.example:private",
+        "secret.u=env:U:reveal",
     ] {
         let _ = grant.parse::<GrantOption>().expect("a grant").apply(object, None);
     }
-    insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example"}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true}},"kv":{"notes":{}},"clocks":true,"slot":{"forecast":"weather-today"}}"#);
+    insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example","private":true}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true},"u":{"from":"env:U","reveal":true}},"kv":{"notes":{}},"clocks":true,"slot":{"forecast":"weather-today"}}"#);
 }
 
 /// Returns requests of every kind, and a second one of some kinds.
@@ -95,27 +169,29 @@ fn requests() -> Requests {
 }
 
 #[test]
-fn a_suggestion_is_the_text_to_type_with_the_parts_to_replace_in_capitals() {
+fn a_suggestion_is_the_grant_to_type_and_is_refused_with_a_placeholder_in_it() {
     let requests = requests();
     let suggestions: Vec<_> =
         requests.all().map(|request| suggestion("my-mail", request)).collect();
-    insta::assert_snapshot!(suggestions.join("\n"), @r"
-        http=https://HOST
-        secret.t=env:MY_MAIL_T
-        secret.x=env:MY_MAIL_X
+    let texts: Vec<_> = suggestions.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(texts.join("\n"), @r"
+        http=https://<HOST>
+        secret.t=env:MY_MAIL_T:reveal
+        secret.x=env:MY_MAIL_X:reveal
         kv.notes
         kv.x
-        files.NAME=DIRECTORY
-        files.data=DIRECTORY
-        files.x=DIRECTORY:rw
+        files.<NAME>=<DIRECTORY>
+        files.data=<DIRECTORY>
+        files.x=<DIRECTORY>:rw
         scratch
-        slot.forecast=CLIENT-TOOL
-        slot.x=CLIENT-TOOL
+        slot.forecast=<CLIENT-TOOL>
+        slot.x=<CLIENT-TOOL>
         tools
         clocks
         ");
     for suggestion in suggestions {
-        let grant = suggestion.parse::<GrantOption>().expect("a grant");
-        assert_eq!(grant.to_string(), suggestion);
+        let parsed = suggestion.to_string().parse::<GrantOption>();
+        assert_eq!(parsed.is_err(), suggestion.is_choice(), "{suggestion}");
+        assert!(parsed.is_err() || parsed == Ok(suggestion));
     }
 }

@@ -4,7 +4,8 @@ use super::{Args, GrantOption, quoted};
 use crate::plugin::Consent;
 
 impl Args {
-    /// Returns the command that states these options.
+    /// Returns the command that states these options, with a placeholder for what may be the value of
+    /// a secret.
     pub(super) fn command(&self) -> String {
         let mut words = vec!["airlock plugin install".to_owned()];
         words.push(quoted(&self.file.display().to_string()));
@@ -19,7 +20,7 @@ impl Args {
         }
         self.set.iter().for_each(|setting| option("--set", setting));
         self.describe.iter().for_each(|description| option("--describe", description));
-        self.grants.iter().for_each(|grant| option("--grant", &grant.to_string()));
+        self.grants.iter().for_each(|grant| option("--grant", &grant.printable().to_string()));
         self.consent.regrant.iter().for_each(|request| option("--regrant", request));
         for (word, is_said) in [
             ("--grant-all", self.grant_all),

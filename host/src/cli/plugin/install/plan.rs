@@ -1,15 +1,15 @@
 //! An installation before anything is written: the changed configuration, and the obstacles.
 
-use std::{cell::RefCell, fmt};
-
 use anyhow::{Context as _, anyhow};
 use serde_json::{Map, Value, json};
 
-use super::{Args, Component, Document, GrantOption, Typed, grant, stale};
+use super::{
+    Args, Component, Document, GrantOption, Typed, changes, grant,
+    obstacle::{Decision, Obstacle},
+};
 use crate::{
-    config::{ConfigError, KeyPath, Problem, environment},
-    plugin::{Change, Drift, Lock, Reason, Refusal, Requests, Rights, Settings},
-    secret::Secret,
+    config::{Config, ConfigError, KeyPath, Problem},
+    plugin::{Change, Drift, Lock, Requests, Settings},
     text::visible_line,
     tool::ClientName,
 };
@@ -34,28 +34,36 @@ pub(super) struct Plan {
     pub(super) drift: Option<Drift>,
     /// Everything that the options do not permit or provide.
     pub(super) obstacles: Vec<Obstacle>,
-    /// Grants without effect, and values that the gateway will need.
-    notes: Vec<String>,
-    /// Grants that `--replace` removes, because the plugin no longer requests them.
-    removed: Vec<String>,
+    /// Notes for the operator about the grants.
+    pub(super) notes: Vec<String>,
 }
 
-/// Reason that a plugin is not installed. As text, it names requests and options.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Obstacle {
-    /// Another component has the name.
-    Taken,
-    /// The change needs consent: another id, or a wider request that is granted.
-    Change(Change),
-    /// A required request is not granted.
-    NotGranted { request: String, text: String },
-    /// The profile does not permit what is granted.
-    Profile { text: String },
-    /// An option or the configuration is invalid.
-    Invalid { text: String },
+/// A configuration with the options written into it.
+struct Draft {
+    document: Document,
+    typed: Typed,
+    /// Options that cannot be written, and grants that the plugin does not request.
+    faults: Vec<String>,
+    /// Notes about the grants that differ from those of the installed build.
+    notes: Vec<String>,
 }
 
 impl Site<'_> {
+    fn requests(&self) -> Option<&Requests> {
+        self.component.metadata.manifest.as_ref().map(|manifest| &manifest.request)
+    }
+
+    /// Returns whether a grant is for a request: a host, for one that leaves the hosts to the operator.
+    fn is_for(&self, grant: &GrantOption, request: &str) -> bool {
+        let mut any_host = self.requests().into_iter().flat_map(|requests| &requests.http);
+        match grant.request() {
+            Some(granted) => granted == request,
+            None => any_host.any(|(name, http)| {
+                http.is_any_host() && request.strip_prefix("http.") == Some(name)
+            }),
+        }
+    }
+
     fn drift(&self, settings: &Settings) -> Option<Drift> {
         let (holder, metadata) = (self.holder.as_ref()?, &self.component.metadata);
         let pin = holder.pin(self.name);
@@ -67,64 +75,120 @@ impl Site<'_> {
 }
 
 impl Plan {
-    /// Decides an installation. Fails if the configuration would be invalid.
+    /// Decides an installation. Options that make the configuration invalid are obstacles, and the
+    /// rest is decided without them. Fails if the configuration would be invalid for another reason.
     pub(super) fn of(args: &Args, site: &Site<'_>) -> anyhow::Result<Self> {
-        let manifest = site.component.metadata.manifest.as_ref();
-        args.consent.check(manifest)?;
-        let mut document = site.document.clone();
-        let entry = document.plugin(site.name)?;
-        let requests = manifest.map(|manifest| &manifest.request);
-        let removed = match (args.replace, requests, entry.get_mut("grants")) {
-            (true, Some(requests), Some(Value::Object(grants))) => stale::remove(grants, requests),
-            _ => Vec::new(),
-        };
-        let unrequested = requests.map(|requests| grant::unrequested(&args.grants, requests));
-        let unrequested = unrequested.into_iter().flatten();
-        let mut obstacles: Vec<_> = unrequested.map(|text| Obstacle::Invalid { text }).collect();
-        let typed = write_entry(args, requests, site.name, entry)?;
-        let config = match document.config() {
-            Ok(config) => config,
-            Err(error) => return Err(invalid(site, &document, &typed, &obstacles, error)),
-        };
+        let (written, config, invalid) = accepted(args, site)?;
+        let Draft { document, typed, faults, mut notes } = written;
         let settings = config.plugin(site.name).context("the entry was written above")?.clone();
         let drift = site.drift(&settings);
-        obstacles.splice(0..0, changes(args, drift.as_ref()));
-        let notes = match decide(site.component, &settings) {
-            Ok(notes) => notes,
-            Err(refusal) => {
-                obstacles.extend(refusal.reasons.iter().map(|it| Obstacle::of(it, &typed)));
-                Vec::new()
+        let manifest = site.component.metadata.manifest.as_ref();
+        let faults = faults.into_iter().chain(args.consent.unknown(manifest, &settings.grant));
+        let mut obstacles = unconsented(args, drift.as_ref());
+        obstacles.extend(faults.map(|text| Obstacle::Invalid { text }));
+        let decided =
+            Decision::of(site.component, site.name, (&config, &settings), &args.grants, &typed);
+        // A grant that was left out above is told as invalid, and not as missing too.
+        let is_told = |obstacle: &Obstacle| match obstacle {
+            Obstacle::NotGranted { request, .. } => {
+                invalid.iter().any(|(grant, _)| site.is_for(grant, request))
             }
+            _ => false,
         };
-        let problems = config.check_grant(site.name, &site.component.metadata.tools);
-        let problem = |it: &Problem| Obstacle::Invalid { text: typed.problem(it) };
-        obstacles.extend(problems.iter().map(problem));
-        Ok(Self { document, settings, drift, obstacles, notes, removed })
-    }
-
-    /// Returns notes for the operator.
-    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
-        let removed = (!self.removed.is_empty()).then(|| {
-            let keys = visible_line(&self.removed.join(", "));
-            format!("removed from the grants, because this build does not request it: {keys}")
-        });
-        removed.into_iter().chain(self.notes.iter().cloned())
+        let told = decided.obstacles.into_iter().filter(|obstacle| !is_told(obstacle));
+        let told: Vec<_> = told.collect();
+        obstacles.extend(invalid.into_iter().map(|(_, obstacle)| obstacle));
+        obstacles.extend(told);
+        notes.extend(decided.notes);
+        notes.extend(args.consent.unneeded(drift.as_ref()));
+        Ok(Self { document, settings, drift, obstacles, notes })
     }
 }
 
-/// Describes the problems of the configuration that would be written, and what else is invalid.
-fn invalid(
-    site: &Site<'_>,
-    document: &Document,
-    typed: &Typed,
-    obstacles: &[Obstacle],
-    error: anyhow::Error,
-) -> anyhow::Error {
-    let Some(problems) = error.downcast_ref::<ConfigError>() else { return error };
-    let mut lines = vec![nothing_changed(site.name)];
-    lines.extend(obstacles.iter().map(ToString::to_string));
-    lines.extend(typed.invalid(&document.key(site.name), problems));
-    anyhow!(lines.join("\n  "))
+/// A grant that the configuration does not accept, and the reason.
+type InvalidGrant = (GrantOption, Obstacle);
+
+/// Writes the options into the configuration, without the grants that it does not accept. Returns
+/// these grants too. Each round leaves at least one of them out.
+fn accepted(args: &Args, site: &Site<'_>) -> anyhow::Result<(Draft, Config, Vec<InvalidGrant>)> {
+    let mut args = args.clone();
+    let mut invalid = Vec::new();
+    loop {
+        let draft = Draft::of(&args, site)?;
+        let error = match draft.document.config() {
+            Ok(config) => return Ok((draft, config, invalid)),
+            Err(error) => error,
+        };
+        let found = draft.invalid_grants(&args, site, &error);
+        if found.is_empty() {
+            return Err(draft.refused(site, &invalid, error));
+        }
+        args.grants.retain(|grant| !found.iter().any(|(other, _)| other == grant));
+        invalid.extend(found);
+    }
+}
+
+impl Draft {
+    fn of(args: &Args, site: &Site<'_>) -> anyhow::Result<Self> {
+        let requests = site.requests();
+        let mut document = site.document.clone();
+        let is_new = !document.has(site.name);
+        let entry = document.plugin(site.name)?;
+        let before = entry.get("grants").and_then(Value::as_object).cloned().unwrap_or_default();
+        let removed = match (args.replace, requests, entry.get_mut("grants")) {
+            (true, Some(requests), Some(Value::Object(grants))) => {
+                changes::remove_stale(grants, requests)
+            }
+            _ => Vec::new(),
+        };
+        let unrequested = requests.map(|requests| grant::unrequested(&args.grants, requests));
+        let mut faults = unrequested.unwrap_or_default();
+        let typed = write_entry(args, requests, site.name, entry, &mut faults)?;
+        let mut notes = Vec::new();
+        if !removed.is_empty() {
+            let keys = visible_line(&removed.join(", "));
+            notes.push(format!(
+                "removed from the grants, because this build does not request it: {keys}"
+            ));
+        }
+        let after = entry.get("grants").and_then(Value::as_object).filter(|_| !is_new);
+        notes.extend(after.iter().flat_map(|after| changes::notes(&before, after)));
+        Ok(Self { document, typed, faults, notes })
+    }
+
+    /// Returns the grants for which the configuration is invalid.
+    fn invalid_grants(
+        &self,
+        args: &Args,
+        site: &Site<'_>,
+        error: &anyhow::Error,
+    ) -> Vec<InvalidGrant> {
+        let Some(error) = error.downcast_ref::<ConfigError>() else { return Vec::new() };
+        let entry = self.document.key(site.name);
+        let found = error.problems().iter().filter_map(|problem| {
+            let key = problem.key.below(&entry)?;
+            let option = self.typed.option(&key)?;
+            let grant = args.grants.iter().find(|grant| grant.option() == option)?;
+            let problem = Problem { key, message: problem.message.clone() };
+            Some((grant.clone(), Obstacle::invalid(&problem, &args.grants, &self.typed)))
+        });
+        found.collect()
+    }
+
+    /// Describes the problems of the configuration that would be written, and what else is invalid.
+    fn refused(
+        &self,
+        site: &Site<'_>,
+        invalid: &[InvalidGrant],
+        error: anyhow::Error,
+    ) -> anyhow::Error {
+        let Some(problems) = error.downcast_ref::<ConfigError>() else { return error };
+        let mut lines = vec![nothing_changed(site.name)];
+        lines.extend(self.faults.iter().cloned());
+        lines.extend(invalid.iter().map(|(_, obstacle)| obstacle.to_string()));
+        lines.extend(self.typed.invalid(&self.document.key(site.name), problems));
+        anyhow!(lines.join("\n  "))
+    }
 }
 
 /// Returns the line above the reasons of a refusal.
@@ -134,7 +198,7 @@ pub(super) fn nothing_changed(name: &ClientName) -> String {
 
 /// Returns the differences from the holder of the name that the operator has not consented to. A
 /// component chooses its own name and requests, and would receive the grants of the other one.
-fn changes(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
+fn unconsented(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
     let Some(drift) = drift else { return Vec::new() };
     let consent = args.consent();
     // `--grant-all` names no request, so it is consent to new ones and not to wider ones.
@@ -145,19 +209,22 @@ fn changes(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
     taken.into_iter().chain(lacking.cloned().map(Obstacle::Change)).collect()
 }
 
-/// Writes the operator's options into `wasm_config`. Returns their keys.
+/// Writes the operator's options into `wasm_config`. Returns their keys. Adds the options that cannot
+/// be written to `faults`.
 fn write_entry(
     args: &Args,
     requests: Option<&Requests>,
     name: &ClientName,
     entry: &mut Map<String, Value>,
+    faults: &mut Vec<String>,
 ) -> anyhow::Result<Typed> {
     let mut typed = Typed::default();
     entry.insert("component".to_owned(), json!(format!("plugins/{name}.wasm")));
     if let Some(profile) = &args.profile {
         entry.insert("profile".to_owned(), json!(profile));
     }
-    write_values(args, entry, &mut typed)?;
+    write_settings(args, entry, &mut typed, faults)?;
+    write_descriptions(args, entry, &mut typed, faults)?;
     let all = requests.filter(|_| args.grant_all).map(GrantOption::all).unwrap_or_default();
     let is_requested =
         |grant: &&GrantOption| requests.is_none_or(|requests| grant.is_requested(requests));
@@ -168,30 +235,49 @@ fn write_entry(
     Ok(typed)
 }
 
-/// Writes the values of `--set` and `--describe`.
-fn write_values(
+/// Writes the values of `--set`.
+fn write_settings(
     args: &Args,
     entry: &mut Map<String, Value>,
     typed: &mut Typed,
+    faults: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let key = |name: &str| KeyPath::default().member(name);
     for setting in &args.set {
-        let (key, value) = setting
-            .split_once('=')
-            .with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
+        let Some((key, value)) = setting.split_once('=') else {
+            faults.push(visible_line(&format!("--set {setting}: expected KEY=VALUE")));
+            continue;
+        };
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
         object(entry, "config")?.insert(key.to_owned(), value);
     }
-    for description in &args.describe {
-        let (tool, text) = description
-            .split_once('=')
-            .with_context(|| format!("--describe {description}: expected TOOL=TEXT"))?;
-        object(entry, "descriptions")?.insert(tool.to_owned(), json!(text));
-        typed.add(key("descriptions").member(tool), format!("--describe {tool}"));
-    }
     if !args.set.is_empty() {
         // The schema is about all settings together.
-        typed.add(key("config"), "--set".to_owned());
+        typed.add(KeyPath::default().member("config"), "--set".to_owned());
+    }
+    Ok(())
+}
+
+/// Writes the values of `--describe`.
+fn write_descriptions(
+    args: &Args,
+    entry: &mut Map<String, Value>,
+    typed: &mut Typed,
+    faults: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    for description in &args.describe {
+        match description.split_once('=') {
+            Some((tool, text)) if text != super::DESCRIPTION => {
+                object(entry, "descriptions")?.insert(tool.to_owned(), json!(text));
+                let key = KeyPath::default().member("descriptions").member(tool);
+                typed.add(key, format!("--describe {tool}"));
+            }
+            Some((tool, text)) => faults.push(visible_line(&format!(
+                "--describe {tool}: write the description in place of {text}"
+            ))),
+            None => {
+                faults.push(visible_line(&format!("--describe {description}: expected TOOL=TEXT")));
+            }
+        }
     }
     Ok(())
 }
@@ -202,46 +288,4 @@ fn object<'a>(
 ) -> anyhow::Result<&'a mut Map<String, Value>> {
     let value = entry.entry(key).or_insert_with(|| json!({}));
     value.as_object_mut().with_context(|| format!("`wasm_config.{key}` is not an object"))
-}
-
-/// Decides as the gateway will. Returns notes for the operator. A secret that cannot be read in
-/// this shell may be readable where the gateway runs.
-fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Refusal> {
-    let absent = RefCell::new(Vec::new());
-    let read = |source: &crate::secret::Source| {
-        Ok(source.read(&environment).unwrap_or_else(|error| {
-            absent.borrow_mut().push(format!("the gateway will need it: {error}"));
-            Secret::new("a secret that is not here")
-        }))
-    };
-    let rights = Rights::intersect(component.metadata.manifest.as_ref(), &settings.grant, &read)?;
-    let notes = rights.notes.into_iter().chain(absent.into_inner());
-    Ok(notes.map(|note| visible_line(&note)).collect())
-}
-
-impl Obstacle {
-    fn of(reason: &Reason, typed: &Typed) -> Self {
-        let text = typed.reason(reason);
-        match reason {
-            Reason::NotGranted { request, .. } => {
-                Self::NotGranted { request: request.clone(), text }
-            }
-            Reason::Profile { .. } => Self::Profile { text },
-            Reason::NoValue { .. } | Reason::Invalid { .. } => Self::Invalid { text },
-        }
-    }
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Taken => f.write_str(
-                "another component has that name, and this one would get all its grants",
-            ),
-            Self::Change(change) => f.write_str(&visible_line(&change.to_string())),
-            Self::NotGranted { text, .. } | Self::Profile { text } | Self::Invalid { text } => {
-                f.write_str(text)
-            }
-        }
-    }
 }

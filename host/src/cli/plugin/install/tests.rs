@@ -43,7 +43,7 @@ fn a_component_whose_tools_nobody_described_is_refused_with_the_option_that_desc
     station is not installed, and nothing was changed: none of its tools has a description, and a model chooses by it
 
     say what they do (api_count, greet):
-      airlock plugin install 'my tools.wasm' --name station --describe 'api_count=WHAT IT DOES'
+      airlock plugin install 'my tools.wasm' --name station --describe 'api_count=<WHAT IT DOES>'
     ");
     // The options of the command as it was typed stay.
     let refused = undescribed(
@@ -53,7 +53,7 @@ fn a_component_whose_tools_nobody_described_is_refused_with_the_option_that_desc
     );
     assert!(
         refused.ends_with(
-            r#"--config other.json --name station --describe typo=Counts. --describe 'it'\''s "odd"=WHAT IT DOES'"#
+            r#"--config other.json --name station --describe typo=Counts. --describe 'it'\''s "odd"=<WHAT IT DOES>'"#
         ),
         "{refused}"
     );
@@ -81,4 +81,14 @@ fn a_tool_is_described_by_its_author_or_by_the_operator() {
         undescribed(&[("described", ""), ("\u{202e}x", "X.")]),
         ["blank", "described", "empty"]
     );
+}
+
+#[test]
+fn a_printed_command_does_not_contain_what_may_be_the_value_of_a_secret() {
+    let grants = ["secret.t=hush-hush", "secret.u=env:U", "secret.v=file:/v:reveal"];
+    let grants = grants.map(|grant| grant.parse().expect("a grant")).to_vec();
+    let command = Args { grants, ..args("airlock.json", &[]) }.command();
+    let expected =
+        "--grant 'secret.t=env:<VARIABLE>' --grant secret.u=env:U --grant secret.v=file:/v:reveal";
+    assert!(command.ends_with(expected), "{command}");
 }

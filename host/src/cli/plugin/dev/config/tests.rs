@@ -80,8 +80,8 @@ fn everything_that_keeps_the_plugin_from_being_called_is_reported_in_the_words_o
     insta::assert_snapshot!(fixture.refusal(), @r"
     the plugin cannot be called:
       --grant secret.t: the environment variable AIRLOCK_TEST_NONE is not set, or is not text
-      files.in is required and not granted: --grant files.in=DIRECTORY
-      slot.find is required and not granted: --grant slot.find=CLIENT-TOOL
+      files.in is required and not granted: --grant 'files.in=<DIRECTORY>'
+      slot.find is required and not granted: --grant 'slot.find=<CLIENT-TOOL>'
       --grant files.data=/no/such/directory:rw: there is no directory /no/such/directory
     ");
     let fixture = Fixture::new(&request, &["slot.find=send-all", "secret.t=plain-text-value"]);
@@ -118,14 +118,17 @@ fn a_slot_is_bound_to_a_tool_of_the_plugin_itself_or_of_a_client_in_the_configur
     insta::assert_snapshot!(refusal("slot.find=my_mail-forget"), @r#"
     the plugin cannot be called:
       --grant slot.find=my_mail-forget: the plugin my_mail has no tool "my_mail-forget"; it has my_mail-read-all, my_mail-send
+      tools of this plugin: read-all, send
     "#);
     insta::assert_snapshot!(refusal("slot.find=wep-search"), @r#"
     the plugin cannot be called:
-      --grant slot.find=wep-search: "wep-search": no client is named "wep"; configured: my_mail, other, web
+      --grant slot.find=wep-search: "wep-search": no client is named "wep"; configured: other, web
+      tools of this plugin: read-all, send
     "#);
     insta::assert_snapshot!(refusal("slot.find=search"), @r#"
     the plugin cannot be called:
       --grant slot.find=search: found "search", expected one tool's full name: CLIENT-TOOL
+      tools of this plugin: read-all, send
     "#);
 }
 

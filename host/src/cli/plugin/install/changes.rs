@@ -1,13 +1,49 @@
-//! Grants of an older build that the new one does not request. Left in place, a later build would get
-//! them again by requesting the same name.
+//! Differences between the grants of the installed build and those of the new one.
 
 use serde_json::{Map, Value};
 
-use crate::plugin::Requests;
+use crate::{plugin::Requests, text::visible_line};
 
-/// Removes the grants that no request of the plugin is for. Returns their keys. Network rules without
-/// a name stay: they open nothing that is not requested.
-pub(super) fn remove(grants: &mut Map<String, Value>, requests: &Requests) -> Vec<String> {
+/// Returns notes about the grants that were added and changed.
+pub(super) fn notes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+    let (before, after) = (by_key(before), by_key(after));
+    let (mut added, mut changed) = (Vec::new(), Vec::new());
+    for (key, value) in &after {
+        match before.iter().find(|(other, _)| other == key) {
+            None => added.push(key.as_str()),
+            Some((_, other)) if other != value => changed.push(key.as_str()),
+            Some(_) => {}
+        }
+    }
+    let note = |what: &str, keys: &[&str]| {
+        (!keys.is_empty()).then(|| visible_line(&format!("{what}: {}", keys.join(", "))))
+    };
+    let notes = [note("added to the grants", &added), note("changed in the grants", &changed)];
+    notes.into_iter().flatten().collect()
+}
+
+/// Returns each grant with its key, such as `http.api`; a rule for a host is its own key.
+fn by_key(grants: &Map<String, Value>) -> Vec<(String, &Value)> {
+    let mut found = Vec::new();
+    for (kind, value) in grants {
+        match value {
+            Value::Object(named) if kind != "scratch" => {
+                found.extend(named.iter().map(|(name, value)| (format!("{kind}.{name}"), value)));
+            }
+            Value::Array(listed) => found.extend(listed.iter().map(|value| match value {
+                Value::String(name) => (format!("{kind}.{name}"), value),
+                _ => (format!("{kind}={}", value["url"].as_str().unwrap_or_default()), value),
+            })),
+            _ => found.push((kind.clone(), value)),
+        }
+    }
+    found
+}
+
+/// Removes the grants that no request of the plugin is for. Returns their keys. Left in place, a later
+/// build would get them again by requesting the same name. Network rules without a name stay: they
+/// open nothing that is not requested.
+pub(super) fn remove_stale(grants: &mut Map<String, Value>, requests: &Requests) -> Vec<String> {
     let mut removed = Vec::new();
     let any_files = requests.files.contains_key("*");
     let mut prune = |kind: &str, is_requested: &dyn Fn(&str) -> bool| {
@@ -70,6 +106,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn grants_that_are_added_or_changed_are_named_and_the_others_are_not() {
+        let before = json!({
+            "http": ["api", {"url": "https://a.example"}, {"url": "https://b.example"}],
+            "secret": {"token": {"from": "env:T"}},
+            "kv": {"notes": {}},
+            "scratch": {},
+        });
+        let after = json!({
+            "http": ["api", "other", {"url": "https://a.example", "private": true}, {"url": "https://b.example"}],
+            "secret": {"token": {"from": "env:U"}},
+            "kv": {"notes": {}, "cache": {}},
+            "scratch": {},
+            "clocks": true,
+        });
+        let object = |value: &Value| value.as_object().expect("an object").clone();
+        let (before, after) = (object(&before), object(&after));
+        assert_eq!(
+            notes(&before, &after),
+            [
+                "added to the grants: http.other, kv.cache, clocks",
+                "changed in the grants: http=https://a.example, secret.token"
+            ]
+        );
+        assert!(notes(&after, &after).is_empty());
+    }
+
+    #[test]
     fn grants_without_a_request_are_removed_and_the_others_stay_as_they_are() {
         let requests = json!({
             "http": {"api": {"url": "https://a.example", "reason": "r"}},
@@ -87,7 +150,7 @@ mod tests {
             "scratch": {},
             "clocks": true,
         });
-        let removed = remove(grants.as_object_mut().expect("an object"), &requests);
+        let removed = remove_stale(grants.as_object_mut().expect("an object"), &requests);
         assert_eq!(
             removed,
             [
@@ -107,7 +170,7 @@ mod tests {
             "tools": ["text-count"],
         });
         assert_eq!(grants, left);
-        assert!(remove(grants.as_object_mut().expect("an object"), &requests).is_empty());
+        assert!(remove_stale(grants.as_object_mut().expect("an object"), &requests).is_empty());
     }
 
     #[test]
@@ -115,7 +178,7 @@ mod tests {
         let requests = json!({"files": {"*": {"access": "read_only", "reason": "r"}}});
         let requests: Requests = serde_json::from_value(requests).expect("requests");
         let mut grants = json!({"files": {"data": {"path": "/d"}}, "clocks": false});
-        let removed = remove(grants.as_object_mut().expect("an object"), &requests);
+        let removed = remove_stale(grants.as_object_mut().expect("an object"), &requests);
         assert!(removed.is_empty() && grants["files"]["data"]["path"] == "/d", "{grants}");
     }
 }

@@ -1,0 +1,145 @@
+//! Reasons that a plugin is not installed or accepted.
+
+use std::{cell::RefCell, fmt};
+
+use super::{Component, GrantOption, Typed};
+use crate::{
+    config::{Config, Problem, environment},
+    egress::{BadRule, Rule},
+    plugin::{Change, Drift, Reason, Refusal, Rights, Settings},
+    secret::{Secret, Source},
+    text::visible_line,
+    tool::ClientName,
+};
+
+/// Reason that a plugin is not installed. As text, it names requests and options.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cli::plugin) enum Obstacle {
+    /// Another component has the name.
+    Taken,
+    /// The change needs consent: another id, or a wider request that is granted.
+    Change(Change),
+    /// A required request is not granted.
+    NotGranted { request: String, text: String },
+    /// The profile does not permit what is granted.
+    Profile { text: String },
+    /// A granted tool for a slot does not exist.
+    Slot { name: String, text: String },
+    /// A granted host is in a private network, which the grant does not say.
+    Private { url: String, text: String },
+    /// An option or the configuration is invalid.
+    Invalid { text: String },
+}
+
+/// Decision of the gateway about a plugin with its settings.
+pub(in crate::cli::plugin) struct Decision {
+    /// Reasons that the plugin would not be loaded, and directories and tools that do not exist.
+    pub(in crate::cli::plugin) obstacles: Vec<Obstacle>,
+    /// Grants without effect, and values that the gateway will need.
+    pub(in crate::cli::plugin) notes: Vec<String>,
+}
+
+impl Decision {
+    /// Decides as the gateway will, with `settings`, which are those of the plugin in `config`. `args`
+    /// are the options, and `typed` the keys that they were written to.
+    pub(super) fn of(
+        component: &Component,
+        name: &ClientName,
+        (config, settings): (&Config, &Settings),
+        grants: &[GrantOption],
+        typed: &Typed,
+    ) -> Self {
+        let (mut obstacles, notes) = match decide(component, settings) {
+            Ok(notes) => (Vec::new(), notes),
+            Err(refusal) => {
+                let reasons = refusal.reasons.iter().map(|it| Obstacle::of(it, typed));
+                (reasons.collect(), Vec::new())
+            }
+        };
+        let problems = config.check_grant(name, &component.metadata.tools);
+        obstacles.extend(problems.iter().map(|it| Obstacle::invalid(it, grants, typed)));
+        Self { obstacles, notes }
+    }
+
+    /// Returns the obstacles to accepting a plugin that differs from its accepted state; none for one
+    /// that does not, because nothing about it would be accepted.
+    pub(in crate::cli::plugin) fn obstacles_of(&self, drift: Option<&Drift>) -> &[Obstacle] {
+        if drift.is_some() { &self.obstacles } else { &[] }
+    }
+
+    /// Decides about a plugin as it is configured.
+    pub(in crate::cli::plugin) fn as_configured(
+        component: &Component,
+        name: &ClientName,
+        config: &Config,
+    ) -> Self {
+        match config.plugin(name) {
+            Some(settings) => Self::of(component, name, (config, settings), &[], &Typed::default()),
+            None => Self { obstacles: Vec::new(), notes: Vec::new() },
+        }
+    }
+}
+
+/// Returns notes for the operator. A secret that cannot be read in this shell may be readable where
+/// the gateway runs.
+fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Refusal> {
+    let absent = RefCell::new(Vec::new());
+    let read = |source: &Source| {
+        Ok(source.read(&environment).unwrap_or_else(|error| {
+            absent.borrow_mut().push(format!("the gateway will need it: {error}"));
+            Secret::new("a secret that is not here")
+        }))
+    };
+    let rights = Rights::intersect(component.metadata.manifest.as_ref(), &settings.grant, &read)?;
+    let notes = rights.notes.into_iter().chain(absent.into_inner());
+    Ok(notes.map(|note| visible_line(&note)).collect())
+}
+
+impl Obstacle {
+    fn of(reason: &Reason, typed: &Typed) -> Self {
+        let text = typed.reason(reason);
+        match reason {
+            Reason::NotGranted { request, .. } => {
+                Self::NotGranted { request: request.clone(), text }
+            }
+            Reason::Profile { .. } => Self::Profile { text },
+            Reason::NoValue { .. } | Reason::Invalid { .. } => Self::Invalid { text },
+        }
+    }
+
+    /// Creates the obstacle of a problem in `wasm_config`, where `typed` grants were written.
+    pub(super) fn invalid(problem: &Problem, grants: &[GrantOption], typed: &Typed) -> Self {
+        let text = typed.problem(problem);
+        let option = typed.option(&problem.key);
+        match grants.iter().find(|grant| Some(grant.option().as_str()) == option) {
+            Some(GrantOption::Slot { name, .. }) => Self::Slot { name: name.clone(), text },
+            Some(GrantOption::Host { url, private: false }) if is_private(url) => {
+                Self::Private { url: url.clone(), text }
+            }
+            _ => Self::Invalid { text },
+        }
+    }
+}
+
+/// Returns whether a URL names an address that a rule permits only if it is said to be private.
+fn is_private(url: &str) -> bool {
+    let none: &[&str] = &[];
+    let rule = Rule::new(url, none, none, false).and_then(Rule::reachable);
+    matches!(rule, Err(BadRule::Private { .. }))
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taken => f.write_str(
+                "another component has that name, and this one would get all its grants",
+            ),
+            Self::Change(change) => f.write_str(&visible_line(&change.to_string())),
+            Self::NotGranted { text, .. }
+            | Self::Profile { text }
+            | Self::Slot { text, .. }
+            | Self::Private { text, .. }
+            | Self::Invalid { text } => f.write_str(text),
+        }
+    }
+}
