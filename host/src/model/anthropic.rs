@@ -8,6 +8,8 @@ mod error;
 mod event;
 mod media;
 mod messages;
+#[cfg(test)]
+mod recorded;
 mod request;
 mod stream;
 mod tools;

@@ -1,29 +1,11 @@
 use proptest::prelude::*;
 
-use super::{super::answer::to_completion, *};
+use super::{
+    super::{answer::to_completion, recorded::RECORDED},
+    *,
+};
 
 const CREATED: u64 = 1_700_000_000;
-
-/// A recorded stream, and the message of the same request without `stream`.
-macro_rules! recorded {
-    ($($name:literal),*) => {
-        [$((
-            $name,
-            include_str!(concat!("../../../../../tests/fixtures/chat_streams/anthropic/", $name, ".sse")),
-            include_str!(concat!("../../../../../tests/fixtures/chat_streams/anthropic/", $name, ".json")),
-        )),*]
-    };
-}
-
-const RECORDED: [(&str, &str, &str); 7] = recorded![
-    "text",
-    "tool_use",
-    "thinking",
-    "thinking_omitted",
-    "citations",
-    "server_tool",
-    "refusal"
-];
 const ERROR: &str = include_str!("../../../../../tests/fixtures/chat_streams/anthropic/error.sse");
 
 fn parse(text: &str) -> Object {
