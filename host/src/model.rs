@@ -14,15 +14,19 @@ pub(crate) mod fake;
 mod http;
 mod keys;
 mod merge;
+mod native;
 mod openai;
+mod part;
 mod prompt;
 mod repair;
+mod responses;
 mod retry;
 mod route;
 mod scripted;
 mod service;
 mod settings;
 mod sse;
+mod translation;
 
 use std::collections::BTreeSet;
 
@@ -32,15 +36,17 @@ use serde_json::{Map, Value};
 #[cfg(test)]
 pub(crate) use self::budget::tests::Limited;
 pub(crate) use self::{
-    budget::Held, error::SOON, merge::Merged, repair::Calls, route::Route, service::Terms,
+    budget::Held, error::SOON, merge::Merged, part::Part, repair::Calls, route::Route,
+    service::Terms,
 };
 pub use self::{
     budget::{MemoryBudget, RequestMemory},
     document::Document,
     error::{BadProvider, ModelError, Refusal},
+    native::Native,
     prompt::Prompt,
     scripted::BadScript,
-    settings::{Api, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
+    settings::{Api, Apis, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
 };
 
 /// A JSON object of the API, its members in the order in which they came.
@@ -115,10 +121,31 @@ impl Provider {
         Ok(Self { name, backend, fallbacks: settings.fallbacks.clone() })
     }
 
+    /// Returns whether requests of the Responses API are sent in that API.
+    fn has_responses(&self) -> bool {
+        match &self.backend {
+            Backend::Service(client) => client.has_responses(),
+            Backend::Scripted(_) => false,
+        }
+    }
+
+    /// Fails if a request came in the Responses API, cannot be translated, and the provider does not
+    /// have that API.
+    fn check(&self, prompt: &Prompt) -> Result<(), ModelError> {
+        match prompt.native.as_ref().and_then(|native| native.only.as_ref()) {
+            Some(refusal) if !self.has_responses() => {
+                let (provider, refusal) = (self.name.clone(), refusal.clone());
+                Err(ModelError::Refused { provider, refusal })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Sends a request and returns the response: whole, or as a stream if one is asked for. A
     /// provider that does not stream returns it whole. Dropping the future or the stream closes the
     /// connection.
     async fn respond(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Response<'_>, ModelError> {
+        self.check(prompt)?;
         match &self.backend {
             Backend::Service(client) => client.respond(prompt, terms).await,
             Backend::Scripted(script) => script.respond(prompt, terms.is_streamed, terms.held),
@@ -158,6 +185,8 @@ pub(crate) struct Chunks<'a> {
 enum Source<'a> {
     /// A service with OpenAI's chat completions.
     OpenAi(Box<openai::Chunks<'a>>),
+    /// A service with OpenAI's Responses API.
+    Responses(Box<responses::Chunks<'a>>),
     /// A service with Anthropic's Messages API.
     Anthropic(Box<anthropic::Chunks<'a>>),
     /// A script.
@@ -185,6 +214,7 @@ impl Source<'_> {
     async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         match self {
             Self::OpenAi(chunks) => chunks.next().await,
+            Self::Responses(chunks) => chunks.next().await,
             Self::Anthropic(chunks) => chunks.next().await,
             Self::Scripted(chunks) => chunks.next().await,
         }

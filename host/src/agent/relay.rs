@@ -20,7 +20,7 @@ use super::{
     round::Pending,
 };
 use crate::model::{
-    Calls, Chunks, Document, Held, Merged, Object,
+    Calls, Chunks, Document, Held, Merged, Object, Part,
     document::{choices, choices_mut, finish_reason, head, index_of},
 };
 
@@ -83,7 +83,8 @@ impl Relay {
         Self { is_one_text: false, ..Self::new(true) }
     }
 
-    /// Relays a response and returns it merged; an empty object if the gateway offers no tools.
+    /// Relays a response and returns it merged, with the output items of its native form; an empty
+    /// object if the gateway offers no tools.
     /// Calls of `held_back` are not shown yet.
     pub(super) async fn response(
         &mut self,
@@ -92,8 +93,9 @@ impl Relay {
         ids: &mut BTreeSet<String>,
         allowance: &Allowance,
         emitter: &Emitter,
-    ) -> Result<Object, Failure> {
+    ) -> Result<Document, Failure> {
         let (mut calls, mut merged) = (Calls::default(), Merged::default());
+        let (mut items, mut items_bytes) = (BTreeMap::new(), 0);
         let mut charged = 0;
         while let Some(mut chunk) = allowance.within(self.rounds, chunks.next()).await?? {
             // Chunks that are there at once would never let the deadline be noticed.
@@ -105,11 +107,17 @@ impl Relay {
             })?;
             if self.holds {
                 merged.add(chunk.object());
-                charge(&allowance.held, &mut charged, merged.bytes())?;
+                if let Some(Part::Item { index, item }) = chunk.part() {
+                    let item = json!(item).to_string();
+                    items_bytes += item.len();
+                    items.insert(*index, item);
+                }
+                charge(&allowance.held, &mut charged, merged.bytes() + items_bytes)?;
             }
             self.chunk(chunk, held_back, &allowance.held, emitter).await?;
         }
-        Ok(if self.holds { merged.finish() } else { Object::new() })
+        let merged = if self.holds { merged.finish() } else { Object::new() };
+        Ok(Document::from(merged).with_items(items.into_values().collect()))
     }
 
     /// Relays a response that the provider did not stream.
@@ -216,6 +224,10 @@ impl Relay {
         if is_first {
             self.head = Some(head(chunk.object()));
         }
+        // The end of an item, for which chat completions have no chunk.
+        if self.is_one_text && chunk.part().is_some() && !says_something(chunk.object()) {
+            return Ok(());
+        }
         if !self.holds {
             self.has_ended |= is_end(chunk.object());
             emitter.emit(Event::Chunk(chunk)).await;
@@ -235,7 +247,7 @@ impl Relay {
             self.round.ends.push(kept(chunk, held)?);
         } else if is_usage(chunk.object()) {
             self.round.usage = Some(kept(chunk, held)?);
-        } else if !is_changed || says_something(chunk.object()) {
+        } else if !is_changed || chunk.part().is_some() || says_something(chunk.object()) {
             self.note_text(chunk.object());
             emitter.emit(Event::Chunk(chunk)).await;
             return Ok(());

@@ -1,6 +1,7 @@
 //! `POST /v1/responses`: OpenAI's Responses API, whole or streamed, and the stored responses below it.
 //!
-//! A request is translated into a chat completion request, which the agent loop runs. The events of
+//! A request is translated into a chat completion request, which the agent loop runs. With it goes
+//! the request as it came, if its provider has the Responses API. The events of
 //! the loop become one Response and its stream events. Both forms of the response come from the same
 //! events: in a plain request the model is not asked for a stream, and its responses are rendered
 //! like those of one.
@@ -46,6 +47,8 @@ use crate::{
 const PATH: &str = "/v1/responses";
 /// Number of copies that the first and the last events have of the members that a Response repeats.
 const ECHOES: usize = 4;
+/// Memory of a tree, relative to its text.
+const TREE_COPIES: usize = 4;
 
 /// A path below [`PATH`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,11 +120,22 @@ async fn read(
     options::events(request.headers())?;
     let mut body = app.intake.object(request, &app.settings, charge).await?;
     options::remove_extension(&mut body)?;
+    let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+    let has_fallbacks = body.get("fallbacks").is_some_and(|fallbacks| !fallbacks.is_null());
+    let (has_responses, may_fall_back) = app.models.responses_for(model, has_fallbacks);
     let earlier = match previous(&body) {
         Some(id) => archive::conversation(app, sender, id, charge).await?,
         None => Vec::new(),
     };
-    let mut chat = translate::to_chat(body, earlier)?;
+    let mut chat = if has_responses {
+        // The members as text; and a second tree, for the providers that have another API.
+        let copies = if may_fall_back { 1 + TREE_COPIES } else { 1 };
+        let bytes = json::text_len(&body).saturating_add(json::text_len(&earlier));
+        charge.grow(bytes.saturating_mul(copies))?;
+        translate::to_native(body, earlier, may_fall_back)?
+    } else {
+        translate::to_chat(body, earlier)?
+    };
     if app.archive.is_none() {
         chat.echo.set("store", false.into());
     }
@@ -150,6 +164,7 @@ fn start(
     charge.grow(body.text_len().saturating_add(echo.saturating_mul(ECHOES)))?;
     let request = agent::Request {
         body,
+        native: chat.native.clone(),
         is_streamed: chat.stream,
         shows_rounds: true,
         names_tools: !sender.filter.is_none(),

@@ -14,7 +14,7 @@ use crate::{
     agent::{Completion, EXTENSION, Ended, Event, Started},
     door::{Caller, Origin},
     json,
-    model::{Object, document::choices},
+    model::{Object, Part, document::choices},
 };
 
 /// Label of the gateway's own tools.
@@ -70,8 +70,15 @@ impl Composer {
         match event {
             Event::Chunk(chunk) => {
                 let deltas = choices(chunk.object()).filter_map(|choice| choice.get("delta"));
-                self.hold(deltas.map(json::text_len).sum())?;
-                self.writer.chunk(chunk.object(), out);
+                let native = chunk.part().map_or(0, |part| match part {
+                    Part::Item { item, .. } => json::text_len(item),
+                    Part::Reasoning { .. } | Part::Joint => 0,
+                });
+                self.hold(deltas.map(json::text_len).sum::<usize>().saturating_add(native))?;
+                match chunk.part() {
+                    Some(part) => self.writer.part(part, out),
+                    None => self.writer.chunk(chunk.object(), out),
+                }
             }
             Event::Started(started) => {
                 self.hold(started.arguments.len())?;

@@ -7,6 +7,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`request`] | a request → a chat completion request, field by field |
+//! | [`native`] | a request as it came, for a provider that has the Responses API |
 //! | [`items`] | one item → its part of a chat message |
 //! | [`messages`] | items → chat messages |
 //! | [`content`] | content parts → chat content parts |
@@ -17,7 +18,7 @@
 //! | [`failure`] | the error of a failed Response |
 //!
 //! A member that has no counterpart in chat completions is refused with its name and never
-//! ignored. A member that the Responses API does not define reaches the provider unchanged.
+//! ignored, unless the provider has the Responses API itself. A member that the Responses API does not define reaches the provider unchanged.
 //!
 //! # Items and messages
 //!
@@ -38,6 +39,7 @@ mod failure;
 mod items;
 mod members;
 mod messages;
+mod native;
 mod output;
 mod path;
 mod reasoning;
@@ -47,6 +49,7 @@ mod usage;
 pub(super) use self::{
     echo::Echo,
     error::Untranslatable,
+    native::to_native,
     output::{Call, Writer},
     request::{Chat, to_chat},
 };
