@@ -70,7 +70,7 @@ pub(crate) use self::{
 use crate::{
     door::{Caller, Events},
     json::RawObject,
-    model::{MemoryBudget, Models, document::OWN_MEMBER},
+    model::{MemoryBudget, Models, Native, document::OWN_MEMBER},
 };
 
 /// Member of a response that describes its tool calls.
@@ -106,6 +106,8 @@ pub struct Settings {
 pub struct Request {
     /// Request body. Members that the loop does not use reach the provider unchanged.
     pub body: RawObject,
+    /// The request as it came, if it came in the Responses API and its provider has that API.
+    pub native: Option<Native>,
     /// True if the response is streamed: its chunks are events.
     pub is_streamed: bool,
     /// True if the events have chunks even if the model does not stream, and each round is on its
@@ -172,7 +174,7 @@ async fn converse(
         // Charged before the calls are parsed, and before a tool is run whose result the model
         // could not receive. A response that ends the loop adds nothing to the conversation.
         if !is_last && round::any_offered(&calls, offered) {
-            allowance.take(conversation::message_bytes(answer.object()))?;
+            allowance.take(conversation::message_bytes(&answer))?;
         }
         let Sorted { batch, mut pending } = round::sort(calls, offered, caller, &mut quota);
         if batch.is_empty() {

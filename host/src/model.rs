@@ -1,8 +1,8 @@
 //! Sends chat completions to model providers.
 //!
 //! A request names its provider in `model`, as `NAME/model`. Requests and responses are the JSON
-//! objects of OpenAI's chat completions, and keep all members that this module does not know; only
-//! the client of Anthropic's API translates them. The module adds the tools that it is given and
+//! objects of OpenAI's chat completions, and keep all members that this module does not know; the
+//! clients of other APIs translate them. The module adds the tools that it is given and
 //! does not know which callers may call them: that is decided by the door, through the
 //! [`agent`](crate::agent).
 //!
@@ -16,7 +16,10 @@
 //! | `retry` | the decision to repeat a request, and the wait before it |
 //! | `http` | exchanges over HTTP, bounded in time and memory |
 //! | `sse` | server-sent events as model servers send them |
-//! | `openai`, `anthropic` | the two APIs of services |
+//! | `openai`, `responses`, `anthropic` | the three APIs of services |
+//! | `translation` | what translations between chat completions and another API share |
+//! | `native`, `part` | a request and a response of the Responses API beside their chat form |
+//! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns in the place of a service |
 //! | `document` | a JSON object of a provider, with its exact text |
 //! | `repair` | repairs the calls in the chunks of a stream |
@@ -34,15 +37,19 @@ mod http;
 mod keys;
 mod listing;
 mod merge;
+mod native;
 mod openai;
+mod part;
 mod prompt;
 mod repair;
+mod responses;
 mod retry;
 mod route;
 mod scripted;
 mod service;
 mod settings;
 mod sse;
+mod translation;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -55,6 +62,7 @@ pub(crate) use self::{
     budget::Held,
     error::SOON,
     merge::{Merged, weight},
+    part::Part,
     repair::Calls,
     route::Route,
     service::Terms,
@@ -63,9 +71,10 @@ pub use self::{
     budget::{MemoryBudget, RequestMemory},
     document::Document,
     error::{BadProvider, ModelError, Refusal},
+    native::Native,
     prompt::Prompt,
     scripted::BadScript,
-    settings::{Api, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
+    settings::{Api, Apis, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
 };
 
 /// A JSON object of the API, with its members in the order of its text.
@@ -145,10 +154,31 @@ impl Provider {
         Ok(Self { name, backend, fallbacks: settings.fallbacks.clone() })
     }
 
+    /// Returns whether requests of the Responses API are sent in that API.
+    fn has_responses(&self) -> bool {
+        match &self.backend {
+            Backend::Service(client) => client.has_responses(),
+            Backend::Scripted(_) => false,
+        }
+    }
+
+    /// Fails if a request came in the Responses API, cannot be translated, and the provider does not
+    /// have that API.
+    fn check(&self, prompt: &Prompt) -> Result<(), ModelError> {
+        match prompt.native.as_ref().and_then(|native| native.only.as_ref()) {
+            Some(refusal) if !self.has_responses() => {
+                let (provider, refusal) = (self.name.clone(), refusal.clone());
+                Err(ModelError::Refused { provider, refusal })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Sends a request and returns the response: whole, or as a stream if one is asked for. A
     /// provider that does not stream returns it whole. Dropping the future or the stream closes the
     /// connection.
     async fn respond(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Response<'_>, ModelError> {
+        self.check(prompt)?;
         match &self.backend {
             Backend::Service(client) => client.respond(prompt, terms).await,
             Backend::Scripted(script) => script.respond(prompt, terms.is_streamed, terms.held),
@@ -186,6 +216,8 @@ pub(crate) struct Chunks<'a> {
 enum Source<'a> {
     /// A service with OpenAI's chat completions.
     OpenAi(Box<openai::Chunks<'a>>),
+    /// A service with OpenAI's Responses API.
+    Responses(Box<responses::Chunks<'a>>),
     /// A service with Anthropic's Messages API.
     Anthropic(Box<anthropic::Chunks<'a>>),
     /// A script.
@@ -213,6 +245,7 @@ impl Source<'_> {
     async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         match self {
             Self::OpenAi(chunks) => chunks.next().await,
+            Self::Responses(chunks) => chunks.next().await,
             Self::Anthropic(chunks) => chunks.next().await,
             Self::Scripted(chunks) => chunks.next().await,
         }

@@ -330,6 +330,7 @@ impl App {
         };
         let request = agent::Request {
             body,
+            native: None,
             is_streamed,
             shows_rounds: false,
             names_tools: !sender.filter.is_none(),

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Request, Settings, round::Ended};
+use super::{Request, Settings, parts, round::Ended};
 use crate::{
     door::Caller,
-    json,
-    model::{Object, Prompt},
+    json::{self, raw},
+    model::{Document, Object, Prompt},
 };
 
 /// A request to the model, with the names of the tools that the gateway offers in it.
@@ -21,7 +21,8 @@ impl Conversation {
     /// Adds the gateway's tools after those of the request. Names of the request's own tools take
     /// precedence: a call of such a name is for the caller.
     pub(super) fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
-        let mut this = Self { prompt: Prompt::new(request.body), offered: BTreeSet::new() };
+        let prompt = Prompt { native: request.native, ..Prompt::new(request.body) };
+        let mut this = Self { prompt, offered: BTreeSet::new() };
         if (!settings.disable_auto_tool_inject || request.names_tools) && this.prompt.takes_tools()
         {
             this.offer(caller);
@@ -51,7 +52,12 @@ impl Conversation {
 
     /// Adds a round: each message of the model, followed by the results of its calls, as OpenAI's
     /// API requires. `results` are in the order of the calls. Messages without calls are left out.
-    pub(super) fn go_on(&mut self, mut answer: Object, results: &[Ended]) {
+    pub(super) fn go_on(&mut self, mut answer: Document, results: &[Ended]) {
+        let items = answer.take_items();
+        let mut answer = answer.into_object();
+        if !items.is_empty() {
+            self.go_on_natively(items, &answer, results);
+        }
         let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
         let added = &mut self.prompt.added;
         for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
@@ -60,17 +66,34 @@ impl Conversation {
             added.extend(message.map(|message| message.to_string()));
             added.extend(round.iter().map(result));
         }
-        self.stop_forcing();
+        // If a choice stayed forced after its call, the model could never end with text.
+        self.prompt.stop_forcing();
     }
 
-    /// Resets a forced `tool_choice` after its call. If it stayed forced, the model could never end
-    /// with text.
-    fn stop_forcing(&mut self) {
-        let is_forced = |choice: &str| choice == r#""required""# || choice.starts_with('{');
-        if self.prompt.body.get("tool_choice").is_some_and(is_forced) {
-            self.prompt.body.set("tool_choice", r#""auto""#);
-        }
+    /// Adds a round in the form of the Responses API: the items of the model as they came, and the
+    /// results of its calls.
+    fn go_on_natively(&mut self, items: Vec<String>, answer: &Object, results: &[Ended]) {
+        let calls = answer
+            .get("choices")
+            .and_then(|choices| choices.pointer("/0/message/tool_calls").and_then(Value::as_array));
+        let id = |call: &Value| call["id"].as_str().map(str::to_owned);
+        let mut ids = calls.into_iter().flatten().filter_map(id);
+        let items = items.into_iter().map(|item| with_call_id(item, &mut ids));
+        self.prompt.added_items.extend(items);
+        self.prompt.added_items.extend(results.iter().map(item));
     }
+}
+
+/// Returns the item with the result of a call.
+fn item(ended: &Ended) -> String {
+    let parts = ended.parts.as_deref().and_then(parts::to_input);
+    let output = parts.unwrap_or_else(|| Value::from(&*ended.text));
+    let members = [
+        ("type", Value::from("function_call_output")),
+        ("call_id", ended.call.id.as_str().into()),
+        ("output", output),
+    ];
+    Value::from_iter(members).to_string()
 }
 
 /// Returns the message with the result of a call.
@@ -81,8 +104,23 @@ fn result(ended: &Ended) -> String {
     format!(r#"{{"role":"tool","tool_call_id":{id},"content":{content}}}"#)
 }
 
-/// Returns the bytes that the messages of a response take in a conversation.
-pub(super) fn message_bytes(answer: &Object) -> usize {
-    let choices = answer.get("choices").and_then(Value::as_array).into_iter().flatten();
-    choices.map(|choice| json::text_len(&choice["message"])).sum()
+/// Returns the bytes that the messages of a response take in a conversation, in both of its forms.
+pub(super) fn message_bytes(answer: &Document) -> usize {
+    let choices = answer.object().get("choices").and_then(Value::as_array).into_iter().flatten();
+    let messages: usize = choices.map(|choice| json::text_len(&choice["message"])).sum();
+    messages.saturating_add(answer.items_len())
+}
+
+/// Returns an item with the identifier that its call has in the conversation: the gateway replaces
+/// one that was used before. Calls are items in the order of the message.
+fn with_call_id(item: String, ids: &mut impl Iterator<Item = String>) -> String {
+    let kind = raw::member(&item, "type").and_then(raw::string);
+    if !matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {
+        return item;
+    }
+    let (Some(id), Ok(mut item)) = (ids.next(), serde_json::from_str::<Object>(&item)) else {
+        return item;
+    };
+    item.insert("call_id".to_owned(), id.into());
+    Value::from(item).to_string()
 }

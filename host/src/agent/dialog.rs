@@ -65,6 +65,7 @@ impl Dialog {
     ) -> Result<Document, Failure> {
         let terms = Terms {
             is_streamed: self.is_streamed,
+            in_chunks: self.relay.is_some(),
             deadline: allowance.deadline,
             held: &allowance.held,
         };
@@ -87,9 +88,7 @@ impl Dialog {
                 Ok(answer)
             }
             (Some(relay), Response::Chunks(chunks)) => {
-                let merged =
-                    relay.response(chunks, held_back, &mut self.ids, allowance, emitter).await?;
-                Ok(merged.into())
+                relay.response(chunks, held_back, &mut self.ids, allowance, emitter).await
             }
         }
     }
@@ -119,7 +118,7 @@ impl Dialog {
         rounds: u32,
         listener: &Listener,
     ) {
-        self.conversation.go_on(answer.into_object(), results);
+        self.conversation.go_on(answer, results);
         if let Some(relay) = &mut self.relay {
             relay.go_on(&listener.emitter).await;
         }

@@ -29,6 +29,19 @@ pub(super) fn of(heading: &str, content: &[Content]) -> Option<String> {
     parts.finish()
 }
 
+/// Returns content parts of a tool message as parts of the Responses API.
+pub(super) fn to_input(parts: &str) -> Option<Value> {
+    let Ok(Value::Array(mut parts)) = serde_json::from_str(parts) else { return None };
+    for part in parts.iter_mut().filter_map(Value::as_object_mut) {
+        let image = part.shift_remove("image_url");
+        let kind = if image.is_some() { "input_image" } else { "input_text" };
+        part.insert("type".to_owned(), kind.into());
+        let url = image.and_then(|mut image| image.get_mut("url").map(Value::take));
+        part.extend(url.map(|url| ("image_url".to_owned(), url)));
+    }
+    Some(parts.into())
+}
+
 /// Returns the media type and the base64 of an image that a model can read.
 fn readable(part: &Content) -> Option<(&str, Cow<'_, str>)> {
     let ContentBlock::Image { data, mime_type } = &part.block else { return None };
@@ -145,6 +158,18 @@ mod tests {
         );
         let failed = parts("Error: no", &[png("AAAA")]);
         assert_eq!(failed[0], json!({"type": "text", "text": "Error: no"}));
+    }
+
+    #[test]
+    fn the_responses_api_has_the_same_parts_in_its_own_form() {
+        let parts = of("", &[Content::text("a"), png("AAAA")]).expect("an image");
+        assert_eq!(
+            to_input(&parts),
+            Some(json!([
+                {"type": "input_text", "text": "a"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+            ]))
+        );
     }
 
     #[test]

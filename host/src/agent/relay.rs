@@ -23,7 +23,7 @@ use super::{
     round::Pending,
 };
 use crate::model::{
-    Calls, Chunks, Document, Held, Merged, Object,
+    Calls, Chunks, Document, Held, Merged, Object, Part,
     document::{choices, choices_mut, finish_reason, head, index_of},
 };
 
@@ -87,8 +87,8 @@ impl Relay {
         Self { is_one_text: false, ..Self::new(true) }
     }
 
-    /// Relays a response and returns it merged; an empty object if nothing is held back. Calls of
-    /// the tools named in `held_back` are not shown yet. Fails if the provider fails, at the
+    /// Relays a response and returns it merged, with the output items of its native form; an empty
+    /// object if nothing is held back. Calls of the tools named in `held_back` are not shown yet. Fails if the provider fails, at the
     /// deadline, if there are more than [`MAX_CALLS_READ`] calls, or if there is no memory.
     pub(super) async fn response(
         &mut self,
@@ -97,8 +97,9 @@ impl Relay {
         ids: &mut BTreeSet<String>,
         allowance: &Allowance,
         emitter: &Emitter,
-    ) -> Result<Object, Failure> {
+    ) -> Result<Document, Failure> {
         let (mut calls, mut merged) = (Calls::default(), Merged::default());
+        let (mut items, mut items_bytes) = (BTreeMap::new(), 0);
         let mut charged = 0;
         while let Some(mut chunk) = allowance.within(self.rounds, chunks.next()).await?? {
             // A timeout does not fire while its future is always ready, so a provider that sends
@@ -111,11 +112,17 @@ impl Relay {
             })?;
             if self.holds {
                 merged.add(chunk.object());
-                charge(&allowance.held, &mut charged, merged.bytes())?;
+                if let Some(Part::Item { index, item }) = chunk.part() {
+                    let item = json!(item).to_string();
+                    items_bytes += item.len();
+                    items.insert(*index, item);
+                }
+                charge(&allowance.held, &mut charged, merged.bytes() + items_bytes)?;
             }
             self.chunk(chunk, held_back, &allowance.held, emitter).await?;
         }
-        Ok(if self.holds { merged.finish() } else { Object::new() })
+        let merged = if self.holds { merged.finish() } else { Object::new() };
+        Ok(Document::from(merged).with_items(items.into_values().collect()))
     }
 
     /// Relays a response that the provider did not stream. Fails if there is no memory.
@@ -223,6 +230,10 @@ impl Relay {
         if is_first {
             self.head = Some(head(chunk.object()));
         }
+        // The end of an item, for which chat completions have no chunk.
+        if self.is_one_text && chunk.part().is_some() && !has_content(chunk.object()) {
+            return Ok(());
+        }
         if !self.holds {
             self.has_ended |= is_end(chunk.object());
             emitter.emit(Event::Chunk(chunk)).await;
@@ -242,7 +253,7 @@ impl Relay {
             self.round.ends.push(kept(chunk, held)?);
         } else if is_usage(chunk.object()) {
             self.round.usage = Some(kept(chunk, held)?);
-        } else if !is_changed || has_content(chunk.object()) {
+        } else if !is_changed || chunk.part().is_some() || has_content(chunk.object()) {
             self.note_text(chunk.object());
             emitter.emit(Event::Chunk(chunk)).await;
             return Ok(());

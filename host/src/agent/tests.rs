@@ -29,6 +29,7 @@ fn request() -> Request {
     let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
     Request {
         body: RawObject::from(&object(body)),
+        native: None,
         is_streamed: false,
         shows_rounds: false,
         names_tools: false,
@@ -520,7 +521,7 @@ fn a_forced_tool_choice_applies_to_the_first_round_only() {
         let mut request = request();
         request.body.set("tool_choice", before.to_string());
         let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
-        conversation.go_on(object(json!({"choices": []})), &[]);
+        conversation.go_on(object(json!({"choices": []})).into(), &[]);
         let after = format!("{after:?}");
         assert_eq!(conversation.prompt().body.get("tool_choice"), Some(after.as_str()));
     }

@@ -119,6 +119,10 @@ pub(super) struct Provider {
     /// For services: URL of the API, up to and including the version, as in `/v1`; may be
     /// `env.NAME`. Default: the URL that a known name implies; required for other names.
     pub(super) base_url: Option<EnvText>,
+    /// For kind `openai`: the APIs of OpenAI that the service has. A request is sent in the API in
+    /// which it came if the service has that one, and is translated otherwise. Default: `["chat"]`;
+    /// for the name `openai` without a URL of its own, both.
+    pub(super) apis: Option<Vec<ProviderApi>>,
     /// For services: the only key, for all models; may be `env.NAME`. Short for `keys` with one
     /// element.
     pub(super) api_key: Option<EnvText>,
@@ -166,6 +170,16 @@ pub(super) enum ProviderKind {
     Anthropic,
     /// A file of turns, for demonstrations and tests.
     Scripted,
+}
+
+/// API of OpenAI.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ProviderApi {
+    /// Chat completions: `POST /v1/chat/completions`.
+    Chat,
+    /// The Responses API: `POST /v1/responses`.
+    Responses,
 }
 
 /// A key of a model provider.

@@ -22,19 +22,16 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 pub(super) use self::chunks::Chunks;
-use self::error::{Failure, Unsupported};
 use super::{
     Held, ModelError, Object, Prompt, Response, Service, Source,
     http::{self as service, Client, Events, LIST_SIZES, Outgoing, below},
     object,
+    translation::{self, Untranslated},
 };
-use crate::json::{self, Caps};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
-/// Maximum memory of a request as a tree, in bytes.
-const CAPS: Caps = Caps::memory(256 << 20);
 
 /// Addresses of the service, and its configured beta features.
 #[derive(Debug)]
@@ -50,13 +47,6 @@ struct Translated {
     body: Vec<u8>,
     /// Features that the request asks for, for the header `anthropic-beta`.
     betas: Option<String>,
-}
-
-/// Reason that a request was not translated.
-enum Untranslated {
-    Json(json::Error),
-    NoMemory,
-    Unsupported(Unsupported),
 }
 
 impl Anthropic {
@@ -153,33 +143,9 @@ impl Anthropic {
     }
 }
 
-impl Untranslated {
-    fn into_model_error(self, client: &Client) -> ModelError {
-        match self {
-            Self::Json(error) => client.bad_request(&error),
-            Self::NoMemory => client.no_memory(),
-            Self::Unsupported(error) => client.refused(error.into_refusal()),
-        }
-    }
-}
-
-impl Failure {
-    fn into_model_error(self, client: &Client) -> ModelError {
-        match self {
-            Self::Refused(refusal) => client.refused(*refusal),
-            Self::Invalid { what } => client.bad_answer(what),
-        }
-    }
-}
-
 /// Translates the text of a chat request. Memory for its tree is held in `held`.
 fn translate(text: Vec<u8>, held: &Held) -> Result<Translated, Untranslated> {
-    let cost = json::check(&text, &CAPS).map_err(Untranslated::Json)?;
-    if !held.grow(cost.tree_bytes) {
-        return Err(Untranslated::NoMemory);
-    }
-    let chat: Object =
-        serde_json::from_slice(&text).map_err(|error| Untranslated::Json(error.into()))?;
+    let chat = translation::read(&text, held)?;
     drop(text);
     let mut message = request::to_messages(chat).map_err(Untranslated::Unsupported)?;
     let betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;

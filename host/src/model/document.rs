@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Held, Object};
+use super::{Held, Object, Part};
 use crate::json::{self, Caps};
 
 /// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
@@ -25,6 +25,10 @@ pub struct Document {
     /// Memory of the tree, or an estimate, in bytes.
     tree_bytes: usize,
     held: Option<Held>,
+    /// Native form of a chunk of a provider's Responses API.
+    part: Option<Part>,
+    /// The output items of a whole response of that API, each as JSON text.
+    items: Vec<String>,
 }
 
 /// Reason that a text was not read.
@@ -53,6 +57,8 @@ impl Document {
             text: Some(text),
             tree_bytes: cost.tree_bytes,
             held: None,
+            part: None,
+            items: Vec::new(),
         };
         if this.bytes() > FREE_BYTES && !this.keep(held) {
             return Err(Unread::NoMemory);
@@ -146,6 +152,31 @@ impl Document {
         }
     }
 
+    /// Returns the chunk with its native form.
+    pub(super) fn with_part(self, part: Option<Part>) -> Self {
+        Self { part, ..self }
+    }
+
+    /// Returns the response with its native form.
+    pub(crate) fn with_items(self, items: Vec<String>) -> Self {
+        Self { items, ..self }
+    }
+
+    /// The native form of a chunk.
+    pub(crate) fn part(&self) -> Option<&Part> {
+        self.part.as_ref()
+    }
+
+    /// Takes the native form of a whole response.
+    pub(crate) fn take_items(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.items)
+    }
+
+    /// Length of the native form of a whole response, in bytes.
+    pub(crate) fn items_len(&self) -> usize {
+        self.items.iter().map(String::len).sum()
+    }
+
     /// Returns whether the document has its original text.
     pub fn is_exact(&self) -> bool {
         self.text.is_some()
@@ -155,7 +186,7 @@ impl Document {
 impl From<Object> for Document {
     fn from(object: Object) -> Self {
         let tree_bytes = json::text_len(&object).saturating_mul(4);
-        Self { object, text: None, tree_bytes, held: None }
+        Self { object, text: None, tree_bytes, held: None, part: None, items: Vec::new() }
     }
 }
 

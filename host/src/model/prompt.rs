@@ -1,7 +1,8 @@
 //! Requests for chat completions, as a provider receives them.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
+use super::Native;
 use crate::{
     json::{RawObject, raw},
     tool::Tool,
@@ -21,26 +22,48 @@ pub struct Prompt {
     pub body: RawObject,
     /// Messages that follow the caller's, each as JSON text.
     pub added: Vec<String>,
+    /// The messages of `added` as items of the Responses API, each as JSON text. Empty if the model's
+    /// part of them came from another API.
+    pub(crate) added_items: Vec<String>,
     /// The gateway's tools.
     pub tools: Vec<Arc<Tool>>,
+    /// The request as it came, if it came in the Responses API.
+    pub(crate) native: Option<Native>,
 }
 
 impl Prompt {
     /// Creates the request with the caller's members.
     pub fn new(body: RawObject) -> Self {
-        Self { body, added: Vec::new(), tools: Vec::new() }
+        Self { body, ..Self::default() }
     }
 
     /// Returns the names of the tools that the caller defines.
     pub(crate) fn own_names(&self) -> impl Iterator<Item = String> {
-        let tools = self.body.get(TOOLS).and_then(raw::elements);
+        let tools = self.own_tools().and_then(raw::elements);
         tools.into_iter().flatten().filter_map(name_of)
     }
 
     /// Returns whether definitions can be added to `tools`. If it is not a list, nothing is added,
     /// and the provider reports the error.
     pub(crate) fn takes_tools(&self) -> bool {
-        self.body.get(TOOLS).is_none_or(|tools| tools == "null" || tools.starts_with('['))
+        self.own_tools().is_none_or(|tools| tools == "null" || tools.starts_with('['))
+    }
+
+    /// Resets a forced `tool_choice`, in both forms of the request.
+    pub(crate) fn stop_forcing(&mut self) {
+        let is_forced = |choice: &str| choice == r#""required""# || choice.starts_with('{');
+        let native = self.native.as_mut().map(|native| &mut native.body);
+        for body in native.into_iter().chain([&mut self.body]) {
+            if body.get("tool_choice").is_some_and(is_forced) {
+                body.set("tool_choice", r#""auto""#);
+            }
+        }
+    }
+
+    /// Returns the tools that the caller defines, as text. The form in which they came has all of
+    /// them.
+    fn own_tools(&self) -> Option<&str> {
+        self.native.as_ref().map_or(&self.body, |native| &native.body).get(TOOLS)
     }
 
     /// Returns the request as JSON text: the caller's members in their order, then those of `set`,
@@ -100,8 +123,9 @@ impl Prompt {
 
 /// Returns the name of a tool that a caller defines.
 fn name_of(tool: &str) -> Option<String> {
-    let named = raw::member(tool, "function").or_else(|| raw::member(tool, "custom"))?;
-    raw::string(raw::member(named, "name")?).map(std::borrow::Cow::into_owned)
+    let named = raw::member(tool, "function").or_else(|| raw::member(tool, "custom"));
+    // The Responses API has the name beside the type.
+    raw::string(raw::member(named.unwrap_or(tool), "name")?).map(Cow::into_owned)
 }
 
 fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
@@ -114,20 +138,20 @@ fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
     out.extend_from_slice(b"}}");
 }
 
-fn member(out: &mut Vec<u8>, name: &str) {
+pub(super) fn member(out: &mut Vec<u8>, name: &str) {
     separate(out, b'{');
     write(out, name);
     out.push(b':');
 }
 
 /// Writes a comma, unless the next item is the first after `opening`.
-fn separate(out: &mut Vec<u8>, opening: u8) {
+pub(super) fn separate(out: &mut Vec<u8>, opening: u8) {
     if out.last() != Some(&opening) {
         out.push(b',');
     }
 }
 
-fn write(out: &mut Vec<u8>, value: &str) {
+pub(super) fn write(out: &mut Vec<u8>, value: &str) {
     serde_json::to_writer(out, value).expect("text can be written to memory");
 }
 

@@ -61,6 +61,15 @@ impl Models {
         Ok(Route { first, fallbacks })
     }
 
+    /// Returns whether a request of the Responses API for this model is sent in that API first, and
+    /// may be sent to another provider if that fails.
+    pub(crate) fn responses_for(&self, model: &str, has_own_fallbacks: bool) -> (bool, bool) {
+        let provider = self.target(model).map(|target| target.provider);
+        let Some(provider) = provider.or(self.providers.first()) else { return (false, false) };
+        let may_fall_back = has_own_fallbacks || !provider.fallbacks.is_empty();
+        (provider.has_responses(), may_fall_back)
+    }
+
     /// Returns the model that `NAME/model` names; `None` if no provider has the name.
     fn target(&self, model: &str) -> Option<Target<'_>> {
         self.providers.iter().find_map(|provider| {
@@ -98,6 +107,15 @@ impl<'a> Route<'a> {
             return Err(error);
         }
         for target in std::mem::take(&mut self.fallbacks) {
+            if let Err(unfit) = target.provider.check(prompt) {
+                let reason = unfit.to_object();
+                warn!(
+                    fallback = %target.provider.name,
+                    member = reason.get("param").and_then(serde_json::Value::as_str),
+                    "a fallback is skipped: the request has a part for the Responses API alone"
+                );
+                continue;
+            }
             warn!(
                 provider = %self.first.provider.name,
                 fallback = %target.provider.name,

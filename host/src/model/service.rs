@@ -13,8 +13,9 @@ use super::{
     keys::{Key, Keys, Random},
     listing::Listing,
     openai::OpenAi,
+    responses::Responses,
     retry::Attempts,
-    settings::{Api, Retries, Service},
+    settings::{Api, Apis, Retries, Service},
 };
 use crate::{json::raw, text::with_causes};
 
@@ -24,7 +25,10 @@ pub(super) struct Client {
     pub(super) http: exchange::Client,
     /// True if the service reads images in the results of tools.
     pub(super) reads_images: bool,
-    api: Dialect,
+    /// API in which chat completion requests are sent.
+    for_chat: Dialect,
+    /// API in which requests of the Responses API are sent; `None` if it is the same.
+    for_responses: Option<Dialect>,
     keys: Keys,
     retries: Retries,
     random: Random,
@@ -35,6 +39,7 @@ pub(super) struct Client {
 #[derive(Debug)]
 enum Dialect {
     OpenAi(OpenAi),
+    Responses(Responses),
     Anthropic(Anthropic),
 }
 
@@ -43,6 +48,9 @@ enum Dialect {
 pub(crate) struct Terms<'h> {
     /// True if the response is to be streamed.
     pub(crate) is_streamed: bool,
+    /// True if the response is read as chunks, also one that is not streamed, where the provider's
+    /// API has parts that are lost in a whole one.
+    pub(crate) in_chunks: bool,
     /// Deadline of the request. No attempt is begun after it.
     pub(crate) deadline: Instant,
     /// Account for the memory of the request and the response.
@@ -60,17 +68,25 @@ impl Client {
         bounds: Bounds,
     ) -> Result<Self, BadProvider> {
         let base = exchange::base_url(provider, &service.base_url)?;
-        let (api, credential): (_, fn(&str) -> _) = match service.api {
-            Api::OpenAi => (Dialect::OpenAi(OpenAi::new(&base)), OpenAi::credential),
-            Api::Anthropic => {
-                (Dialect::Anthropic(Anthropic::new(&base, service)), Anthropic::credential)
-            }
+        let credential = match service.api {
+            Api::OpenAi => OpenAi::credential,
+            Api::Anthropic => Anthropic::credential,
+        };
+        let (for_chat, for_responses) = match (service.api, service.apis) {
+            (Api::OpenAi, Apis::Chat) => (Dialect::OpenAi(OpenAi::new(&base)), None),
+            (Api::OpenAi, Apis::Both) => (
+                Dialect::OpenAi(OpenAi::new(&base)),
+                Some(Dialect::Responses(Responses::new(&base))),
+            ),
+            (Api::OpenAi, Apis::Responses) => (Dialect::Responses(Responses::new(&base)), None),
+            (Api::Anthropic, _) => (Dialect::Anthropic(Anthropic::new(&base, service)), None),
         };
         let unfit = |key| BadProvider::Key { provider: provider.to_owned(), key };
         Ok(Self {
             http: exchange::Client::new(provider, service, bounds)?,
             reads_images: service.images_in_tool_results,
-            api,
+            for_chat,
+            for_responses,
             keys: Keys::new(&service.keys, credential).map_err(unfit)?,
             retries: service.retries,
             random: Random::new(),
@@ -94,12 +110,28 @@ impl Client {
             provider: provider.to_owned(),
             model: crate::text::cut(model.to_string(), 128),
         })?;
-        let outgoing = self.encode(prompt, terms).await?;
+        let api = self.api_for(prompt);
+        let mut outgoing = api.encode(&self.http, prompt, terms).await?;
+        let mut plain: Option<&Responses> = None;
         loop {
-            let error = match self.attempt(&outgoing, attempts.key(), terms.held).await {
-                Ok(response) => return Ok(response),
+            let error = match self.attempt(api, &outgoing, attempts.key(), terms).await {
+                Ok(response) => {
+                    if let Some(api) = plain {
+                        api.note_plain(prompt);
+                    }
+                    return Ok(response);
+                }
                 Err(error) => error,
             };
+            if let Dialect::Responses(api) = api
+                && plain.is_none()
+                && !api.is_plain(prompt)
+                && Responses::is_about_include(&error)
+            {
+                outgoing = api.encode(&self.http, prompt, terms, true).await?;
+                plain = Some(api);
+                continue;
+            }
             let Some(wait) = attempts.after(&error) else { return Err(error) };
             sleep(wait).await;
         }
@@ -130,35 +162,42 @@ impl Client {
         // The list is shared by all callers, so no caller is charged for it. Its size is bounded.
         let held = MemoryBudget::unlimited().hold();
         let credential = self.keys.first().and_then(Key::credential);
-        match &self.api {
+        match &self.for_chat {
             Dialect::OpenAi(api) => api.list(&self.http, credential, &held).await,
+            Dialect::Responses(api) => api.list(&self.http, credential, &held).await,
             Dialect::Anthropic(api) => api.list(&self.http, credential, &held).await,
         }
     }
 
-    async fn encode(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Outgoing, ModelError> {
-        match &self.api {
-            Dialect::OpenAi(api) => api.encode(&self.http, prompt, terms.is_streamed, terms.held),
-            Dialect::Anthropic(api) => {
-                api.encode(&self.http, prompt, terms.is_streamed, terms.held).await
-            }
-        }
+    /// Returns whether requests of the Responses API are sent in that API.
+    pub(super) fn has_responses(&self) -> bool {
+        self.for_responses.is_some() || matches!(self.for_chat, Dialect::Responses(_))
+    }
+
+    /// Returns the API in which a request is sent.
+    fn api_for(&self, prompt: &Prompt) -> &Dialect {
+        let native = self.for_responses.as_ref().filter(|_| prompt.native.is_some());
+        native.unwrap_or(&self.for_chat)
     }
 
     async fn attempt(
         &self,
+        api: &Dialect,
         outgoing: &Outgoing,
         key: &Key,
-        held: &Held,
+        terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
         let first_byte = Instant::now() + self.http.bounds.first_byte;
         let response = self.http.send(outgoing, key.credential(), first_byte).await?;
-        let response = match &self.api {
+        let response = match api {
             Dialect::OpenAi(_) => {
-                OpenAi::response(&self.http, response, outgoing.is_streamed, held).await?
+                OpenAi::response(&self.http, response, outgoing.is_streamed, terms.held).await?
+            }
+            Dialect::Responses(_) => {
+                Responses::response(&self.http, response, outgoing, terms).await?
             }
             Dialect::Anthropic(_) => {
-                Anthropic::response(&self.http, response, outgoing, held).await?
+                Anthropic::response(&self.http, response, outgoing, terms.held).await?
             }
         };
         match response {
@@ -168,6 +207,22 @@ impl Client {
                 Ok(Response::Chunks(chunks))
             }
             whole @ Response::Whole(_) => Ok(whole),
+        }
+    }
+}
+
+impl Dialect {
+    /// Returns a request as it is sent.
+    async fn encode(
+        &self,
+        client: &exchange::Client,
+        prompt: &Prompt,
+        terms: Terms<'_>,
+    ) -> Result<Outgoing, ModelError> {
+        match self {
+            Self::OpenAi(api) => api.encode(client, prompt, terms.is_streamed, terms.held),
+            Self::Responses(api) => api.encode(client, prompt, terms, api.is_plain(prompt)).await,
+            Self::Anthropic(api) => api.encode(client, prompt, terms.is_streamed, terms.held).await,
         }
     }
 }

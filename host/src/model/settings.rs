@@ -36,6 +36,8 @@ pub enum Kind {
 pub struct Service {
     /// API that it speaks.
     pub api: Api,
+    /// APIs of OpenAI that it has, if it speaks [`Api::OpenAi`].
+    pub apis: Apis,
     /// URL up to and including the version: `https://api.openai.com/v1`.
     pub base_url: String,
     /// Its keys. A request takes one that serves its model. Without any, requests are sent without
@@ -64,6 +66,19 @@ pub enum Api {
     OpenAi,
     /// Anthropic's Messages API.
     Anthropic,
+}
+
+/// APIs of OpenAI that a service has. A request is sent in the API in which it came if the service
+/// has that one, and is translated otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Apis {
+    /// Chat completions.
+    #[default]
+    Chat,
+    /// The Responses API.
+    Responses,
+    /// Both.
+    Both,
 }
 
 /// Key of a service.
@@ -110,6 +125,7 @@ impl Service {
     pub fn new(api: Api, base_url: impl Into<String>) -> Self {
         Self {
             api,
+            apis: Apis::default(),
             base_url: base_url.into(),
             keys: Vec::new(),
             headers: BTreeMap::new(),

@@ -1,8 +1,8 @@
 //! `POST /v1/responses`: OpenAI's Responses API, whole or streamed, and the stored responses below
 //! it.
 //!
-//! A request is translated into a chat completion request, which the agent loop runs. The events of
-//! the loop become one *Response*, the object of the API, and its stream events. The whole and the
+//! A request is translated into a chat completion request, which the agent loop runs. With it goes
+//! the request as it came, if its provider has the Responses API. The events of the loop become one *Response*, the object of the API, and its stream events. The whole and the
 //! streamed form come from the same events: if the caller does not ask for a stream, neither does
 //! the loop, and it renders the model's responses as chunks.
 //!
@@ -130,12 +130,24 @@ async fn read(
     options::events(request.headers())?;
     let mut body = app.intake.object(request, &app.settings, charge).await?;
     options::remove_extension(&mut body)?;
+    let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+    let has_fallbacks = body.get("fallbacks").is_some_and(|fallbacks| !fallbacks.is_null());
+    let (has_responses, may_fall_back) = app.models.responses_for(model, has_fallbacks);
     let earlier = match previous(&body) {
         Some(_) if app.archive.is_none() => return Err(stores_nothing()),
         Some(id) => archive::conversation(app, sender, id, charge).await?,
         None => Vec::new(),
     };
-    let mut chat = translate::to_chat(body, earlier)?;
+    let mut chat = if has_responses {
+        charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
+        if may_fall_back {
+            // A second tree, for the providers that have another API.
+            charge.grow(body.values().chain(&earlier).map(weight).sum())?;
+        }
+        translate::to_native(body, earlier, may_fall_back)?
+    } else {
+        translate::to_chat(body, earlier)?
+    };
     if app.archive.is_none() {
         chat.echo.set("store", false.into());
     }
@@ -173,6 +185,7 @@ fn start(
     charge.grow(body.text_len().saturating_add(echo.saturating_mul(ECHOES)))?;
     let request = agent::Request {
         body,
+        native: chat.native.clone(),
         is_streamed: chat.stream,
         shows_rounds: true,
         names_tools: !sender.filter.is_none(),

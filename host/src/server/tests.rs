@@ -1,5 +1,6 @@
 mod http2;
 mod limits;
+mod native;
 mod parity;
 mod responses;
 mod stream;
@@ -91,8 +92,16 @@ impl Gateway {
 
     /// Starts a gateway with a model that follows these turns, and with a store.
     async fn with(settings: Settings, turns: &Value, store: Option<store::Settings>) -> Self {
+        Self::with_models(settings, fake::scripted(turns), store).await
+    }
+
+    /// Starts a gateway with these models.
+    async fn with_models(
+        settings: Settings,
+        models: Models,
+        store: Option<store::Settings>,
+    ) -> Self {
         let (catalog, happened) = fake::catalog();
-        let models = fake::scripted(turns);
         let agent = agent::tests::SETTINGS;
         let desk = crate::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =

@@ -33,6 +33,7 @@ mod model {
     #[path = "../../../tests/fuzz/src/harness.rs"]
     pub(crate) mod harness;
     mod merge;
+    mod part;
     mod repair;
     mod sse;
 
@@ -40,6 +41,7 @@ mod model {
         budget::{Held, MemoryBudget},
         document::Document,
         merge::Merged,
+        part::Part,
         repair::Calls,
     };
 

@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use self::known::{Known, Name};
 use super::{
     super::{
-        file::{self, ProviderKind},
+        file::{self, ProviderApi, ProviderKind},
         values::EnvText,
     },
     Field, upstream,
 };
-use crate::model::{Api, Kind, MAX_FALLBACKS, Service, Settings};
+use crate::model::{Api, Apis, Kind, MAX_FALLBACKS, Service, Settings};
 
 pub(super) fn resolve(field: &Field<'_>, file: file::Entries<file::Provider>) -> Vec<Settings> {
     let names: BTreeSet<_> = file.0.iter().map(|(name, _)| name.clone()).collect();
@@ -69,6 +69,7 @@ fn implied_kind(field: &Field<'_>, known: &Name) -> Option<ProviderKind> {
 fn scripted(field: &Field<'_>, file: file::Provider) -> Option<Kind> {
     let of_services = [
         ("base_url", file.base_url.is_some()),
+        ("apis", file.apis.is_some()),
         ("api_key", file.api_key.is_some()),
         ("keys", file.keys.is_some()),
         ("headers", file.headers.is_some()),
@@ -93,6 +94,9 @@ fn service(field: &Field<'_>, file: file::Provider, known: &Name, api: Api) -> O
     }
     let mut network = file.network_config.unwrap_or_default();
     let has_own_url = file.base_url.is_some() || network.base_url.is_some();
+    let is_openai = matches!(known, Name::Known(known) if known.name == "openai");
+    let default = if is_openai && !has_own_url { Apis::Both } else { Apis::Chat };
+    let apis = apis(&field.member("apis"), file.apis.as_deref(), api, default)?;
     let base_url = base_url(field, file.base_url, network.base_url.take(), known, api);
     let needs_key = !has_own_url && !known.is_local();
     let keys = keys::resolve(field, file.api_key, file.keys, needs_key);
@@ -105,6 +109,7 @@ fn service(field: &Field<'_>, file: file::Provider, known: &Name, api: Api) -> O
     let images_in_tool_results =
         file.images_in_tool_results.unwrap_or(defaults.images_in_tool_results);
     Some(Kind::Service(Box::new(Service {
+        apis,
         keys,
         headers,
         timeouts,
@@ -114,6 +119,36 @@ fn service(field: &Field<'_>, file: file::Provider, known: &Name, api: Api) -> O
         ca,
         ..defaults
     })))
+}
+
+/// Returns the APIs of OpenAI that a service has.
+fn apis(
+    field: &Field<'_>,
+    listed: Option<&[ProviderApi]>,
+    api: Api,
+    default: Apis,
+) -> Option<Apis> {
+    let Some(listed) = listed else {
+        return Some(if api == Api::OpenAi { default } else { Apis::default() });
+    };
+    if api == Api::Anthropic {
+        field.refuse("belongs to a provider of kind \"openai\"");
+        return None;
+    }
+    if let Some(at) = (1..listed.len()).find(|at| listed[..*at].contains(&listed[*at])) {
+        field.element(at).refuse("is in the list already");
+        return None;
+    }
+    let has = |api| listed.contains(&api);
+    match (has(ProviderApi::Chat), has(ProviderApi::Responses)) {
+        (true, true) => Some(Apis::Both),
+        (true, false) => Some(Apis::Chat),
+        (false, true) => Some(Apis::Responses),
+        (false, false) => {
+            field.refuse("found [], expected at least one of \"chat\" and \"responses\"");
+            None
+        }
+    }
 }
 
 /// Returns the URL of the API, up to and including its version.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    model::{Api, Key, Kind, Retries, Service, Timeouts},
+    model::{Api, Apis, Key, Kind, Retries, Service, Timeouts},
     secret::Secret,
 };
 
@@ -188,6 +188,57 @@ fn the_gateways_own_settings_of_a_service_are_taken() {
             ..Service::new(Api::Anthropic, "https://api.anthropic.com/v1")
         }
     );
+}
+
+#[test]
+fn a_service_has_the_apis_that_are_listed_and_openai_has_both() {
+    let own = |apis: Value| json!({"kind": "openai", "base_url": "http://h/v1", "apis": apis});
+    for (name, settings, expected) in [
+        ("mine", own(Value::Null), Apis::Chat),
+        ("mine", own(json!(["chat"])), Apis::Chat),
+        ("mine", own(json!(["responses"])), Apis::Responses),
+        ("mine", own(json!(["responses", "chat"])), Apis::Both),
+        ("openai", json!({"keys": keys()}), Apis::Both),
+        ("openai", json!({"keys": keys(), "apis": ["chat"]}), Apis::Chat),
+        ("openai", own(Value::Null), Apis::Chat),
+        ("openai", json!({"keys": keys(), "network_config": {"base_url": "http://h"}}), Apis::Chat),
+        ("groq", json!({"keys": keys()}), Apis::Chat),
+    ] {
+        assert_eq!(service(name, settings.clone()).apis, expected, "{name}: {settings}");
+    }
+}
+
+#[test]
+fn apis_that_a_service_cannot_have_are_refused_with_the_valid_ones() {
+    for (name, settings, expected) in [
+        (
+            "openai",
+            json!({"keys": keys(), "apis": []}),
+            r#"providers.openai.apis: found [], expected at least one of "chat" and "responses""#,
+        ),
+        (
+            "openai",
+            json!({"keys": keys(), "apis": ["chat", "messages"]}),
+            r#"providers.openai.apis[1]: found "messages", expected "chat" or "responses""#,
+        ),
+        (
+            "openai",
+            json!({"keys": keys(), "apis": ["chat", "responses", "chat"]}),
+            "providers.openai.apis[2]: is in the list already",
+        ),
+        (
+            "anthropic",
+            json!({"keys": keys(), "apis": ["chat"]}),
+            r#"providers.anthropic.apis: belongs to a provider of kind "openai""#,
+        ),
+        (
+            "demo",
+            json!({"kind": "scripted", "script": "s.json", "apis": ["chat"]}),
+            "providers.demo.apis: belongs to a provider of another kind",
+        ),
+    ] {
+        assert_eq!(error(&provider(name, settings)), expected);
+    }
 }
 
 #[test]

@@ -4,12 +4,11 @@ use std::mem;
 
 use serde_json::{Value, json};
 
-use super::{
-    content::object_of,
-    error::Failure,
-    event::{Reader, Step},
+use super::event::{Reader, Step};
+use crate::model::{
+    Object, object,
+    translation::{Failure, object_of},
 };
-use crate::model::{Object, object};
 
 /// The message of a chat completion, as it grows.
 #[derive(Debug, Default)]

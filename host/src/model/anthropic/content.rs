@@ -2,8 +2,11 @@
 
 use serde_json::Value;
 
-use super::{error::Unsupported, media};
-use crate::model::Object;
+use super::media;
+use crate::model::{
+    Object,
+    translation::{Unsupported, object_of, take, take_text},
+};
 
 /// Member that marks the end of a cached prefix, on blocks, messages and tools. Chat clients of
 /// Anthropic's models send it as an addition to OpenAI's format.
@@ -54,24 +57,6 @@ pub(super) fn mark_last(blocks: &mut [Value], cache_control: Option<Value>) {
 /// Returns whether a block is a block of thinking, readable or redacted.
 pub(super) fn is_thinking(block: &Object) -> bool {
     matches!(block.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
-}
-
-/// Returns an object of `members`. They are moved; `json!` would copy them, images and all.
-pub(super) fn object_of<const N: usize>(members: [(&str, Value); N]) -> Object {
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-/// Removes a member; `None` if it is absent or null.
-pub(super) fn take(object: &mut Object, name: &str) -> Option<Value> {
-    object.shift_remove(name).filter(|value| !value.is_null())
-}
-
-/// Removes a member that must be a string.
-pub(super) fn take_text(object: &mut Object, name: &str) -> Result<String, Unsupported> {
-    match object.shift_remove(name) {
-        Some(Value::String(text)) => Ok(text),
-        _ => Err(Unsupported::new(name, "must be a string")),
-    }
 }
 
 fn block(part: Value, place: Place) -> Result<Option<Value>, Unsupported> {

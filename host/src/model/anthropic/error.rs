@@ -1,11 +1,9 @@
-//! Errors of the translation, and Anthropic's errors in OpenAI's form.
-
-use std::fmt::Display;
+//! Anthropic's errors in OpenAI's form.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::model::{Object, Refusal, http::said, object};
+use crate::model::{Object, Refusal, http::said, object, translation::Failure};
 
 /// Anthropic's types of errors, each with the HTTP status that Anthropic's documentation gives it
 /// and OpenAI's `type` of the same meaning.
@@ -22,57 +20,6 @@ const TYPES: [(&str, u16, &str); 11] = [
     ("timeout_error", 504, "server_error"),
     ("overloaded_error", 529, "server_error"),
 ];
-
-/// A chat request that the Messages API cannot express.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{param}` {problem}")]
-pub(super) struct Unsupported {
-    /// The field, as a path from the request: `messages[2].content[0].type`.
-    pub(super) param: String,
-    /// Description of the value that was found and of valid values, to be read after the field.
-    pub(super) problem: String,
-}
-
-/// Reason that a response or an event of the Messages API has no translation.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    /// The service reported an error, either as the response or as an event of a stream.
-    #[error("the service reported an error of status {}", .0.status.as_u16())]
-    Refused(Box<Refusal>),
-    /// The service broke its protocol.
-    #[error("{what}")]
-    Invalid {
-        /// Description of the violation, as a noun.
-        what: &'static str,
-    },
-}
-
-impl Unsupported {
-    pub(super) fn new(param: impl Display, problem: impl Display) -> Self {
-        Self { param: param.to_string(), problem: problem.to_string() }
-    }
-
-    /// Returns the error of a field that lies inside `parent`.
-    pub(super) fn within(self, parent: impl Display) -> Self {
-        let param = match self.param.as_str() {
-            "" => parent.to_string(),
-            element if element.starts_with('[') => format!("{parent}{element}"),
-            member => format!("{parent}.{member}"),
-        };
-        Self { param, ..self }
-    }
-
-    /// Returns the error as the response to the request.
-    pub(super) fn into_refusal(self) -> Refusal {
-        let error = object(json!({
-            "message": self.to_string(),
-            "type": "invalid_request_error",
-            "param": self.param,
-            "code": "unsupported_parameter",
-        }));
-        Refusal { status: StatusCode::BAD_REQUEST, error, retry_after: None }
-    }
-}
 
 impl Failure {
     /// Returns the failure that the data of an `error` event reports. Its status is the one that
@@ -180,21 +127,5 @@ mod tests {
             panic!("it is an error");
         };
         assert_eq!(refusal.status, StatusCode::BAD_GATEWAY);
-    }
-
-    #[test]
-    fn an_unsupported_field_is_named_with_its_whole_path() {
-        let inner = Unsupported::new("type", "must be \"text\"").within("[0]");
-        let refusal = inner.within("content").within("messages[2]").into_refusal();
-        assert_eq!(refusal.status, StatusCode::BAD_REQUEST);
-        assert_eq!(
-            Value::from(refusal.error),
-            json!({
-                "message": "`messages[2].content[0].type` must be \"text\"",
-                "type": "invalid_request_error",
-                "param": "messages[2].content[0].type",
-                "code": "unsupported_parameter"
-            })
-        );
     }
 }

@@ -11,8 +11,8 @@ mod block;
 use serde_json::Value;
 
 use self::block::{Block, text};
-use super::{error::Failure, usage, usage::Usage};
-use crate::model::Object;
+use super::{usage, usage::Usage};
+use crate::model::{Object, translation::Failure};
 
 /// Maximum bytes of a message's id and of its model's name, which every chunk repeats.
 const MAX_NAME_BYTES: usize = 256;

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::error::Unsupported;
-use crate::{model::Object, text};
+use crate::{
+    model::{Object, translation::Unsupported},
+    text,
+};
 
 /// Media types of images that the Messages API accepts.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{
-    content::{self, CACHE_CONTROL, Place, object_of, take, take_text},
-    error::Unsupported,
+use super::content::{self, CACHE_CONTROL, Place};
+use crate::model::{
+    Object,
+    translation::{Unsupported, object_of, take, take_text},
 };
-use crate::model::Object;
 
 /// Member that Anthropic's documentation on fine-grained tool streaming names for arguments of the
 /// model that are not valid JSON.

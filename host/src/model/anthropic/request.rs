@@ -38,12 +38,14 @@ mod output;
 use serde_json::{Value, json};
 
 use super::{
-    content::{self, Place, take},
-    error::Unsupported,
+    content::{self, Place},
     messages::Conversation,
     tools::Tools,
 };
-use crate::model::Object;
+use crate::model::{
+    Object,
+    translation::{Unsupported, take},
+};
 
 /// Value of the header `anthropic-version` for which requests are translated. It is the last
 /// version with `temperature`, `top_p` and `top_k`, which many chat clients send: version

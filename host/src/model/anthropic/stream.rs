@@ -8,12 +8,11 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    content::object_of,
-    error::Failure,
-    event::{Reader, Step},
+use super::event::{Reader, Step};
+use crate::model::{
+    Object, object,
+    translation::{Failure, object_of},
 };
-use crate::model::{Object, object};
 
 /// Translation of one stream.
 #[derive(Debug)]

@@ -46,7 +46,7 @@ async fn respond(
     let client = service::Client::new("claude", service).expect("a good service");
     let deadline = Instant::now() + Duration::from_mins(1);
     let mut read = Vec::new();
-    match client.respond(prompt, Terms { is_streamed, deadline, held }).await? {
+    match client.respond(prompt, Terms { is_streamed, in_chunks: false, deadline, held }).await? {
         Response::Whole(answer) => read.push(answer.into_object().into()),
         Response::Chunks(mut chunks) => {
             while let Some(chunk) = chunks.next().await? {

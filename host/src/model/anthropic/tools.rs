@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    content::{CACHE_CONTROL, object_of, take, take_text},
-    error::Unsupported,
+use super::content::CACHE_CONTROL;
+use crate::model::{
+    Object,
+    translation::{Unsupported, object_of, take, take_text},
 };
-use crate::model::Object;
 
 /// The members of a request that concern tools.
 #[derive(Debug)]

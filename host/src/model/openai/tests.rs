@@ -82,7 +82,10 @@ fn prompt(body: &Object) -> Prompt {
 /// Returns the whole response.
 async fn respond(client: &Client, prompt: &Prompt, held: &Held) -> Result<Document, ModelError> {
     let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-    match client.respond(prompt, Terms { is_streamed: false, deadline, held }).await? {
+    match client
+        .respond(prompt, Terms { is_streamed: false, in_chunks: false, deadline, held })
+        .await?
+    {
         Response::Whole(answer) => Ok(answer),
         Response::Chunks(_) => unreachable!("no stream was asked for"),
     }

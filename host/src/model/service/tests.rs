@@ -37,7 +37,7 @@ async fn respond(service: &Service, is_streamed: bool) -> Result<Value, ModelErr
     let client = Client::new("up", service).expect("a good service");
     let held = MemoryBudget::unlimited().hold();
     let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed, deadline, held: &held };
+    let terms = Terms { is_streamed, in_chunks: false, deadline, held: &held };
     match client.respond(&prompt(), terms).await? {
         Response::Whole(answer) => Ok(answer.into_object().into()),
         Response::Chunks(mut chunks) => {

@@ -143,6 +143,7 @@ mod tests {
         let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
         let request = agent::Request {
             body: RawObject::from(&object(body)),
+            native: None,
             is_streamed: true,
             shows_rounds: false,
             max_tool_calls: None,

@@ -15,7 +15,7 @@ use crate::{
     agent::{Completion, EXTENSION, Ended, Event, Started},
     door::{Caller, Origin},
     json,
-    model::{Object, document::choices, weight},
+    model::{Object, Part, document::choices, weight},
 };
 
 /// Code of a call that waits for an approval. The client gets it as a call of its own.
@@ -78,9 +78,19 @@ impl Composer {
     pub(super) fn add(&mut self, event: Event, out: &mut Vec<Object>) -> Result<(), ApiError> {
         match event {
             Event::Chunk(chunk) => {
+                let native = chunk.part().map_or(0, |part| match part {
+                    Part::Item { item, .. } => {
+                        item.values().map(weight).sum::<usize>() + json::text_len(item)
+                    }
+                    Part::Reasoning { .. } | Part::Joint => 0,
+                });
                 self.charge.grow(choices(chunk.object()).map(content_bytes).sum())?;
+                self.hold(native)?;
                 let before = self.writer.items();
-                self.writer.chunk(chunk.object(), out);
+                match chunk.part() {
+                    Some(part) => self.writer.part(part, out),
+                    None => self.writer.chunk(chunk.object(), out),
+                }
                 self.check_items(before)?;
             }
             Event::Started(started) => {
@@ -252,7 +262,7 @@ mod tests {
         (Composer::new("resp_1", echo, caller, None, charge.clone()), charge)
     }
 
-    fn add(composer: &mut Composer, delta: Value) -> Result<(), ApiError> {
+    fn add(composer: &mut Composer, delta: &Value) -> Result<(), ApiError> {
         let chunk = object(json!({"choices": [{"index": 0, "delta": delta}]}));
         composer.add(Event::Chunk(Document::from(chunk)), &mut Vec::new())
     }
@@ -261,13 +271,13 @@ mod tests {
     fn items_are_charged_and_their_number_is_bounded() {
         let both = json!({"reasoning": "x", "content": "y"});
         let (mut small, _) = composer(64 * ITEM_BYTES);
-        let added = (0..64).take_while(|_| add(&mut small, both.clone()).is_ok()).count();
+        let added = (0..64).take_while(|_| add(&mut small, &both).is_ok()).count();
         assert!((8..16).contains(&added), "two items of {added} chunks are charged");
         let (mut large, _) = composer(usize::MAX);
         for _ in 0..MAX_ITEMS / 2 {
-            add(&mut large, both.clone()).expect("not too many");
+            add(&mut large, &both).expect("not too many");
         }
-        let error = add(&mut large, both).expect_err("too many").into_body();
+        let error = add(&mut large, &both).expect_err("too many").into_body();
         assert_eq!(error["error"]["code"], "provider_bad_answer");
     }
 

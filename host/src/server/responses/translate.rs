@@ -8,6 +8,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`request`] | a request → a chat completion request, field by field |
+//! | [`native`] | a request as it came, for a provider that has the Responses API |
 //! | [`items`] | one item → its part of a chat message |
 //! | [`messages`] | items → chat messages |
 //! | [`content`] | content parts → chat content parts |
@@ -20,8 +21,8 @@
 //! | [`members`], [`path`] | members of a request, and their positions for errors |
 //!
 //! A member of the Responses API without a counterpart in chat completions is refused with its name
-//! and never ignored. A member that the Responses API does not define reaches the provider
-//! unchanged.
+//! and never ignored, unless the provider has the Responses API itself. A member that the Responses
+//! API does not define reaches the provider unchanged.
 //!
 //! # Items and messages
 //!
@@ -42,6 +43,7 @@ mod failure;
 mod items;
 mod members;
 mod messages;
+mod native;
 mod output;
 mod path;
 mod reasoning;
@@ -51,6 +53,7 @@ mod usage;
 pub(super) use self::{
     echo::Echo,
     error::Untranslatable,
+    native::to_native,
     output::{Call, Writer},
     request::{Chat, to_chat},
 };

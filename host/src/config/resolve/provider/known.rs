@@ -4,7 +4,7 @@ use crate::model::Api;
 
 /// A service that is known by the name of its provider.
 pub(super) struct Known {
-    name: &'static str,
+    pub(super) name: &'static str,
     pub(super) api: Api,
     /// URL without the path of the API's version, as Bifrost's `network_config` has it.
     root: &'static str,

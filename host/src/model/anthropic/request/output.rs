@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    super::content::{object_of, take},
-    Unsupported, member, set,
+use super::{Unsupported, member, set};
+use crate::model::{
+    Object,
+    translation::{object_of, take},
 };
-use crate::model::Object;
 
 /// Translates `reasoning_effort`. `thinking` is not set: its valid types depend on the model, and
 /// the models that accept an effort either think by default or leave the choice to the caller.

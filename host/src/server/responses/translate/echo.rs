@@ -36,6 +36,19 @@ impl Echo {
         })))
     }
 
+    /// Reads the members of a request that is not translated.
+    pub(super) fn of(request: &Object) -> Self {
+        let mut echo = Self::new();
+        for (name, value) in request.iter().filter(|(_, value)| !value.is_null()) {
+            match (name.as_str(), value) {
+                ("reasoning" | "text", Value::Object(values)) => echo.merge(name, values),
+                _ if echo.0.contains_key(name) => echo.set(name, value.clone()),
+                _ => {}
+            }
+        }
+        echo
+    }
+
     /// Sets a member.
     pub(crate) fn set(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);

@@ -10,6 +10,7 @@ mod ending;
 mod events;
 mod item;
 mod message;
+mod native;
 mod reasoning;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 pub(crate) use self::calls::Call;
+pub(super) use self::item::is_own_id;
 use self::{
     calls::{ClientCall, ExecutedCall},
     ending::Ending,

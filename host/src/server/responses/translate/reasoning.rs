@@ -133,6 +133,11 @@ fn part_texts(item: &mut Members<'_>, name: &str, kind: &str) -> Result<String, 
     Ok(text)
 }
 
+/// Returns whether `encrypted_content` is one of this gateway's.
+pub(super) fn is_own_state(encrypted: &str) -> bool {
+    read_state(encrypted).is_some()
+}
+
 /// Reads `encrypted_content`; `None` if this gateway did not write it.
 fn read_state(encrypted: &str) -> Option<Object> {
     let state: Object = serde_json::from_str(encrypted).ok()?;

@@ -1,12 +1,12 @@
 //! A request → a chat completion request, field by field.
 
 mod settings;
-mod tools;
+pub(super) mod tools;
 
 use serde_json::{Value, json};
 
 use super::{echo::Echo, error::Untranslatable, items, members::Members, messages, path::Path};
-use crate::model::Object;
+use crate::model::{Native, Object};
 
 /// Members of chat completions that have another name in the Responses API.
 const MOVED: &[(&str, &str)] = &[
@@ -22,8 +22,6 @@ const MOVED: &[(&str, &str)] = &[
 ];
 /// Members without a counterpart, and advice for the client.
 const REFUSED: &[(&str, &str)] = &[
-    ("conversation", "Conversations are not available. Use 'previous_response_id'."),
-    ("prompt", "Stored prompts are not available. Use 'instructions' and 'input'."),
     ("context_management", "Items are never removed. Send a shorter 'input'."),
     ("moderation", "Its results have no counterpart in chat completions."),
     ("access_programs", "It has no counterpart in chat completions."),
@@ -48,6 +46,8 @@ pub(crate) struct Chat {
     pub(crate) input: Vec<Value>,
     /// The members that the Response repeats.
     pub(crate) echo: Echo,
+    /// The request as it came, if its provider has the Responses API.
+    pub(crate) native: Option<Native>,
 }
 
 /// Translates a request. `earlier` has the stored items of the previous Responses, input and
@@ -75,19 +75,30 @@ pub(crate) fn to_chat(request: Object, earlier: Vec<Value>) -> Result<Chat, Untr
     tools::translate(&mut request, &mut body, &mut echo)?;
     let max_tool_calls = settings::translate(&mut request, &mut body, &mut echo)?;
     body.extend(request.into_rest());
-    Ok(Chat { body, stream, store, max_tool_calls, input: stored, echo })
+    Ok(Chat { body, stream, store, max_tool_calls, input: stored, echo, native: None })
 }
 
-fn refuse(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+/// Refuses members of another API, and those that the gateway itself would have to act on.
+pub(super) fn refuse_always(request: &mut Members<'_>) -> Result<(), Untranslatable> {
     for (name, replacement) in MOVED {
         let advice = format!("In the Responses API, this parameter has moved to '{replacement}'.");
         request.refuse(name, &advice)?;
     }
+    let advice = "Conversations are not available. Use 'previous_response_id'.";
+    request.refuse("conversation", advice)?;
+    // It may name tools that run at the provider, without a decision of the gateway.
+    let advice = "Stored prompts are not available. Use 'instructions' and 'input'.";
+    request.refuse("prompt", advice)?;
+    let advice = "Responses are made while the client waits. Only false is supported.";
+    request.refuse_unless("background", &false.into(), advice)?;
+    settings::stream_options(request)
+}
+
+fn refuse(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+    refuse_always(request)?;
     for (name, advice) in REFUSED {
         request.refuse(name, advice)?;
     }
-    let advice = "Responses are made while the client waits. Only false is supported.";
-    request.refuse_unless("background", &false.into(), advice)?;
     let advice = "Items are never removed from the input. Only 'disabled' is supported.";
     request.refuse_unless("truncation", &"disabled".into(), advice)?;
     request.refuse_unless("n", &1.into(), "A response has one choice.")?;
@@ -95,7 +106,7 @@ fn refuse(request: &mut Members<'_>) -> Result<(), Untranslatable> {
 }
 
 /// Reads `input` as items. A text is a message of the user.
-fn read_input(request: &mut Members<'_>) -> Result<Vec<Value>, Untranslatable> {
+pub(super) fn read_input(request: &mut Members<'_>) -> Result<Vec<Value>, Untranslatable> {
     match request.required("input")? {
         Value::String(text) => {
             let content = json!([{"type": "input_text", "text": text}]);

@@ -91,6 +91,13 @@ impl ClientCall {
         events.write_item(kind, &self.slot, [("delta", text.into())]);
     }
 
+    /// Adds the members of the item that a provider of the Responses API sent for this call.
+    pub(super) fn add_item(&mut self, item: &Object) {
+        if item.get("call_id").is_some_and(|id| *id == *self.call_id) {
+            self.rest.extend(rest(item));
+        }
+    }
+
     /// Ends the call.
     pub(super) fn close(self, status: Status, items: &mut Items, events: &mut Events<'_>) {
         let kind = match self.kind {

@@ -5,6 +5,15 @@ use serde_json::Value;
 use super::events::Events;
 use crate::model::Object;
 
+/// Length of the part of an identifier behind its prefix: a UUID, and a place in hexadecimal.
+const DIGITS: usize = 36;
+
+/// Returns whether an identifier has the form of those that the gateway makes.
+pub(in super::super) fn is_own_id(id: &str) -> bool {
+    let digits = id.split_once('_').map_or("", |(_, digits)| digits);
+    digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Status of an item that is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
@@ -67,8 +76,41 @@ impl Items {
         members: impl IntoIterator<Item = (String, Value)>,
         events: &mut Events<'_>,
     ) -> Slot {
+        let id = format!("{prefix}_{}{:04x}", self.stem, self.values.len());
+        self.open_as(id, members, events)
+    }
+
+    /// Adds an item with the identifier that its provider gave it, unless it is empty or taken.
+    pub(super) fn open_native(
+        &mut self,
+        id: &str,
+        prefix: &str,
+        members: impl IntoIterator<Item = (String, Value)>,
+        events: &mut Events<'_>,
+    ) -> Slot {
+        if id.is_empty() || self.values.iter().any(|item| item["id"] == *id) {
+            return self.open(prefix, members, events);
+        }
+        self.open_as(id.to_owned(), members, events)
+    }
+
+    /// Adds an item that is complete, as its provider sent it.
+    pub(super) fn add(&mut self, item: &Object, events: &mut Events<'_>) {
         let index = self.values.len();
-        let slot = Slot { id: format!("{prefix}_{}{index:04x}", self.stem), index };
+        self.values.push(item.clone().into());
+        for kind in ["response.output_item.added", "response.output_item.done"] {
+            events.write(kind, [("output_index", index.into()), ("item", item.clone().into())]);
+        }
+    }
+
+    fn open_as(
+        &mut self,
+        id: String,
+        members: impl IntoIterator<Item = (String, Value)>,
+        events: &mut Events<'_>,
+    ) -> Slot {
+        let index = self.values.len();
+        let slot = Slot { id, index };
         let item = with_id(&slot, members);
         self.values.push(item.clone());
         events

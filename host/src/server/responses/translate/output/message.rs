@@ -82,9 +82,25 @@ impl Message {
     }
 
     /// Ends the message.
-    pub(super) fn close(mut self, status: Status, items: &mut Items, events: &mut Events<'_>) {
+    pub(super) fn close(self, status: Status, items: &mut Items, events: &mut Events<'_>) {
+        self.close_with(status, &Object::new(), items, events);
+    }
+
+    /// Ends a message whose provider has the Responses API. Members that this one does not have,
+    /// such as `phase`, are those of `item`.
+    pub(super) fn close_with(
+        mut self,
+        status: Status,
+        item: &Object,
+        items: &mut Items,
+        events: &mut Events<'_>,
+    ) {
         self.close_part(events);
-        items.close(&self.slot, members(status.as_str(), self.parts), events);
+        let mut members = members(status.as_str(), self.parts);
+        let rest = item.iter().filter(|(name, _)| *name != "id" && !members.contains_key(*name));
+        let rest: Vec<_> = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
+        members.extend(rest);
+        items.close(&self.slot, members, events);
     }
 
     fn open_part(&mut self, kind: Kind, events: &mut Events<'_>) {

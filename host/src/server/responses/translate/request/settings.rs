@@ -61,7 +61,6 @@ pub(super) fn translate(
     logprobs(request, body, echo)?;
     text(request, body, echo)?;
     reasoning(request, body, echo)?;
-    stream_options(request)?;
     metadata(request, echo)?;
     let previous = request.text("previous_response_id")?;
     echo.set("previous_response_id", json!(previous));
@@ -188,7 +187,7 @@ fn reasoning(
 }
 
 /// Checks `stream_options`. It is not translated: the options of chat completions are others.
-fn stream_options(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+pub(super) fn stream_options(request: &mut Members<'_>) -> Result<(), Untranslatable> {
     let Some(options) = request.take("stream_options") else { return Ok(()) };
     let path = request.path("stream_options");
     let mut options = Members::of(&path, options)?;

@@ -77,6 +77,49 @@ fn definition(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
     Ok(out.into())
 }
 
+/// Checks the definition of a tool for a provider that has the Responses API. Built-in tools run at
+/// the provider, where no policy of the gateway applies.
+pub(in super::super) fn check(tool: &Value, path: &Path<'_>) -> Result<(), Untranslatable> {
+    let Value::Object(members) = tool else {
+        return Err(Untranslatable::invalid_type(path, "an object", tool));
+    };
+    let path = path.member("type");
+    match members.get("type") {
+        Some(Value::String(kind)) if DEFINABLE.contains(&kind.as_str()) => Ok(()),
+        Some(Value::String(kind)) => Err(built_in(&path, kind)),
+        Some(Value::Null) | None => Err(Untranslatable::missing(&path)),
+        Some(other) => Err(Untranslatable::invalid_type(&path, "a string", other)),
+    }
+}
+
+/// Returns a `tool_choice` as a provider that has the Responses API receives it: a tool of the
+/// gateway is a function there.
+pub(in super::super) fn native_choice(
+    choice: Value,
+    path: &Path<'_>,
+) -> Result<Value, Untranslatable> {
+    let Value::Object(mut members) = choice else { return Ok(choice) };
+    let kind = members.get("type").and_then(Value::as_str).unwrap_or_default();
+    match kind {
+        "function" | "custom" => {}
+        "mcp" => {
+            members.insert("type".to_owned(), "function".into());
+            members.shift_remove("server_label");
+        }
+        "allowed_tools" => {
+            if let Some(Value::Array(tools)) = members.get_mut("tools") {
+                let path = path.member("tools");
+                let taken = std::mem::take(tools);
+                *tools = translate_all(taken, &path, native_choice)?;
+            }
+        }
+        other => {
+            return Err(Untranslatable::invalid_value(&path.member("type"), other, TYPED_CHOICES));
+        }
+    }
+    Ok(members.into())
+}
+
 fn built_in(path: &Path<'_>, kind: &str) -> Untranslatable {
     let mut error = Untranslatable::invalid_value(path, kind, DEFINABLE);
     error.message.push_str(if kind == "mcp" {

@@ -1,0 +1,144 @@
+//! Requests for a provider that has the Responses API: the members as they came.
+//!
+//! The provider judges the request. The gateway changes only the parts that are its own: the items of
+//! calls that it ran, and reasoning that it received from a provider of another API.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{
+    echo::Echo,
+    error::Untranslatable,
+    items::{self, Step},
+    members::Members,
+    output,
+    path::Path,
+    reasoning,
+    request::{self, Chat, to_chat, tools},
+};
+use crate::{
+    json::RawObject,
+    model::{Native, Object, Refusal, object},
+};
+
+/// Reads a request for a provider that has the Responses API. `earlier` has the stored items of the
+/// previous responses, the oldest first. With `may_fall_back` the request is translated as well, for
+/// providers that have no such API; if it cannot be, they are not asked.
+pub(crate) fn to_native(
+    request: Object,
+    earlier: Vec<Value>,
+    may_fall_back: bool,
+) -> Result<Chat, Untranslatable> {
+    let translated = if may_fall_back {
+        to_chat(request.clone(), earlier.clone())
+    } else {
+        Err(not_translated())
+    };
+    let mut read = read(request, earlier)?;
+    let (mut native, mut only) = (read.native.take(), None);
+    match translated {
+        Ok(chat) => read.body = chat.body,
+        Err(error) => only = Some(Box::new(refusal(error))),
+    }
+    if let Some(native) = &mut native {
+        native.only = only;
+    }
+    Ok(Chat { native, ..read })
+}
+
+fn read(request: Object, earlier: Vec<Value>) -> Result<Chat, Untranslatable> {
+    let echo = Echo::of(&request);
+    let mut members = Members::new(&Path::Root, request);
+    request::refuse_always(&mut members)?;
+    let store = members.flag("store", true)?;
+    let stream = members.flag("stream", false)?;
+    let max_tool_calls = members.count("max_tool_calls")?;
+    members.text("previous_response_id")?;
+    let input = request::read_input(&mut members)?;
+    let stored = if store { input.clone() } else { Vec::new() };
+    let tools = members.list("tools")?;
+    let path = members.path("tools");
+    for (index, tool) in tools.iter().flatten().enumerate() {
+        tools::check(tool, &path.element(index))?;
+    }
+    let choice = members.take("tool_choice");
+    let choice = choice.map(|it| tools::native_choice(it, &members.path("tool_choice")));
+    let mut body = Object::new();
+    for name in ["model", "fallbacks"] {
+        body.extend(members.get(name).map(|value| (name.to_owned(), value.clone())));
+    }
+    let mut native = members.into_rest();
+    native.insert("input".to_owned(), items_of(earlier, input)?.into());
+    native.extend(tools.map(|tools| ("tools".to_owned(), tools.into())));
+    native.extend(choice.transpose()?.map(|choice| ("tool_choice".to_owned(), choice)));
+    let native = Native { body: RawObject::from(&native), only: None };
+    let native = Some(native);
+    Ok(Chat { body, stream, store, max_tool_calls, input: stored, echo, native })
+}
+
+/// Returns the items of the conversation as the provider receives them.
+fn items_of(earlier: Vec<Value>, input: Vec<Value>) -> Result<Vec<Value>, Untranslatable> {
+    let mut items = Vec::with_capacity(earlier.len() + input.len());
+    let path = Path::Member(&Path::Root, "input");
+    for value in earlier {
+        items.extend(item(value, &path).map_err(Untranslatable::in_previous_response)?);
+    }
+    for (index, value) in input.into_iter().enumerate() {
+        items.extend(item(value, &path.element(index))?);
+    }
+    Ok(items)
+}
+
+fn item(value: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
+    let Value::Object(members) = &value else {
+        return Err(Untranslatable::invalid_type(path, "an object", &value));
+    };
+    let kind = members.get("type").and_then(Value::as_str);
+    match kind {
+        // A reference has an error of its own: items are stored by the gateway alone.
+        Some("item_reference") | None => items::translate(value, path).map(|_| Vec::new()),
+        Some("mcp_call") => match items::translate(value, path)? {
+            Step::Call { id, call, output } => Ok(executed(&id, &call, output.as_ref())),
+            _ => Ok(Vec::new()),
+        },
+        Some("reasoning") if is_of_gateway(members) => Ok(Vec::new()),
+        Some(_) => Ok(vec![value]),
+    }
+}
+
+/// Returns the items of a call that the gateway ran, which the provider knows as a function.
+fn executed(id: &str, call: &Object, output: Option<&Value>) -> Vec<Value> {
+    let function = &call["function"];
+    vec![
+        json!({
+            "type": "function_call",
+            "call_id": id,
+            "name": function["name"],
+            "arguments": function["arguments"],
+        }),
+        json!({"type": "function_call_output", "call_id": id, "output": output}),
+    ]
+}
+
+/// Returns whether the gateway made a reasoning item from the answer of a provider of another API.
+/// Another provider cannot read it.
+fn is_of_gateway(item: &Object) -> bool {
+    match item.get("encrypted_content").and_then(Value::as_str) {
+        Some(state) => reasoning::is_own_state(state),
+        None => item.get("id").and_then(Value::as_str).is_some_and(output::is_own_id),
+    }
+}
+
+fn refusal(error: Untranslatable) -> Refusal {
+    let Untranslatable { code, param, message } = error;
+    let error = object(json!({
+        "message": message, "type": "invalid_request_error", "param": param, "code": code
+    }));
+    Refusal { status: StatusCode::BAD_REQUEST, error, retry_after: None }
+}
+
+/// Returns the reason of a request that no provider but its own is asked for.
+fn not_translated() -> Untranslatable {
+    let message = "The request is for a provider that has the Responses API.".to_owned();
+    Untranslatable { code: "unsupported_parameter", param: "model".to_owned(), message }
+}
