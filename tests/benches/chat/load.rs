@@ -115,11 +115,12 @@ pub(crate) struct Saturated {
 /// `process`.
 pub(crate) async fn saturate(
     client: &Client,
-    process: Process,
+    form: Form,
+    process: &Process,
     lanes: usize,
     over: Duration,
 ) -> Saturated {
-    let body = client.body(Form::Plain);
+    let body = client.body(form);
     let (answered, failed) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (cpu, started) = (process.cpu(), Instant::now());
     let lanes = (0..lanes).map(|_| {
@@ -127,7 +128,7 @@ pub(crate) async fn saturate(
         let (answered, failed) = (answered.clone(), failed.clone());
         tokio::spawn(async move {
             while started.elapsed() < over {
-                let ended = client.exchange(body.clone(), Form::Plain, Instant::now()).await;
+                let ended = client.exchange(body.clone(), form, Instant::now()).await;
                 let count = if ended.is_ok() { &answered } else { &failed };
                 count.fetch_add(1, Ordering::Relaxed);
             }
@@ -160,7 +161,7 @@ pub(crate) struct Crowd {
 /// `process` while all of them are open.
 pub(crate) async fn crowd(
     client: &Client,
-    process: Process,
+    process: &Process,
     count: u32,
     pace: Duration,
     texts: u32,

@@ -5,6 +5,9 @@
 //! are two threads of this process, the gateway is the real program in its own. Times count as
 //! differences between the two ways, and as ratios: all three share the machine. `chat.md` describes
 //! the rows.
+//!
+//! `--load plain|streamed|paced` measures nothing: it loads a gateway for 20 seconds and prints the
+//! id of its process, for a profiler.
 
 mod client;
 mod load;
@@ -18,7 +21,8 @@ use airlock_tests::{Gateway, Setup, latency::Schedule};
 
 use self::{
     client::{Client, Form},
-    load::{Crowd, Run},
+    load::{Crowd, Run, Saturated},
+    model::Model,
     process::Process,
     report::Report,
 };
@@ -31,7 +35,7 @@ const MAX_OWN_CORES: f64 = 0.5;
 /// Form of a stream whose chunks follow each other at once.
 const STREAMED: Form = Form::Streamed { texts: 8, pace: Duration::ZERO };
 /// Time between two chunks of each of many streams.
-const CROWD_PACE: Duration = Duration::from_millis(100);
+const CROWD_PACE: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
@@ -40,8 +44,12 @@ fn main() -> ExitCode {
     let model = model::start();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    if let Some(form) = env::args().skip_while(|argument| argument != "--load").nth(1) {
+        runtime.block_on(load_for_profiler(&model, &form));
+        return ExitCode::SUCCESS;
+    }
     let effort = if is_bench { Effort::FULL } else { Effort::LITTLE };
-    let report = runtime.block_on(measure(model, effort));
+    let report = runtime.block_on(measure(&model, effort));
     if as_json {
         println!("{:#}", report.to_json());
     } else {
@@ -78,7 +86,7 @@ impl Effort {
         lanes: 32,
         crowd: 1_000,
         crowd_rounds: 3,
-        crowd_chunks: 50,
+        crowd_chunks: 25,
     };
     const LITTLE: Self = Self {
         rounds: 1,
@@ -88,7 +96,7 @@ impl Effort {
         lanes: 2,
         crowd: 8,
         crowd_rounds: 1,
-        crowd_chunks: 15,
+        crowd_chunks: 10,
     };
 }
 
@@ -98,9 +106,9 @@ struct Ways<T> {
     through: T,
 }
 
-async fn measure(model: SocketAddr, effort: Effort) -> Report {
+async fn measure(model: &Model, effort: Effort) -> Report {
     let mut report = Report::new(effort);
-    let direct = Client::new(model, "");
+    let direct = Client::new(model.address, "");
     report.plain_rate = highest_rate(&direct, Form::Plain, effort).await;
     report.streamed_rate = highest_rate(&direct, STREAMED, effort).await;
     let gateway = start(model).await;
@@ -116,8 +124,8 @@ async fn measure(model: SocketAddr, effort: Effort) -> Report {
         let work = async |client: &Client| paced(client, effort).await;
         report.paced.push(both(&ways, round, work).await);
         report.saturated.push(Ways {
-            direct: load::saturate(&ways.direct, Process::own(), effort.lanes, effort.over).await,
-            through: load::saturate(&ways.through, process, effort.lanes, effort.over).await,
+            direct: saturate(&ways.direct, &model.thread, effort).await,
+            through: saturate(&ways.through, &process, effort).await,
         });
     }
     drop(gateway);
@@ -155,6 +163,10 @@ async fn highest_rate(direct: &Client, form: Form, effort: Effort) -> u32 {
     rate
 }
 
+async fn saturate(client: &Client, process: &Process, effort: Effort) -> Saturated {
+    load::saturate(client, Form::Plain, process, effort.lanes, effort.over).await
+}
+
 /// Streams with a chunk every 20 ms, at a constant number of streams.
 async fn paced(client: &Client, effort: Effort) -> Run {
     let pace = Duration::from_millis(20);
@@ -165,13 +177,13 @@ async fn paced(client: &Client, effort: Effort) -> Run {
 
 /// Measures many streams at once, through a gateway that has done nothing else: memory that an
 /// allocator keeps from other work would hide theirs.
-async fn crowds(direct: &Client, model: SocketAddr, effort: Effort) -> Ways<Crowd> {
+async fn crowds(direct: &Client, model: &Model, effort: Effort) -> Ways<Crowd> {
     let gateway = start(model).await;
     let through = Client::new(address(&gateway), PREFIX);
     let first = load::at_rate(&through, STREAMED, Schedule::new(10, Duration::from_millis(100)));
     assert_eq!(first.await.failed, 0, "{}", gateway.said());
-    let crowd = async |client, process| {
-        load::crowd(client, process, effort.crowd, CROWD_PACE, effort.crowd_chunks).await
+    let crowd = async |client: &Client, process: Process| {
+        load::crowd(client, &process, effort.crowd, CROWD_PACE, effort.crowd_chunks).await
     };
     Ways {
         direct: crowd(direct, Process::own()).await,
@@ -179,10 +191,27 @@ async fn crowds(direct: &Client, model: SocketAddr, effort: Effort) -> Ways<Crow
     }
 }
 
+/// Loads a gateway with requests of one form, and prints the CPU time that each takes.
+async fn load_for_profiler(model: &Model, form: &str) {
+    let form = match form {
+        "plain" => Form::Plain,
+        "streamed" => STREAMED,
+        "paced" => Form::Streamed { texts: 50, pace: CROWD_PACE },
+        other => panic!("found --load {other}, expected plain, streamed or paced"),
+    };
+    let lanes = if let Form::Plain = form { Effort::FULL.lanes } else { 100 };
+    let gateway = start(model).await;
+    eprintln!("the gateway is process {}", gateway.pid().as_raw_nonzero());
+    let through = Client::new(address(&gateway), PREFIX);
+    let process = Process::new(gateway.pid());
+    let run = load::saturate(&through, form, &process, lanes, Duration::from_secs(20)).await;
+    println!("{:.0} requests a second, {:.0} of CPU time", run.per_second, run.per_core);
+}
+
 /// Starts the gateway with one provider, without tools.
-async fn start(model: SocketAddr) -> Gateway {
+async fn start(model: &Model) -> Gateway {
     Setup::new()
-        .openai("model", &format!("http://{model}/v1"))
+        .openai("model", &format!("http://{}/v1", model.address))
         .set("/server/max_connections", 8_192)
         .set("/server/max_connections_per_peer", 8_192)
         .serve()

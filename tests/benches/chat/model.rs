@@ -27,6 +27,8 @@ use tokio::{
     time::{Sleep, sleep_until},
 };
 
+use crate::process::Process;
+
 /// Text before the time in a chunk.
 const MARK: &[u8] = br#""content":"@"#;
 /// Digits of the time.
@@ -36,8 +38,15 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 const ANSWER: &str = r#"{"id":"chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT","object":"chat.completion","created":1760000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello! How can I assist you today?","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"service_tier":"default"}"#;
 
+/// A running model server.
+pub(crate) struct Model {
+    pub(crate) address: SocketAddr,
+    /// Its thread.
+    pub(crate) thread: Process,
+}
+
 /// Starts the server on a thread of its own, which ends with the process.
-pub(crate) fn start() -> SocketAddr {
+pub(crate) fn start() -> Model {
     LazyLock::force(&START);
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -45,7 +54,9 @@ pub(crate) fn start() -> SocketAddr {
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-            sender.send(listener.local_addr().expect("it is bound")).expect("it waits");
+            let address = listener.local_addr().expect("it is bound");
+            let model = Model { address, thread: Process::thread() };
+            assert!(sender.send(model).is_ok(), "the receiver waits");
             serve(listener).await;
         });
     });

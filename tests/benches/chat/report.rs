@@ -95,7 +95,7 @@ impl Report {
         ]
     }
 
-    fn numbers(&self) -> [Number; 4] {
+    fn numbers(&self) -> [Number; 5] {
         let saturated = |value: fn(&Ways<Saturated>) -> f64| self.saturated.iter().map(value);
         [
             Number {
@@ -103,6 +103,12 @@ impl Report {
                 unit: "",
                 value: median(saturated(|ways| ways.through.per_core)),
                 aim: Some(Aim::AtLeast(PER_CORE)),
+            },
+            Number {
+                what: "requests a second of the model server's CPU time",
+                unit: "",
+                value: median(saturated(|ways| ways.direct.per_core)),
+                aim: None,
             },
             Number {
                 what: "requests a second, closed loop, through the gateway",
