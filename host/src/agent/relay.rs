@@ -9,9 +9,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
     ops::Bound,
+    pin::pin,
 };
 
 use serde_json::{Value, json};
+use tokio::time::sleep_until;
 
 use super::{
     Failure, MAX_CALLS_READ,
@@ -95,7 +97,15 @@ impl Relay {
     ) -> Result<Object, Failure> {
         let (mut calls, mut merged) = (Calls::default(), Merged::default());
         let mut charged = 0;
-        while let Some(mut chunk) = allowance.within(self.rounds, chunks.next()).await?? {
+        // One timer for all chunks.
+        let mut over = pin!(sleep_until(allowance.deadline));
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                chunk = chunks.next() => chunk?,
+                () = &mut over => return Err(allowance.timeout(self.rounds)),
+            };
+            let Some(mut chunk) = chunk else { break };
             // Chunks that are there at once would never let the deadline be noticed.
             if allowance.is_over() {
                 return Err(allowance.timeout(self.rounds));

@@ -105,6 +105,9 @@ fn pace_of(schedule: Schedule) -> mpsc::UnboundedReceiver<Instant> {
 /// Measurements of a server that gets as much as it carries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Saturated {
+    pub(crate) answered: f64,
+    /// CPU time of the measured process, in seconds.
+    pub(crate) cpu: f64,
     pub(crate) per_second: f64,
     /// Responses per second of CPU time of the measured process.
     pub(crate) per_core: f64,
@@ -139,6 +142,8 @@ pub(crate) async fn saturate(
     let cpu = (process.cpu() - cpu).as_secs_f64();
     let answered = f64::from(answered.load(Ordering::Relaxed));
     Saturated {
+        answered,
+        cpu,
         per_second: answered / took,
         per_core: answered / cpu,
         failed: failed.load(Ordering::Relaxed),

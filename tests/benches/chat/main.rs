@@ -6,9 +6,11 @@
 //! differences between the two ways, and as ratios: all three share the machine. `chat.md` describes
 //! the rows.
 //!
-//! `--load plain|streamed|paced` measures nothing: it loads a gateway for 20 seconds and prints the
-//! id of its process, for a profiler.
+//! For work on the gateway: `--load plain|streamed|paced` loads a gateway for 20 seconds and prints
+//! the id of its process, for a profiler. `--against PROGRAM` compares it with another build, in
+//! turns of half a second.
 
+mod against;
 mod client;
 mod load;
 mod model;
@@ -44,7 +46,12 @@ fn main() -> ExitCode {
     let model = model::start();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    if let Some(form) = env::args().skip_while(|argument| argument != "--load").nth(1) {
+    let option = |name: &str| env::args().skip_while(|argument| argument != name).nth(1);
+    if let Some(program) = option("--against") {
+        runtime.block_on(against::compare(&model, program.as_ref()));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(form) = option("--load") {
         runtime.block_on(load_for_profiler(&model, &form));
         return ExitCode::SUCCESS;
     }
@@ -208,14 +215,16 @@ async fn load_for_profiler(model: &Model, form: &str) {
     println!("{:.0} requests a second, {:.0} of CPU time", run.per_second, run.per_core);
 }
 
-/// Starts the gateway with one provider, without tools.
 async fn start(model: &Model) -> Gateway {
+    setup(model).serve().await
+}
+
+/// Configures one provider and no tools.
+fn setup(model: &Model) -> Setup {
     Setup::new()
         .openai("model", &format!("http://{}/v1", model.address))
         .set("/server/max_connections", 8_192)
         .set("/server/max_connections_per_peer", 8_192)
-        .serve()
-        .await
 }
 
 fn address(gateway: &Gateway) -> SocketAddr {
