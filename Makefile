@@ -25,11 +25,13 @@ demo: wasm ## shows the gateway at work: plugins, an MCP server, scripts and app
 test: ## builds everything and runs every test, the real MCP servers included
 	@tests/run
 
-bench: wasm ## prints what the sandbox costs, as ratios to native code
+bench: wasm ## prints what the sandbox and the gateway cost, as ratios
 	@echo "bench: building, with guests and own code optimised as in a release"
 	@cargo build --manifest-path plugins/starlark/Cargo.toml --package native-script --target-dir $(OTHERS)
 	@AIRLOCK_GUEST_PROFILE=release NATIVE_SCRIPT=$(abspath $(OTHERS))/debug/native-script \
-		cargo bench --profile dev --config profile.dev.opt-level=2 --workspace --bench overhead
+		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench overhead
+	@AIRLOCK_GUEST_PROFILE=release \
+		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench chat -- $(CHAT)
 
 hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--json for one document
 	@echo "hostile: building" >&2

@@ -45,6 +45,7 @@ mod native;
 pub mod plugin;
 pub mod server;
 pub mod telemetry;
+mod timer;
 pub mod upstream;
 
 pub use airlock_core::{door, json, limit, schema, secret, tenant, text, tool, units};

@@ -126,7 +126,7 @@ async fn an_operator_installs_it_with_the_descriptions_that_it_lacks() {
         more.iter().fold(install.arg("--name").arg("station"), Airlock::arg).run().await
     };
     let refused = install(&[]).await.failed();
-    assert!(refused.stderr.contains("--describe 'api_checksum=WHAT IT DOES'"), "{refused}");
+    assert!(refused.stderr.contains("--describe 'api_checksum=<WHAT IT DOES>'"), "{refused}");
     assert!(!directory.path().join("airlock.json").exists(), "nothing was changed");
     let installed = install(&["--describe", "greet=Greets whoever asks."]).await.ok();
     assert!(installed.stderr.contains("api_checksum, api_count, api_get_reading"), "{installed}");

@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("guests", &[]),
     ("telemetry", &[]),
+    ("timer", &[]),
     ("tls", &[]),
     // Plain data, and the policy decision about it.
     ("units", &["text"]),
@@ -44,14 +45,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("upstream", &["catalog", "door", "json", "secret", "tenant", "text", "tls", "tool"]),
     ("native", &["door", "tool"]),
     ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
-    ("model", &["json", "secret", "text", "tls", "tool", "units"]),
+    ("model", &["json", "secret", "text", "timer", "tls", "tool", "units"]),
     ("agent", &["catalog", "door", "json", "model", "text", "tool"]),
     ("mcp", &["catalog", "door", "tool"]),
     (
         "server",
         &[
-            "agent", "catalog", "door", "json", "mcp", "model", "store", "tenant", "text", "tool",
-            "units",
+            "agent", "catalog", "door", "json", "mcp", "model", "store", "tenant", "text", "timer",
+            "tool", "units",
         ],
     ),
     // The settings of each module, and no code that runs.

@@ -13,6 +13,7 @@
 //! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] changes
 //!   their embedded sections
 //! - [`languages`] are the plugins that the command line builds
+//! - [`latency`] is the arithmetic of load tests
 //! - [`misdeeds`] lists attacks by guests, and how each must end
 
 #![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]
@@ -23,6 +24,7 @@ mod embedded;
 mod gateway;
 pub mod guests;
 pub mod languages;
+pub mod latency;
 pub mod misdeeds;
 pub mod peers;
 pub mod service;

@@ -35,7 +35,7 @@ pub(super) struct ToolCall {
 pub(super) fn count(answer: &Object) -> usize {
     let choices = answer.get("choices").and_then(Value::as_array).into_iter().flatten();
     choices
-        .filter_map(|choice| choice.pointer("/message/tool_calls")?.as_array())
+        .filter_map(|choice| choice.get("message")?.get("tool_calls")?.as_array())
         .map(Vec::len)
         .sum()
 }

@@ -97,7 +97,8 @@ pub struct Completion {
 /// and every running tool.
 pub struct Run {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    events: mpsc::Receiver<Event>,
+    // Boxed: a channel has room for 32 messages, however few it may hold.
+    events: mpsc::Receiver<Box<Event>>,
     answering: Answering,
 }
 
@@ -151,7 +152,7 @@ impl Run {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
         if let Poll::Ready(Some(event)) = self.events.poll_recv(context) {
-            return Poll::Ready(Some(event));
+            return Poll::Ready(Some(*event));
         }
         if let Some(work) = &mut self.work
             && work.as_mut().poll(context).is_ready()
@@ -159,7 +160,7 @@ impl Run {
             self.work = None;
         }
         // The work has the only sender: without it the channel is closed, and its events remain.
-        Poll::Ready(ready!(self.events.poll_recv(context)))
+        Poll::Ready(ready!(self.events.poll_recv(context)).map(|event| *event))
     }
 }
 
@@ -173,7 +174,7 @@ impl Stream for Run {
 
 /// Sender of the events of a request.
 pub(super) struct Emitter {
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<Box<Event>>,
     answering: Answering,
 }
 
@@ -186,7 +187,7 @@ impl Emitter {
     /// Sends an event. Waits until the event before it was received.
     pub(super) async fn emit(&self, event: Event) {
         // Cannot fail: the receiver owns the work, so it exists while this runs.
-        let _ = self.events.send(event).await;
+        let _ = self.events.send(Box::new(event)).await;
     }
 }
 

@@ -12,9 +12,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
     ops::Bound,
+    pin::pin,
 };
 
 use serde_json::{Value, json};
+use tokio::time::sleep_until;
 
 use super::{
     Failure, MAX_CALLS_READ,
@@ -101,8 +103,16 @@ impl Relay {
         let (mut calls, mut merged) = (Calls::default(), Merged::default());
         let (mut items, mut items_bytes) = (BTreeMap::new(), 0);
         let mut charged = 0;
-        while let Some(mut chunk) = allowance.within(self.rounds, chunks.next()).await?? {
-            // A timeout does not fire while its future is always ready, so a provider that sends
+        // One timer for all chunks.
+        let mut over = pin!(sleep_until(allowance.deadline));
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                chunk = chunks.next() => chunk?,
+                () = &mut over => return Err(allowance.timeout(self.rounds)),
+            };
+            let Some(mut chunk) = chunk else { break };
+            // A timer does not fire while the stream is always ready, so a provider that sends
             // without a pause would not be stopped.
             if allowance.is_over() {
                 return Err(allowance.timeout(self.rounds));

@@ -6,7 +6,7 @@
 //! here.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -66,18 +66,29 @@ struct State {
     has_asked: bool,
     /// Requests whose responses are not ready yet.
     running: usize,
-    /// The unsent responses and parts of responses, by number.
-    unsent: BTreeMap<u64, Unsent>,
+    /// The unsent responses and parts of responses, the oldest first.
+    unsent: VecDeque<Unsent>,
     next_answer: u64,
     next_request: u64,
     /// Start of the time without running requests and unsent responses.
     idle_since: Instant,
     broken_off: usize,
     is_evicted: bool,
+    /// The wait for the end of the connection; `None` if another wait must see every change.
+    watch: Option<Watch>,
+}
+
+/// A wait for the end of the connection.
+#[derive(Clone, Copy)]
+struct Watch {
+    waits: Waits,
+    /// Time at which it looks at the state again; `None` if it waits for a change.
+    until: Option<Instant>,
 }
 
 /// A response, or a part of one, that its client has not read.
 struct Unsent {
+    number: u64,
     /// Time when it was ready.
     since: Instant,
     /// Number of its request, if that is still running.
@@ -90,12 +101,13 @@ impl Activity {
         let state = State {
             has_asked: false,
             running: 0,
-            unsent: BTreeMap::new(),
+            unsent: VecDeque::new(),
             next_answer: 0,
             next_request: 0,
             idle_since: Instant::now(),
             broken_off: 0,
             is_evicted: false,
+            watch: None,
         };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
     }
@@ -130,7 +142,7 @@ impl Activity {
     pub(super) async fn end(&self, waits: &Waits) -> Reason {
         loop {
             let changed = self.changed.notified();
-            let due = self.state().due(waits);
+            let due = self.state().watch(waits);
             match due {
                 Some((at, reason)) if at <= Instant::now() => return reason,
                 Some((at, _)) => tokio::select! {
@@ -147,7 +159,11 @@ impl Activity {
     pub(super) async fn answered(&self, write: Duration) {
         loop {
             let changed = self.changed.notified();
-            let (running, unread, next) = self.state().unread(write);
+            let (running, unread, next) = {
+                let mut state = self.state();
+                state.watch = None;
+                state.unread(write)
+            };
             if running <= unread {
                 return;
             }
@@ -168,9 +184,12 @@ impl Activity {
         if state.is_idle() && !was_idle {
             state.idle_since = Instant::now();
         }
+        let is_awaited = state.is_awaited();
         drop(state);
         // `notify_one` stores the notification if the waiting task does not wait at this moment.
-        self.changed.notify_one();
+        if is_awaited {
+            self.changed.notify_one();
+        }
         changed
     }
 
@@ -188,13 +207,13 @@ impl State {
     fn await_sending(&mut self, streamed: Option<u64>) -> u64 {
         let number = self.next_answer;
         self.next_answer += 1;
-        self.unsent.insert(number, Unsent { since: Instant::now(), streamed });
+        self.unsent.push_back(Unsent { number, since: Instant::now(), streamed });
         number
     }
 
     /// Returns the time when the oldest unsent response was ready.
     fn oldest_unsent(&self) -> Option<Instant> {
-        self.unsent.values().next().map(|unsent| unsent.since)
+        self.unsent.front().map(|unsent| unsent.since)
     }
 
     /// Returns the number of running requests, the number of those whose streams are unread for
@@ -202,7 +221,7 @@ impl State {
     fn unread(&self, write: Duration) -> (usize, usize, Option<Instant>) {
         let now = Instant::now();
         let (late, in_time): (Vec<_>, Vec<_>) =
-            self.unsent.values().partition(|unsent| unsent.since + write <= now);
+            self.unsent.iter().partition(|unsent| unsent.since + write <= now);
         let unread: BTreeSet<u64> = late.iter().filter_map(|unsent| unsent.streamed).collect();
         (self.running, unread.len(), in_time.first().map(|unsent| unsent.since + write))
     }
@@ -213,6 +232,30 @@ impl State {
     fn rank(&self) -> Option<Rank> {
         (self.running == 0)
             .then(|| self.oldest_unsent().map_or(Rank::Idle(self.idle_since), Rank::Unsent))
+    }
+
+    /// Returns the time like [`Self::due`], and notes the wait for it.
+    fn watch(&mut self, waits: &Waits) -> Option<(Instant, Reason)> {
+        let due = self.due(waits);
+        self.watch = Some(Watch { waits: *waits, until: due.map(|(at, _)| at) });
+        due
+    }
+
+    /// Returns whether the waiting task must see this state now. The wait for the end of the
+    /// connection need not if the end is due later than before: it looks again at the earlier time.
+    /// Every request changes the state several times, and each notification costs one more poll of
+    /// the whole connection.
+    fn is_awaited(&self) -> bool {
+        let Some(Watch { waits, until }) = &self.watch else { return true };
+        self.due(waits).is_some_and(|(at, _)| until.is_none_or(|until| at < until))
+    }
+
+    /// Removes a response, or a part of one, that is sent.
+    fn sent(&mut self, number: u64) {
+        // Most are sent in their order.
+        if let Some(at) = self.unsent.iter().position(|unsent| unsent.number == number) {
+            self.unsent.remove(at);
+        }
     }
 
     /// Returns the time when the connection must be closed in its current state, and the reason.
@@ -285,14 +328,17 @@ pub(super) struct Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        self.activity.change(|state| {
-            state.unsent.remove(&self.number);
-        });
+        self.activity.change(|state| state.sent(self.number));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        task::{Context, Wake},
+    };
+
     use futures_util::FutureExt as _;
 
     use super::*;
@@ -341,6 +387,40 @@ mod tests {
             drop(activity.begin().answer());
         });
         assert_eq!(watch, (10, Reason::Idle));
+    }
+
+    /// Counts wake-ups.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
+        let (activity, woken) = (Activity::new(), Arc::new(Woken::default()));
+        let waits = Waits { write: Duration::from_secs(5), ..WAITS };
+        let waker = woken.clone().into();
+        let mut context = Context::from_waker(&waker);
+        let mut ending = Box::pin(activity.end(&waits));
+        let mut woken_by = |change: &mut dyn FnMut()| {
+            assert!(ending.as_mut().poll(&mut context).is_pending());
+            let before = woken.0.load(Ordering::Relaxed);
+            change();
+            woken.0.load(Ordering::Relaxed) - before
+        };
+        let mut running = None;
+        assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0, "it was due in 1 s");
+        assert_eq!(woken_by(&mut || drop(running.take().map(Running::answer))), 0, "now in 10 s");
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0);
+        let mut sending = None;
+        assert_eq!(woken_by(&mut || sending = running.take().map(Running::answer)), 1, "in 5 s");
+        assert_eq!(woken_by(&mut || sending = None), 0);
+        assert_eq!(woken_by(&mut || assert!(activity.evict())), 1, "now");
     }
 
     #[tokio::test(start_paused = true)]

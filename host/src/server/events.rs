@@ -5,11 +5,10 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use serde_json::Value;
-use tokio::time::timeout;
 use tracing::error;
 
 use super::respond::{ApiError, Parts};
-use crate::agent::EXTENSION;
+use crate::{agent::EXTENSION, timer::RepeatedTimeout};
 
 /// Time without an event after which a comment is sent. Proxies close connections that are silent
 /// for a minute, and some after 30 seconds.
@@ -27,11 +26,12 @@ pub(super) trait Source: Send + 'static {
 /// Creates the body of a response. After each [`HEARTBEAT`] without an event a comment is sent. A
 /// panic of the source ends the stream with an error.
 pub(super) fn parts(source: impl Source) -> Parts {
-    let parts = stream::unfold(Some(source), |source| async move {
-        let mut source = source?;
-        let waiting = AssertUnwindSafe(next_or_comment(&mut source)).catch_unwind().await;
-        if let Ok(part) = waiting {
-            part.map(|part| (part, Some(source)))
+    let state = (source, RepeatedTimeout::new(HEARTBEAT));
+    let parts = stream::unfold(Some(state), |state| async move {
+        let (mut source, mut heartbeat) = state?;
+        let waiting = next_or_comment(&mut source, &mut heartbeat);
+        if let Ok(part) = AssertUnwindSafe(waiting).catch_unwind().await {
+            part.map(|part| (part, Some((source, heartbeat))))
         } else {
             error!("a streamed request made the gateway panic");
             Some((failure(ApiError::internal()), None))
@@ -44,12 +44,12 @@ fn boxed(parts: impl Stream<Item = Bytes> + Send + 'static) -> Parts {
     parts.boxed()
 }
 
-async fn next_or_comment(source: &mut impl Source) -> Option<Bytes> {
+async fn next_or_comment(
+    source: &mut impl Source,
+    heartbeat: &mut RepeatedTimeout,
+) -> Option<Bytes> {
     // Dropping the future of a source loses no event.
-    match timeout(HEARTBEAT, source.next()).await {
-        Ok(part) => part,
-        Err(_) => Some(Bytes::from_static(COMMENT)),
-    }
+    heartbeat.wait(source.next()).await.unwrap_or(Some(Bytes::from_static(COMMENT)))
 }
 
 /// Returns an event without a type. `data` must be on one line.

@@ -2,9 +2,8 @@
 
 use std::mem;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
-use tokio::time::timeout;
 
 use super::Client;
 use crate::{
@@ -13,6 +12,7 @@ use crate::{
         Document, Held, ModelError,
         sse::{Decoder, Event},
     },
+    timer::RepeatedTimeout,
 };
 
 /// Data of the event after the last chunk of OpenAI's streams.
@@ -22,6 +22,7 @@ pub(in crate::model) const DONE: &str = "[DONE]";
 pub(in crate::model) struct Events<'a> {
     pub(in crate::model) client: &'a Client,
     response: reqwest::Response,
+    idle: RepeatedTimeout,
     decoder: Decoder,
     /// Bytes that are received and not decoded yet.
     received: Bytes,
@@ -42,6 +43,7 @@ impl<'a> Events<'a> {
         Self {
             client,
             response,
+            idle: RepeatedTimeout::new(client.bounds.idle),
             decoder: Decoder::new(client.bounds.event_bytes),
             received: Bytes::new(),
             received_bytes: 0,
@@ -97,10 +99,12 @@ impl<'a> Events<'a> {
             let mut bytes = &self.received[..];
             let event = self.decoder.next(&mut bytes).map_err(|_| self.event_too_large())?;
             let read = self.received.len() - bytes.len();
-            drop(self.received.split_to(read));
+            self.received.advance(read);
             if let Some(event) = event {
                 return Ok(Some(event));
             }
+            // Even an empty part would keep the buffer of the connection from being used again.
+            self.received = Bytes::new();
             self.hold()?;
             if !self.receive().await? {
                 return self.last();
@@ -110,8 +114,8 @@ impl<'a> Events<'a> {
 
     /// Waits for more bytes. Returns false at the end of the body.
     async fn receive(&mut self) -> Result<bool, ModelError> {
-        let waiting = timeout(self.client.bounds.idle, self.response.chunk());
-        let received = waiting.await.map_err(|_| self.client.is_silent("timeouts.idle"))?;
+        let received = self.idle.wait(self.response.chunk()).await;
+        let received = received.ok_or_else(|| self.client.is_silent("timeouts.idle"))?;
         let Some(bytes) = received.map_err(|error| self.client.trouble(error))? else {
             self.has_ended = true;
             return Ok(false);

@@ -1,0 +1,103 @@
+//! Two builds of the gateway in one run.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::Pid;
+
+use crate::{
+    CROWD_PACE, Effort, PREFIX, STREAMED, address,
+    client::{Client, Form},
+    load,
+    model::Model,
+    process::Process,
+    setup, start,
+};
+
+/// Turns of each build, for each form of request. One turn of CPU time is counted in hundredths of
+/// a second, all of them together are precise enough.
+const TURNS: u32 = 30;
+const TURN: Duration = Duration::from_millis(500);
+
+/// Another build. Dropping it ends it.
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// CPU time of one build.
+struct Side {
+    client: Client,
+    process: Process,
+    requests: f64,
+    cpu: f64,
+}
+
+impl Side {
+    fn new(address: SocketAddr, pid: Pid) -> Self {
+        let (client, process) = (Client::new(address, PREFIX), Process::new(pid));
+        Self { client, process, requests: 0.0, cpu: 0.0 }
+    }
+
+    async fn turn(&mut self, form: Form, lanes: usize) {
+        let turn = load::saturate(&self.client, form, &self.process, lanes, TURN).await;
+        assert_eq!(turn.failed, 0, "every request is answered");
+        self.requests += turn.answered;
+        self.cpu += turn.cpu;
+    }
+
+    /// Returns the CPU time of a request in microseconds, and begins anew.
+    fn take(&mut self) -> f64 {
+        let (requests, cpu) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.cpu));
+        cpu * 1e6 / requests
+    }
+}
+
+/// Prints the CPU time of a request in this build and in `program`, for each form of request.
+pub(crate) async fn compare(model: &Model, program: &Path) {
+    let gateway = start(model).await;
+    let mut this = Side::new(address(&gateway), gateway.pid());
+    let setup = setup(model);
+    let mut child = Command::new(program)
+        .args(["serve", "--config"])
+        .arg(setup.write())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the other build can be started");
+    let (pid, stdout) = (Pid::from_child(&child), child.stdout.take().expect("piped above"));
+    let _other = Other(child);
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).expect("it announces its address");
+    let announced = line.trim().strip_prefix("listening on http://").unwrap_or_default();
+    let mut other = Side::new(announced.parse().expect("an address"), pid);
+    for (name, form, lanes) in [
+        ("plain", Form::Plain, Effort::FULL.lanes),
+        ("streamed", STREAMED, Effort::FULL.lanes),
+        ("paced", Form::Streamed { texts: 20, pace: CROWD_PACE / 10 }, 100),
+    ] {
+        for turn in 0..=TURNS {
+            this.turn(form, lanes).await;
+            other.turn(form, lanes).await;
+            if turn == 0 {
+                // The first turn opens the connections.
+                let _ = (this.take(), other.take());
+            }
+        }
+        let (this, other) = (this.take(), other.take());
+        println!(
+            "{name:9} {this:>6.1}µs, the other build {other:>6.1}µs, ratio {:.3}",
+            this / other
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! Cost of the gateway to a chat: the same requests from one client, straight to a model server and
+//! through the gateway, in alternating rounds.
+//!
+//! `make bench` runs it; `--json` prints one document instead of a table. Client and model server
+//! are two threads of this process, the gateway is the real program in its own. Times count as
+//! differences between the two ways, and as ratios: all three share the machine. `chat.md` describes
+//! the rows.
+//!
+//! For work on the gateway: `--load plain|streamed|paced` loads a gateway for 20 seconds and prints
+//! the id of its process, for a profiler. `--against PROGRAM` compares it with another build, in
+//! turns of half a second.
+
+mod against;
+mod client;
+mod load;
+mod model;
+mod process;
+mod report;
+
+use std::{env, net::SocketAddr, process::ExitCode, time::Duration};
+
+use airlock_tests::{Gateway, Setup, latency::Schedule};
+
+use self::{
+    client::{Client, Form},
+    load::{Crowd, Run, Saturated},
+    model::Model,
+    process::Process,
+    report::Report,
+};
+
+/// Prefix of the model's name that selects the provider.
+const PREFIX: &str = "model/";
+/// Largest part of a core that client and model server may use at a rate, so that two cores have
+/// room for the gateway.
+const MAX_OWN_CORES: f64 = 0.5;
+/// Form of a stream whose chunks follow each other at once.
+const STREAMED: Form = Form::Streamed { texts: 8, pace: Duration::ZERO };
+/// Time between two chunks of each of many streams.
+const CROWD_PACE: Duration = Duration::from_millis(200);
+
+fn main() -> ExitCode {
+    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
+    let is_bench = env::args().any(|argument| argument == "--bench");
+    let as_json = env::args().any(|argument| argument == "--json");
+    let model = model::start();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let option = |name: &str| env::args().skip_while(|argument| argument != name).nth(1);
+    if let Some(program) = option("--against") {
+        runtime.block_on(against::compare(&model, program.as_ref()));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(form) = option("--load") {
+        runtime.block_on(load_for_profiler(&model, &form));
+        return ExitCode::SUCCESS;
+    }
+    let effort = if is_bench { Effort::FULL } else { Effort::LITTLE };
+    let report = runtime.block_on(measure(&model, effort));
+    if as_json {
+        println!("{:#}", report.to_json());
+    } else {
+        report.print();
+    }
+    if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Extent of the measurements.
+#[derive(Clone, Copy)]
+struct Effort {
+    rounds: u32,
+    /// Time of each run.
+    over: Duration,
+    /// Requests a second, if the machine carries them.
+    per_second: u32,
+    /// Streams whose chunks are timed.
+    streams: u32,
+    /// Connections that send as fast as they can.
+    lanes: usize,
+    /// Streams at once.
+    crowd: u32,
+    crowd_rounds: u32,
+    /// Chunks of each of these streams.
+    crowd_chunks: u32,
+}
+
+impl Effort {
+    const FULL: Self = Self {
+        rounds: 7,
+        over: Duration::from_secs(2),
+        per_second: 3_000,
+        streams: 50,
+        lanes: 32,
+        crowd: 1_000,
+        crowd_rounds: 3,
+        crowd_chunks: 25,
+    };
+    const LITTLE: Self = Self {
+        rounds: 1,
+        over: Duration::from_millis(200),
+        per_second: 50,
+        streams: 4,
+        lanes: 2,
+        crowd: 8,
+        crowd_rounds: 1,
+        crowd_chunks: 10,
+    };
+}
+
+/// The two ways to the model in one round.
+struct Ways<T> {
+    direct: T,
+    through: T,
+}
+
+async fn measure(model: &Model, effort: Effort) -> Report {
+    let mut report = Report::new(effort);
+    let direct = Client::new(model.address, "");
+    report.plain_rate = highest_rate(&direct, Form::Plain, effort).await;
+    report.streamed_rate = highest_rate(&direct, STREAMED, effort).await;
+    let gateway = start(model).await;
+    let process = Process::new(gateway.pid());
+    let ways = Ways { through: Client::new(address(&gateway), PREFIX), direct };
+    for round in 0..effort.rounds {
+        let schedule = Schedule::new(report.plain_rate, effort.over);
+        let work = async |client: &Client| load::at_rate(client, Form::Plain, schedule).await;
+        report.plain.push(both(&ways, round, work).await);
+        let schedule = Schedule::new(report.streamed_rate, effort.over);
+        let work = async |client: &Client| load::at_rate(client, STREAMED, schedule).await;
+        report.streamed.push(both(&ways, round, work).await);
+        let work = async |client: &Client| paced(client, effort).await;
+        report.paced.push(both(&ways, round, work).await);
+        report.saturated.push(Ways {
+            direct: saturate(&ways.direct, &model.thread, effort).await,
+            through: saturate(&ways.through, &process, effort).await,
+        });
+    }
+    drop(gateway);
+    for _ in 0..effort.crowd_rounds {
+        report.crowds.push(crowds(&ways.direct, model, effort).await);
+    }
+    report
+}
+
+/// Does the same work both ways, in an order that changes from round to round.
+async fn both<T>(ways: &Ways<Client>, round: u32, work: impl AsyncFn(&Client) -> T) -> Ways<T> {
+    if round % 2 == 0 {
+        let direct = work(&ways.direct).await;
+        Ways { direct, through: work(&ways.through).await }
+    } else {
+        let through = work(&ways.through).await;
+        Ways { direct: work(&ways.direct).await, through }
+    }
+}
+
+/// Returns the rate that is aimed at, or the highest at which client and model server leave enough
+/// of the machine to the gateway.
+async fn highest_rate(direct: &Client, form: Form, effort: Effort) -> u32 {
+    let mut rate = effort.per_second;
+    // The first run is the warm-up of the second. A lower rate costs more for each request.
+    for _ in 0..4 {
+        let run = load::at_rate(direct, form, Schedule::new(rate, effort.over)).await;
+        if run.own_cores <= MAX_OWN_CORES {
+            break;
+        }
+        let lower = Duration::from_secs(1).mul_f64(run.own_cores / MAX_OWN_CORES) / rate;
+        let hundreds = u32::try_from(Duration::from_secs(1).as_nanos() / lower.as_nanos() / 100);
+        rate = hundreds.unwrap_or_default().max(1) * 100;
+    }
+    rate
+}
+
+async fn saturate(client: &Client, process: &Process, effort: Effort) -> Saturated {
+    load::saturate(client, Form::Plain, process, effort.lanes, effort.over).await
+}
+
+/// Streams with a chunk every 20 ms, at a constant number of streams.
+async fn paced(client: &Client, effort: Effort) -> Run {
+    let pace = Duration::from_millis(20);
+    let texts = u32::try_from(effort.over.as_millis() / 2 / pace.as_millis()).unwrap_or(1);
+    let form = Form::Streamed { texts, pace };
+    load::at_rate(client, form, Schedule::new(effort.streams, effort.over)).await
+}
+
+/// Measures many streams at once, through a gateway that has done nothing else: memory that an
+/// allocator keeps from other work would hide theirs.
+async fn crowds(direct: &Client, model: &Model, effort: Effort) -> Ways<Crowd> {
+    let gateway = start(model).await;
+    let through = Client::new(address(&gateway), PREFIX);
+    let first = load::at_rate(&through, STREAMED, Schedule::new(10, Duration::from_millis(100)));
+    assert_eq!(first.await.failed, 0, "{}", gateway.said());
+    let crowd = async |client: &Client, process: Process| {
+        load::crowd(client, &process, effort.crowd, CROWD_PACE, effort.crowd_chunks).await
+    };
+    Ways {
+        direct: crowd(direct, Process::own()).await,
+        through: crowd(&through, Process::new(gateway.pid())).await,
+    }
+}
+
+/// Loads a gateway with requests of one form, and prints the CPU time that each takes.
+async fn load_for_profiler(model: &Model, form: &str) {
+    let form = match form {
+        "plain" => Form::Plain,
+        "streamed" => STREAMED,
+        "paced" => Form::Streamed { texts: 50, pace: CROWD_PACE },
+        other => panic!("found --load {other}, expected plain, streamed or paced"),
+    };
+    let lanes = if let Form::Plain = form { Effort::FULL.lanes } else { 100 };
+    let gateway = start(model).await;
+    eprintln!("the gateway is process {}", gateway.pid().as_raw_nonzero());
+    let through = Client::new(address(&gateway), PREFIX);
+    let process = Process::new(gateway.pid());
+    let run = load::saturate(&through, form, &process, lanes, Duration::from_secs(20)).await;
+    println!("{:.0} requests a second, {:.0} of CPU time", run.per_second, run.per_core);
+}
+
+async fn start(model: &Model) -> Gateway {
+    setup(model).serve().await
+}
+
+/// Configures one provider and no tools.
+fn setup(model: &Model) -> Setup {
+    Setup::new()
+        .openai("model", &format!("http://{}/v1", model.address))
+        .set("/server/max_connections", 8_192)
+        .set("/server/max_connections_per_peer", 8_192)
+}
+
+fn address(gateway: &Gateway) -> SocketAddr {
+    let address = gateway.address().strip_prefix("http://").unwrap_or_default();
+    address.parse().expect("the gateway announces an address")
+}

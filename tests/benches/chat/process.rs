@@ -1,0 +1,58 @@
+//! CPU time and memory of a process or thread, from `/proc`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::process::Pid;
+
+/// Time of a tick in `/proc`: Linux counts 100 a second there on every machine.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A process, or one of its threads.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    directory: PathBuf,
+}
+
+impl Process {
+    pub(crate) fn new(pid: Pid) -> Self {
+        Self { directory: format!("/proc/{}", pid.as_raw_nonzero()).into() }
+    }
+
+    /// Returns the benchmark's own process: client and model server.
+    pub(crate) fn own() -> Self {
+        Self { directory: "/proc/self".into() }
+    }
+
+    /// Returns the thread that calls this.
+    pub(crate) fn thread() -> Self {
+        let thread = fs::read_link("/proc/thread-self").expect("Linux names each thread");
+        Self { directory: Path::new("/proc").join(thread) }
+    }
+
+    /// Returns its CPU time so far, in user mode and in the kernel.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = self.read("stat");
+        // The name of the program, in parentheses, may contain blanks.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks = ticks.map(|ticks| ticks.parse::<u32>().expect("a number of ticks"));
+        TICK * ticks.sum()
+    }
+
+    /// Returns its resident memory, in bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = self.read("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kibibytes.expect("a running process has memory") << 10
+    }
+
+    fn read(&self, file: &str) -> String {
+        let path = self.directory.join(file);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+}
