@@ -51,17 +51,18 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(10);
+    const SHORTER: Duration = Duration::from_secs(9);
 
     #[tokio::test(start_paused = true)]
     async fn every_wait_has_the_whole_limit_whenever_the_timer_was_set() {
         let (mut timeout, started) = (RepeatedTimeout::new(LIMIT), Instant::now());
         for _ in 0..3 {
-            assert_eq!(timeout.wait(sleep(LIMIT - Duration::from_secs(1))).await, Some(()));
+            assert_eq!(timeout.wait(sleep(SHORTER)).await, Some(()));
         }
         assert_eq!(started.elapsed().as_secs(), 27);
         // The timer ends while nothing is waited for.
         sleep(2 * LIMIT).await;
-        assert_eq!(timeout.wait(sleep(LIMIT - Duration::from_secs(1))).await, Some(()));
+        assert_eq!(timeout.wait(sleep(SHORTER)).await, Some(()));
     }
 
     #[tokio::test(start_paused = true)]
