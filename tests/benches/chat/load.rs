@@ -22,6 +22,9 @@ use crate::{
 const WARM_UP_PART: u32 = 8;
 /// Time over which many streams are opened.
 const OPENING: Duration = Duration::from_secs(1);
+/// Part of a rate that counts as the rate: a run ends with its last response, not with its last
+/// request.
+const ACHIEVED: f64 = 0.98;
 
 /// Measurements of one run at a given rate.
 #[derive(Debug)]
@@ -70,6 +73,11 @@ pub(crate) async fn at_rate(client: &Client, form: Form, schedule: Schedule) -> 
 }
 
 impl Run {
+    /// Returns whether the responses kept up with this many requests a second.
+    pub(crate) fn keeps_up(&self, per_second: u32) -> bool {
+        self.achieved >= f64::from(per_second) * ACHIEVED
+    }
+
     fn of(exchanges: Vec<Exchange>, achieved: f64, own_cores: f64, failed: u32) -> Self {
         let times = |time: fn(&Exchange) -> Duration| exchanges.iter().map(time).collect();
         let (first, whole) = (times(|it| it.first), times(|it| it.whole));

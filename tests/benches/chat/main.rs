@@ -34,6 +34,8 @@ const PREFIX: &str = "model/";
 /// Largest part of a core that client and model server may use at a rate, so that two cores have
 /// room for the gateway.
 const MAX_OWN_CORES: f64 = 0.5;
+/// Lowest rate that is tried, in requests a second.
+const MIN_RATE: u32 = 100;
 /// Form of a stream whose chunks follow each other at once.
 const STREAMED: Form = Form::Streamed { texts: 8, pace: Duration::ZERO };
 /// Time between two chunks of each of many streams.
@@ -115,17 +117,17 @@ struct Ways<T> {
 
 async fn measure(model: &Model, effort: Effort) -> Report {
     let mut report = Report::new(effort);
-    let direct = Client::new(model.address, "");
-    report.plain_rate = highest_rate(&direct, Form::Plain, effort).await;
-    report.streamed_rate = highest_rate(&direct, STREAMED, effort).await;
     let gateway = start(model).await;
     let process = Process::new(gateway.pid());
-    let ways = Ways { through: Client::new(address(&gateway), PREFIX), direct };
+    let (direct, through) = (model.address, address(&gateway));
+    let ways = Ways { direct: Client::new(direct, ""), through: Client::new(through, PREFIX) };
+    report.plain_rate = Rate::find(&ways, Form::Plain, effort).await;
+    report.streamed_rate = Rate::find(&ways, STREAMED, effort).await;
     for round in 0..effort.rounds {
-        let schedule = Schedule::new(report.plain_rate, effort.over);
+        let schedule = Schedule::new(report.plain_rate.sent, effort.over);
         let work = async |client: &Client| load::at_rate(client, Form::Plain, schedule).await;
         report.plain.push(both(&ways, round, work).await);
-        let schedule = Schedule::new(report.streamed_rate, effort.over);
+        let schedule = Schedule::new(report.streamed_rate.sent, effort.over);
         let work = async |client: &Client| load::at_rate(client, STREAMED, schedule).await;
         report.streamed.push(both(&ways, round, work).await);
         let work = async |client: &Client| paced(client, effort).await;
@@ -153,21 +155,52 @@ async fn both<T>(ways: &Ways<Client>, round: u32, work: impl AsyncFn(&Client) ->
     }
 }
 
-/// Returns the rate that is aimed at, or the highest at which client and model server leave enough
-/// of the machine to the gateway.
-async fn highest_rate(direct: &Client, form: Form, effort: Effort) -> u32 {
+/// Rate of requests of one form.
+#[derive(Clone, Copy, Default)]
+struct Rate {
+    /// Requests a second at which client and model server leave enough of the machine to the
+    /// gateway.
+    direct: u32,
+    /// Requests a second that are sent: what the machine carries with the gateway, and no more than
+    /// `direct`.
+    sent: u32,
+}
+
+impl Rate {
+    /// Finds the rate: the one that is aimed at, or a lower one.
+    async fn find(ways: &Ways<Client>, form: Form, effort: Effort) -> Self {
+        let direct = direct_rate(&ways.direct, form, effort).await;
+        let mut sent = direct;
+        while sent > MIN_RATE {
+            let run = load::at_rate(&ways.through, form, Schedule::new(sent, effort.over)).await;
+            if run.keeps_up(sent) {
+                break;
+            }
+            sent = hundreds(sent * 2 / 3);
+        }
+        // At the very limit, the latencies are those of a queue.
+        Self { direct, sent: if sent < direct { hundreds(sent * 4 / 5) } else { sent } }
+    }
+}
+
+async fn direct_rate(direct: &Client, form: Form, effort: Effort) -> u32 {
     let mut rate = effort.per_second;
-    // The first run is the warm-up of the second. A lower rate costs more for each request.
+    // The first run is the warm-up of the second.
     for _ in 0..4 {
         let run = load::at_rate(direct, form, Schedule::new(rate, effort.over)).await;
         if run.own_cores <= MAX_OWN_CORES {
             break;
         }
-        let lower = Duration::from_secs(1).mul_f64(run.own_cores / MAX_OWN_CORES) / rate;
-        let hundreds = u32::try_from(Duration::from_secs(1).as_nanos() / lower.as_nanos() / 100);
-        rate = hundreds.unwrap_or_default().max(1) * 100;
+        let apart = Duration::from_secs(1).mul_f64(run.own_cores / MAX_OWN_CORES) / rate;
+        let lower = Duration::from_secs(1).as_nanos() / apart.as_nanos().max(1);
+        rate = hundreds(u32::try_from(lower).unwrap_or(rate));
     }
     rate
+}
+
+/// Returns a rate rounded down to hundreds.
+fn hundreds(rate: u32) -> u32 {
+    (rate / 100 * 100).max(MIN_RATE)
 }
 
 async fn saturate(client: &Client, process: &Process, effort: Effort) -> Saturated {
