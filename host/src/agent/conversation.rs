@@ -47,16 +47,23 @@ impl Conversation {
             .filter(|tool| !taken.contains(tool.name.as_str()));
         let tools: Vec<_> = tools.cloned().collect();
         self.offered = tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();
+        // The caller's own restriction holds whatever the model calls.
+        if let Some(allowed) = self.prompt.allowed_names() {
+            self.offered.retain(|name| allowed.contains(name));
+        }
         self.prompt.tools = tools;
     }
 
     /// Adds a round: each message of the model, followed by the results of its calls, as OpenAI's
     /// API requires. `results` are in the order of the calls. Messages without calls are left out.
     pub(super) fn go_on(&mut self, mut answer: Document, results: &[Ended]) {
+        // If a choice stayed forced after its call, the model could never end with text.
+        self.prompt.stop_forcing();
         let items = answer.take_items();
         let mut answer = answer.into_object();
         if !items.is_empty() {
-            self.go_on_natively(items, &answer, results);
+            // The provider gets all later rounds, so the chat form of them is never sent.
+            return self.go_on_natively(items, &answer, results);
         }
         let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
         let added = &mut self.prompt.added;
@@ -66,8 +73,6 @@ impl Conversation {
             added.extend(message.map(|message| message.to_string()));
             added.extend(round.iter().map(result));
         }
-        // If a choice stayed forced after its call, the model could never end with text.
-        self.prompt.stop_forcing();
     }
 
     /// Adds a round in the form of the Responses API: the items of the model as they came, and the

@@ -10,6 +10,9 @@ use super::{BadScript, Object, object};
 /// Wait before a retry if memory is short: other requests end all the time.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
+/// Maximum bytes of a provider's message in the log.
+const SAID_BYTES: usize = 1_024;
+
 /// Reason that a provider cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum BadProvider {
@@ -257,12 +260,13 @@ impl ModelError {
         }
     }
 
-    /// Returns the message of the provider, for the operator; `None` if it sent none. It may be
-    /// about the operator's key.
+    /// Returns the beginning of the provider's message, for the operator; `None` if it sent none. It
+    /// may be about the operator's key.
     pub fn said(&self) -> Option<&str> {
         match self {
             Self::Refused { refusal, .. } | Self::Credential { refusal, .. } => {
-                refusal.error.get("message")?.as_str()
+                let text = refusal.error.get("message")?.as_str()?;
+                Some(&text[..text.floor_char_boundary(SAID_BYTES)])
             }
             _ => None,
         }

@@ -73,6 +73,17 @@ const SECRET_BYTES: usize = 16;
 pub(super) const FIRST_BYTE: &str = "timeouts.first_byte";
 /// Maximum bytes of the message of an error that is not in OpenAI's form.
 const SAID_BYTES: usize = 1_024;
+/// Headers whose values are no credentials. Their words may occur in every response.
+const PUBLIC_HEADERS: [&str; 8] = [
+    "accept",
+    "accept-language",
+    "user-agent",
+    "referer",
+    "http-referer",
+    "x-title",
+    "anthropic-beta",
+    "anthropic-version",
+];
 /// Replaces a credential. Shorter than all of them, so a text does not grow.
 const REDACTED: &str = "***";
 /// Schemes of proxies.
@@ -243,8 +254,9 @@ impl Client {
 
     /// Returns the beginning of a text, without the credentials in it.
     fn excerpt(&self, text: &[u8]) -> String {
-        let text = String::from_utf8_lossy(&text[..text.len().min(SAID_BYTES)]);
-        without_secrets(&self.secrets, text.trim().to_owned())
+        // More than is kept, so that no credential is cut before it is found.
+        let text = String::from_utf8_lossy(&text[..text.len().min(4 * SAID_BYTES)]);
+        cut(without_secrets(&self.secrets, text.trim().to_owned()), SAID_BYTES)
     }
 
     async fn read(
@@ -455,7 +467,10 @@ fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> 
 /// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
 fn secrets(service: &Service) -> Arc<[Secret]> {
     let keys = service.keys.iter().filter_map(|key| key.value.as_ref()).map(Secret::expose);
-    let words = service.headers.values().flat_map(|value| value.expose().split_whitespace());
+    let headers = service.headers.iter();
+    let headers =
+        headers.filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_lowercase().as_str()));
+    let words = headers.flat_map(|(_, value)| value.expose().split_whitespace());
     let words = words.filter(|word| word.len() >= SECRET_BYTES);
     keys.filter(|key| key.len() >= KEY_BYTES).chain(words).map(Secret::new).collect()
 }
@@ -546,8 +561,12 @@ mod tests {
         let key = |text: &str| Key::new("k", Secret::new(text));
         service.keys = vec![key("x"), key("ollama"), key("12345678"), key("")];
         service.headers.insert("x-a".to_owned(), Secret::new("beta-1 Token-of-16-bytes"));
+        service.headers.insert("HTTP-Referer".to_owned(), Secret::new("https://a.example/"));
         let secrets = secrets(&service);
-        let text = "index 12345678 ollama beta-1 Token-of-16-bytes".to_owned();
-        assert_eq!(without_secrets(&secrets, text), "index *** ollama beta-1 ***");
+        let text = "index 12345678 ollama beta-1 Token-of-16-bytes https://a.example/".to_owned();
+        assert_eq!(
+            without_secrets(&secrets, text),
+            "index *** ollama beta-1 *** https://a.example/"
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! Requests for chat completions, as a provider receives them.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use super::Native;
+use serde_json::Value;
+
+use super::{Native, Object};
 use crate::{
     json::{RawObject, raw},
     tool::Tool,
@@ -10,6 +12,10 @@ use crate::{
 
 /// Member that holds the definitions of tools.
 const TOOLS: &str = "tools";
+/// Member that forces or restricts calls.
+const TOOL_CHOICE: &str = "tool_choice";
+/// Type of a choice that restricts the model to some tools, and the member that lists them.
+const ALLOWED_TOOLS: &str = "allowed_tools";
 /// Member that holds the conversation.
 const MESSAGES: &str = "messages";
 
@@ -51,13 +57,27 @@ impl Prompt {
 
     /// Resets a forced `tool_choice`, in both forms of the request.
     pub(crate) fn stop_forcing(&mut self) {
-        let is_forced = |choice: &str| choice == r#""required""# || choice.starts_with('{');
         let native = self.native.as_mut().map(|native| &mut native.body);
         for body in native.into_iter().chain([&mut self.body]) {
-            if body.get("tool_choice").is_some_and(is_forced) {
-                body.set("tool_choice", r#""auto""#);
+            if let Some(choice) = body.get(TOOL_CHOICE).and_then(unforced) {
+                body.set(TOOL_CHOICE, choice);
             }
         }
+    }
+
+    /// Returns the names of the tools to which `tool_choice` restricts the model; `None` if it may
+    /// call all.
+    pub(crate) fn allowed_names(&self) -> Option<BTreeSet<String>> {
+        let body = self.native.as_ref().map_or(&self.body, |native| &native.body);
+        let choice = body.get(TOOL_CHOICE)?;
+        if raw::member(choice, "type").and_then(raw::string)? != ALLOWED_TOOLS {
+            return None;
+        }
+        // In an object of its own in chat completions, and not in the Responses API.
+        let allowed = raw::member(choice, ALLOWED_TOOLS).unwrap_or(choice);
+        let tools = raw::member(allowed, TOOLS).and_then(raw::elements).into_iter().flatten();
+        let flat = |tool| raw::string(raw::member(tool, "name")?).map(Cow::into_owned);
+        Some(tools.filter_map(|tool| name_of(tool).or_else(|| flat(tool))).collect())
     }
 
     /// Returns the tools that the caller defines, as text. The form in which they came has all of
@@ -119,6 +139,24 @@ impl Prompt {
         }
         out.push(b']');
     }
+}
+
+/// Returns a `tool_choice` that forces no call; `None` if this one forces none. A restriction to
+/// some tools stays.
+fn unforced(choice: &str) -> Option<String> {
+    if choice != r#""required""# && !choice.starts_with('{') {
+        return None;
+    }
+    let mut object = serde_json::from_str::<Object>(choice).unwrap_or_default();
+    if object.get("type").is_none_or(|kind| kind != ALLOWED_TOOLS) {
+        return Some(r#""auto""#.to_owned());
+    }
+    let allowed = match object.get_mut(ALLOWED_TOOLS).and_then(Value::as_object_mut) {
+        Some(allowed) => allowed,
+        None => &mut object,
+    };
+    allowed.insert("mode".to_owned(), "auto".into());
+    Some(Value::from(object).to_string())
 }
 
 /// Returns the name of a tool that a caller defines.
@@ -243,5 +281,45 @@ mod tests {
         let tool = Arc::new(Tool::own("x", "", json!({"type": "object"})));
         let prompt = Prompt { tools: vec![tool.clone()], ..Prompt::default() };
         assert!(Arc::ptr_eq(&prompt.clone().tools[0], &tool));
+    }
+
+    #[test]
+    fn a_forced_choice_becomes_auto_and_a_restriction_stays() {
+        for (choice, expected) in [
+            (r#""required""#, r#""auto""#),
+            (r#"{"type":"function","function":{"name":"x"}}"#, r#""auto""#),
+            (r#""none""#, r#""none""#),
+            (
+                r#"{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}"#,
+                r#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}"#,
+            ),
+            (
+                r#"{"type":"allowed_tools","mode":"required","tools":[]}"#,
+                r#"{"type":"allowed_tools","mode":"auto","tools":[]}"#,
+            ),
+        ] {
+            let mut prompt = Prompt::default();
+            prompt.body.set(TOOL_CHOICE, choice);
+            prompt.stop_forcing();
+            assert_eq!(prompt.body.get(TOOL_CHOICE), Some(expected));
+        }
+    }
+
+    #[test]
+    fn the_names_of_allowed_tools_are_read_in_both_forms() {
+        for (choice, expected) in [
+            (r#""auto""#, None),
+            (r#"{"type":"function","function":{"name":"x"}}"#, None),
+            (
+                r#"{"type":"allowed_tools","allowed_tools":{"tools":[{"type":"function","function":{"name":"x"}}]}}"#,
+                Some("x"),
+            ),
+            (r#"{"type":"allowed_tools","tools":[{"type":"function","name":"x"}]}"#, Some("x")),
+        ] {
+            let mut prompt = Prompt::default();
+            prompt.body.set(TOOL_CHOICE, choice);
+            let names = expected.map(|name| BTreeSet::from([name.to_owned()]));
+            assert_eq!(prompt.allowed_names(), names, "{choice}");
+        }
     }
 }

@@ -112,6 +112,7 @@ impl Client {
         })?;
         let api = self.api_for(prompt);
         let mut outgoing = api.encode(&self.http, prompt, terms).await?;
+        let asks_reasoning = matches!(api, Dialect::Responses(api) if !api.is_plain(prompt));
         let mut plain: Option<&Responses> = None;
         loop {
             let error = match self.attempt(api, &outgoing, attempts.key(), terms).await {
@@ -125,7 +126,7 @@ impl Client {
             };
             if let Dialect::Responses(api) = api
                 && plain.is_none()
-                && !api.is_plain(prompt)
+                && asks_reasoning
                 && Responses::is_about_include(&error)
             {
                 outgoing = api.encode(&self.http, prompt, terms, true).await?;

@@ -14,6 +14,8 @@ use crate::{
     },
 };
 
+/// Memory of a chunk, beside its texts.
+const CHUNK_BYTES: usize = 3 << 10;
 /// Memory of an open item, beside the texts that it keeps.
 const ITEM_BYTES: usize = 128;
 
@@ -47,8 +49,9 @@ impl<'a> Chunks<'a> {
         let chunks = chunks.map_err(|failure| failure.into_model_error(client))?;
         let left: VecDeque<Document> = chunks.into_iter().map(document).collect();
         let held = held.beside();
-        // Once as a delta and once as an item.
-        if !held.grow(json::text_len(answer.object()).saturating_mul(2)) {
+        // Each text once as a delta and once as an item.
+        let texts = json::text_len(answer.object()).saturating_mul(2);
+        if !held.grow(texts.saturating_add(left.len().saturating_mul(CHUNK_BYTES))) {
             return Err(client.no_memory());
         }
         Ok(Self { events: None, translation, left, _held: Some(held) })

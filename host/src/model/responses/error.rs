@@ -44,7 +44,8 @@ pub(super) fn reported(data: &Object) -> Failure {
 /// Returns the status of an error in a stream, whose own status is 200.
 fn status_of(error: &Object, code: Option<&str>, kind: Option<&str>) -> StatusCode {
     let number = error.get("code").or_else(|| error.get("status")).and_then(Value::as_u64);
-    let number = number.filter(|number| (400..600).contains(number));
+    // 407 is about a proxy, and none has answered.
+    let number = number.filter(|number| (400..600).contains(number) && *number != 407);
     let known = code.and_then(|code| {
         let listed = CODES.iter().find(|(name, _)| *name == code).map(|(_, status)| *status);
         let is_of_input = || INPUT_CODES.iter().any(|start| code.starts_with(start));

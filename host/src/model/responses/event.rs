@@ -23,6 +23,9 @@ pub(super) const MAX_NAME_BYTES: usize = 256;
 /// Maximum number of items of one Response.
 pub(super) const MAX_ITEMS: usize = 2_048;
 
+/// Maximum number of steps that are not streamed.
+const MAX_STEPS: usize = 8_192;
+
 /// One step of a Response.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
@@ -182,11 +185,11 @@ impl Reader {
     fn done(&mut self, place: u64, item: &Object) -> Result<Vec<Step>, Failure> {
         let open = self.open.remove(&place);
         let open = open.ok_or_else(|| invalid("the end of an output item that is not open"))?;
-        let mut steps = Vec::new();
+        let (mut steps, is_kept) = (Vec::new(), open.is_kept());
         for (part, step) in open.close(item)? {
             steps.extend(self.joined(step, place, part));
         }
-        steps.push(Step::Item { index: place, item: item.clone() });
+        steps.extend(is_kept.then(|| Step::Item { index: place, item: item.clone() }));
         Ok(steps)
     }
 
@@ -216,6 +219,9 @@ impl Reader {
             }
             if self.open.contains_key(&place) {
                 steps.extend(self.done(place, item)?);
+            }
+            if steps.len() > MAX_STEPS {
+                return Err(invalid("more parts than the gateway accepts"));
             }
         }
         if !self.open.is_empty() {

@@ -18,6 +18,12 @@ const DELTAS: [&str; 7] = [
 /// Types of items that only the gateway writes: its own tool calls. From a provider they would be
 /// taken for these.
 const OWN_TYPES: [&str; 3] = ["mcp_call", "mcp_list_tools", "mcp_approval_request"];
+/// Types of items that have no form in chat, and that the next request must contain. Items of any
+/// other type are left out: the next request could make another provider act on them.
+const KEPT_TYPES: [&str; 1] = ["compaction"];
+/// Maximum number of parts of an item that is not streamed, and of the annotations of a message.
+/// Each becomes a chunk.
+const MAX_PARTS: usize = 1_024;
 
 /// Type of a tool that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +52,10 @@ pub(super) enum Item {
         has_input: bool,
     },
     /// An item that has no form in chat.
-    Other,
+    Other {
+        /// True if the next request must contain it.
+        is_kept: bool,
+    },
 }
 
 impl Tool {
@@ -88,12 +97,17 @@ impl Item {
             own if OWN_TYPES.contains(&own) => {
                 return Err(invalid("an output item of a type that only the gateway writes"));
             }
-            _ => return Ok((Self::Other, None)),
+            other => return Ok((Self::Other { is_kept: KEPT_TYPES.contains(&other) }, None)),
         };
         let name = short(item, "name")?;
         let id = text(item, "call_id");
         let call = Step::Call { index: calls, tool, id, name: name.clone() };
         Ok((Self::Call { index: calls, tool, name, has_input: false }, Some(call)))
+    }
+
+    /// Returns whether the next request must contain the item.
+    pub(super) fn is_kept(&self) -> bool {
+        !matches!(self, Self::Other { is_kept: false })
     }
 
     pub(super) fn is_call(&self) -> bool {
@@ -148,13 +162,13 @@ impl Item {
         let (now, _) = Self::open(item, 0)?;
         let steps = match (self, now) {
             (Self::Message { has_text, annotations }, Self::Message { .. }) => {
-                message(item, has_text, annotations)
+                message(item, has_text, annotations)?
             }
             (Self::Reasoning { id, has_text }, Self::Reasoning { id: now, .. }) => {
                 if id != now {
                     return Err(invalid("an output item whose id changes"));
                 }
-                if has_text { Vec::new() } else { reasoning(item, &id) }
+                if has_text { Vec::new() } else { reasoning(item, &id)? }
             }
             (
                 Self::Call { index, tool, name, has_input },
@@ -170,7 +184,7 @@ impl Item {
                     vec![(0, Step::Input { index, tool, text: input })]
                 }
             }
-            (Self::Other, Self::Other) => Vec::new(),
+            (Self::Other { .. }, Self::Other { .. }) => Vec::new(),
             _ => return Err(invalid("an output item whose type changes")),
         };
         Ok(steps.into_iter().filter(|(_, step)| says_something(step)).collect())
@@ -179,8 +193,8 @@ impl Item {
 
 /// Returns the steps of a message: its text, unless it was streamed, and the annotations that were
 /// not.
-fn message(item: &Object, has_text: bool, annotations: usize) -> Vec<(u64, Step)> {
-    let parts = item.get("content").and_then(Value::as_array).into_iter().flatten();
+fn message(item: &Object, has_text: bool, annotations: usize) -> Result<Vec<(u64, Step)>, Failure> {
+    let parts = list(item, "content")?.iter();
     let (mut steps, mut sources) = (Vec::new(), Vec::new());
     for part in parts.filter_map(Value::as_object) {
         match part.get("type").and_then(Value::as_str) {
@@ -190,22 +204,33 @@ fn message(item: &Object, has_text: bool, annotations: usize) -> Vec<(u64, Step)
             Some("refusal") if !has_text => steps.push((0, Step::Refusal(text(part, "refusal")))),
             _ => {}
         }
-        let found = part.get("annotations").and_then(Value::as_array).into_iter().flatten();
-        sources.extend(found.filter_map(Value::as_object));
+        sources.extend(list(part, "annotations")?.iter().filter_map(Value::as_object));
+        if sources.len() > MAX_PARTS {
+            return Err(invalid("a message with more annotations than the gateway accepts"));
+        }
     }
     let left = sources.into_iter().skip(annotations);
     steps.extend(left.map(|source| (0, Step::Annotation(nested(source)))));
-    steps
+    Ok(steps)
 }
 
-fn reasoning(item: &Object, id: &str) -> Vec<(u64, Step)> {
-    let texts = |name: &str| {
-        let parts = item.get(name).and_then(Value::as_array).into_iter().flatten();
-        parts.filter_map(Value::as_object).map(|part| text(part, "text")).zip(0_u64..)
+fn reasoning(item: &Object, id: &str) -> Result<Vec<(u64, Step)>, Failure> {
+    let texts = |parts: &'static str| {
+        let parts = list(item, parts)?.iter().filter_map(Value::as_object);
+        Ok(parts.map(|part| text(part, "text")).zip(0_u64..))
     };
     let step = |summary, text| Step::Reasoning { item_id: id.to_owned(), summary, text };
-    let summary = texts("summary").map(|(text, index)| (index, step(Some(index), text)));
-    summary.chain(texts("content").map(|(text, index)| (index, step(None, text)))).collect()
+    let summary = texts("summary")?.map(|(text, index)| (index, step(Some(index), text)));
+    Ok(summary.chain(texts("content")?.map(|(text, index)| (index, step(None, text)))).collect())
+}
+
+/// Returns a list of parts; an empty one if it is absent. Fails if there are too many.
+fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], Failure> {
+    let list = object.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if list.len() > MAX_PARTS {
+        return Err(invalid("an output item with more parts than the gateway accepts"));
+    }
+    Ok(list)
 }
 
 fn says_something(step: &Step) -> bool {

@@ -19,8 +19,8 @@
 //!
 //! Refused unless they have the value that asks for nothing: `n`, `stop`, `logit_bias`,
 //! `frequency_penalty`, `presence_penalty`, `modalities`, `audio`, `store`, `functions` and
-//! `function_call`. Refused always: `web_search_options`, because the provider would run a tool
-//! that no policy of the gateway permits.
+//! `function_call`. Refused always: `web_search_options` and `prompt`, because the provider would run
+//! tools that no policy of the gateway permits, and `conversation`, because all callers share it.
 //!
 //! All other members pass through: they have the same name and meaning in both APIs
 //! (`temperature`, `metadata`, `service_tier`, …), or are unknown, and the provider judges them.
@@ -40,7 +40,9 @@ const HINTS: [&str; 4] = ["stream", "stream_options", "seed", "prediction"];
 
 /// Members without a counterpart, each with the value that asks for nothing, as a predicate and as
 /// text for errors.
-const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 11] = [
+const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 13] = [
+    ("conversation", never, "left out"),
+    ("prompt", never, "left out"),
     ("n", |n| n.as_u64() == Some(1), "1"),
     ("stop", |stop| stop.as_array().is_some_and(Vec::is_empty), "null"),
     ("logit_bias", |bias| bias.as_object().is_some_and(Object::is_empty), "{}"),

@@ -12,7 +12,7 @@ use crate::{
 /// Value of `include` without which reasoning cannot be sent back: the service stores nothing.
 const ENCRYPTED: &str = r#""reasoning.encrypted_content""#;
 /// Members that the gateway sets, or acts on itself.
-const OWN: [&str; 12] = [
+const OWN: [&str; 14] = [
     "model",
     "input",
     "tools",
@@ -21,6 +21,9 @@ const OWN: [&str; 12] = [
     "stream",
     "stream_options",
     "previous_response_id",
+    // State of the operator's account, which all callers share, and a way to tools that run there.
+    "conversation",
+    "prompt",
     "background",
     "max_tool_calls",
     "fallbacks",

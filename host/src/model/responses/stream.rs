@@ -126,13 +126,14 @@ impl Translation {
         }
         let parts = item.get("summary").and_then(Value::as_array).into_iter().flatten();
         let mut details: Vec<Object> = parts
-            .filter_map(|part| part.get("text"))
+            .filter_map(|part| part.get("text").and_then(Value::as_str))
             .map(|text| object(json!({"type": SUMMARY, "summary": text})))
             .collect();
         details.push(object(json!({"type": ENCRYPTED, "data": data})));
-        let id = item.get("id").cloned().unwrap_or_default();
+        // Checked to be short when the item was added; any other value would be copied as it is.
+        let id = item.get("id").and_then(Value::as_str);
         let listed = details.into_iter().map(|mut detail| {
-            detail.insert("id".to_owned(), id.clone());
+            detail.insert("id".to_owned(), id.into());
             detail.insert("format".to_owned(), FORMAT.into());
             detail.insert("index".to_owned(), self.details.into());
             self.details += 1;

@@ -28,6 +28,9 @@ const COPIES: usize = 4;
 /// Memory of an item beside its content, in bytes, in all its forms and with the stream events about
 /// it.
 const ITEM_BYTES: usize = 8 << 10;
+/// Memory of a stream event about the model's text, and of its part of the item, in bytes beside the
+/// text. A part that begins and ends has four events.
+const EVENT_BYTES: usize = 512;
 /// Maximum number of items of a Response. The rounds of a request with the default limits have fewer
 /// calls.
 const MAX_ITEMS: usize = 4_096;
@@ -86,12 +89,13 @@ impl Composer {
                 });
                 self.charge.grow(choices(chunk.object()).map(content_bytes).sum())?;
                 self.hold(native)?;
-                let before = self.writer.items();
+                let (before, events) = (self.writer.items(), out.len());
                 match chunk.part() {
                     Some(part) => self.writer.part(part, out),
                     None => self.writer.chunk(chunk.object(), out),
                 }
                 self.check_items(before)?;
+                self.charge.grow((out.len() - events).saturating_mul(EVENT_BYTES))?;
             }
             Event::Started(started) => {
                 self.hold(started.arguments.len())?;

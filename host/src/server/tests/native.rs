@@ -232,6 +232,16 @@ async fn tools_that_run_at_the_provider_are_refused_and_so_is_what_the_gateway_w
             "Send the item itself",
         ),
         (json!({"input": [7]}), "input[0]", "expected an object"),
+        (
+            json!({"input": [{"type": "additional_tools", "tools": [{"type": "mcp"}]}]}),
+            "input[0].type",
+            "Supported values",
+        ),
+        (
+            json!({"input": [{"type": "message", "role": "user", "content": "x", "tools": []}]}),
+            "input[0].tools",
+            "Tools are a parameter of the request",
+        ),
     ] {
         let mut request = crate::model::object(json!({"input": "go"}));
         request.extend(crate::model::object(members.clone()));

@@ -97,7 +97,7 @@ fn events_that_cannot_follow_are_refused() {
 
 #[test]
 fn more_items_than_the_maximum_are_refused() {
-    let item = json!({"type": "later"});
+    let item = json!({"type": "compaction"});
     let events = |count: u64| {
         let items = (0..count).flat_map(|at| [added(at, &item), done(at, &item)]);
         read([created()].into_iter().chain(items)).map(|steps| steps.len())
@@ -200,4 +200,45 @@ fn a_whole_response_must_be_complete() {
         let failure = Reader::default().whole(&object(response)).expect_err("no answer");
         assert_eq!(failure.to_string(), expected);
     }
+}
+
+#[test]
+fn items_of_unknown_types_are_left_out_and_compactions_are_kept() {
+    let item = |kind: &str| json!({"type": kind, "id": "x", "tools": [], "encrypted_content": "e"});
+    let output =
+        json!([item("additional_tools"), item("compaction"), item("function_call_output")]);
+    let response =
+        object(json!({"id": "r", "model": "m", "status": "completed", "output": output}));
+    let steps = Reader::default().whole(&response).expect("a good Response");
+    let kept: Vec<_> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Item { index, item } => Some((*index, item["type"].as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kept, [(1, Some("compaction"))]);
+}
+
+#[test]
+fn an_item_has_a_limited_number_of_parts_and_a_response_of_steps() {
+    let whole = |output: Value| {
+        let response = json!({"id": "r", "model": "m", "status": "completed", "output": output});
+        Reader::default().whole(&object(response)).map(|steps| steps.len())
+    };
+    let reasoning = |parts: usize| {
+        let part = json!({"type": "summary_text", "text": "x"});
+        json!({"type": "reasoning", "id": "rs", "summary": vec![part; parts]})
+    };
+    assert!(whole(json!([reasoning(1_024)])).is_ok());
+    assert!(whole(json!([reasoning(1_025)])).is_err());
+    assert!(whole(json!(vec![reasoning(1_000); 4])).is_ok());
+    assert!(whole(json!(vec![reasoning(1_000); 5])).is_err());
+    let annotated = |count: usize| {
+        let part =
+            json!({"type": "output_text", "text": "x", "annotations": vec![json!({}); count]});
+        json!([{"type": "message", "id": "m", "content": [part, part]}])
+    };
+    assert!(whole(annotated(512)).is_ok());
+    assert!(whole(annotated(513)).is_err());
 }

@@ -242,3 +242,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_id_that_is_no_text_is_not_copied_into_the_details() {
+    let summary = [json!({"type": "summary_text", "text": "a"}), json!({"text": [1, 2]})];
+    let item =
+        json!({"type": "reasoning", "id": [0, 0], "encrypted_content": "e", "summary": summary});
+    let mut translation = Translation::new(false);
+    let delta = translation.state(&crate::model::object(item));
+    let details = delta["reasoning_details"].as_array().expect("details");
+    assert_eq!(details.len(), 2, "one summary and the encrypted text");
+    assert!(details.iter().all(|detail| detail["id"].is_null()));
+}

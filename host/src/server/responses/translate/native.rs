@@ -21,6 +21,17 @@ use crate::{
     model::{Native, Object, Refusal, object},
 };
 
+/// Types of items that are sent as they came. Others may bring tools that run at the provider.
+const SENT: [&str; 7] = [
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "compaction",
+];
+
 /// Reads a request for a provider that has the Responses API. `earlier` has the stored items of the
 /// previous responses, the oldest first. With `may_fall_back` the request is translated as well, for
 /// providers that have no such API; if it cannot be, they are not asked.
@@ -102,6 +113,15 @@ fn item(value: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
             _ => Ok(Vec::new()),
         },
         Some("reasoning") if is_of_gateway(members) => Ok(Vec::new()),
+        Some(kind) if !SENT.contains(&kind) => {
+            Err(Untranslatable::invalid_value(&path.member("type"), kind, &SENT))
+        }
+        // A tool beside those of the request would run at the provider, without a decision of the
+        // gateway.
+        Some(_) if members.contains_key("tools") => {
+            let advice = "Tools are a parameter of the request.";
+            Err(Untranslatable::invalid(&path.member("tools"), advice))
+        }
         Some(_) => Ok(vec![value]),
     }
 }
