@@ -170,7 +170,8 @@ async fn converse(
             pending.extend(batch.into_calls().map(|call| Pending::new(call, Reason::DepthLimit)));
             return Ok(dialog.end(answer, pending));
         }
-        let results = round::run(batch, caller, settings, &allowance, listener).await;
+        // Boxed: a request without calls of the gateway's tools needs no room for it.
+        let results = Box::pin(round::run(batch, caller, settings, &allowance, listener)).await;
         pending.extend(trace.note(&results));
         if allowance.is_over() {
             return Err(allowance.timeout(trace.rounds));
