@@ -58,7 +58,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.get(middle) {
-        Some(&upper) if values.len() % 2 == 0 => f64::midpoint(values[middle - 1], upper),
+        Some(&upper) if values.len().is_multiple_of(2) => f64::midpoint(values[middle - 1], upper),
         Some(&middle) => middle,
         None => 0.0,
     }

@@ -66,7 +66,7 @@ pub(crate) async fn at_rate(client: &Client, form: Form, schedule: Schedule) -> 
         }
     }
     let took = started.elapsed().as_secs_f64();
-    let own_cores = (Process::own().cpu() - cpu).as_secs_f64() / took;
+    let own_cores = Process::own().cpu().saturating_sub(cpu).as_secs_f64() / took;
     let achieved = f64::from(schedule.count() - failed) / took;
     let measured = ended.split_off((warm_up as usize).min(ended.len()));
     Run::of(measured, achieved, own_cores, failed)
@@ -147,7 +147,7 @@ pub(crate) async fn saturate(
     });
     join_all(lanes).await;
     let took = started.elapsed().as_secs_f64();
-    let cpu = (process.cpu() - cpu).as_secs_f64();
+    let cpu = process.cpu().saturating_sub(cpu).as_secs_f64();
     let answered = f64::from(answered.load(Ordering::Relaxed));
     Saturated {
         answered,

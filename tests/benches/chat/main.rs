@@ -147,7 +147,7 @@ async fn measure(model: &Model, effort: Effort) -> Report {
 
 /// Does the same work both ways, in an order that changes from round to round.
 async fn both<T>(ways: &Ways<Client>, round: u32, work: impl AsyncFn(&Client) -> T) -> Ways<T> {
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         let direct = work(&ways.direct).await;
         Ways { direct, through: work(&ways.through).await }
     } else {
