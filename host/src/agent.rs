@@ -188,7 +188,8 @@ async fn converse(
         let reads_images = route.reads_images();
         let conditions =
             Conditions { caller, settings, allowance: &allowance, listener, reads_images };
-        let results = round::run(batch, &conditions).await;
+        // Boxed: a request without calls of the gateway's tools needs no room for it.
+        let results = Box::pin(round::run(batch, &conditions)).await;
         pending.extend(trace.note(&results));
         if allowance.is_over() {
             return Err(allowance.timeout(trace.rounds));

@@ -69,7 +69,8 @@ impl Dialog {
             deadline: allowance.deadline,
             held: &allowance.held,
         };
-        let asking = route.respond(self.conversation.prompt(), terms);
+        // Boxed: this future is the largest, and a stream would keep its room until its end.
+        let asking = Box::pin(route.respond(self.conversation.prompt(), terms));
         let response = allowance.within(rounds, asking).await??;
         listener.emitter.answers(route.provider());
         let nothing = BTreeSet::new();

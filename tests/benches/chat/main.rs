@@ -75,7 +75,8 @@ struct Effort {
     over: Duration,
     /// Requests a second, if the machine carries them.
     per_second: u32,
-    /// Streams whose chunks are timed.
+    /// Streams a second whose chunks are timed. Not a multiple of their pace, so that their chunks are
+    /// spread evenly.
     streams: u32,
     /// Connections that send as fast as they can.
     lanes: usize,
@@ -91,7 +92,7 @@ impl Effort {
         rounds: 7,
         over: Duration::from_secs(2),
         per_second: 3_000,
-        streams: 50,
+        streams: 51,
         lanes: 32,
         crowd: 1_000,
         crowd_rounds: 3,
