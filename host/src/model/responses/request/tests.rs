@@ -46,6 +46,8 @@ fn members_without_a_counterpart_are_refused_by_name_unless_they_ask_for_nothing
         ("functions", json!([{}]), "null; use `tools`"),
         ("function_call", json!("auto"), "null; use `tool_choice`"),
         ("web_search_options", json!({}), "null"),
+        ("prompt", json!({"id": "pmpt_1"}), "left out"),
+        ("conversation", json!("conv_1"), "left out"),
     ] {
         let expected =
             format!("`{name}` has no counterpart in the Responses API; it must be {default}");

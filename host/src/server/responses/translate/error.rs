@@ -26,6 +26,12 @@ impl Untranslatable {
         Self { code, param: path.to_string(), message }
     }
 
+    /// A parameter that is not defined, but like the defined one `meant`.
+    pub(super) fn misspelt(path: &Path<'_>, meant: &str) -> Self {
+        let message = format!("Unknown parameter: '{path}'. Did you mean '{meant}'?");
+        Self::new("unknown_parameter", path, message)
+    }
+
     /// A parameter that has no counterpart. `advice` is a sentence.
     pub(super) fn unsupported_parameter(path: &Path<'_>, advice: &str) -> Self {
         let message = format!("Unsupported parameter: '{path}'. {advice}");

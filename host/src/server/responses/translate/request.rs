@@ -30,6 +30,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("audio", "Responses have no audio."),
 ];
 
+/// Members that bound a request or choose its conversation. A misspelt one would reach the provider
+/// as an unknown member, and the request would run without the bound.
+const BOUNDING: [&str; 4] =
+    ["max_tool_calls", "max_output_tokens", "parallel_tool_calls", "previous_response_id"];
+
 /// A Responses request, translated.
 #[derive(Debug)]
 pub(crate) struct Chat {
@@ -78,8 +83,14 @@ pub(crate) fn to_chat(request: Object, earlier: Vec<Value>) -> Result<Chat, Untr
     Ok(Chat { body, stream, store, max_tool_calls, input: stored, echo, native: None })
 }
 
-/// Refuses members of another API, and those that the gateway itself would have to act on.
+/// Refuses members of another API, those that the gateway itself would have to act on, and misspelt
+/// ones.
 pub(super) fn refuse_always(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+    for name in BOUNDING {
+        if let Some(found) = request.like(name) {
+            return Err(Untranslatable::misspelt(&request.path(found), name));
+        }
+    }
     for (name, replacement) in MOVED {
         let advice = format!("In the Responses API, this parameter has moved to '{replacement}'.");
         request.refuse(name, &advice)?;

@@ -300,3 +300,18 @@ fn an_error_message_has_the_found_and_the_supported_values_and_is_bounded() {
         assert!(error.message.len() < 512 && error.param.len() < 128, "{error}");
     }
 }
+
+#[test]
+fn a_misspelt_bound_is_refused_and_another_unknown_member_is_not() {
+    for (name, meant) in [
+        ("max_tool_cals", "max_tool_calls"),
+        ("max_tools_calls", "max_tool_calls"),
+        ("max_ouptut_tokens", "max_output_tokens"),
+        ("previous_reponse_id", "previous_response_id"),
+    ] {
+        let refused = refusal(request(json!({name: 1})));
+        let message = format!("Unknown parameter: '{name}'. Did you mean '{meant}'?");
+        assert_eq!((refused.param.as_str(), refused.message), (name, message));
+    }
+    assert_eq!(chat(request(json!({"top_k": 5, "min_p": 0.1}))).body["top_k"], 5);
+}
