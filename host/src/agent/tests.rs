@@ -571,3 +571,16 @@ async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
     let results = looked(true, short).await;
     assert!(results[0].is_array() && results[1].is_string(), "{results:?}");
 }
+
+#[tokio::test]
+async fn a_restriction_to_some_tools_holds_whatever_the_model_calls() {
+    let call = json!({"id": "c", "name": "desk-fail", "arguments": {}});
+    let models = Arc::new(fake::scripted(&json!([{"answer": {"tool_calls": [call]}}])));
+    let mut request = request();
+    let allowed = json!({"tools": [{"type": "function", "function": {"name": "desk-echo"}}]});
+    let choice = json!({"type": "allowed_tools", "allowed_tools": allowed});
+    request.body.set("tool_choice", choice.to_string());
+    let run = run(models, caller(&Filter::none()), request, SETTINGS);
+    let airlock = run.finish().await.expect("an answer").airlock.expect("a call");
+    assert_eq!(airlock["pending"][0]["reason"], "not_offered");
+}
