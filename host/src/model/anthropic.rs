@@ -84,18 +84,10 @@ impl Anthropic {
         let Translated { body, betas } = translating
             .ok_or_else(|| client.bad_request(&"it cannot be translated"))?
             .map_err(|error| error.into_model_error(client))?;
-        let held = held.beside();
-        if !held.grow(body.len()) {
-            return Err(client.no_memory());
-        }
-        Ok(Outgoing {
-            url: self.messages.clone(),
-            headers: self.headers(betas),
-            body: body.into(),
-            is_streamed,
-            includes_usage: service::includes_usage(prompt),
-            _held: held,
-        })
+        let mut outgoing = client.outgoing(&self.messages, body, is_streamed, held)?;
+        outgoing.headers = self.headers(betas);
+        outgoing.includes_usage = service::includes_usage(prompt);
+        Ok(outgoing)
     }
 
     /// Reads the response to a request. Fails if it is an error or not a message. Of a stream, only

@@ -113,7 +113,7 @@ pub(super) struct Outgoing {
     /// True if the caller asked for the usage of a stream.
     pub(super) includes_usage: bool,
     /// The memory of `body`.
-    pub(super) _held: Held,
+    _held: Held,
 }
 
 /// Function that returns OpenAI's `error` object for a status and a body; `None` if the body is not
@@ -173,6 +173,29 @@ impl Client {
             has_proxy: service.proxy.is_some(),
             secrets: secrets(service),
             parsers: Arc::new(Semaphore::new(cores)),
+        })
+    }
+
+    /// Creates the request that is sent. Memory for its text is held until it is dropped. Fails if
+    /// there is none.
+    pub(super) fn outgoing(
+        &self,
+        url: &Url,
+        body: Vec<u8>,
+        is_streamed: bool,
+        held: &Held,
+    ) -> Result<Outgoing, ModelError> {
+        let held = held.beside();
+        if !held.grow(body.len()) {
+            return Err(self.no_memory());
+        }
+        Ok(Outgoing {
+            url: url.clone(),
+            headers: HeaderMap::new(),
+            body: body.into(),
+            is_streamed,
+            includes_usage: false,
+            _held: held,
         })
     }
 

@@ -41,18 +41,7 @@ impl OpenAi {
         held: &Held,
     ) -> Result<Outgoing, ModelError> {
         let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
-        let held = held.beside();
-        if !held.grow(text.len()) {
-            return Err(client.no_memory());
-        }
-        Ok(Outgoing {
-            url: self.completions.clone(),
-            headers: HeaderMap::new(),
-            body: text.into(),
-            is_streamed,
-            includes_usage: false,
-            _held: held,
-        })
+        client.outgoing(&self.completions, text, is_streamed, held)
     }
 
     /// Reads the response to a request. Fails if it is an error or has no `choices`. Of a stream,

@@ -36,7 +36,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::Url;
 use serde_json::Value;
 
@@ -91,18 +91,9 @@ impl Responses {
         let native = prompt.native.as_ref().map(|native| &native.body);
         let members = translated.as_ref().or(native).unwrap_or(&prompt.body);
         let body = send::written(members, prompt, terms.is_streamed, !is_plain);
-        let held = terms.held.beside();
-        if !held.grow(body.len()) {
-            return Err(client.no_memory());
-        }
-        Ok(Outgoing {
-            url: self.url.clone(),
-            headers: HeaderMap::new(),
-            body: body.into(),
-            is_streamed: terms.is_streamed,
-            includes_usage: prompt.native.is_some() || service::includes_usage(prompt),
-            _held: held,
-        })
+        let mut outgoing = client.outgoing(&self.url, body, terms.is_streamed, terms.held)?;
+        outgoing.includes_usage = prompt.native.is_some() || service::includes_usage(prompt);
+        Ok(outgoing)
     }
 
     /// Reads the response to a request.
