@@ -52,6 +52,7 @@ mod usage;
 
 use std::{sync::Arc, time::Duration};
 
+pub(crate) use self::record::{describe, milliseconds};
 use self::{
     allowance::Allowance,
     dialog::{Dialog, Ending},
@@ -62,10 +63,6 @@ use self::{
 pub use self::{
     error::{AgentError, Failure},
     event::{Answering, Completion, Ended, Event, Run, Started},
-};
-pub(crate) use self::{
-    record::{describe, milliseconds},
-    round::log_failure,
 };
 use crate::{
     door::{Caller, Events},

@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::watch;
 
-pub(crate) use self::report::{report_dropped, report_unchecked};
+pub(crate) use self::report::{log_failure, report_dropped, report_unchecked};
 use crate::{
     door::{Filter, OwnTools, Provider, Source, View, VirtualKey},
     tool::{ClientName, Policy, Tool, ToolDefinition, ToolName},
@@ -128,6 +128,16 @@ impl Snapshot {
             })
         });
         View::new(sources, self.meta_tools.as_ref(), filter, key)
+    }
+
+    /// Returns whether a client exists and the sender of a request may know of it: a virtual key knows
+    /// the clients that it has a row for, and those that all keys may use.
+    pub fn shows(&self, client: &ClientName, key: Option<&VirtualKey>) -> bool {
+        self.clients.get(client).is_some_and(|client| {
+            key.is_none_or(|key| {
+                key.rows.contains_key(&client.name) || client.policy.allow_on_all_keys
+            })
+        })
     }
 
     /// Returns the meta-tools of code mode; `None` if there is no executor.

@@ -8,6 +8,7 @@ mod check;
 mod compile;
 mod demo;
 mod input;
+mod mcp;
 mod output;
 mod plugin;
 mod record;
@@ -53,6 +54,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Mcp(mcp::Args),
     Demo(demo::Args),
     /// The MCP server that the demo starts.
     #[command(hide = true)]
@@ -137,6 +139,7 @@ impl Command {
     async fn run(self) -> anyhow::Result<Done> {
         match self {
             Self::Serve(args) => serve::run(&args).await,
+            Self::Mcp(args) => mcp::run(&args).await,
             Self::Demo(args) => demo::run(&args).await,
             Self::DemoMcpServer => demo::mcp_server().await,
             Self::CompileComponent(args) => Ok(compile::run(&args)),
@@ -167,9 +170,11 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Check(args) => args.json,
             Self::Plugin(args) => args.wants_json(),
-            Self::Serve(_) | Self::DemoMcpServer | Self::CompileComponent(_) | Self::Schema(_) => {
-                false
-            }
+            Self::Serve(_)
+            | Self::Mcp(_)
+            | Self::DemoMcpServer
+            | Self::CompileComponent(_)
+            | Self::Schema(_) => false,
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct Config {
     pub binding_level: BindingLevel,
     /// `governance.virtual_keys`.
     pub keys: Keys,
+    /// `mcp_server.oauth`: access tokens of an identity provider.
+    pub oauth: Option<airlock_identity::Settings>,
     /// `store`: database of state that survives a restart.
     pub store: PathBuf,
     /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.

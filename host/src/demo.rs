@@ -1,9 +1,10 @@
-//! `airlock demo`: the gateway at work in five scenes. Needs no installation, no key and no other
+//! `airlock demo`: the gateway at work in six scenes. Needs no installation, no key and no other
 //! server.
 //!
 //! Everything is real except the model, which follows a script. The gateway listens on a port, its
 //! plugins are WebAssembly components, its MCP server is a process, and the scenes run over HTTP.
 
+mod agent;
 pub mod mcp_server;
 mod scenes;
 mod script;
@@ -39,7 +40,7 @@ pub async fn run(as_json: bool) -> anyhow::Result<bool> {
         print_line(&json!({"scenes": scenes, "ok": ok}).to_string());
     } else {
         print_line(if ok {
-            "\nAll five scenes went as they should."
+            "\nAll six scenes went as they should."
         } else {
             "\nNot all scenes went as they should."
         });

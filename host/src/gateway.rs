@@ -5,6 +5,7 @@ mod sources;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use airlock_identity::Verifier;
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use indicatif::MultiProgress;
@@ -21,7 +22,7 @@ use crate::{
     native::NativeTools,
     plugin::{self, Plugins},
     sandbox::{Sandbox, UseRecorder},
-    server, store,
+    server, store, tls,
     tool::{ClientName, Policy, ToolError, ToolOutput},
     upstream,
 };
@@ -164,6 +165,11 @@ impl Gateway {
             gauges,
             plugins: Some(Box::new(plugins.clone())),
             store: Some(store::Settings::new(&config.store)),
+            identity: config
+                .oauth
+                .map(|settings| Verifier::new(settings, tls::client().no_proxy()))
+                .transpose()
+                .context("access tokens cannot be verified")?,
         };
         let app = server::App::new(
             config.server,
@@ -174,19 +180,29 @@ impl Gateway {
             config.keys,
             hooks,
         );
-        upstreams.tasks.spawn({
-            let (plugins, stop) = (plugins.clone(), upstreams.stop.clone());
-            async move { plugins.watch(stop).await }
-        });
+        watch(&plugins, &upstreams);
         let served = server::serve(listener, app, shutdown).await;
         upstreams.stop().await;
         served.context("cannot serve")
+    }
+
+    /// Begins to reload plugins when their files change, as [`Gateway::run`] does. For a program that
+    /// does not serve HTTP.
+    pub fn watch_plugins(&self) {
+        report_unpinned(&self.config);
+        watch(&self.plugins, &self.upstreams);
     }
 
     /// Stops every upstream server and waits until they have ended.
     pub async fn stop(self) {
         self.upstreams.stop().await;
     }
+}
+
+/// Reloads plugins when their files change, until the gateway stops.
+fn watch(plugins: &Plugins, upstreams: &Upstreams) {
+    let (plugins, stop) = (plugins.clone(), upstreams.stop.clone());
+    upstreams.tasks.spawn(async move { plugins.watch(stop).await });
 }
 
 /// Binds the configured address.

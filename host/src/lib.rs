@@ -10,10 +10,12 @@
 //! | [`config`] | the configuration file → the settings of each module |
 //! | [`gateway`] | wires the parts and runs until shutdown; the type that an embedder builds |
 //! | [`server`] | hyper: sockets, limits, drain, routes; one file per API |
+//! | [`mcp`] | what MCP clients speak: messages, sessions, `tools/list` and `tools/call` |
 //! | [`agent`] | the loop: ask the model, run the tool calls that policy permits, respond |
 //! | [`model`] | model providers |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | [`door`] | the policy decision: `View`, `Origin`, `Admitted`, and the `Provider` trait |
+//! | [`memory`] | accounting for the memory of one request |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`upstream`] | MCP servers as sources of tools |
 //! | [`code_mode`] | runs a script against the tools and returns its result |
@@ -28,7 +30,7 @@
 //! | [`text`] | text for people and models: cut, on one line, made visible |
 //! | [`secret`] | credentials: their sources, and their redaction |
 //! | [`tenant`] | the accounts that calls are charged to, and their shares of resources |
-//! | [`demo`] | the whole gateway at work in five scenes |
+//! | [`demo`] | the whole gateway at work in six scenes |
 //!
 //! To embed a gateway in another program, see [`Gateway::builder`] and `examples/embed.rs`.
 
@@ -40,6 +42,8 @@ pub mod config;
 pub mod demo;
 pub mod gateway;
 mod guests;
+pub mod mcp;
+pub mod memory;
 pub mod model;
 mod native;
 pub mod plugin;

@@ -28,7 +28,6 @@
 //! | `error` | errors of providers, in OpenAI's form |
 
 mod anthropic;
-mod budget;
 pub(crate) mod document;
 mod error;
 #[cfg(test)]
@@ -56,19 +55,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
-#[cfg(test)]
-pub(crate) use self::budget::tests::Limited;
-pub(crate) use self::{
-    budget::Held,
-    error::SOON,
-    merge::{Merged, weight},
-    part::Part,
-    repair::Calls,
-    route::Route,
-    service::Terms,
-};
 pub use self::{
-    budget::{MemoryBudget, RequestMemory},
     document::Document,
     error::{BadProvider, ModelError, Refusal},
     native::Native,
@@ -76,6 +63,18 @@ pub use self::{
     scripted::BadScript,
     settings::{Api, Apis, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
 };
+pub(crate) use self::{
+    error::SOON,
+    merge::{Merged, weight},
+    part::Part,
+    repair::Calls,
+    route::Route,
+    service::Terms,
+};
+pub(crate) use crate::memory::Held;
+#[cfg(test)]
+pub(crate) use crate::memory::tests::Limited;
+pub use crate::memory::{MemoryBudget, RequestMemory};
 
 /// A JSON object of the API, with its members in the order of its text.
 pub type Object = Map<String, Value>;

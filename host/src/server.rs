@@ -14,7 +14,9 @@ mod connections;
 mod events;
 mod execute;
 mod health;
+mod identity;
 mod listen;
+mod mcp;
 mod memory;
 mod models;
 mod options;
@@ -31,6 +33,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use airlock_identity::Verifier;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
@@ -54,6 +57,7 @@ use crate::{
         Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View, VirtualKey,
     },
     json::RawObject,
+    mcp::{service::Service, session::Sessions},
     model::{MemoryBudget, Models},
     store,
     tenant::Tenant,
@@ -101,6 +105,8 @@ pub struct Settings {
     pub max_connections_per_peer: usize,
     /// Bounds on stored responses; `None` if responses are not stored.
     pub responses: Option<ResponseBounds>,
+    /// The gateway as an MCP server.
+    pub mcp: crate::mcp::Settings,
 }
 
 /// Reason that settings are rejected.
@@ -180,6 +186,10 @@ pub struct App {
     intake: Intake,
     /// Stored responses; `None` if responses are not stored.
     archive: Option<Arc<Archive>>,
+    /// The gateway as an MCP server.
+    mcp: Arc<Service>,
+    /// Sessions of MCP clients.
+    sessions: Arc<Sessions>,
 }
 
 /// Hooks into parts that the server does not depend on.
@@ -192,6 +202,8 @@ pub struct Hooks {
     /// Database for responses, which the first response to store opens; `None` if responses are not
     /// stored.
     pub store: Option<store::Settings>,
+    /// Verifies access tokens at `/mcp`; `None` if only virtual keys are credentials.
+    pub identity: Option<Verifier>,
 }
 
 /// Additional field of `GET /health`: its name, and a function that returns its value.
@@ -220,7 +232,10 @@ impl App {
         let memory = Memory::new(settings.max_request_memory_bytes);
         let archive = hooks.store.clone().zip(settings.responses);
         let archive = archive.map(|(store, bounds)| Archive::new(store, bounds));
+        let mcp = Service::new(catalog.clone(), budget, settings.mcp.clone());
         Arc::new(Self {
+            mcp,
+            sessions: Sessions::new(settings.mcp.sessions),
             settings,
             catalog,
             models: Arc::new(models),
@@ -246,7 +261,11 @@ impl App {
                 error!(%method, path, "a request made the gateway panic");
                 Err(ApiError::internal())
             });
-        let answer = answer.unwrap_or_else(|error| (error.into_reply(), None));
+        let answer = answer.unwrap_or_else(|error| {
+            let reply =
+                if mcp::is_path(&path) { mcp::rpc_failure(error) } else { error.into_reply() };
+            (reply, None)
+        });
         debug!(%method, path, status = answer.0.status().as_u16(), duration = ?started.elapsed(), "request");
         answer
     }
@@ -268,7 +287,13 @@ impl App {
                 self.sender(headers)
             })?;
         }
-        let sender = self.sender(request.headers())?;
+        if let Route::ResourceMetadata = route {
+            return identity::show(self, request.uri().path()).map(|reply| (reply, None));
+        }
+        let sender = match route {
+            Route::Mcp => identity::sender(self, request.headers()).await?,
+            _ => self.sender(request.headers())?,
+        };
         let charge = self.memory.open(sender.tenant(), request.headers())?;
         let reply = self.answer(route, &sender, request, &charge).await?;
         // A streamed response is still being made, and what it holds stays charged.
@@ -296,16 +321,22 @@ impl App {
                 models::list(self, sender, charge).await
             }
             Route::Clients => Ok(admin::clients(self, sender)),
+            Route::Mcp => mcp::handle(self, sender, request, charge).await,
             Route::Reload => {
                 let path = request.into_parts().0.uri;
                 reload::run(self, reload::client_of(path.path()).unwrap_or_default()).await
             }
-            Route::Health => Ok(health::show(self)),
+            Route::Health | Route::ResourceMetadata => Ok(health::show(self)),
         }
     }
 
     fn sender(&self, headers: &HeaderMap) -> Result<Sender, ApiError> {
         let key = auth::key(&self.keys, self.settings.require_virtual_key, headers)?;
+        Self::with_key(key, headers)
+    }
+
+    /// Returns the sender of a request that came with this key.
+    fn with_key(key: Option<Arc<VirtualKey>>, headers: &HeaderMap) -> Result<Sender, ApiError> {
         let clients = respond::joined(headers, INCLUDE_CLIENTS)?;
         let tools = respond::joined(headers, INCLUDE_TOOLS)?;
         Ok(Sender { key, filter: Filter::parse(clients.as_deref(), tools.as_deref()) })
@@ -374,6 +405,9 @@ enum Route {
     Models,
     Execute,
     Clients,
+    Mcp,
+    /// Metadata of the gateway for OAuth clients.
+    ResourceMetadata,
     Reload,
     Health,
 }
@@ -391,6 +425,8 @@ impl Route {
             "/api/mcp/clients" => Self::Clients,
             "/health" => Self::Health,
             path if reload::client_of(path).is_some() => Self::Reload,
+            path if mcp::is_path(path) => Self::Mcp,
+            path if identity::is_metadata(path) => Self::ResourceMetadata,
             _ => return None,
         })
     }
@@ -399,7 +435,10 @@ impl Route {
         match self {
             Self::Chat | Self::Responses | Self::Execute | Self::Reload => &[Method::POST],
             Self::Stored(target) => target.methods(),
-            Self::Models | Self::Clients | Self::Health => &[Method::GET, Method::HEAD],
+            Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
+            Self::Models | Self::Clients | Self::Health | Self::ResourceMetadata => {
+                &[Method::GET, Method::HEAD]
+            }
         }
     }
 }

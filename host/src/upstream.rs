@@ -19,6 +19,7 @@ mod limits;
 mod listing;
 mod outbox;
 mod process;
+mod progress;
 mod result;
 mod runtime;
 mod secrets;

@@ -2,6 +2,7 @@
 
 mod cli;
 mod code_mode;
+mod conformance;
 mod contract;
 mod documents;
 mod door;
@@ -11,6 +12,7 @@ mod files;
 mod golden;
 mod hostile;
 mod languages;
+mod mcp_clients;
 mod notes;
 mod openai_client;
 mod plain;

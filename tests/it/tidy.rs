@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("timer", &[]),
     ("tls", &[]),
+    ("memory", &[]),
     // Plain data, and the policy decision about it.
     ("units", &["text"]),
     ("limit", &["units"]),
@@ -29,12 +30,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("door", &["json", "tenant", "text", "tool"]),
     // The door defines `Provider` and knows none of these. A script's calls go back through the
     // door.
+    ("identity", &["json", "text"]),
     ("egress", &["limit", "secret", "tenant", "text", "tls"]),
     (
         "sandbox",
         &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
     ),
-    ("catalog", &["door", "tool"]),
+    ("catalog", &["door", "text", "tool"]),
     (
         "plugin",
         &[
@@ -45,14 +47,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("upstream", &["catalog", "door", "json", "secret", "tenant", "text", "tls", "tool"]),
     ("native", &["door", "tool"]),
     ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
-    ("model", &["json", "secret", "text", "timer", "tls", "tool", "units"]),
+    ("model", &["json", "memory", "secret", "text", "timer", "tls", "tool", "units"]),
     ("agent", &["catalog", "door", "json", "model", "text", "tool"]),
-    ("mcp", &["catalog", "door", "tool"]),
+    ("mcp", &["catalog", "door", "json", "memory", "tenant", "text", "tool"]),
     (
         "server",
         &[
-            "agent", "catalog", "door", "json", "mcp", "model", "store", "tenant", "text", "timer",
-            "tool", "units",
+            "agent", "catalog", "door", "identity", "json", "mcp", "memory", "model", "store",
+            "tenant", "text", "timer", "tool", "units",
         ],
     ),
     // The settings of each module, and no code that runs.
@@ -63,7 +65,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "code_mode",
             "door",
             "egress",
+            "identity",
             "limit",
+            "mcp",
             "model",
             "plugin",
             "sandbox",
@@ -89,8 +93,8 @@ const PLACES: &[(&str, &[&str])] = &[
     ("wasmtime_wasi_http", &["sandbox"]),
     ("rusqlite", &["store"]),
     ("rmcp", &["upstream", "mcp", "demo"]),
-    ("sse_stream", &["upstream"]),
-    ("reqwest", &["demo", "egress", "model", "tls", "upstream"]),
+    ("sse_stream", &["mcp", "upstream"]),
+    ("reqwest", &["cli", "demo", "egress", "identity", "mcp", "model", "tls", "upstream"]),
     ("rustls", &["tls"]),
     ("clap", &["cli", "telemetry"]),
 ];
@@ -109,7 +113,7 @@ struct Source {
 fn sources() -> Vec<Source> {
     let mut sources = sources_below(&root().join("host/src"), None);
     sources.extend(sources_below(&root().join("host/crates/core/src"), None));
-    for name in ["egress", "sandbox", "store"] {
+    for name in ["egress", "identity", "sandbox", "store"] {
         let base = root().join("host/crates").join(name).join("src");
         sources.extend(sources_below(&base, Some(name)));
     }
@@ -155,7 +159,7 @@ fn used_by(source: &Source) -> BTreeSet<String> {
     if !source.is_crate {
         used.extend(names_behind("crate::", &source.code));
     }
-    for name in ["egress", "sandbox", "store"] {
+    for name in ["egress", "identity", "sandbox", "store"] {
         let behind = names_behind(&format!("airlock_{name}::"), &source.code);
         if behind.contains("tls") {
             used.insert("tls".to_owned());

@@ -1,4 +1,4 @@
-//! Real MCP servers and real clients of the OpenAI API, installed by `make peers`.
+//! Real MCP servers, and real clients of the OpenAI API and of MCP, installed by `make peers`.
 
 use std::{
     net::TcpListener,
@@ -41,6 +41,19 @@ pub fn python() -> PathBuf {
 pub fn node() -> &'static str {
     installed("node_modules/openai");
     "node"
+}
+
+/// Returns a Node.js of version 22.19 or newer, which MCP's Inspector and its conformance suite need:
+/// that of `make peers`, which has none for some platforms, or else that of `PATH`.
+pub fn recent_node() -> PathBuf {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let package = format!("node-{}-{architecture}", std::env::consts::OS);
+    let own = crate::root().join(".cache/peers/node_modules").join(package).join("bin/node");
+    if own.exists() { own } else { "node".into() }
 }
 
 fn node_server(name: &str) -> PathBuf {

@@ -1,10 +1,9 @@
 //! One round of calls: divides calls into those to run and those for the caller, and runs them.
 
-use std::{collections::BTreeSet, error::Error as _, pin::pin, sync::Arc};
+use std::{collections::BTreeSet, pin::pin, sync::Arc};
 
 use futures_util::{StreamExt as _, stream};
 use tokio::time::timeout_at;
-use tracing::warn;
 
 use super::{
     Settings,
@@ -14,8 +13,8 @@ use super::{
     parts,
 };
 use crate::{
+    catalog::log_failure,
     door::{CallId, Caller},
-    text::with_causes,
     tool::{CallError, ToolOutput},
 };
 
@@ -350,16 +349,6 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
             Ended::ran(call, Some(id), result, *reads_images)
         }
         Err(error) => Ended::refused(call, None, error),
-    }
-}
-
-/// Logs the causes of a failed call, which only the operator may see. Does nothing without an error
-/// or without a cause.
-pub(crate) fn log_failure(tool: &str, error: Option<&CallError>) {
-    if let Some(error) = error
-        && let Some(cause) = error.source()
-    {
-        warn!(tool, code = error.code(), cause = with_causes(cause), "tool call failed");
     }
 }
 

@@ -1,8 +1,14 @@
-//! Log messages about tools that were left out and schemas that are not checked, for the operator.
+//! Log messages for the operator: tools that were left out, schemas that are not checked, and causes
+//! of failed calls.
+
+use std::error::Error as _;
 
 use tracing::warn;
 
-use crate::tool::ClientName;
+use crate::{
+    text::with_causes,
+    tool::{CallError, ClientName},
+};
 
 /// The most problems of one source that are logged, of each kind.
 const TOLD: usize = 10;
@@ -24,6 +30,16 @@ pub(crate) fn report_unchecked(client: &ClientName, unchecked: &[String]) {
     }
     if unchecked.len() > TOLD {
         warn!(%client, more = unchecked.len() - TOLD, "more schemas not checked");
+    }
+}
+
+/// Logs the causes of a failed call, which only the operator may see. Does nothing without an error
+/// or without a cause.
+pub(crate) fn log_failure(tool: &str, error: Option<&CallError>) {
+    if let Some(error) = error
+        && let Some(cause) = error.source()
+    {
+        warn!(tool, code = error.code(), cause = with_causes(cause), "tool call failed");
     }
 }
 

@@ -42,6 +42,9 @@ pub(super) struct File {
     /// Sources of tools.
     #[serde(default)]
     pub(super) mcp: Mcp,
+    /// The gateway as an MCP server: `/mcp`, and `airlock mcp`.
+    #[serde(default)]
+    pub(super) mcp_server: McpServer,
     /// Database of the state that survives a restart: plugins' stores and responses. Default:
     /// `airlock.db` beside this file.
     pub(super) store: Option<PathBuf>,
@@ -111,6 +114,84 @@ pub(super) struct Responses {
     /// Bytes of the responses of one virtual key, or of all callers without a key together. Beyond
     /// it, its conversations that were not continued for longest are evicted. Default: 128MiB.
     pub(super) max_bytes_per_key: Option<Size>,
+}
+
+/// The gateway as an MCP server: `/mcp`, and `airlock mcp`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct McpServer {
+    /// What happens to a call of a tool that is not in `tools_to_auto_execute`. Default: `elicit`.
+    pub(super) approval: Option<Approval>,
+    /// Time for a client's user to answer a question. Default: 5m.
+    pub(super) approval_timeout: Option<Span>,
+    /// Sessions at the same time. Beyond it, an idle one of the virtual key with the most sessions
+    /// is closed. Default: 4096.
+    pub(super) max_sessions: Option<u64>,
+    /// Sessions of one virtual key, or of all callers without a key together. Beyond it, its session
+    /// that is idle for longest is closed. Default: a quarter of `max_sessions`.
+    pub(super) max_sessions_per_key: Option<u64>,
+    /// Streams that wait for notifications at the same time. Each takes a connection. Default: half
+    /// of `server.max_connections`.
+    pub(super) max_streams: Option<u64>,
+    /// Such streams of one virtual key, or of all callers without a key together. Default: half of
+    /// `max_streams`.
+    pub(super) max_streams_per_key: Option<u64>,
+    /// Time after which a session without requests and streams expires. Default: 30m.
+    pub(super) session_timeout: Option<Span>,
+    /// Access tokens of an identity provider. With it, every request to `/mcp` needs a token or a
+    /// virtual key.
+    pub(super) oauth: Option<OAuth>,
+}
+
+/// Access tokens of an identity provider: the gateway is an OAuth 2.1 resource server.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OAuth {
+    /// Identifier of the authorization server, as tokens have it in `iss`: an https URL.
+    pub(super) issuer: String,
+    /// Identifier of this gateway: the URL at which clients reach it, such as
+    /// `https://airlock.example.com/mcp`. Tokens must have it in `aud`, unless `audiences` is set.
+    pub(super) resource: String,
+    /// Name of this gateway for people. Default: `Airlock`.
+    pub(super) resource_name: Option<String>,
+    /// Values of `aud` that mean this gateway, for an issuer that ignores the resource that a client
+    /// asks for. Default: `resource`.
+    #[serde(default)]
+    pub(super) audiences: Vec<String>,
+    /// URL of the issuer's keys. Default: that of the issuer's metadata.
+    pub(super) jwks_uri: Option<String>,
+    /// Scopes that a token needs, all of them. Default: none.
+    #[serde(default)]
+    pub(super) scopes: Vec<String>,
+    /// Difference between the clocks of issuer and gateway that is tolerated, at most 5m. Default: 1m.
+    pub(super) clock_skew: Option<Span>,
+    /// What a token opens. The first row that matches decides; a token that no row matches is refused.
+    pub(super) views: Vec<View>,
+}
+
+/// A row of the table of views.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct View {
+    /// Name of a claim, or the path to a nested one, such as `realm_access.roles`.
+    pub(super) claim: String,
+    /// Value of the claim: its text, one of its texts if it is a list, or one word of `scope`.
+    pub(super) value: String,
+    /// Name of the virtual key whose tools the sender sees. Each sender is an account of its own.
+    pub(super) virtual_key: String,
+}
+
+/// What happens to a call of an MCP client that needs an approval.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Approval {
+    /// It is refused.
+    Never,
+    /// The client's user is asked, if the client can ask with a form (`elicitation`); else it runs,
+    /// because clients ask their users themselves.
+    Elicit,
+    /// It runs.
+    AlwaysAllow,
 }
 
 /// Sources of tools.

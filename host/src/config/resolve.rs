@@ -4,6 +4,7 @@
 
 mod client;
 mod key;
+mod mcp_server;
 mod plugin;
 mod provider;
 mod server;
@@ -48,18 +49,26 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
     let has_active_key = file.governance.virtual_keys.iter().any(key::is_active);
     let (agent, budget, binding_level) =
         tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    let mut server = server::resolve(&root.member("server"), file.server, has_active_key);
+    let mcp_server = root.member("mcp_server");
+    server.mcp = mcp_server::resolve(&mcp_server, &file.mcp_server, server.max_connections);
+    let providers = provider::resolve(&root.member("providers"), file.providers);
+    let clients = client::resolve(&mcp.member("client_configs"), file.mcp.client_configs, &names);
+    let keys = key::resolve(
+        &root.member("governance").member("virtual_keys"),
+        file.governance.virtual_keys,
+        &names,
+    );
+    let oauth = file.mcp_server.oauth;
     Config {
-        server: server::resolve(&root.member("server"), file.server, has_active_key),
-        providers: provider::resolve(&root.member("providers"), file.providers),
-        clients: client::resolve(&mcp.member("client_configs"), file.mcp.client_configs, &names),
+        oauth: oauth.and_then(|it| mcp_server::oauth(&mcp_server.member("oauth"), it, &keys)),
+        server,
+        providers,
+        clients,
         agent,
         budget,
         binding_level,
-        keys: key::resolve(
-            &root.member("governance").member("virtual_keys"),
-            file.governance.virtual_keys,
-            &names,
-        ),
+        keys,
         store: match file.store {
             Some(path) => root.member("store").path(&path),
             None => root.base.join("airlock.db"),

@@ -1,7 +1,8 @@
-//! The five scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
+//! The six scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
 
 mod approval;
 mod hostile;
+mod mcp;
 mod sandboxed_call;
 mod script;
 mod stream;
@@ -84,6 +85,9 @@ pub(super) async fn play(stage: &Stage, mut after_each: impl FnMut(&Scene)) -> V
     keep(finished(scene, ended));
     let mut scene = Scene::new("stream", "A streamed response, with a tool call in the middle");
     let ended = stream::play(stage, &mut scene).await;
+    keep(finished(scene, ended));
+    let mut scene = Scene::new("mcp", "An agent over MCP, and a question to its user");
+    let ended = mcp::play(stage, &mut scene).await;
     keep(finished(scene, ended));
     played
 }

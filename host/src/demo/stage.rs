@@ -11,6 +11,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
+pub(super) use super::agent::Agent;
 use super::script;
 use crate::{catalog::State, config::Config, gateway::Gateway, guests, tls};
 
@@ -101,6 +102,11 @@ impl Stage {
             "id": "demo", "type": "function", "function": {"name": name, "arguments": arguments.to_string()},
         });
         self.post("/v1/mcp/tool/execute", &call).await
+    }
+
+    /// Returns an MCP client of the gateway.
+    pub(super) fn agent(&self) -> Agent {
+        Agent::new(self.client.clone(), format!("{}/mcp", self.url))
     }
 
     /// Returns the directory that the `outbox` plugin writes to.

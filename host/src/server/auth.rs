@@ -31,6 +31,13 @@ pub(super) fn key(
     found.map(Some).ok_or_else(|| ApiError::unauthorized("virtual key not found"))
 }
 
+/// Returns the access token of a request: a bearer credential that is no virtual key, where no header
+/// has one. `None` if there is none; a token that is not ASCII is none.
+pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
+    let bearer = bearer(headers.get(header::AUTHORIZATION)?.as_bytes())?;
+    credential(headers).is_none().then(|| std::str::from_utf8(bearer).ok()).flatten()
+}
+
 /// Returns the first header value that is a virtual key. Other credentials in the shared headers
 /// are ignored, for example the dummy keys that OpenAI's clients require.
 fn credential(headers: &HeaderMap) -> Option<&[u8]> {

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     json::{self, Caps, RawObject},
+    mcp::message::{BadMessage, Message},
     model::Object,
 };
 
@@ -75,6 +76,22 @@ impl Intake {
             Err(error) => Err(no_object(&error)),
         })
         .await
+    }
+
+    /// Reads the body of `request` as a message of MCP. The body is bounded like that of other
+    /// requests; a text that is no message is returned as such.
+    pub(super) async fn message(
+        &self,
+        request: Request<Incoming>,
+        settings: &Settings,
+        charge: &Charge,
+    ) -> Result<Result<Message, BadMessage>, ApiError> {
+        check_type(request.headers())?;
+        let reading = read(request.into_body(), settings.max_body_bytes, charge);
+        let text =
+            timeout(settings.read_timeout, reading).await.unwrap_or_else(|_| Err(too_slow()))?;
+        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+        self.work(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
     }
 
     /// Parses a list that the gateway itself has stored. The tree is charged before it is built.

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     agent::{self, EXTENSION},
+    catalog::log_failure,
     door::{Budget, CallId, Caller, Ledger, Origin},
     model::{Object, object},
     tool::CallError,
@@ -40,7 +41,7 @@ pub(super) async fn run(
     let admitted = caller.admit(&call.name, &call.arguments).map_err(|error| refusal(&error))?;
     let id = admitted.chain().id();
     let result = admitted.run().await;
-    agent::log_failure(&call.name, result.as_ref().err());
+    log_failure(&call.name, result.as_ref().err());
     let airlock = extension(caller.ledger(), id);
     let mut reply = match result {
         Ok(output) => format.write(call.id, &output.to_text()),

@@ -17,6 +17,8 @@ pub(super) fn show(app: &App) -> Reply {
     let connected = snapshot.clients().filter(|client| client.state == State::Connected).count();
     let version = env!("CARGO_PKG_VERSION");
     let mut health = json!({"status": "ok", "version": version, "clients": {"connected": connected, "total": total}});
+    let (sessions, streams) = app.sessions.usage();
+    health["mcp"] = json!({"sessions": sessions, "streams": streams});
     for (name, read) in &app.hooks.gauges {
         health[*name] = read();
     }

@@ -158,6 +158,8 @@ impl Server {
     async fn drain(self) {
         info!(connections = self.tasks.tracker.len(), "draining");
         self.tasks.tracker.close();
+        // Streams that wait for notifications would last until the end.
+        self.app.mcp.closing().cancel();
         self.draining.cancel();
         if timeout(self.app.settings.drain_timeout, self.tasks.tracker.wait()).await.is_err() {
             warn!(

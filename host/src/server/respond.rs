@@ -137,7 +137,7 @@ impl ApiError {
         let path = cut(path.to_owned(), SHOWN_BYTES);
         let message = format!(
             "there is nothing at {path:?}; the paths for clients are /v1/chat/completions, /v1/responses, \
-             /v1/models and /v1/mcp/tool/execute"
+             /v1/models, /v1/mcp/tool/execute and /mcp"
         );
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)
     }
@@ -155,6 +155,16 @@ impl ApiError {
             header::ALLOW,
             HeaderValue::try_from(allowed).expect("method names are header text"),
         )
+    }
+
+    /// Status of the response.
+    pub(super) fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// Headers of the response besides those of its body.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.0.headers
     }
 
     /// Sets `param`, the invalid member of the request.

@@ -71,6 +71,7 @@ pub(super) fn settings() -> Settings {
         max_connections: 64,
         max_connections_per_peer: 64,
         responses: None,
+        mcp: crate::mcp::Settings::default(),
     }
 }
 

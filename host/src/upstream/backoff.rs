@@ -10,9 +10,16 @@ use super::limits::{FIRST_RETRY, LAST_RETRY, STABLE_AFTER};
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
+    /// Immediate retries besides the first one.
+    free: u32,
 }
 
 impl Backoff {
+    /// Creates a backoff with `free` immediate retries besides the first one.
+    pub(super) fn with_free(free: u32) -> Self {
+        Self { failures: 0, free }
+    }
+
     /// Returns the delay after an attempt that ended `lived` after it began. The first retry is
     /// immediate, because most servers that crash recover. An attempt that lived
     /// [`STABLE_AFTER`] or longer resets the count.
@@ -21,8 +28,8 @@ impl Backoff {
             self.failures = 0;
         }
         self.failures = self.failures.saturating_add(1);
-        match self.failures {
-            1 => Duration::ZERO,
+        match self.failures.saturating_sub(self.free) {
+            0 | 1 => Duration::ZERO,
             n => jittered(FIRST_RETRY.saturating_mul(1 << (n - 2).min(16)).min(LAST_RETRY)),
         }
     }
@@ -50,5 +57,12 @@ mod tests {
         }
         assert_eq!(backoff.after(STABLE_AFTER), Duration::ZERO);
         assert!(backoff.after(STABLE_AFTER / 2) > Duration::ZERO);
+    }
+
+    #[test]
+    fn free_retries_are_immediate() {
+        let mut backoff = Backoff::with_free(2);
+        let delays: Vec<bool> = (0..4).map(|_| backoff.after(Duration::ZERO).is_zero()).collect();
+        assert_eq!(delays, [true, true, true, false]);
     }
 }

@@ -73,7 +73,7 @@ pub(super) async fn open(
     let (transport, process) = AnyTransport::open(&settings.transport, &inbox)?;
     let ready = tokio::select! {
         flood = inbox.flooded() => Err(ConnectionError::Flood(flood)),
-        ready = handshake_and_list(settings, transport, handshake) => ready,
+        ready = handshake_and_list(settings, transport, &inbox, handshake) => ready,
     };
     match ready {
         Ok((service, sender, abandoned, list)) => {
@@ -90,6 +90,7 @@ type Ready = (RunningService<RoleClient, Handler>, Arc<RequestSender>, Abandoned
 async fn handshake_and_list(
     settings: &Settings,
     transport: AnyTransport,
+    inbox: &Arc<Inbox>,
     handshake: Handshake,
 ) -> Result<Ready, ConnectionError> {
     let timed_out = |_| ConnectionError::ConnectTimeout(settings.connect_timeout);
@@ -98,7 +99,7 @@ async fn handshake_and_list(
         timeout_at(deadline, transport.handshake(Handler::new(settings), handshake.mode()))
             .await
             .map_err(timed_out)??;
-    let (sender, abandoned) = RequestSender::new(service.peer().clone());
+    let (sender, abandoned) = RequestSender::new(service.peer().clone(), inbox.clone());
     let list = timeout_at(deadline, listing::read(&sender)).await.map_err(timed_out);
     match list.and_then(|list| list.map_err(|error| ConnectionError::ListTools(cause(error)))) {
         Ok(list) => Ok((service, sender, abandoned, list)),

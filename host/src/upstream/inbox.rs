@@ -15,7 +15,7 @@ use rmcp::{
     RoleClient,
     model::{
         ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage,
-        RequestId, ServerJsonRpcMessage,
+        ProgressToken, RequestId, ServerJsonRpcMessage,
     },
     service::RxJsonRpcMessage,
 };
@@ -31,6 +31,7 @@ use super::{
     limits::{
         BYTES_PER_TOKEN, MAX_NOTIFICATION_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
+    progress::{Feeds, Reports},
 };
 use crate::secret::Scrubber;
 
@@ -51,6 +52,8 @@ struct InFlight {
     awaited: HashMap<RequestId, RequestKind>,
     /// Requests of the server, until the response is sent.
     unanswered: HashSet<RequestId>,
+    /// Progress of the gateway's tool calls.
+    progress: Feeds,
 }
 
 /// Result of screening a message.
@@ -152,13 +155,27 @@ impl Inbox {
         } else {
             RequestKind::Other
         };
-        lock(&self.in_flight).awaited.insert(envelope::comparable(id), kind);
+        let (mut in_flight, id) = (lock(&self.in_flight), envelope::comparable(id));
+        in_flight.progress.open(&id, request);
+        in_flight.awaited.insert(id, kind);
     }
 
     /// Records that the response to a request is no longer expected: the request was cancelled or
     /// not sent.
     pub(super) fn forget_request(&self, id: &RequestId) {
-        lock(&self.in_flight).awaited.remove(&envelope::comparable(id));
+        let (mut in_flight, id) = (lock(&self.in_flight), envelope::comparable(id));
+        in_flight.progress.close(&id);
+        in_flight.awaited.remove(&id);
+    }
+
+    /// Takes the progress of the request that is sent with a token; `None` if it is taken already.
+    pub(super) fn progress(&self, token: &ProgressToken) -> Option<Reports> {
+        lock(&self.in_flight).progress.take(token)
+    }
+
+    /// Ends the progress of a request that may not have been sent.
+    pub(super) fn forget_progress(&self, token: &ProgressToken) {
+        lock(&self.in_flight).progress.close_token(token);
     }
 
     /// Records that the server's request `id` was answered.
@@ -212,7 +229,11 @@ impl Inbox {
     /// Screens a response. A response to a request of the gateway is free of charge, because it was
     /// requested. Any other is dropped.
     fn answer<'t>(&self, id: RequestId, text: &'t [u8]) -> Screened<'t> {
-        let kind = lock(&self.in_flight).awaited.remove(&envelope::comparable(&id));
+        let kind = {
+            let (mut in_flight, id) = (lock(&self.in_flight), envelope::comparable(&id));
+            in_flight.progress.close(&id);
+            in_flight.awaited.remove(&id)
+        };
         let Some(kind) = kind else {
             self.charge(text.len());
             return Screened::Dropped;
@@ -243,13 +264,21 @@ impl Inbox {
         }
     }
 
-    /// Screens a notification. `rmcp` needs those about its subscriptions. The gateway needs only
-    /// the report that the list of tools has changed.
+    /// Screens a notification. `rmcp` needs those about its subscriptions. The gateway needs progress,
+    /// and the report that the list of tools has changed.
     fn notification<'t>(&self, method: &str, text: &'t [u8]) -> Screened<'t> {
         self.charge(text.len());
         let is_needed = match method {
             "notifications/tools/list_changed" => {
                 self.changed.notify_one();
+                false
+            }
+            "notifications/progress" => {
+                if text.len() <= MAX_NOTIFICATION_BYTES
+                    && let Screened::Passed { text, .. } = self.pass(text, None)
+                {
+                    lock(&self.in_flight).progress.report(&text);
+                }
                 false
             }
             "notifications/subscriptions/acknowledged" => true,

@@ -92,6 +92,8 @@ pub(super) const MAX_LIST_BYTES: usize = 4 << 20;
 pub(super) const MAX_SKIP_REASONS: usize = 20;
 /// Length to which the reason for a left-out tool is cut, in bytes.
 pub(super) const MAX_SKIP_REASON_BYTES: usize = 200;
+/// Changes of a list after which further ones are delayed more and more.
+pub(super) const QUICK_LIST_CHANGES: u32 = 4;
 /// Delay before a list is read again after a change, so that many changes cost one reading. While
 /// the list keeps changing, the delay grows as it does between attempts to connect.
 pub(super) const LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);

@@ -1,12 +1,13 @@
 //! Sending side of a live connection.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use rmcp::{
     RoleClient,
     model::{
         CancelledNotificationParam, ClientRequest, CustomResult, DiscoverRequest,
-        DiscoverRequestParams, Extensions, PingRequest, PingRequestMethod, RequestId, ServerResult,
+        DiscoverRequestParams, Extensions, PingRequest, PingRequestMethod, ProgressToken,
+        RequestId, ServerResult,
     },
     service::{Peer, PeerRequestOptions, ServiceError},
 };
@@ -19,13 +20,16 @@ use tokio::{
 
 use super::{
     error::{ConnectionError, cause},
+    inbox::Inbox,
     limits::{CANCEL_TIMEOUT, MAX_ABANDONED, PING_RETRY, PING_TIMEOUT},
     outbox,
 };
+use crate::door::Progress;
 
 /// Sends requests to the server of a connection.
 pub(super) struct RequestSender {
     peer: Peer<RoleClient>,
+    inbox: Arc<Inbox>,
     abandoned: mpsc::Sender<RequestId>,
     check_request: Notify,
 }
@@ -34,9 +38,9 @@ pub(super) struct RequestSender {
 pub(super) type AbandonedRequests = mpsc::Receiver<RequestId>;
 
 impl RequestSender {
-    pub(super) fn new(peer: Peer<RoleClient>) -> (Arc<Self>, AbandonedRequests) {
+    pub(super) fn new(peer: Peer<RoleClient>, inbox: Arc<Inbox>) -> (Arc<Self>, AbandonedRequests) {
         let (abandoned, receiver) = mpsc::channel(MAX_ABANDONED);
-        (Arc::new(Self { peer, abandoned, check_request: Notify::new() }), receiver)
+        (Arc::new(Self { peer, inbox, abandoned, check_request: Notify::new() }), receiver)
     }
 
     pub(super) fn peer(&self) -> &Peer<RoleClient> {
@@ -56,10 +60,35 @@ impl RequestSender {
     /// a single unexpected field. The decoded result is converted back to JSON, so that there is a
     /// single reader of results, which repairs as much as possible.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
+        self.ask_with_progress(request, |_| {}).await
+    }
+
+    /// Does the same as [`Self::ask`], and hands on the progress that the server reports. All of it
+    /// is handed on before the result is returned.
+    pub(super) async fn ask_with_progress(
+        &self,
+        request: ClientRequest,
+        mut report: impl FnMut(Progress),
+    ) -> Result<Value, ServiceError> {
         let handle =
             self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-        let mut pending = PendingRequest { sender: self, id: Some(handle.id.clone()) };
-        let result = handle.await_response().await;
+        let token = handle.progress_token.clone();
+        let mut pending = PendingRequest { sender: self, id: Some(handle.id.clone()), token };
+        let mut reports = self.inbox.progress(&pending.token);
+        let mut response = pin!(handle.await_response());
+        let result = loop {
+            let reported = async {
+                match &mut reports {
+                    Some(reports) => reports.recv().await,
+                    None => None,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(progress) = reported => report(progress),
+                result = &mut response => break result,
+            }
+        };
         pending.id = None;
         match result? {
             ServerResult::CustomResult(CustomResult(value)) => Ok(value),
@@ -124,10 +153,12 @@ impl RequestSender {
 struct PendingRequest<'a> {
     sender: &'a RequestSender,
     id: Option<RequestId>,
+    token: ProgressToken,
 }
 
 impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
+        self.sender.inbox.forget_progress(&self.token);
         if let Some(id) = self.id.take() {
             // A full queue means that the server does not read cancellations either.
             let _ = self.sender.abandoned.try_send(id);
@@ -148,9 +179,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::upstream::{
-        inbox::Inbox, limits::MAX_REQUESTS_IN_FLIGHT, outbox::Outbox, stdio::Stdio,
-    };
+    use crate::upstream::{limits::MAX_REQUESTS_IN_FLIGHT, outbox::Outbox, stdio::Stdio};
 
     /// A legacy server at the other end of a pipe of a few bytes.
     struct Server(BufReader<DuplexStream>);
@@ -190,23 +219,23 @@ mod tests {
         }
     }
 
-    async fn connected() -> (RunningService<RoleClient, ()>, Server) {
+    async fn connected() -> (RunningService<RoleClient, ()>, Arc<Inbox>, Server) {
         let (ours, theirs) = duplex(64);
         let (read, write) = split(ours);
         let inbox = Inbox::new(Arc::default());
-        let outbox = Outbox::new(Stdio::new(read, write, inbox.clone()), inbox);
+        let outbox = Outbox::new(Stdio::new(read, write, inbox.clone()), inbox.clone());
         let mut server = Server(BufReader::new(theirs));
         let (service, ()) = tokio::join!(
             ().serve_with_lifecycle(outbox, ClientLifecycleMode::Initialize),
             server.complete_handshake()
         );
-        (service.expect("connected"), server)
+        (service.expect("connected"), inbox, server)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_ping_that_finds_no_slot_is_retried_until_its_time_limit() {
-        let (service, mut server) = connected().await;
-        let (sender, _abandoned) = RequestSender::new(service.peer().clone());
+        let (service, inbox, mut server) = connected().await;
+        let (sender, _abandoned) = RequestSender::new(service.peer().clone(), inbox);
         let list = || ClientRequest::ListToolsRequest(ListToolsRequest::default());
         let mut calls: Vec<_> =
             (0..MAX_REQUESTS_IN_FLIGHT).map(|_| Box::pin(sender.ask(list()))).collect();

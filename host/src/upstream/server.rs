@@ -124,7 +124,9 @@ impl Shared {
         };
         let params = CallToolRequestParams::new(tool.original.clone())
             .with_arguments(call.arguments().to_object());
-        match sender.ask(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await {
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let report = |progress| call.chain().reporter().progress(progress);
+        match sender.ask_with_progress(request, report).await {
             Ok(result) => result::read(&tool.name, result),
             Err(error) if decode::is_too_large(&error) || http::is_too_large(&error) => {
                 Err(result::too_large(&tool.name))

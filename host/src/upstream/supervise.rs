@@ -18,7 +18,7 @@ use super::{
     inbox::Inbox,
     limits::{
         CLOSE_TIMEOUT, FLOOD_COOL_DOWN, HEARTBEAT, LAST_RETRY, LIST_CHANGE_DELAY,
-        MAX_VERSION_BYTES, SUBSCRIPTION_RETRY,
+        MAX_VERSION_BYTES, QUICK_LIST_CHANGES, SUBSCRIPTION_RETRY,
     },
     listing::{self, ToolList},
     secrets,
@@ -213,7 +213,7 @@ impl Supervisor {
         sender: &Arc<RequestSender>,
         inbox: &Inbox,
     ) -> ConnectionError {
-        let mut pace = Backoff::default();
+        let mut pace = Backoff::with_free(QUICK_LIST_CHANGES);
         let mut read = Instant::now();
         loop {
             inbox.changed().await;

@@ -32,7 +32,7 @@ pub use self::{
     key::{Keys, VirtualKey},
     ledger::{CallRecord, Ledger, Outcome},
     meter::Meter,
-    origin::Origin,
+    origin::{Approval, Origin},
     report::Reporter,
     view::{Entry, OwnTools, Placement, Source, View},
 };

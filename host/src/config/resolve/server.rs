@@ -6,6 +6,7 @@ use url::Url;
 
 use super::{super::file, Field};
 use crate::{
+    mcp::Settings,
     server,
     units::{Size, Span},
 };
@@ -62,6 +63,7 @@ pub(super) fn resolve(
         max_connections: max_connections as usize,
         max_connections_per_peer: per_peer as usize,
         responses: responses(&field.member("responses"), &file.responses),
+        mcp: Settings::default(),
     };
     settings.max_request_memory_bytes =
         request_memory(&field.member("max_request_memory"), file.max_request_memory, &settings);

@@ -33,6 +33,12 @@ impl Filter {
         Self { clients: include_clients.map(items), tools: include_tools.map(items) }
     }
 
+    /// Leaves only the tools of `client`, if the filter admits it.
+    pub fn narrow_to(&mut self, client: &ClientName) {
+        let is_admitted = self.admits_client(client);
+        self.clients = Some(BTreeSet::from_iter(is_admitted.then(|| client.as_str().to_owned())));
+    }
+
     /// Returns whether the request has neither header.
     pub fn is_none(&self) -> bool {
         self.clients.is_none() && self.tools.is_none()

@@ -39,6 +39,18 @@ impl VirtualKey {
         &self.tenant
     }
 
+    /// Creates the key of a sender that came with another credential and sees the tools of this key.
+    /// `identity` names the sender without ambiguity; it is an account of its own.
+    #[must_use]
+    pub fn on_behalf_of(&self, identity: &[&str]) -> Self {
+        let mut hasher = Sha256::new().chain_update(b"airlock identity ");
+        for part in identity {
+            hasher = hasher.chain_update((part.len() as u64).to_be_bytes()).chain_update(part);
+        }
+        let digest = hasher.finalize().into();
+        Self { tenant: Tenant::of_key(digest, self.name.clone()), digest, ..self.clone() }
+    }
+
     /// Returns whether the key grants `tool` of `client`. A row takes precedence over the client's
     /// `allow_on_all_keys`, even if the row is empty.
     pub(super) fn admits(&self, client: &ClientName, policy: &Policy, tool: &Tool) -> bool {
@@ -75,6 +87,11 @@ impl Keys {
     /// the credential.
     pub fn find(&self, credential: &str) -> Option<Arc<VirtualKey>> {
         self.by_digest.get(&digest(credential)).cloned()
+    }
+
+    /// Finds a key by its name.
+    pub fn named(&self, name: &str) -> Option<&Arc<VirtualKey>> {
+        self.by_digest.values().find(|key| key.name == name)
     }
 
     /// Returns whether there are no keys.

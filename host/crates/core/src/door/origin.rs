@@ -16,15 +16,24 @@ pub enum Origin {
     Plugin(Arc<BTreeSet<String>>),
     /// A caller that requests one call by name. The request is the approval.
     Caller,
-    /// A client of the gateway's MCP endpoint, which asks its own user for approval.
-    McpClient,
+    /// A client of the gateway's MCP endpoint.
+    McpClient(Approval),
+}
+
+/// Whether a user has approved the calls of an MCP client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approval {
+    /// The user was asked, by the gateway or by the client itself.
+    Given,
+    /// The user was not asked yet.
+    Missing,
 }
 
 impl Origin {
     /// Returns whether a tool is listed for this origin. An origin can call only listed tools.
     pub(super) fn is_offered(&self, entry: &Entry) -> bool {
         match self {
-            Self::Model | Self::McpClient => entry.placement != Placement::Script,
+            Self::Model | Self::McpClient(_) => entry.placement != Placement::Script,
             Self::Script => entry.placement == Placement::Script,
             Self::Plugin(granted) => {
                 entry.placement != Placement::Meta && granted.contains(entry.tool.name.as_str())
@@ -35,6 +44,6 @@ impl Origin {
 
     /// Returns whether a call from this origin counts as approved.
     pub(super) fn approves(&self) -> bool {
-        matches!(self, Self::Caller | Self::McpClient)
+        matches!(self, Self::Caller | Self::McpClient(Approval::Given))
     }
 }

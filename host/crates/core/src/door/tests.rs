@@ -150,7 +150,8 @@ fn origin() -> impl Strategy<Value = Origin> {
         Just(Origin::Model),
         Just(Origin::Script),
         Just(Origin::Caller),
-        Just(Origin::McpClient),
+        Just(Origin::McpClient(Approval::Given)),
+        Just(Origin::McpClient(Approval::Missing)),
         subsequence(names, 0..=count).prop_map(|names| Origin::Plugin(Arc::new(
             names.iter().map(|name| name.as_str().to_owned()).collect()
         ))),
@@ -219,7 +220,8 @@ proptest! {
 #[test]
 fn a_default_policy_lists_no_tools() {
     let sources = sources(&vec![Policy::default(); 3]);
-    for origin in [Origin::Model, Origin::Script, Origin::Caller, Origin::McpClient] {
+    let client = Origin::McpClient(Approval::Given);
+    for origin in [Origin::Model, Origin::Script, Origin::Caller, client] {
         assert_eq!(caller(&sources, &Filter::none(), None, origin).list().count(), 0);
     }
 }

@@ -111,6 +111,13 @@ impl View {
         clients
     }
 
+    /// Returns the tools whose calls by `entry` need an approval besides that of the call itself: a
+    /// script may call every tool of the view that is for scripts.
+    pub fn unapproved(&self, entry: &Entry) -> Vec<ToolName> {
+        let scripted = self.list(&Origin::Script).filter(|_| entry.placement == Placement::Meta);
+        scripted.filter(|entry| !entry.auto).map(|entry| entry.tool.name.clone()).collect()
+    }
+
     /// Finds a tool by name; `None` if it does not exist or is not listed for `origin`.
     pub fn find(&self, origin: &Origin, name: &str) -> Option<&Entry> {
         self.entries.get(name).filter(|entry| origin.is_offered(entry))

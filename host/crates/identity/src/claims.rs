@@ -1,0 +1,163 @@
+//! Checks the claims of a token whose signature is verified.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::{
+    json::{self, Object},
+    jws::{DeclaredType, Jws},
+    refusal::{Invalid, Refusal},
+    settings::Settings,
+    view::view,
+};
+
+/// Memory that parsed claims may take.
+const MAX_MEMORY: usize = 1024 * 1024;
+/// The longest `sub` and `client_id`, in bytes. OIDC has the same limit for `sub`.
+const MAX_NAME_BYTES: usize = 255;
+/// The end of the year 9999, in seconds since 1970. A greater date is an error of the issuer, for
+/// example one in milliseconds.
+const MAX_DATE: f64 = 253_402_300_799.0;
+/// Claims that ID tokens (the first four) and security events such as logout tokens have, and
+/// access tokens do not.
+const FOREIGN: [&str; 5] = ["nonce", "at_hash", "c_hash", "s_hash", "events"];
+
+/// Sender of a request, by a verified access token. The token itself is not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// `sub`: the user, or the client if it acts for itself. Unique only within the issuer.
+    pub subject: String,
+    /// `iss`.
+    pub issuer: String,
+    /// `client_id`, or `azp` if there is none: the program that acts for the user.
+    pub client_id: Option<String>,
+    /// Scopes of the token.
+    pub scopes: Vec<String>,
+    /// Name of the virtual key whose tools the sender sees.
+    pub view: String,
+    /// `exp`. The clock skew is not added.
+    pub expires_at: SystemTime,
+}
+
+/// Checks all claims of a token with a valid signature.
+pub(crate) fn principal(
+    jws: &Jws<'_>,
+    settings: &Settings,
+    now: SystemTime,
+) -> Result<Principal, Refusal> {
+    let claims = json::object(&jws.payload, MAX_MEMORY).ok_or(Invalid::Malformed)?;
+    check_parties(&claims, settings)?;
+    check_type(&claims, jws.header.declared)?;
+    let expires_at = check_times(&claims, settings.clock_skew, now)?;
+    let subject = name(&claims, "sub")?.ok_or(Invalid::Claim("sub"))?;
+    let client_id = match name(&claims, "client_id")? {
+        None => name(&claims, "azp")?,
+        found => found,
+    };
+    let scopes = scopes(&claims)?;
+    if !settings.scopes.iter().all(|required| scopes.contains(required)) {
+        return Err(Refusal::Scope { required: settings.scopes.clone() });
+    }
+    Ok(Principal {
+        subject,
+        issuer: settings.issuer.clone(),
+        client_id,
+        scopes,
+        view: view(&settings.views, &claims).ok_or(Refusal::View)?.to_owned(),
+        expires_at,
+    })
+}
+
+/// Checks that the token is from the issuer and for this gateway.
+fn check_parties(claims: &Object, settings: &Settings) -> Result<(), Invalid> {
+    if text(claims, "iss")?.ok_or(Invalid::Claim("iss"))? != settings.issuer {
+        return Err(Invalid::Issuer);
+    }
+    let audiences = texts(claims, "aud")?.ok_or(Invalid::Claim("aud"))?;
+    if audiences.iter().any(|audience| settings.is_audience(audience)) {
+        Ok(())
+    } else {
+        Err(Invalid::Audience)
+    }
+}
+
+/// Checks that the token is an access token, and one that its bearer may use.
+fn check_type(claims: &Object, declared: DeclaredType) -> Result<(), Invalid> {
+    if declared == DeclaredType::Unknown {
+        // Keycloak sends `Bearer`, `ID`, `Refresh` or `Logout` here.
+        let is_bearer = text(claims, "typ")?.is_none_or(|typ| typ.eq_ignore_ascii_case("bearer"));
+        if !is_bearer || FOREIGN.iter().any(|name| claims.contains_key(*name)) {
+            return Err(Invalid::Type);
+        }
+    }
+    // RFC 7800: the token is bound to a key (of DPoP or a client certificate). As a bearer token,
+    // a stolen one would work too.
+    if claims.contains_key("cnf") { Err(Invalid::Bound) } else { Ok(()) }
+}
+
+/// Checks the dates and returns `exp`.
+fn check_times(claims: &Object, skew: Duration, now: SystemTime) -> Result<SystemTime, Invalid> {
+    let now = now.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let skew = skew.as_secs_f64();
+    let expires = date(claims, "exp")?.ok_or(Invalid::Claim("exp"))?;
+    // RFC 7519, section 4.1.4: at this time, the token must not be accepted anymore.
+    if now >= expires + skew {
+        return Err(Invalid::Expired);
+    }
+    for name in ["nbf", "iat"] {
+        if date(claims, name)?.is_some_and(|date| date > now + skew) {
+            return Err(Invalid::Early);
+        }
+    }
+    Ok(UNIX_EPOCH + Duration::from_secs_f64(expires.max(0.0)))
+}
+
+/// Returns the scopes: of `scope` (RFC 9068), or else of `scp` (Entra ID, Okta).
+fn scopes(claims: &Object) -> Result<Vec<String>, Invalid> {
+    let found = match texts(claims, "scope")? {
+        None => texts(claims, "scp")?,
+        found => found,
+    };
+    let words = found.iter().flatten().flat_map(|text| text.split(' '));
+    Ok(words.filter(|word| !word.is_empty()).map(str::to_owned).collect())
+}
+
+/// Returns an identifier, which may appear in logs.
+fn name(claims: &Object, name: &'static str) -> Result<Option<String>, Invalid> {
+    let Some(text) = text(claims, name)? else {
+        return Ok(None);
+    };
+    let valid = (1..=MAX_NAME_BYTES).contains(&text.len()) && !text.contains(char::is_control);
+    if valid { Ok(Some(text.to_owned())) } else { Err(Invalid::Claim(name)) }
+}
+
+/// Returns a claim that must be a text if it exists. A claim of the wrong type is never the same as
+/// no claim: else a malformed `nbf` would not be checked.
+fn text<'a>(claims: &'a Object, name: &'static str) -> Result<Option<&'a str>, Invalid> {
+    match claims.get(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Invalid::Claim(name)),
+    }
+}
+
+/// Returns a claim that must be a text or a list of texts if it exists.
+fn texts<'a>(claims: &'a Object, name: &'static str) -> Result<Option<Vec<&'a str>>, Invalid> {
+    let texts = match claims.get(name) {
+        None => return Ok(None),
+        Some(Value::String(text)) => Some(vec![text.as_str()]),
+        Some(Value::Array(list)) => list.iter().map(Value::as_str).collect(),
+        Some(_) => None,
+    };
+    texts.map(Some).ok_or(Invalid::Claim(name))
+}
+
+/// Returns a date that must be a number of seconds since 1970 if it exists.
+fn date(claims: &Object, name: &'static str) -> Result<Option<f64>, Invalid> {
+    let Some(value) = claims.get(name) else {
+        return Ok(None);
+    };
+    let seconds = value.as_f64().filter(|seconds| seconds.abs() <= MAX_DATE);
+    seconds.map(Some).ok_or(Invalid::Claim(name))
+}

@@ -1,0 +1,17 @@
+//! Parses JSON objects that may be malicious.
+
+use airlock_core::json::{self, Caps};
+use serde_json::{Map, Value};
+
+/// A JSON object.
+pub(crate) type Object = Map<String, Value>;
+
+/// Parses an object whose tree takes at most `memory_bytes`. `None` if the text is no such object
+/// or has a duplicate member, of which two parsers may see different ones. The reason is not
+/// returned, because errors of a parser quote the text.
+pub(crate) fn object(text: &[u8], memory_bytes: usize) -> Option<Object> {
+    let text = str::from_utf8(text).ok()?;
+    let (object, _) = json::parse(text.as_bytes(), &Caps::memory(memory_bytes)).ok()?;
+    json::check_unique_keys(text).ok()?;
+    Some(object)
+}

@@ -1,0 +1,182 @@
+//! Keeps the key set of the issuer.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{debug, warn};
+
+use crate::{
+    fetch::{FetchError, Fetched, Source},
+    key_set::KeySet,
+};
+
+/// Time that a set is used after the end of its lifetime if no newer one can be fetched.
+pub(crate) const MAX_STALENESS: Duration = Duration::from_hours(24);
+/// Time between two fetches while a set can be used. Tokens with unknown keys, which anyone can
+/// send, cause no more requests than that.
+pub(crate) const PAUSE: Duration = Duration::from_secs(30);
+/// Time between two fetches while there is no usable set and every request is refused.
+pub(crate) const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(5);
+
+/// Time after a failed fetch in which the next one is expected to fail too. It contains the next
+/// one, so with steady traffic it lasts as long as the outage.
+const OUTAGE: Duration = Duration::from_mins(1);
+
+/// The newest key set, and the fetch of the next one. One fetch runs at a time, in a task of its
+/// own: a caller that gives up does not stop it, and the others need not start over.
+pub(crate) struct KeyCache {
+    shared: Arc<Shared>,
+    /// The newest fetch. It stops when the cache is dropped.
+    task: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// No set is usable, and the next fetch is not due yet.
+#[derive(Debug)]
+pub(crate) struct Unavailable {
+    /// Time until the next fetch.
+    pub(crate) retry_after: Duration,
+}
+
+struct Shared {
+    source: Source,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    held: Option<Held>,
+    /// Time at which the newest fetch began, or ended if it has ended.
+    fetched_at: Option<Instant>,
+    /// End of the newest fetch, if it failed.
+    failed_at: Option<Instant>,
+    /// Closed when the running fetch has ended.
+    running: Option<watch::Receiver<()>>,
+}
+
+struct Held {
+    keys: Arc<KeySet>,
+    /// End of its lifetime.
+    fresh_until: Instant,
+}
+
+impl KeyCache {
+    /// Creates an empty cache. The first request fetches the set.
+    pub(crate) fn new(source: Source) -> Self {
+        let shared = Arc::new(Shared { source, state: Mutex::default() });
+        Self { shared, task: Mutex::default() }
+    }
+
+    /// Returns the key set. Fetches it first if there is none or its lifetime has ended. During
+    /// an outage of the issuer, callers do not wait for a fetch while the old set is usable.
+    pub(crate) async fn current(&self) -> Result<Arc<KeySet>, Unavailable> {
+        let running = {
+            let (mut state, now) = (self.shared.state(), Instant::now());
+            if let Some(held) = state.held.as_ref().filter(|held| now < held.fresh_until) {
+                return Ok(held.keys.clone());
+            }
+            let running = self.fetch_if_due(&mut state, now);
+            if state.is_outage(now)
+                && let Ok(keys) = state.usable(now)
+            {
+                return Ok(keys);
+            }
+            running
+        };
+        self.after(running).await
+    }
+
+    /// Returns a key set newer than `old` if one can be had now, else `old` itself.
+    pub(crate) async fn newer(&self, old: &Arc<KeySet>) -> Result<Arc<KeySet>, Unavailable> {
+        let running = {
+            let (mut state, now) = (self.shared.state(), Instant::now());
+            if let Some(held) = state.held.as_ref().filter(|held| !Arc::ptr_eq(&held.keys, old)) {
+                return Ok(held.keys.clone());
+            }
+            self.fetch_if_due(&mut state, now)
+        };
+        self.after(running).await
+    }
+
+    /// Waits for a fetch, if there is one, and returns what is held then.
+    async fn after(
+        &self,
+        running: Option<watch::Receiver<()>>,
+    ) -> Result<Arc<KeySet>, Unavailable> {
+        if let Some(mut running) = running {
+            // It closes when the fetch ends, by its time limit at the latest.
+            let _ = running.changed().await;
+        }
+        self.shared.state().usable(Instant::now())
+    }
+
+    /// Returns the running fetch, or starts one if it is due.
+    fn fetch_if_due(&self, state: &mut State, now: Instant) -> Option<watch::Receiver<()>> {
+        let running = state.running.clone().filter(|running| running.has_changed().is_ok());
+        running.or_else(|| (state.due_at(now) <= now).then(|| self.start(state, now)))
+    }
+
+    fn start(&self, state: &mut State, now: Instant) -> watch::Receiver<()> {
+        let (ended, running) = watch::channel(());
+        state.fetched_at = Some(now);
+        state.running = Some(running.clone());
+        let shared = self.shared.clone();
+        let task = tokio::spawn(async move {
+            let outcome = shared.source.fetch().await;
+            shared.state().receive(outcome, Instant::now());
+            // Last, so that those who wait find the outcome.
+            drop(ended);
+        });
+        let task = Some(AbortOnDropHandle::new(task));
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = task;
+        running
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns the held set, unless its lifetime has ended too long ago.
+    fn usable(&self, now: Instant) -> Result<Arc<KeySet>, Unavailable> {
+        let held = self.held.as_ref().filter(|held| now < held.fresh_until + MAX_STALENESS);
+        let unavailable = || Unavailable { retry_after: self.due_at(now).duration_since(now) };
+        held.map(|held| held.keys.clone()).ok_or_else(unavailable)
+    }
+
+    /// Returns whether the issuer was not reachable a short time ago.
+    fn is_outage(&self, now: Instant) -> bool {
+        self.failed_at.is_some_and(|failed_at| now < failed_at + OUTAGE)
+    }
+
+    /// Time from which the next fetch may start.
+    fn due_at(&self, now: Instant) -> Instant {
+        let is_usable = self.held.as_ref().is_some_and(|it| now < it.fresh_until + MAX_STALENESS);
+        let pause = if is_usable { PAUSE } else { PAUSE_WITHOUT_KEYS };
+        self.fetched_at.map_or(now, |fetched_at| fetched_at + pause)
+    }
+
+    fn receive(&mut self, outcome: Result<Fetched, FetchError>, now: Instant) {
+        self.fetched_at = Some(now);
+        self.failed_at = outcome.is_err().then_some(now);
+        match outcome {
+            Ok(Fetched { keys, lifetime }) => {
+                debug!(keys = keys.len(), ?lifetime, "keys of the issuer fetched");
+                if keys.len() == 0 {
+                    warn!("the issuer has no usable keys, so every token is refused");
+                }
+                self.held = Some(Held { keys: Arc::new(keys), fresh_until: now + lifetime });
+            }
+            Err(error) => {
+                let cause = airlock_core::text::with_causes(&error);
+                warn!(%cause, "keys of the issuer not fetched");
+            }
+        }
+    }
+}

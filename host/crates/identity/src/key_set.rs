@@ -1,0 +1,91 @@
+//! The key set of an issuer.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+use tracing::warn;
+
+use crate::{
+    algorithm::Algorithm,
+    json,
+    jws::Jws,
+    key::{Key, Unusable},
+    refusal::Invalid,
+    verified::{Digest, Verified},
+};
+
+/// Maximum keys of a set, the unusable ones included. Issuers publish two to ten.
+pub(crate) const MAX_KEYS: usize = 100;
+/// Memory that the set may take when it is parsed.
+const MAX_MEMORY: usize = 4 * 1024 * 1024;
+
+/// Public keys of an issuer, as they were at one time.
+#[derive(Debug)]
+pub(crate) struct KeySet {
+    keys: Vec<Key>,
+    /// Tokens that these keys have verified. It goes with the set, so a key that the issuer removes
+    /// takes its tokens with it.
+    verified: Mutex<Verified>,
+}
+
+/// Reason that a document is not a key set.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadKeySet {
+    #[error("the key set is not a JSON object with an array `keys`, or has duplicate members")]
+    Malformed,
+    #[error("the key set has more than {MAX_KEYS} keys")]
+    TooManyKeys,
+}
+
+impl KeySet {
+    /// Reads a set. Keys that cannot be used are left out. A set without usable keys is valid: it
+    /// verifies nothing.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, BadKeySet> {
+        let document = json::object(text, MAX_MEMORY).ok_or(BadKeySet::Malformed)?;
+        let Some(Value::Array(jwks)) = document.get("keys") else {
+            return Err(BadKeySet::Malformed);
+        };
+        if jwks.len() > MAX_KEYS {
+            return Err(BadKeySet::TooManyKeys);
+        }
+        let usable = |jwk| Key::parse(jwk).inspect_err(|reason| report(*reason)).ok();
+        Ok(Self { keys: jwks.iter().filter_map(usable).collect(), verified: Mutex::default() })
+    }
+
+    /// Number of usable keys.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Checks the signature of a token.
+    pub(crate) fn verify(&self, jws: &Jws<'_>, digest: &Digest) -> Result<(), Invalid> {
+        let verified = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if verified().contains(digest) {
+            return Ok(());
+        }
+        let key = self.find(jws.header.kid.as_deref(), jws.header.algorithm)?;
+        if !key.verifies(jws.header.algorithm, jws.signed, &jws.signature) {
+            return Err(Invalid::Signature);
+        }
+        verified().insert(*digest);
+        Ok(())
+    }
+
+    /// Finds the only key that fits. If there are several, none is used: which one the token means
+    /// would be a guess.
+    fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<&Key, Invalid> {
+        let named = |key: &&Key| kid.is_none() || key.kid.as_deref() == kid;
+        let mut fitting = self.keys.iter().filter(named).filter(|key| key.fits(algorithm));
+        match (fitting.next(), fitting.next()) {
+            (Some(key), None) => Ok(key),
+            _ => Err(Invalid::Key),
+        }
+    }
+}
+
+/// Logs a key that is not used. Keys of other types and purposes are common, and no news.
+fn report(reason: Unusable) {
+    if !matches!(reason, Unusable::Type | Unusable::Purpose) {
+        warn!(%reason, "key of the issuer refused");
+    }
+}

@@ -1,0 +1,175 @@
+//! The settings of a verifier.
+
+use std::time::Duration;
+
+use url::Url;
+
+use crate::{endpoint::endpoint, view::ViewRule};
+
+/// Skew of the clocks of issuer and gateway by default.
+const CLOCK_SKEW: Duration = Duration::from_mins(1);
+/// The greatest skew. It extends the life of every token.
+const MAX_CLOCK_SKEW: Duration = Duration::from_mins(5);
+/// Maximum entries of each list.
+const MAX_ENTRIES: usize = 1000;
+/// The longest name or value, in bytes.
+const MAX_TEXT_BYTES: usize = 1024;
+
+/// Who issues tokens, what a token needs, and what it grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Identifier of the authorization server. Tokens have it as `iss`, byte by byte: with or
+    /// without the slash at the end is not the same.
+    pub issuer: String,
+    /// Identifier of this gateway (RFC 8707, RFC 9728): the URL at which clients reach it.
+    pub resource: String,
+    /// Name of this gateway, for people.
+    pub resource_name: String,
+    /// Values of `aud` that mean this gateway. If empty, `resource` is the only one. For issuers
+    /// that ignore the resource that a client asks for, such as Entra ID, which sends an
+    /// application's identifier. It must not be the identifier of a client of the issuer that
+    /// receives ID tokens.
+    pub audiences: Vec<String>,
+    /// Where the issuer's keys are. If absent, the issuer's metadata (RFC 8414 or OIDC Discovery)
+    /// says it.
+    pub jwks_uri: Option<String>,
+    /// Scopes that a token needs, all of them.
+    pub scopes: Vec<String>,
+    /// Skew of the clocks of issuer and gateway that is tolerated.
+    pub clock_skew: Duration,
+    /// What a token grants. The first matching row decides, and a token without one is refused.
+    pub views: Vec<ViewRule>,
+}
+
+/// Reason that settings are refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct BadSettings {
+    /// The field, for example `views[2].claim`.
+    pub field: String,
+    /// What would be valid.
+    pub problem: &'static str,
+}
+
+/// The URLs of valid settings.
+pub(crate) struct Endpoints {
+    pub(crate) issuer: Url,
+    pub(crate) resource: Url,
+    pub(crate) jwks: Option<Url>,
+}
+
+impl Settings {
+    /// Creates settings without required scopes, with keys found by discovery.
+    pub fn new(
+        issuer: impl Into<String>,
+        resource: impl Into<String>,
+        views: impl IntoIterator<Item = ViewRule>,
+    ) -> Self {
+        Self {
+            issuer: issuer.into(),
+            resource: resource.into(),
+            resource_name: "Airlock".to_owned(),
+            audiences: Vec::new(),
+            jwks_uri: None,
+            scopes: Vec::new(),
+            clock_skew: CLOCK_SKEW,
+            views: views.into_iter().collect(),
+        }
+    }
+
+    /// Fails if the settings are incomplete or unsafe. Whether the views exist is the caller's to
+    /// check.
+    pub fn check(&self) -> Result<(), BadSettings> {
+        self.endpoints()?;
+        check_text("resource_name", &self.resource_name)?;
+        check_list("audiences", &self.audiences, |field, audience| check_text(field, audience))?;
+        check_list("scopes", &self.scopes, |field, scope| check_scope(field, scope))?;
+        if self.clock_skew > MAX_CLOCK_SKEW {
+            return Err(bad("clock_skew", "must be at most 5 minutes"));
+        }
+        if self.views.is_empty() {
+            return Err(bad("views", "must have a row: without one, every token is refused"));
+        }
+        check_list("views", &self.views, |field, rule| {
+            check_text(&format!("{field}.claim"), &rule.claim)?;
+            check_text(&format!("{field}.value"), &rule.value)?;
+            check_text(&format!("{field}.view"), &rule.view)
+        })
+    }
+
+    /// Parses the URLs. Fails if one is unsafe.
+    pub(crate) fn endpoints(&self) -> Result<Endpoints, BadSettings> {
+        // RFC 8414, section 2, and RFC 9728, section 1.2: neither has a query or a fragment.
+        let identifier = |field, text: &str| {
+            endpoint(text).filter(|url| url.query().is_none()).ok_or_else(|| {
+                bad(field, "must be an https URL (http for localhost only) without user, query and fragment")
+            })
+        };
+        // Keys may be behind a query, for example the policy of Azure AD B2C.
+        let jwks = self.jwks_uri.as_deref().map(|text| {
+            endpoint(text).ok_or_else(|| {
+                bad(
+                    "jwks_uri",
+                    "must be an https URL (http for localhost only) without user and fragment",
+                )
+            })
+        });
+        Ok(Endpoints {
+            issuer: identifier("issuer", &self.issuer)?,
+            resource: identifier("resource", &self.resource)?,
+            jwks: jwks.transpose()?,
+        })
+    }
+
+    /// Returns whether a value of `aud` means this gateway.
+    pub(crate) fn is_audience(&self, audience: &str) -> bool {
+        if self.audiences.is_empty() {
+            audience == self.resource
+        } else {
+            self.audiences.iter().any(|own| own == audience)
+        }
+    }
+
+    /// Returns the scopes that matter here: those required, and those in the table of views.
+    pub(crate) fn known_scopes(&self) -> Vec<String> {
+        let by_view = self.views.iter().filter(|rule| rule.is_about_scopes());
+        let mut scopes = self.scopes.clone();
+        for rule in by_view {
+            if !scopes.contains(&rule.value) {
+                scopes.push(rule.value.clone());
+            }
+        }
+        scopes
+    }
+}
+
+fn check_list<T>(
+    field: &str,
+    list: &[T],
+    check: impl Fn(&str, &T) -> Result<(), BadSettings>,
+) -> Result<(), BadSettings> {
+    if list.len() > MAX_ENTRIES {
+        return Err(bad(field, "must have at most 1000 entries"));
+    }
+    list.iter().enumerate().try_for_each(|(at, entry)| check(&format!("{field}[{at}]"), entry))
+}
+
+fn check_text(field: &str, text: &str) -> Result<(), BadSettings> {
+    if text.is_empty() || text.len() > MAX_TEXT_BYTES || text.contains(char::is_control) {
+        return Err(bad(field, "must be text of 1 to 1024 bytes without control characters"));
+    }
+    Ok(())
+}
+
+/// Checks a scope token of RFC 6749, section 3.3.
+fn check_scope(field: &str, scope: &str) -> Result<(), BadSettings> {
+    check_text(field, scope)?;
+    if !scope.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\') {
+        return Err(bad(field, "must be visible ASCII without space, quote and backslash"));
+    }
+    Ok(())
+}
+
+fn bad(field: &str, problem: &'static str) -> BadSettings {
+    BadSettings { field: field.to_owned(), problem }
+}

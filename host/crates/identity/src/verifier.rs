@@ -1,0 +1,127 @@
+//! Verifies access tokens.
+
+use std::{fmt, time::SystemTime};
+
+use http::HeaderValue;
+use reqwest::ClientBuilder;
+use serde_json::Value;
+use url::Url;
+
+use crate::{
+    challenge,
+    claims::{self, Principal},
+    fetch::Source,
+    jws::Jws,
+    key_cache::{KeyCache, Unavailable},
+    metadata,
+    refusal::{Invalid, Refusal},
+    settings::{BadSettings, Settings},
+    verified,
+};
+
+/// Verifies access tokens of one issuer, and describes this gateway to OAuth clients.
+///
+/// The issuer's keys are fetched with the first token and kept for the time that the issuer's
+/// `Cache-Control` gives, but at least a minute and at most a day (10 minutes if it gives none).
+/// A token that no key fits causes a new fetch, at most every 30 seconds. If a fetch fails, the old
+/// keys stay in use for up to 24 hours beyond their time, and the fetch is repeated every 30
+/// seconds. Without usable keys, tokens are refused and the fetch is repeated every 5 seconds.
+///
+/// So a key that the issuer removes stops working after `max-age`, or at most 24 hours later if the
+/// issuer is not reachable.
+pub struct Verifier {
+    settings: Settings,
+    resource: Url,
+    keys: KeyCache,
+}
+
+/// Reason that there is no verifier.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The settings are incomplete or unsafe.
+    #[error(transparent)]
+    Settings(#[from] BadSettings),
+    /// The HTTP client cannot be built.
+    #[error("the HTTP client for the issuer cannot be created")]
+    Client(#[source] reqwest::Error),
+}
+
+impl Verifier {
+    /// Creates a verifier. `client` has the certificates and proxies for requests to the issuer;
+    /// the verifier limits its redirects, size and time. Nothing is fetched yet.
+    pub fn new(settings: Settings, client: ClientBuilder) -> Result<Self, Error> {
+        settings.check()?;
+        let endpoints = settings.endpoints()?;
+        let source = Source::new(&settings, &endpoints, client).map_err(Error::Client)?;
+        Ok(Self { settings, resource: endpoints.resource, keys: KeyCache::new(source) })
+    }
+
+    /// Verifies a token, without the prefix `Bearer`. Waits up to 5 seconds for the issuer's keys.
+    /// Must be called in a runtime of tokio. Cancelling it does not cancel the fetch of keys.
+    pub async fn verify(&self, token: &str) -> Result<Principal, Refusal> {
+        self.verify_at(token, SystemTime::now()).await
+    }
+
+    /// Verifies a token as of a given time.
+    pub(crate) async fn verify_at(
+        &self,
+        token: &str,
+        now: SystemTime,
+    ) -> Result<Principal, Refusal> {
+        // The signature comes before the claims, so that only the issuer's tokens learn about them.
+        let jws = Jws::parse(token)?;
+        let digest = verified::digest(token);
+        let keys = self.keys.current().await?;
+        if let Err(invalid) = keys.verify(&jws, &digest) {
+            // The issuer may have new keys. A key without a name may have been replaced by one.
+            let may_be_new = match invalid {
+                Invalid::Key => true,
+                Invalid::Signature => jws.header.kid.is_none(),
+                _ => false,
+            };
+            if !may_be_new {
+                return Err(invalid.into());
+            }
+            self.keys.newer(&keys).await?.verify(&jws, &digest)?;
+        }
+        claims::principal(&jws, &self.settings, now)
+    }
+
+    /// Returns the value of `WWW-Authenticate` for a refused request, or for one without a token if
+    /// there is no refusal. `None` if another token would not help: a status of 503, or a 403
+    /// because of the table of views.
+    pub fn challenge(&self, refusal: Option<&Refusal>) -> Option<HeaderValue> {
+        if refusal.is_some_and(|refusal| refusal.error().is_none()) {
+            return None;
+        }
+        Some(challenge::challenge(&self.metadata_url(), refusal, &self.settings.scopes))
+    }
+
+    /// Returns the metadata of this gateway (RFC 9728), a JSON document for everyone.
+    pub fn metadata(&self) -> Value {
+        metadata::metadata(&self.settings)
+    }
+
+    /// Returns the paths at which to serve the metadata, the one in challenges first.
+    pub fn metadata_paths(&self) -> Vec<String> {
+        metadata::paths(&self.resource)
+    }
+
+    /// Returns the URL of the metadata, as in challenges. It follows from the setting `resource`,
+    /// so that no header of a request changes it.
+    pub fn metadata_url(&self) -> String {
+        metadata::url(&self.resource)
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl From<Unavailable> for Refusal {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::Unavailable { retry_after: unavailable.retry_after }
+    }
+}

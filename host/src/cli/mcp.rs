@@ -1,0 +1,169 @@
+//! `airlock mcp`.
+
+use std::{
+    io::{self, BufReader},
+    pin::pin,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::Url;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Done,
+    session::{ConfigFile, SETTLE},
+    signals::Signals,
+};
+use crate::{
+    config::environment,
+    door::Filter,
+    gateway::Gateway,
+    mcp::{
+        bridge,
+        service::Service,
+        stdio,
+        toolbox::{Scope, Selection},
+    },
+    tls,
+    tool::ClientName,
+};
+
+/// Time for the last messages to be written.
+const FLUSH: Duration = Duration::from_secs(1);
+/// Longest message to a gateway that runs, in bytes. The gateway has a limit of its own.
+const BRIDGE_LINE_BYTES: usize = 64 << 20;
+/// Time for requests to a gateway that runs to end after the end of the input.
+const BRIDGE_DRAIN: Duration = Duration::from_secs(30);
+
+/// Environment variable with the virtual key for `--connect`.
+const KEY_VARIABLE: &str = "AIRLOCK_KEY";
+
+/// Serve one MCP client on standard input and output
+///
+/// For desktop and editor agents, which start their MCP servers themselves. Only messages of the
+/// protocol are written to standard output; logs go to standard error. The command ends when its
+/// input ends. With --connect it starts no gateway, but carries the messages to one that runs; the
+/// environment variable `AIRLOCK_KEY` has the virtual key for it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  airlock mcp --config /etc/airlock.json\n  \
+                  airlock mcp --client github\n  \
+                  AIRLOCK_KEY=sk-bf-... airlock mcp --connect https://airlock.example.com/mcp\n\n\
+                  As the configuration of a desktop client has it:\n  \
+                  {\"mcpServers\": {\"airlock\": {\"command\": \"airlock\", \"args\": [\"mcp\", \"--config\", \"/etc/airlock.json\"]}}}")]
+pub(super) struct Args {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Serve the tools of this client of the configuration only, under their own names.
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+    /// Connect to the endpoint of a gateway that runs, such as `http://127.0.0.1:8080/mcp`.
+    #[arg(long, value_name = "URL", conflicts_with = "client")]
+    connect: Option<Url>,
+    /// A header of every request to that gateway. May be given several times.
+    #[arg(long = "header", value_name = "NAME: VALUE", requires = "connect", value_parser = header)]
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// Parses a header.
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || "expected NAME: VALUE, such as x-bf-mcp-include-clients: github".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let name = HeaderName::try_from(name.trim()).map_err(|_| wrong())?;
+    let value = HeaderValue::try_from(value.trim()).map_err(|_| wrong())?;
+    Ok((name, value))
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    match &args.connect {
+        Some(url) => connect(args, url).await,
+        None => serve(args).await,
+    }
+}
+
+/// Carries messages to a gateway that runs.
+async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        bail!("found --connect {url}; expected an http or https URL");
+    }
+    let mut headers: HeaderMap = args.headers.iter().cloned().collect();
+    if let Some(key) = environment(KEY_VARIABLE).filter(|key| !key.is_empty()) {
+        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+            .with_context(|| format!("{KEY_VARIABLE} cannot be sent in a header"))?;
+        value.set_sensitive(true);
+        headers.insert(http::header::AUTHORIZATION, value);
+    }
+    let mut signals = Signals::catch()?;
+    let http = tls::client().redirect(reqwest::redirect::Policy::none()).build()?;
+    let stop = CancellationToken::new();
+    let settings = bridge::Settings {
+        http,
+        url: url.clone(),
+        headers,
+        limit_bytes: BRIDGE_LINE_BYTES,
+        drain_timeout: BRIDGE_DRAIN,
+        stop: stop.clone(),
+    };
+    let lines = stdio::read_lines(BufReader::new(io::stdin()), BRIDGE_LINE_BYTES);
+    let (output, written) = stdio::write_lines(io::stdout());
+    {
+        let mut carrying = pin!(bridge::run(settings, lines, output));
+        loop {
+            tokio::select! {
+                () = &mut carrying => break,
+                () = signals.next() => stop.cancel(),
+            }
+        }
+    }
+    let _ = tokio::time::timeout(FLUSH, written).await;
+    Ok(Done::Yes)
+}
+
+/// Serves a gateway of its own.
+async fn serve(args: &Args) -> anyhow::Result<Done> {
+    let config = args.config.load()?;
+    let scope = match &args.client {
+        None => Scope::All,
+        Some(name) => {
+            let known: Vec<&str> = config.clients.iter().map(|it| it.name.as_str()).collect();
+            let Some(client) = config.clients.iter().find(|it| it.name.as_str() == name) else {
+                bail!("found --client {name:?}; the configuration has {}", known.join(", "));
+            };
+            Scope::Client(ClientName::clone(&client.name))
+        }
+    };
+    let mut signals = Signals::catch()?;
+    // Read from the start, so that the end of the input is seen while plugins are compiled.
+    let lines = stdio::read_lines(BufReader::new(io::stdin()), config.server.max_body_bytes);
+    let (output, written) = stdio::write_lines(io::stdout());
+    let (settings, budget) = (config.server.clone(), config.budget);
+    let gateway = tokio::select! {
+        gateway = Gateway::builder(config).start() => gateway.context("the gateway cannot start")?,
+        () = signals.next() => return Ok(Done::Yes),
+    };
+    gateway.watch_plugins();
+    let service = Service::new(gateway.catalog().clone(), budget, settings.mcp);
+    let (ready, stop) = (CancellationToken::new(), CancellationToken::new());
+    let connection = stdio::Settings {
+        selection: Selection { key: None, filter: Filter::none(), scope },
+        limit_bytes: settings.max_body_bytes,
+        drain_timeout: settings.drain_timeout,
+        ready: ready.clone(),
+        stop: stop.clone(),
+    };
+    {
+        let mut serving = pin!(stdio::serve(service, connection, lines, output));
+        let mut settling = pin!(gateway.settled(SETTLE, |_| true));
+        loop {
+            tokio::select! {
+                () = &mut serving => break,
+                () = &mut settling, if !ready.is_cancelled() => ready.cancel(),
+                () = signals.next() => stop.cancel(),
+            }
+        }
+    }
+    let _ = tokio::time::timeout(FLUSH, written).await;
+    gateway.stop().await;
+    Ok(Done::Yes)
+}

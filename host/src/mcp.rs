@@ -1,0 +1,49 @@
+//! The gateway as an MCP server: what MCP clients speak, whatever transport carries it.
+//!
+//! A [`Message`] is read from JSON text, a [`Service`] handles a request as an [`Exchange`], and the
+//! transport sends what the exchange yields. Two eras of the protocol are served: in the *modern*
+//! one (2026-07-28) every request is complete in itself; in the *legacy* one (2025-11-25 and older) a
+//! client opens a [`Session`](session::Session) with `initialize`. HTTP is in
+//! [`server`](crate::server); standard input and output are in [`stdio`].
+//!
+//! | module | purpose |
+//! |---|---|
+//! | [`message`] | JSON-RPC messages, read from hostile text |
+//! | [`version`] | revisions of the protocol, and the two eras |
+//! | [`meta`] | what a request says about its client |
+//! | [`error`] | JSON-RPC errors |
+//! | [`toolbox`] | the tools of one client, with their list as text; cached |
+//! | [`service`] | methods: what each request is answered with |
+//! | [`call`] | `tools/call`: approval, the door, progress, the result |
+//! | [`approval`] | asks the client's user, in both eras |
+//! | [`exchange`] | one request that is being handled, and what it sends |
+//! | [`session`] | sessions of the legacy era, bounded and expiring |
+//! | [`event_log`] | the events of one stream, kept for a client that lost it |
+//! | [`watch`] | notices a change of the list of tools |
+//! | [`stdio`] | one client over standard input and output |
+//! | [`bridge`] | carries messages between standard input and output and a gateway elsewhere |
+//! | [`param_headers`] | headers that repeat arguments |
+//!
+//! `rmcp` is not used here: its server loses a response whose stream was cut, lets one slow reader
+//! stop all streams of a session, bounds neither sessions nor what they hold, and drops every member
+//! of a result that its types do not know. The gateway's own client and the official conformance
+//! suite test this implementation.
+
+pub(crate) mod approval;
+pub(crate) mod bridge;
+pub(crate) mod call;
+pub(crate) mod error;
+pub(crate) mod event_log;
+pub(crate) mod exchange;
+pub(crate) mod message;
+pub(crate) mod meta;
+pub(crate) mod param_headers;
+pub(crate) mod result;
+pub(crate) mod service;
+pub(crate) mod session;
+pub(crate) mod stdio;
+pub(crate) mod toolbox;
+pub(crate) mod version;
+pub(crate) mod watch;
+
+pub use self::{approval::ApprovalMode, service::Settings, session::Bounds as SessionBounds};

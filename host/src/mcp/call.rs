@@ -1,0 +1,232 @@
+//! `tools/call`: approval, the door, what the tool reports meanwhile, and its result.
+
+use std::{borrow::Cow, pin::pin, sync::Arc};
+
+use serde_json::{Map, Value, json, value::Number};
+
+use super::{
+    approval::{ApprovalMode, Outcome, Question},
+    error::RpcError,
+    exchange::Outlet,
+    message::Request,
+    meta::{self, LogLevel, Peer},
+    result,
+    service::{Client, Service},
+};
+use crate::{
+    catalog::log_failure,
+    door::{Approval, Budget, CallId, Caller, Entry, Event, Events, Origin, Progress},
+    json::raw,
+    text::cut,
+    tool::{CallError, Content, ErrorKind, ToolError, ToolOutput},
+};
+
+/// Level of the messages with partial results.
+const PARTIAL: LogLevel = LogLevel::Info;
+
+/// Handles `tools/call`. Returns the result as JSON text; a call that fails has one too. Fails if
+/// the request is malformed, or if the tool does not exist or is hidden.
+pub(super) async fn run(
+    service: Arc<Service>,
+    client: Client,
+    request: Request,
+    outlet: Outlet,
+) -> Result<String, RpcError> {
+    let params = request.params();
+    let (name, arguments) = (name(params)?, arguments(params)?);
+    let token = meta::progress_token(params)?;
+    check_answers(params)?;
+    let toolbox = service.toolboxes().open(&client.selection);
+    let entry = toolbox.find(&name).ok_or_else(|| unknown(&name))?;
+    let version = client.peer.version;
+    let question = Question {
+        entry,
+        name: &name,
+        arguments,
+        tools: toolbox.view().unapproved(entry),
+        tenant: client.selection.tenant(),
+    };
+    let approval = match decide(&service, &client, &question, params, &outlet).await? {
+        Outcome::Decided(approval) => approval,
+        Outcome::Asked(result) => return Ok(result),
+        Outcome::Declined(reason) => return Ok(result::failed(&declined(&name, reason), version)),
+    };
+    let origin = Origin::McpClient(approval);
+    let budget = Budget { deadline: client.timeout, ..service.budget() };
+    let reports = Reports { token, name: &name, peer: client.peer, outlet: &outlet, last: None };
+    let view = toolbox.view().clone();
+    let (caller, events) = if reports.are_wanted() {
+        let (caller, events) = Caller::with_events(view, origin, budget);
+        (caller, Some(events))
+    } else {
+        (Caller::new(view, origin, budget), None)
+    };
+    let ran = execute(&caller, entry, arguments, events, reports).await;
+    log_failure(entry.tool.name.as_str(), ran.as_ref().err());
+    Ok(match ran {
+        Ok(output) => result::complete(output, version),
+        Err(error) => result::failed(&error.as_called(&name), version),
+    })
+}
+
+/// Returns the name of the called tool.
+fn name(params: &str) -> Result<String, RpcError> {
+    let name = raw::member(params, "name").and_then(raw::string);
+    name.map(Cow::into_owned)
+        .ok_or_else(|| RpcError::invalid_params("`name` must be a string: the name of a tool"))
+}
+
+/// Returns the arguments as JSON text of an object.
+fn arguments(params: &str) -> Result<&str, RpcError> {
+    match raw::member(params, "arguments") {
+        None | Some("null") => Ok("{}"),
+        Some(arguments) if arguments.starts_with('{') => Ok(arguments),
+        Some(_) => Err(RpcError::invalid_params("`arguments` must be an object")),
+    }
+}
+
+/// Fails if the answers of the client's user are not an object of objects.
+fn check_answers(params: &str) -> Result<(), RpcError> {
+    let Some(answers) = raw::member(params, "inputResponses") else { return Ok(()) };
+    let are_objects = raw::members(answers)
+        .is_some_and(|mut answers| answers.all(|(_, answer)| answer.starts_with('{')));
+    if are_objects {
+        Ok(())
+    } else {
+        Err(RpcError::invalid_params(
+            "`inputResponses` must be an object whose members are objects",
+        ))
+    }
+}
+
+/// An unknown tool and a hidden one look the same.
+fn unknown(name: &str) -> RpcError {
+    let name = cut(name.to_owned(), 128);
+    RpcError::invalid_params(CallError::NotFound { name }.to_string())
+}
+
+fn declined(name: &str, reason: &str) -> CallError {
+    let name = cut(name.to_owned(), 128);
+    let message = format!("tool '{name}' did not run: {reason}");
+    CallError::Tool(ToolError {
+        code: Some("airlock.declined".to_owned()),
+        ..ToolError::new(ErrorKind::Denied, message)
+    })
+}
+
+/// Decides whether the call has the user's approval, and asks where the operator wants it.
+async fn decide(
+    service: &Service,
+    client: &Client,
+    question: &Question<'_>,
+    params: &str,
+    outlet: &Outlet,
+) -> Result<Outcome, RpcError> {
+    let needs_none = question.entry.auto && question.tools.is_empty();
+    let can_ask = client.peer.can_elicit && (client.peer.version.is_modern() || outlet.can_ask());
+    match service.approval() {
+        // The door decides each call without an approval.
+        ApprovalMode::Never => Ok(Outcome::Decided(Approval::Missing)),
+        ApprovalMode::Elicit if !needs_none && can_ask => {
+            let limit = service.settings().approval_timeout;
+            question.ask(client.peer, params, outlet, service.seal(), limit).await
+        }
+        ApprovalMode::Elicit | ApprovalMode::AlwaysAllow => Ok(Outcome::Decided(Approval::Given)),
+    }
+}
+
+/// Runs the call, and sends what the tool reports meanwhile.
+async fn execute(
+    caller: &Caller,
+    entry: &Entry,
+    arguments: &str,
+    events: Option<Events>,
+    mut reports: Reports<'_>,
+) -> Result<ToolOutput, CallError> {
+    let admitted = caller.admit(entry.tool.name.as_str(), arguments)?;
+    let id = admitted.chain().id();
+    let Some(mut events) = events else { return admitted.run().await };
+    let mut work = pin!(admitted.run());
+    loop {
+        tokio::select! {
+            biased;
+            event = events.recv() => {
+                // The caller holds a sender, so the channel is open.
+                if let Some(event) = event {
+                    reports.send(id, event);
+                }
+            }
+            ran = &mut work => {
+                while let Ok(event) = events.try_recv() {
+                    reports.send(id, event);
+                }
+                return ran;
+            }
+        }
+    }
+}
+
+/// Sends what a running tool reports.
+struct Reports<'r> {
+    /// Token by which the client wants progress, as JSON text.
+    token: Option<&'r str>,
+    /// Name that the client knows the tool by.
+    name: &'r str,
+    peer: Peer,
+    outlet: &'r Outlet,
+    /// The last progress that was sent.
+    last: Option<f64>,
+}
+
+impl Reports<'_> {
+    fn are_wanted(&self) -> bool {
+        self.token.is_some() || self.wants_partial_results()
+    }
+
+    fn wants_partial_results(&self) -> bool {
+        self.peer.log_level.is_some_and(|level| level <= PARTIAL)
+    }
+
+    fn send(&mut self, running: CallId, event: Event) {
+        match event {
+            Event::Progress { call, progress } if call == running => self.progress(&progress),
+            Event::Partial { call, part } if call == running => self.partial(&part),
+            _ => {}
+        }
+    }
+
+    /// Sends progress. It must increase with each notification (section "Progress").
+    fn progress(&mut self, progress: &Progress) {
+        let Some(token) = self.token else { return };
+        if self.last.is_some_and(|last| progress.done <= last) {
+            return;
+        }
+        self.last = Some(progress.done);
+        let mut params = Map::new();
+        let token = serde_json::from_str(token).unwrap_or_default();
+        params.insert("progressToken".to_owned(), token);
+        params.insert("progress".to_owned(), number(progress.done));
+        params.extend(progress.total.map(|total| ("total".to_owned(), number(total))));
+        params.extend(progress.message.clone().map(|text| ("message".to_owned(), text.into())));
+        self.outlet.notify("notifications/progress", &params.into());
+    }
+
+    /// Sends a partial result as a log message: MCP has no other form for it.
+    fn partial(&self, part: &Content) {
+        if self.wants_partial_results() {
+            let data = part.as_text().map_or_else(|| json!(part), Value::from);
+            let params = json!({"level": PARTIAL.as_str(), "logger": self.name, "data": data});
+            self.outlet.notify("notifications/message", &params);
+        }
+    }
+}
+
+/// Returns a number, without a fraction where it has none.
+fn number(value: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() <= EXACT {
+        #[expect(clippy::cast_possible_truncation, reason = "it is a whole number of 54 bits")]
+        return Value::from(value as i64);
+    }
+    Number::from_f64(value).map_or(Value::Null, Value::from)
+}

@@ -1,0 +1,77 @@
+//! Errors of JSON-RPC and of MCP.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::version::Version;
+
+/// Codes of errors: those of JSON-RPC 2.0, and those that MCP defines (2026-07-28, section "Error
+/// codes").
+pub(crate) mod code {
+    pub(crate) const PARSE: i32 = -32700;
+    pub(crate) const INVALID_REQUEST: i32 = -32600;
+    pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
+    pub(crate) const INVALID_PARAMS: i32 = -32602;
+    pub(crate) const INTERNAL: i32 = -32603;
+    /// The gateway refuses a request for lack of room or of rights.
+    pub(crate) const REFUSED: i32 = -32000;
+    /// The session does not exist. Not of the specification, which leaves it to the HTTP status; the
+    /// SDKs use it.
+    pub(crate) const NO_SESSION: i32 = -32001;
+    pub(crate) const HEADER_MISMATCH: i32 = -32020;
+    pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
+}
+
+/// Error of a request, as a client receives it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct RpcError {
+    pub(crate) code: i32,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) data: Option<Value>,
+}
+
+impl RpcError {
+    pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The text is not JSON, or exceeds a limit.
+    pub(crate) fn parse(message: impl Into<String>) -> Self {
+        Self::new(code::PARSE, message)
+    }
+
+    /// The message is no request of JSON-RPC 2.0.
+    pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(code::INVALID_REQUEST, message)
+    }
+
+    /// The gateway has no such method in the request's revision.
+    pub(crate) fn method_not_found(method: &str) -> Self {
+        let method = crate::text::cut(method.to_owned(), 128);
+        Self::new(code::METHOD_NOT_FOUND, format!("method {method:?} is not supported"))
+    }
+
+    /// A parameter is missing or invalid.
+    pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(code::INVALID_PARAMS, message)
+    }
+
+    /// Headers and body of a request disagree.
+    pub(crate) fn header_mismatch(message: impl Into<String>) -> Self {
+        Self::new(code::HEADER_MISMATCH, message)
+    }
+
+    /// The gateway does not speak the revision that the request names.
+    pub(crate) fn unsupported_version(requested: &str) -> Self {
+        let requested = crate::text::cut(requested.to_owned(), 64);
+        let supported = Version::MODERN.map(Version::as_str);
+        Self {
+            data: Some(json!({"supported": supported, "requested": requested})),
+            ..Self::new(
+                code::UNSUPPORTED_VERSION,
+                format!("protocol version {requested:?} is not supported"),
+            )
+        }
+    }
+}

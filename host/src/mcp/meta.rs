@@ -1,0 +1,209 @@
+//! What a request says about its client: `_meta`, and the parameters of `initialize`.
+
+use std::borrow::Cow;
+
+use super::{error::RpcError, version::Version};
+use crate::json::raw;
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PROGRESS_TOKEN: &str = "progressToken";
+/// The longest progress token, in bytes of JSON. It is repeated in every notification.
+const MAX_TOKEN_BYTES: usize = 256;
+
+/// What the gateway knows of a client while it handles one of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// Revision of the request.
+    pub(crate) version: Version,
+    /// True if the client can ask its user with a form.
+    pub(crate) can_elicit: bool,
+    /// The least severe log messages that the client receives; `None` for no messages.
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+/// Severity of a log message, as in RFC 5424, the least severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl LogLevel {
+    const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    /// Reads a member that names a level. Fails if it is missing or names none.
+    pub(crate) fn read(member: &str, text: Option<&str>) -> Result<Self, RpcError> {
+        let name = text.and_then(raw::string).unwrap_or_default();
+        Self::ALL.into_iter().find(|level| level.as_str() == name).ok_or_else(|| {
+            let levels = Self::ALL.map(Self::as_str).join(", ");
+            RpcError::invalid_params(format!("`{member}` must be one of {levels}"))
+        })
+    }
+}
+
+/// Returns whether a request is of the modern era: its `_meta` names a revision.
+pub(crate) fn names_version(params: &str) -> bool {
+    member(params, VERSION).is_some()
+}
+
+/// Returns the revision that `_meta` names; `None` if it names none, or not as a string.
+pub(crate) fn named_version(params: &str) -> Option<String> {
+    member(params, VERSION).and_then(raw::string).map(Cow::into_owned)
+}
+
+/// Reads the client of a modern request. Fails if a required member of `_meta` is missing or is of a
+/// wrong type, or if the gateway does not speak the revision.
+pub(crate) fn modern(params: &str) -> Result<Peer, RpcError> {
+    let missing = |name: &str, expected: &str| {
+        RpcError::invalid_params(format!("`_meta` must have \"{name}\", {expected}"))
+    };
+    let named = named_version(params).ok_or_else(|| missing(VERSION, "a string"))?;
+    let capabilities = member(params, CAPABILITIES)
+        .filter(|capabilities| capabilities.starts_with('{'))
+        .ok_or_else(|| missing(CAPABILITIES, "an object"))?;
+    let version = Version::find(&named)
+        .filter(|version| version.is_modern())
+        .ok_or_else(|| RpcError::unsupported_version(&named))?;
+    let log_level = member(params, LOG_LEVEL)
+        .map(|level| LogLevel::read(LOG_LEVEL, Some(level)))
+        .transpose()?;
+    Ok(Peer { version, can_elicit: can_elicit(capabilities), log_level })
+}
+
+/// Reads the client of an `initialize` request, with the revision that answers it. It receives no
+/// log messages until it sets a level.
+pub(crate) fn initialize(params: &str) -> Result<Peer, RpcError> {
+    let requested = raw::member(params, "protocolVersion").and_then(raw::string);
+    let requested =
+        requested.ok_or_else(|| RpcError::invalid_params("`protocolVersion` must be a string"))?;
+    let capabilities = raw::member(params, "capabilities").unwrap_or("{}");
+    Ok(Peer {
+        version: Version::negotiate(&requested),
+        can_elicit: can_elicit(capabilities),
+        log_level: None,
+    })
+}
+
+/// Returns whether a client can ask its user with a form. An empty `elicitation` means forms
+/// (2025-11-25, section "Elicitation").
+fn can_elicit(capabilities: &str) -> bool {
+    raw::member(capabilities, "elicitation").is_some_and(|elicitation| {
+        elicitation.starts_with('{')
+            && (raw::member(elicitation, "form").is_some()
+                || raw::member(elicitation, "url").is_none())
+    })
+}
+
+/// Returns the token by which the client wants progress, as JSON text; `None` if it wants none.
+/// Fails if the token is neither a string nor a number, or is too long.
+pub(crate) fn progress_token(params: &str) -> Result<Option<&str>, RpcError> {
+    let Some(token) = member(params, PROGRESS_TOKEN) else { return Ok(None) };
+    let is_token = token.starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9'));
+    if is_token && token.len() <= MAX_TOKEN_BYTES {
+        Ok(Some(token))
+    } else {
+        Err(RpcError::invalid_params(
+            "`_meta.progressToken` must be a string or a number, of at most 256 bytes",
+        ))
+    }
+}
+
+/// Returns a member of `_meta`.
+fn member<'a>(params: &'a str, name: &str) -> Option<&'a str> {
+    raw::member(params, "_meta").and_then(|meta| raw::member(meta, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn params(version: &Value, capabilities: &Value) -> String {
+        json!({"_meta": {VERSION: version, CAPABILITIES: capabilities}}).to_string()
+    }
+
+    #[test]
+    fn a_modern_request_names_its_revision_and_what_the_client_can_do() {
+        let peer = modern(&params(&json!("2026-07-28"), &json!({"elicitation": {}})));
+        let expected = Peer { version: Version::V2026_07_28, can_elicit: true, log_level: None };
+        assert_eq!(peer, Ok(expected));
+        let code = |params: &str| modern(params).expect_err("refused").code;
+        assert_eq!(code("{}"), -32602);
+        assert_eq!(code(&params(&json!(7), &json!({}))), -32602);
+        assert_eq!(code(&params(&json!("2026-07-28"), &json!([]))), -32602);
+        assert_eq!(code(&params(&json!("2025-11-25"), &json!({}))), -32022);
+        let error = modern(&params(&json!("v9"), &json!({}))).expect_err("refused");
+        assert_eq!(error.data, Some(json!({"supported": ["2026-07-28"], "requested": "v9"})));
+    }
+
+    #[test]
+    fn a_client_can_elicit_if_it_has_forms() {
+        for (capabilities, expected) in [
+            (json!({}), false),
+            (json!({"elicitation": {}}), true),
+            (json!({"elicitation": {"form": {}}}), true),
+            (json!({"elicitation": {"form": {}, "url": {}}}), true),
+            (json!({"elicitation": {"url": {}}}), false),
+            (json!({"elicitation": true}), false),
+        ] {
+            assert_eq!(can_elicit(&capabilities.to_string()), expected, "{capabilities}");
+        }
+    }
+
+    #[test]
+    fn a_progress_token_is_a_string_or_a_number() {
+        for (token, expected) in
+            [("7", Some("7")), ("\"a\"", Some("\"a\"")), ("-1.5", Some("-1.5"))]
+        {
+            let params = format!(r#"{{"_meta":{{"progressToken":{token}}}}}"#);
+            assert_eq!(progress_token(&params), Ok(expected), "{token}");
+        }
+        assert_eq!(progress_token("{}"), Ok(None));
+        let long =
+            |length: usize| format!(r#"{{"_meta":{{"progressToken":"{}"}}}}"#, "x".repeat(length));
+        assert!(progress_token(&long(MAX_TOKEN_BYTES - 2)).is_ok());
+        assert!(progress_token(&long(MAX_TOKEN_BYTES - 1)).is_err());
+        assert!(progress_token(r#"{"_meta":{"progressToken":null}}"#).is_err());
+        assert!(progress_token(r#"{"_meta":{"progressToken":{}}}"#).is_err());
+    }
+
+    #[test]
+    fn a_log_level_is_one_of_eight() {
+        assert_eq!(LogLevel::read("level", Some("\"warning\"")), Ok(LogLevel::Warning));
+        assert!(LogLevel::Debug < LogLevel::Info && LogLevel::Info < LogLevel::Emergency);
+        for bad in [None, Some("\"warn\""), Some("7")] {
+            assert!(LogLevel::read("level", bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! Sessions of the legacy era over HTTP.
+//!
+//! A session belongs to the account that opened it: for every other one it does not exist. Its
+//! requests run in tasks of their own, because a lost connection is no cancellation, and their events
+//! are kept for a while. Everything that grows is bounded, per account and in all.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+use uuid::Uuid;
+
+use super::{
+    error::{RpcError, code},
+    event_log::EventLog,
+    exchange::{Asks, Exchange, Outgoing},
+    message::{self, Id},
+    meta::{LogLevel, Peer},
+    service::in_use,
+};
+use crate::{memory::MemoryBudget, tenant::Tenant};
+
+/// Time that the events of a completed request are kept for a client that lost its stream.
+const KEPT_FOR: Duration = Duration::from_mins(1);
+/// The most completed requests of a session whose events are kept.
+const KEPT_LOGS: usize = 16;
+/// Bytes of the events of completed requests that a session keeps.
+const KEPT_BYTES: usize = 4 << 20;
+/// The most requests of one session that run at a time.
+const MAX_RUNNING: usize = 64;
+
+/// Bounds on sessions and streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Sessions at a time. Beyond it, one of the account with the most sessions is closed.
+    pub total: usize,
+    /// Sessions of one virtual key, or of all callers without a key together. Beyond it, the idle
+    /// one that was not used for longest is closed.
+    pub per_key: usize,
+    /// Streams that wait for notifications (the GET stream of a session, `subscriptions/listen`), of
+    /// one virtual key.
+    pub streams_per_key: usize,
+    /// Such streams in all.
+    pub streams: usize,
+    /// Time after which a session without requests and streams expires.
+    pub idle: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            total: 4_096,
+            per_key: 1_024,
+            streams_per_key: 256,
+            streams: 512,
+            idle: Duration::from_mins(30),
+        }
+    }
+}
+
+/// All sessions.
+pub(crate) struct Sessions {
+    bounds: Bounds,
+    by_id: Mutex<HashMap<Arc<str>, Arc<Session>>>,
+    streams: Mutex<HashMap<Tenant, usize>>,
+}
+
+/// A session that one client opened with `initialize`.
+pub(crate) struct Session {
+    id: Arc<str>,
+    tenant: Tenant,
+    peer: Peer,
+    /// The gateway's requests to the client.
+    asks: Arc<Asks>,
+    state: Mutex<State>,
+    /// Number of the stream that receives notifications; 0 if none does.
+    listener: AtomicU64,
+    next_stream: AtomicU64,
+    closed: CancellationToken,
+}
+
+struct State {
+    log_level: Option<LogLevel>,
+    last_used: Instant,
+    /// Streams that wait for notifications.
+    listening: usize,
+    running: HashMap<Id, CancellationToken>,
+    /// Events by stream, the oldest first.
+    logs: BTreeMap<u64, Arc<EventLog>>,
+    /// Digest of the list of tools that the client knows.
+    listed: Option<u64>,
+}
+
+impl Sessions {
+    pub(crate) fn new(bounds: Bounds) -> Arc<Self> {
+        Arc::new(Self { bounds, by_id: Mutex::default(), streams: Mutex::default() })
+    }
+
+    /// Opens a session. Fails if the account has as many as it may, and none is idle.
+    pub(crate) fn open(&self, tenant: Tenant, peer: Peer) -> Result<Arc<Session>, RpcError> {
+        let mut by_id = lock(&self.by_id);
+        let now = Instant::now();
+        by_id.retain(|_, session| session.is_alive(now, self.bounds.idle));
+        let own = by_id.values().filter(|session| session.tenant == tenant).count();
+        if own >= self.bounds.per_key && !close_idle(&mut by_id, &tenant) {
+            return Err(full(format!(
+                "this account has {own} sessions in use, as many as it may; end one with DELETE"
+            )));
+        }
+        if by_id.len() >= self.bounds.total {
+            let largest = largest_account(&by_id);
+            if !largest.is_some_and(|largest| close_idle(&mut by_id, &largest)) {
+                return Err(full(format!("all {} sessions are in use", self.bounds.total)));
+            }
+        }
+        let session = Arc::new(Session::new(tenant, peer));
+        by_id.insert(session.id.clone(), session.clone());
+        Ok(session)
+    }
+
+    /// Finds a session of an account; `None` if there is none, or if it is another account's.
+    pub(crate) fn find(&self, id: &str, tenant: &Tenant) -> Option<Arc<Session>> {
+        let mut by_id = lock(&self.by_id);
+        let session = by_id.get(id).filter(|session| session.tenant == *tenant)?.clone();
+        let now = Instant::now();
+        if session.is_alive(now, self.bounds.idle) {
+            session.state().last_used = now;
+            return Some(session);
+        }
+        by_id.remove(id);
+        session.close();
+        None
+    }
+
+    /// Closes a session: its requests are cancelled, its streams end.
+    pub(crate) fn close(&self, session: &Session) {
+        lock(&self.by_id).remove(&session.id);
+        session.close();
+    }
+
+    /// Takes room for a stream that waits for notifications.
+    pub(crate) fn stream(self: &Arc<Self>, tenant: Tenant) -> Result<StreamSlot, RpcError> {
+        let mut streams = lock(&self.streams);
+        let own = streams.get(&tenant).copied().unwrap_or_default();
+        if own >= self.bounds.streams_per_key {
+            return Err(full(format!("this account has {own} waiting streams, as many as it may")));
+        }
+        if streams.values().sum::<usize>() >= self.bounds.streams {
+            return Err(full(format!("all {} waiting streams are in use", self.bounds.streams)));
+        }
+        *streams.entry(tenant.clone()).or_default() += 1;
+        drop(streams);
+        Ok(StreamSlot { sessions: self.clone(), tenant })
+    }
+
+    /// Returns the number of sessions, and that of streams that wait for notifications.
+    pub(crate) fn usage(&self) -> (usize, usize) {
+        (lock(&self.by_id).len(), lock(&self.streams).values().sum())
+    }
+}
+
+fn full(message: String) -> RpcError {
+    RpcError::new(code::REFUSED, message)
+}
+
+/// Closes the session of an account that is idle for longest; false if none is idle.
+fn close_idle(by_id: &mut HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> bool {
+    let own = by_id.values().filter(|session| session.tenant == *tenant);
+    let idle = own.filter_map(|session| Some((session.idle_since()?, session.id.clone())));
+    let Some((_, id)) = idle.min() else { return false };
+    if let Some(session) = by_id.remove(&id) {
+        session.close();
+    }
+    true
+}
+
+/// Returns the account with the most sessions.
+fn largest_account(by_id: &HashMap<Arc<str>, Arc<Session>>) -> Option<Tenant> {
+    let mut counts: HashMap<&Tenant, usize> = HashMap::new();
+    for session in by_id.values() {
+        *counts.entry(&session.tenant).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(tenant, _)| tenant.clone())
+}
+
+/// Room for a stream that waits for notifications. Dropping it gives the room back.
+pub(crate) struct StreamSlot {
+    sessions: Arc<Sessions>,
+    tenant: Tenant,
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        let mut streams = lock(&self.sessions.streams);
+        if let Some(count) = streams.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                streams.remove(&self.tenant);
+            }
+        }
+    }
+}
+
+impl Session {
+    fn new(tenant: Tenant, peer: Peer) -> Self {
+        let state = State {
+            log_level: peer.log_level,
+            last_used: Instant::now(),
+            listening: 0,
+            running: HashMap::new(),
+            logs: BTreeMap::new(),
+            listed: None,
+        };
+        Self {
+            // 122 random bits of the system, which nobody can guess.
+            id: Uuid::new_v4().to_string().into(),
+            tenant,
+            peer,
+            asks: Arc::default(),
+            state: Mutex::new(state),
+            listener: AtomicU64::new(0),
+            next_stream: AtomicU64::new(1),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    /// Its identifier, for `Mcp-Session-Id`.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What is known of its client.
+    pub(crate) fn peer(&self) -> Peer {
+        Peer { log_level: self.state().log_level, ..self.peer }
+    }
+
+    pub(crate) fn asks(&self) -> &Arc<Asks> {
+        &self.asks
+    }
+
+    pub(crate) fn set_log_level(&self, level: LogLevel) {
+        self.state().log_level = Some(level);
+    }
+
+    /// Notes the list of tools that the client knows.
+    pub(crate) fn set_listed(&self, digest: u64) {
+        self.state().listed = Some(digest);
+    }
+
+    /// Digest of the list that the client knows; `None` if it knows none.
+    pub(crate) fn listed(&self) -> Option<u64> {
+        self.state().listed
+    }
+
+    /// Token that is cancelled when the session is closed.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.closed
+    }
+
+    /// Runs an exchange in a task of its own. Returns its events. Fails if a request with the same
+    /// identifier is running, or too many are.
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        exchange: Exchange,
+        memory: MemoryBudget,
+    ) -> Result<Arc<EventLog>, RpcError> {
+        let (id, cancel) = (exchange.id().clone(), self.closed.child_token());
+        let log = {
+            let mut state = self.state();
+            if state.running.contains_key(&id) {
+                return Err(in_use(&id));
+            }
+            if state.running.len() >= MAX_RUNNING {
+                return Err(full(format!("{MAX_RUNNING} requests of this session are running")));
+            }
+            let stream = self.next_stream.fetch_add(1, Ordering::Relaxed);
+            let log = Arc::new(EventLog::new(stream));
+            state.running.insert(id.clone(), cancel.clone());
+            state.logs.insert(stream, log.clone());
+            log
+        };
+        let (session, filled) = (self.clone(), log.clone());
+        tokio::spawn(async move {
+            let filling = AssertUnwindSafe(fill(&filled, exchange, &memory)).catch_unwind();
+            let ended = cancel.run_until_cancelled(filling).await;
+            if let Some(Err(_)) = ended {
+                error!("a request of an MCP client made the gateway panic");
+                let failure = RpcError::new(code::INTERNAL, "the gateway failed");
+                filled.complete(message::failure(Some(&id), &failure), None);
+            }
+            // Of a cancelled request no response is sent (section "Cancellation").
+            filled.abandon();
+            session.retire(&id, filled.stream);
+            // Without a stream there is nothing that a client could lose.
+            if filled.is_streamed() {
+                cancel_after(KEPT_FOR, &session.closed).await;
+            }
+            session.forget(filled.stream);
+        });
+        Ok(log)
+    }
+
+    /// Cancels a request of the client, if it is running.
+    pub(crate) fn cancel(&self, id: &Id) {
+        // It stays in the table until it has ended, so that its identifier is not used twice.
+        if let Some(token) = self.state().running.get(id) {
+            token.cancel();
+        }
+    }
+
+    /// Finds the events of a stream; `None` if they are not kept any more.
+    pub(crate) fn log(&self, stream: u64) -> Option<Arc<EventLog>> {
+        self.state().logs.get(&stream).cloned()
+    }
+
+    /// Drops the events of a stream.
+    pub(crate) fn forget(&self, stream: u64) {
+        self.state().logs.remove(&stream);
+    }
+
+    /// Begins to listen for notifications. The newest stream receives them.
+    pub(crate) fn listen(self: &Arc<Self>) -> Listening {
+        let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
+        self.listener.store(number, Ordering::Relaxed);
+        self.state().listening += 1;
+        Listening { session: self.clone(), number }
+    }
+
+    /// Ends a request. Of the completed ones, the oldest events are dropped beyond the bounds.
+    fn retire(&self, id: &Id, stream: u64) {
+        let mut state = self.state();
+        state.running.remove(id);
+        state.last_used = Instant::now();
+        let mut kept: Vec<(u64, usize)> = state
+            .logs
+            .values()
+            .filter(|log| log.is_complete() && log.stream != stream)
+            .map(|log| (log.stream, log.bytes()))
+            .collect();
+        let mut bytes: usize = kept.iter().map(|(_, bytes)| bytes).sum();
+        while kept.len() >= KEPT_LOGS || (bytes > KEPT_BYTES && !kept.is_empty()) {
+            let (oldest, freed) = kept.remove(0);
+            state.logs.remove(&oldest);
+            bytes -= freed;
+        }
+    }
+
+    fn is_alive(&self, now: Instant, idle: Duration) -> bool {
+        self.idle_since().is_none_or(|since| now.duration_since(since) < idle)
+    }
+
+    /// Returns since when the session has neither requests nor streams; `None` if it has.
+    fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        (state.running.is_empty() && state.listening == 0).then_some(state.last_used)
+    }
+
+    fn close(&self) {
+        self.closed.cancel();
+        let mut state = self.state();
+        state.logs.clear();
+        state.running.clear();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+/// Writes what an exchange sends. Responses are charged; one without room becomes an error.
+async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) {
+    let id = exchange.id().clone();
+    while let Some(outgoing) = exchange.next().await {
+        let held = memory.hold();
+        match outgoing {
+            Outgoing::Before(text) if held.grow(text.len()) => log.push(text, Some(held)),
+            Outgoing::Before(_) => {}
+            Outgoing::Last(answer) if held.grow(answer.text.len()) => {
+                log.complete(answer.text, Some(held));
+            }
+            Outgoing::Last(_) => log.complete(message::failure(Some(&id), &no_memory()), None),
+        }
+    }
+}
+
+/// The response does not fit into the memory of requests.
+pub(crate) fn no_memory() -> RpcError {
+    full("the gateway has no memory left for the response; ask for less".to_owned())
+}
+
+/// Waits for a time, or until a token is cancelled.
+async fn cancel_after(time: Duration, token: &CancellationToken) {
+    let _ = token.run_until_cancelled(tokio::time::sleep(time)).await;
+}
+
+/// A stream of a session that waits for notifications.
+pub(crate) struct Listening {
+    session: Arc<Session>,
+    number: u64,
+}
+
+impl Listening {
+    /// Returns whether the stream receives notifications: the newest one does, and once that has
+    /// ended, the first other one that asks.
+    pub(crate) fn is_current(&self) -> bool {
+        let listener = &self.session.listener;
+        let claimed =
+            listener.compare_exchange(0, self.number, Ordering::Relaxed, Ordering::Relaxed);
+        claimed.is_ok() || listener.load(Ordering::Relaxed) == self.number
+    }
+
+    /// The session.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let Self { session, number } = self;
+        let _ = session.listener.compare_exchange(*number, 0, Ordering::Relaxed, Ordering::Relaxed);
+        let mut state = session.state();
+        state.listening -= 1;
+        state.last_used = Instant::now();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

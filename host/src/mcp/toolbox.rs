@@ -1,0 +1,416 @@
+//! The tools of one client of the gateway, with their list as text.
+//!
+//! A client lists its tools and calls them again and again, so both the view and the text of the list
+//! are kept until the catalog changes.
+
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use serde_json::Value;
+
+use super::error::RpcError;
+use crate::{
+    catalog::{Catalog, Snapshot},
+    door::{Approval, Entry, Filter, Origin, View, VirtualKey},
+    tenant::Tenant,
+    tool::{Annotations, ClientName, Tool, ToolName},
+};
+
+/// Toolboxes that are kept.
+const KEPT: usize = 32;
+/// The longest list that is kept, in bytes. Longer ones are made for each request.
+const MAX_KEPT_BYTES: usize = 1 << 20;
+/// The most tools on one page.
+const PAGE_TOOLS: usize = 1_000;
+/// Bytes after which a page ends.
+const PAGE_BYTES: usize = 4 << 20;
+/// The origin of every call of an MCP client, as far as lists are concerned.
+const ORIGIN: Origin = Origin::McpClient(Approval::Given);
+
+/// The tools that a request asks for, as far as its sender may see them.
+#[derive(Clone)]
+pub(crate) struct Selection {
+    /// Virtual key of the sender.
+    pub(crate) key: Option<Arc<VirtualKey>>,
+    /// Filter of the request's headers.
+    pub(crate) filter: Filter,
+    /// Sources of the tools.
+    pub(crate) scope: Scope,
+}
+
+/// Sources of the tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All sources. Tools have their names on the wire, `<client>-<tool>`.
+    All,
+    /// One source. Tools have the names that the source gave them.
+    Client(ClientName),
+}
+
+impl Selection {
+    /// The account of the sender.
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.key.as_deref().map_or(Tenant::ANONYMOUS, |key| key.tenant().clone())
+    }
+}
+
+/// The tools of one client of the gateway.
+pub(crate) struct Toolbox {
+    view: View,
+    scope: Scope,
+    list: OnceLock<List>,
+}
+
+/// List of tools as text.
+struct List {
+    /// The tools, each as JSON, with commas between them.
+    text: String,
+    /// Name and end in the text of each tool, sorted by name.
+    tools: Vec<(ToolName, usize)>,
+    digest: u64,
+}
+
+/// One page of the list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page<'t> {
+    /// The tools, each as JSON, with commas between them.
+    pub(crate) tools: &'t str,
+    /// Cursor of the next page; `None` on the last one.
+    pub(crate) next: Option<String>,
+}
+
+impl Toolbox {
+    fn new(snapshot: &Snapshot, selection: &Selection) -> Self {
+        let mut filter = selection.filter.clone();
+        if let Scope::Client(client) = &selection.scope {
+            filter.narrow_to(client);
+        }
+        let view = snapshot.view(&filter, selection.key.as_deref());
+        Self { view, scope: selection.scope.clone(), list: OnceLock::new() }
+    }
+
+    /// The view that calls are decided with.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Finds a tool by the name that the client knows it by; `None` if there is none, or if it is
+    /// hidden.
+    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+        match &self.scope {
+            Scope::All => self.view.find(&ORIGIN, name),
+            Scope::Client(client) => {
+                let own = self.view.find(&ORIGIN, name).filter(|entry| entry.tool.client.is_none());
+                own.or_else(|| self.view.find(&ORIGIN, ToolName::new(client, name).as_str()))
+            }
+        }
+    }
+
+    /// Returns a page of the list: the first one, or that after `cursor`. Fails if the cursor is not
+    /// one of the gateway's. A tool that was added or removed since the last page moves no other.
+    pub(crate) fn page(&self, cursor: Option<&str>) -> Result<Page<'_>, RpcError> {
+        let list = self.list();
+        let first = match cursor {
+            None => 0,
+            Some(cursor) => {
+                let before = read_cursor(cursor)
+                    .ok_or_else(|| RpcError::invalid_params("`cursor` is not from this server"))?;
+                list.tools.partition_point(|(name, _)| name.as_str() <= before.as_str())
+            }
+        };
+        Ok(list.page(first))
+    }
+
+    /// Returns a number that differs between different lists.
+    pub(crate) fn digest(&self) -> u64 {
+        self.list().digest
+    }
+
+    fn list(&self) -> &List {
+        self.list.get_or_init(|| {
+            let mut text = String::new();
+            let mut tools = Vec::new();
+            for entry in self.view.list(&ORIGIN) {
+                if !text.is_empty() {
+                    text.push(',');
+                }
+                let name = match &self.scope {
+                    Scope::All => entry.tool.name.as_str(),
+                    Scope::Client(_) => &entry.tool.original,
+                };
+                describe(&entry.tool, name, &mut text);
+                tools.push((entry.tool.name.clone(), text.len()));
+            }
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            List { text, tools, digest: hasher.finish() }
+        })
+    }
+
+    /// Returns whether the toolbox is small enough to be kept.
+    fn is_small(&self) -> bool {
+        self.list.get().is_none_or(|list| list.text.len() <= MAX_KEPT_BYTES)
+    }
+}
+
+impl List {
+    /// Returns the page that begins with the tool at `first`.
+    fn page(&self, first: usize) -> Page<'_> {
+        let end_of = |index: usize| self.tools[index].1;
+        // The comma before the first tool is left out.
+        let start = first.checked_sub(1).map_or(0, |before| end_of(before) + 1);
+        let Some(rest) = self.tools.get(first..).filter(|rest| !rest.is_empty()) else {
+            return Page { tools: "", next: None };
+        };
+        let fits = |(_, end): &(ToolName, usize)| end - start <= PAGE_BYTES;
+        let count = rest.iter().take(PAGE_TOOLS).take_while(|tool| fits(tool)).count().max(1);
+        let last = first + count - 1;
+        let next = (last + 1 < self.tools.len()).then(|| write_cursor(&self.tools[last].0));
+        Page { tools: &self.text[start..end_of(last)], next }
+    }
+}
+
+fn write_cursor(last: &ToolName) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(last.as_str())
+}
+
+fn read_cursor(cursor: &str) -> Option<String> {
+    let name = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+    ToolName::is_valid(&name).then_some(name)
+}
+
+/// Writes MCP's `Tool` object. Members of the source are kept, but for `execution`: it offers tasks,
+/// which the gateway does not.
+fn describe(tool: &Tool, name: &str, out: &mut String) {
+    let quoted = |text: &str| Value::from(text).to_string();
+    let mut member = |name: &str, value: &str| {
+        out.push_str(if name == "name" { "{\"" } else { ",\"" });
+        out.push_str(name);
+        out.push_str("\":");
+        out.push_str(value);
+    };
+    member("name", &quoted(name));
+    if let Some(title) = &tool.title {
+        member("title", &quoted(title));
+    }
+    if !tool.description.is_empty() {
+        member("description", &quoted(&tool.description));
+    }
+    member("inputSchema", tool.input_schema.as_str());
+    if let Some(schema) = &tool.output_schema {
+        member("outputSchema", schema.as_str());
+    }
+    if tool.annotations != Annotations::default() {
+        member("annotations", &serde_json::to_string(&tool.annotations).unwrap_or_default());
+    }
+    if let Some(meta) = &tool.meta {
+        member("_meta", meta.as_str());
+    }
+    let extra = tool.extra.as_ref().and_then(|extra| crate::json::raw::members(extra.as_str()));
+    for (extra_name, value) in extra.into_iter().flatten().filter(|(it, _)| it != "execution") {
+        let quoted = quoted(&extra_name);
+        member(&quoted[1..quoted.len() - 1], value);
+    }
+    out.push('}');
+}
+
+/// The toolboxes that were used last.
+pub(crate) struct Toolboxes {
+    catalog: Arc<Catalog>,
+    kept: Mutex<VecDeque<Kept>>,
+}
+
+struct Kept {
+    snapshot: Arc<Snapshot>,
+    tenant: Tenant,
+    /// Name of the virtual key. One tenant may come with several.
+    key: Option<String>,
+    filter: Filter,
+    scope: Scope,
+    toolbox: Arc<Toolbox>,
+}
+
+impl Kept {
+    fn is_of(&self, snapshot: &Arc<Snapshot>, selection: &Selection) -> bool {
+        Arc::ptr_eq(&self.snapshot, snapshot)
+            && self.tenant == selection.tenant()
+            && self.key.as_deref() == selection.key.as_deref().map(|key| &*key.name)
+            && self.scope == selection.scope
+            && self.filter == selection.filter
+    }
+}
+
+impl Toolboxes {
+    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
+        Self { catalog, kept: Mutex::default() }
+    }
+
+    /// The registry of all tools.
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Returns the tools of a selection as they are now.
+    pub(crate) fn open(&self, selection: &Selection) -> Arc<Toolbox> {
+        let snapshot = self.catalog.snapshot();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = kept.iter().position(|kept| kept.is_of(&snapshot, selection)) {
+            let found = kept.remove(index).expect("its index was found");
+            let toolbox = found.toolbox.clone();
+            if toolbox.is_small() {
+                kept.push_front(found);
+            }
+            return toolbox;
+        }
+        drop(kept);
+        let toolbox = Arc::new(Toolbox::new(&snapshot, selection));
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of older snapshots are of no use, and keep the snapshot in memory.
+        kept.retain(|kept| Arc::ptr_eq(&kept.snapshot, &snapshot));
+        kept.push_front(Kept {
+            tenant: selection.tenant(),
+            key: selection.key.as_deref().map(|key| key.name.clone()),
+            filter: selection.filter.clone(),
+            scope: selection.scope.clone(),
+            toolbox: toolbox.clone(),
+            snapshot,
+        });
+        kept.truncate(KEPT);
+        toolbox
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::future::BoxFuture;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        door::{Admitted, Provider},
+        tool::{CallError, Policy, ToolOutput, Whitelist},
+    };
+
+    struct Nobody;
+    impl Provider for Nobody {
+        fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+            Box::pin(async { Err(CallError::Cancelled) })
+        }
+    }
+
+    fn client(name: &str) -> ClientName {
+        ClientName::parse(name).expect("a good name")
+    }
+
+    fn publish(catalog: &Catalog, name: &str, tools: Value) {
+        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        catalog.add_client(&client(name), "stdio", policy);
+        let tools = serde_json::from_value(tools).expect("definitions");
+        let dropped = catalog.blocking_publish(&client(name), tools, Arc::new(Nobody));
+        assert!(dropped.is_empty(), "{dropped:?}");
+    }
+
+    fn everything(scope: Scope) -> Selection {
+        Selection { key: None, filter: Filter::none(), scope }
+    }
+
+    fn listed(toolbox: &Toolbox) -> Vec<Value> {
+        let page = toolbox.page(None).expect("the first page");
+        serde_json::from_str(&format!("[{}]", page.tools)).expect("JSON")
+    }
+
+    #[test]
+    fn a_tool_keeps_all_members_but_those_of_tasks() {
+        let catalog = Catalog::new();
+        let schema = json!({"type": "object", "properties": {"z": {}, "a": {}}});
+        let tool = json!({
+            "name": "a/b", "title": "T\"", "description": "D", "inputSchema": schema, "outputSchema": schema,
+            "annotations": {"readOnlyHint": true, "x": 1}, "_meta": {"k": [1]},
+            "icons": [{"src": "data:"}], "execution": {"taskSupport": "optional"}, "q\"": null,
+        });
+        publish(&catalog, "fs", json!([tool]));
+        let mut expected = tool;
+        expected.as_object_mut().expect("an object").shift_remove("execution");
+        let boxes = Toolboxes::new(catalog);
+        assert_eq!(
+            listed(&boxes.open(&everything(Scope::Client(client("fs"))))),
+            [expected.clone()]
+        );
+        expected["name"] = ToolName::new(&client("fs"), "a/b").as_str().into();
+        assert_eq!(listed(&boxes.open(&everything(Scope::All))), [expected]);
+    }
+
+    #[test]
+    fn one_client_is_listed_and_called_with_its_own_names() {
+        let catalog = Catalog::new();
+        publish(
+            &catalog,
+            "fs",
+            json!([{"name": "a b", "inputSchema": {}}, {"name": "fs-x", "inputSchema": {}}]),
+        );
+        publish(&catalog, "db", json!([{"name": "q", "inputSchema": {}}]));
+        let boxes = Toolboxes::new(catalog);
+        let one = boxes.open(&everything(Scope::Client(client("fs"))));
+        let names: Vec<_> = listed(&one).iter().map(|tool| tool["name"].clone()).collect();
+        assert_eq!(names, ["a b", "fs-x"]);
+        assert!(one.find("a b").is_some() && one.find("fs-x").is_some());
+        assert!(
+            one.find("q").is_none() && one.find("db-q").is_none() && one.find("fs-fs-x").is_none()
+        );
+        let all = boxes.open(&everything(Scope::All));
+        assert!(all.find("db-q").is_some() && all.find("q").is_none() && all.find("a b").is_none());
+    }
+
+    #[test]
+    fn pages_hold_every_tool_once_even_if_the_list_changes_between_them() {
+        let catalog = Catalog::new();
+        let tools = |range: std::ops::Range<usize>| -> Value {
+            range.map(|n| json!({"name": format!("t{n:04}"), "inputSchema": {}})).collect()
+        };
+        publish(&catalog, "a", tools(0..PAGE_TOOLS + 2));
+        let boxes = Toolboxes::new(catalog.clone());
+        let first = boxes.open(&everything(Scope::All));
+        let page = first.page(None).expect("a page");
+        assert_eq!(page.tools.matches("\"name\"").count(), PAGE_TOOLS);
+        publish(&catalog, "a", tools(1..PAGE_TOOLS + 2));
+        let second = boxes.open(&everything(Scope::All));
+        let rest = second.page(page.next.as_deref()).expect("a page");
+        assert_eq!(rest.tools.matches("\"name\"").count(), 2);
+        assert!(rest.tools.starts_with("{\"name\":\"a-t1000\"") && rest.next.is_none());
+        let end = second.page(Some(&BASE64_URL_SAFE_NO_PAD.encode("zzz"))).expect("a page");
+        assert_eq!(end, Page { tools: "", next: None });
+        for bad in ["", "!", "YSBi"] {
+            assert_eq!(first.page(Some(bad)).expect_err("refused").code, -32602, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_toolbox_is_kept_until_the_catalog_changes_and_for_its_selection_only() {
+        let catalog = Catalog::new();
+        publish(&catalog, "fs", json!([{"name": "a", "inputSchema": {}}]));
+        let boxes = Toolboxes::new(catalog.clone());
+        let first = boxes.open(&everything(Scope::All));
+        assert!(Arc::ptr_eq(&first, &boxes.open(&everything(Scope::All))));
+        let filtered =
+            Selection { filter: Filter::parse(Some("none"), None), ..everything(Scope::All) };
+        assert!(listed(&boxes.open(&filtered)).is_empty());
+        let key = VirtualKey::new("k", "sk-bf-k", std::collections::BTreeMap::new());
+        let keyed = Selection { key: Some(Arc::new(key)), ..everything(Scope::All) };
+        assert!(listed(&boxes.open(&keyed)).is_empty());
+        publish(&catalog, "fs", json!([{"name": "b", "inputSchema": {}}]));
+        let second = boxes.open(&everything(Scope::All));
+        assert!(first.digest() != second.digest() && second.find("fs-b").is_some());
+        assert_eq!(boxes.kept.lock().expect("no panic").len(), 1);
+        for n in 0..KEPT + 5 {
+            let filter = Filter::parse(Some(&format!("c{n}")), None);
+            boxes.open(&Selection { filter, ..everything(Scope::All) });
+        }
+        assert_eq!(boxes.kept.lock().expect("no panic").len(), KEPT);
+    }
+}

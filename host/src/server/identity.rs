@@ -1,0 +1,80 @@
+//! Who sends a request to `/mcp`: a virtual key, or an access token of an identity provider.
+//!
+//! With an identity provider the gateway is an OAuth 2.1 resource server (MCP, section
+//! "Authorization"; RFC 6750, RFC 9728). A token selects a virtual key whose tools its sender sees,
+//! and its sender is an account of its own. Tokens are never passed on.
+
+use std::sync::Arc;
+
+use airlock_identity::{Refusal, Verifier};
+use http::{HeaderMap, HeaderValue, header};
+use tracing::info;
+
+use super::{
+    App, Sender, auth,
+    respond::{self, ApiError, Reply},
+};
+
+/// Prefix of the paths at which the metadata is (RFC 9728, section 3).
+const METADATA: &str = "/.well-known/oauth-protected-resource";
+
+/// Returns whether a path may be one of the metadata's.
+pub(super) fn is_metadata(path: &str) -> bool {
+    path.strip_prefix(METADATA).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns the metadata of the gateway. Needs no credential. Fails if there is no identity provider,
+/// or if the path is that of another resource.
+pub(super) fn show(app: &App, path: &str) -> Result<Reply, ApiError> {
+    let verifier = app.hooks.identity.as_ref();
+    let verifier =
+        verifier.filter(|verifier| verifier.metadata_paths().iter().any(|own| own == path));
+    verifier
+        .map(|verifier| respond::json(&verifier.metadata()))
+        .ok_or_else(|| ApiError::no_such_path(path))
+}
+
+/// Finds the sender of a request to `/mcp`. Waits for the issuer's keys for at most 5 seconds.
+pub(super) async fn sender(app: &App, headers: &HeaderMap) -> Result<Sender, ApiError> {
+    let Some(verifier) = &app.hooks.identity else { return app.sender(headers) };
+    let Some(token) = auth::token(headers) else {
+        let key = auth::key(&app.keys, true, headers);
+        let key = key.map_err(|error| challenged(error, verifier, None))?;
+        return App::with_key(key, headers);
+    };
+    let principal = verifier.verify(token).await.map_err(|refusal| {
+        info!(%refusal, "an access token was refused");
+        refused(&refusal, verifier)
+    })?;
+    // The configuration was checked to have a key of this name.
+    let key = app.keys.named(&principal.view).ok_or_else(ApiError::internal)?;
+    let key = key.on_behalf_of(&[&principal.issuer, &principal.subject]);
+    App::with_key(Some(Arc::new(key)), headers)
+}
+
+fn refused(refusal: &Refusal, verifier: &Verifier) -> ApiError {
+    let kind = match refusal {
+        Refusal::Invalid(_) => "authentication_error",
+        Refusal::Scope { .. } | Refusal::View => "permission_error",
+        Refusal::Unavailable { .. } => "server_error",
+    };
+    let code = match refusal {
+        Refusal::View => "no_view",
+        Refusal::Unavailable { .. } => "issuer_unavailable",
+        _ => refusal.error().unwrap_or("invalid_token"),
+    };
+    let error = ApiError::new(refusal.status(), kind, code, refusal.to_string());
+    let error = match refusal.retry_after_s() {
+        Some(seconds) => error.with_header(header::RETRY_AFTER, HeaderValue::from(seconds)),
+        None => error,
+    };
+    challenged(error, verifier, Some(refusal))
+}
+
+/// Adds the header that tells a client where to get a token.
+fn challenged(error: ApiError, verifier: &Verifier, refusal: Option<&Refusal>) -> ApiError {
+    match verifier.challenge(refusal) {
+        Some(challenge) => error.with_header(header::WWW_AUTHENTICATE, challenge),
+        None => error,
+    }
+}

@@ -1,0 +1,414 @@
+//! `/mcp` and `/mcp/{client}`: the gateway as an MCP server over streamable HTTP, in both eras of the
+//! protocol.
+//!
+//! A request of the modern era (2026-07-28) is complete in itself, and its response ends with the
+//! connection. One of the legacy era belongs to a session if it names one; without a session it is
+//! served all the same, as Bifrost does. What a method does is in [`mcp`](crate::mcp).
+
+mod accept;
+mod headers;
+mod reply;
+mod stream;
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, Method, Request, StatusCode, header::HeaderName};
+use hyper::body::Incoming;
+
+use self::{
+    accept::Accept,
+    reply::{accepted, answered, ended, failed, refused, with_session},
+    stream::{LogSource, ModernSource, NoticeSource},
+};
+use super::{
+    App, Sender, events,
+    memory::Charge,
+    options,
+    respond::{self, ApiError, Reply},
+};
+use crate::{
+    mcp::{
+        error::{RpcError, code},
+        exchange::{Answer, Outgoing},
+        message::{self, Message},
+        meta::{self, Peer},
+        service::{self, Client, EMPTY},
+        session::{Session, no_memory},
+        toolbox::{Scope, Selection},
+        version::Version,
+        watch::ListWatch,
+    },
+    model::MemoryBudget,
+    tool::ClientName,
+};
+
+/// Header with the identifier of a session.
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// Header with the last event that a client has received.
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+/// Time for a response to be ready before a stream begins. Most are, and need no stream.
+const STREAM_AFTER: Duration = Duration::from_millis(100);
+
+/// Path of the endpoint.
+const PATH: &str = "/mcp";
+
+/// Returns whether a path is one of the endpoint's.
+pub(super) fn is_path(path: &str) -> bool {
+    path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Handles a request to the endpoint.
+pub(super) async fn handle(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let selection = selection(app, sender, request.uri().path())?;
+    let call = Call { app, selection, charge };
+    match *request.method() {
+        Method::GET => call.open_stream(request.headers()),
+        Method::DELETE => call.close_session(request.headers()),
+        _ => call.post(request).await,
+    }
+}
+
+/// Returns the tools that a request asks for. Fails if the path names a client that does not exist,
+/// or that the sender may not see.
+fn selection(app: &App, sender: &Sender, path: &str) -> Result<Selection, ApiError> {
+    let (key, filter) = (sender.key.clone(), sender.filter.clone());
+    let name = path[PATH.len()..].trim_matches('/');
+    if name.is_empty() {
+        return Ok(Selection { key, filter, scope: Scope::All });
+    }
+    let client = ClientName::parse(name)
+        .ok()
+        .filter(|client| app.catalog.snapshot().shows(client, sender.key.as_deref()));
+    match client {
+        Some(client) => Ok(Selection { key, filter, scope: Scope::Client(client) }),
+        None => Err(ApiError::no_such_path(path)),
+    }
+}
+
+/// A request to the endpoint.
+struct Call<'a> {
+    app: &'a App,
+    selection: Selection,
+    charge: &'a Charge,
+}
+
+impl Call<'_> {
+    async fn post(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
+        let accept = Accept::read(request.headers());
+        if !accept.is_any() {
+            return Ok(refused(
+                StatusCode::NOT_ACCEPTABLE,
+                &RpcError::invalid_request(
+                    "`Accept` must name \"application/json\" and \"text/event-stream\"",
+                ),
+            ));
+        }
+        let headers = request.headers().clone();
+        let timeout = options::timeout(&headers, self.app.budget.deadline)?;
+        let message = self.app.intake.message(request, &self.app.settings, self.charge).await?;
+        let message = match message {
+            Ok(message) => message,
+            Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),
+        };
+        let version = match headers::version(&headers) {
+            Ok(version) => version,
+            Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, &error)),
+        };
+        match message {
+            Message::Request(request) => {
+                let is_modern = meta::names_version(request.params())
+                    || version.is_modern()
+                    || request.method == "server/discover";
+                if is_modern {
+                    self.modern(request, &headers, accept, timeout).await
+                } else {
+                    self.legacy(request, &headers, version, accept, timeout).await
+                }
+            }
+            Message::Notification(notification) => {
+                // Ends the request of a session; in the modern era, closing the stream does.
+                if let Some(id) = notification.cancelled()
+                    && let Some(session) = self.session(&headers)?
+                {
+                    session.cancel(&id);
+                }
+                Ok(accepted())
+            }
+            Message::Response(response) => {
+                let Some(session) = self.session(&headers)? else {
+                    return Ok(refused(
+                        StatusCode::BAD_REQUEST,
+                        &RpcError::invalid_request("a response needs `Mcp-Session-Id`"),
+                    ));
+                };
+                // One to a request that the gateway has given up changes nothing.
+                session.asks().resolve(&response);
+                Ok(accepted())
+            }
+        }
+    }
+
+    /// Handles a request that is complete in itself. Dropping the response cancels it.
+    async fn modern(
+        &self,
+        request: message::Request,
+        headers: &HeaderMap,
+        accept: Accept,
+        timeout: Duration,
+    ) -> Result<Reply, ApiError> {
+        let bad = |error: &RpcError| failed(Some(&request.id), error, StatusCode::BAD_REQUEST);
+        let checked = headers::check_version(headers, request.params());
+        let peer = match checked.and_then(|()| meta::modern(request.params())) {
+            Ok(peer) => peer,
+            Err(error) => return Ok(bad(&error)),
+        };
+        let toolbox = self.app.mcp.toolboxes().open(&self.selection);
+        if let Err(error) = headers::check(headers, &request, &toolbox) {
+            return Ok(bad(&error));
+        }
+        drop(toolbox);
+        let slot = if request.method == "subscriptions/listen" {
+            match self.app.sessions.stream(self.selection.tenant()) {
+                Ok(slot) => Some(slot),
+                Err(error) => {
+                    return Ok(failed(Some(&request.id), &error, StatusCode::TOO_MANY_REQUESTS));
+                }
+            }
+        } else {
+            None
+        };
+        let mut exchange = self.app.mcp.begin(request, self.client(peer, timeout));
+        if !accept.streams {
+            while let Some(outgoing) = exchange.next().await {
+                if let Outgoing::Last(answer) = outgoing {
+                    return Ok(self.whole(exchange.id(), answer, modern_status));
+                }
+            }
+        }
+        let first = match tokio::time::timeout(STREAM_AFTER, exchange.next()).await {
+            Ok(Some(Outgoing::Last(answer))) if accept.json => {
+                return Ok(self.whole(exchange.id(), answer, modern_status));
+            }
+            Ok(first) => first,
+            Err(_) => None,
+        };
+        Ok(respond::events(events::parts(ModernSource::new(exchange, first, slot))))
+    }
+
+    /// Handles a request of the legacy era.
+    async fn legacy(
+        &self,
+        request: message::Request,
+        headers: &HeaderMap,
+        version: Version,
+        accept: Accept,
+        timeout: Duration,
+    ) -> Result<Reply, ApiError> {
+        if let Err(error) = headers::check_method(headers, &request.method) {
+            return Ok(failed(Some(&request.id), &error, StatusCode::BAD_REQUEST));
+        }
+        if request.method == "initialize" {
+            return Ok(self.initialize(&request));
+        }
+        match self.session(headers)? {
+            Some(session) => self.in_session(&session, request, accept, timeout).await,
+            None => Ok(self.without_session(request, version, timeout).await),
+        }
+    }
+
+    fn initialize(&self, request: &message::Request) -> Reply {
+        let peer = match meta::initialize(request.params()) {
+            Ok(peer) => peer,
+            Err(error) => return failed(Some(&request.id), &error, StatusCode::OK),
+        };
+        match self.app.sessions.open(self.selection.tenant(), peer) {
+            Ok(session) => {
+                let result = service::initialized(peer.version);
+                let text = message::response(&request.id, &result);
+                with_session(respond::json_text(text), session.id())
+            }
+            Err(error) => failed(Some(&request.id), &error, StatusCode::TOO_MANY_REQUESTS),
+        }
+    }
+
+    async fn in_session(
+        &self,
+        session: &Arc<Session>,
+        request: message::Request,
+        accept: Accept,
+        timeout: Duration,
+    ) -> Result<Reply, ApiError> {
+        let id = request.id.clone();
+        let mut client = self.client(session.peer(), timeout);
+        let result = match request.method.as_str() {
+            "logging/setLevel" => service::log_level(&request).map(|level| {
+                session.set_log_level(level);
+                EMPTY.to_owned()
+            }),
+            "tools/list" => self.app.mcp.list(&request, &client).map(|(text, digest)| {
+                session.set_listed(digest);
+                text
+            }),
+            "tools/call" => {
+                client.asks = accept.streams.then(|| session.asks().clone());
+                let exchange = self.app.mcp.begin(request, client);
+                let memory = MemoryBudget::new(self.charge.clone());
+                return match session.run(exchange, memory) {
+                    Ok(log) => Ok(self.logged(session, log, accept).await),
+                    Err(error) => Ok(failed(Some(&id), &error, StatusCode::OK)),
+                };
+            }
+            _ => {
+                let mut exchange = self.app.mcp.begin(request, client);
+                return match exchange.next().await {
+                    Some(Outgoing::Last(answer)) => Ok(self.whole(&id, answer, legacy_status)),
+                    _ => Err(ApiError::internal()),
+                };
+            }
+        };
+        Ok(self.whole(&id, Answer::new(&id, result), legacy_status))
+    }
+
+    /// Returns the response of a request that runs in its session: whole if it is ready at once, else
+    /// as a stream that can be resumed.
+    async fn logged(
+        &self,
+        session: &Session,
+        log: Arc<crate::mcp::event_log::EventLog>,
+        accept: Accept,
+    ) -> Reply {
+        if !accept.streams {
+            let mut after = 0;
+            while let Some(next) = log.next(after).await {
+                if next.is_last {
+                    return respond::json_text(next.text);
+                }
+                after = next.number;
+            }
+            return accepted();
+        }
+        let first = tokio::time::timeout(STREAM_AFTER, log.next(0)).await;
+        if let Ok(Some(next)) = first
+            && next.is_last
+            && accept.json
+        {
+            return respond::json_text(next.text);
+        }
+        log.begin_stream();
+        let is_primed = session.peer().version >= Version::V2025_11_25;
+        respond::events(events::parts(LogSource::new(log, 0, is_primed)))
+    }
+
+    /// Handles a request of the legacy era that names no session. The client cannot be asked, and
+    /// receives only the response.
+    async fn without_session(
+        &self,
+        request: message::Request,
+        version: Version,
+        timeout: Duration,
+    ) -> Reply {
+        let id = request.id.clone();
+        if request.method == "logging/setLevel" {
+            // There is no stream that messages could be sent on.
+            let result = service::log_level(&request).map(|_| EMPTY.to_owned());
+            return self.whole(&id, Answer::new(&id, result), legacy_status);
+        }
+        let peer = Peer { version, can_elicit: false, log_level: None };
+        let mut exchange = self.app.mcp.begin(request, self.client(peer, timeout));
+        while let Some(outgoing) = exchange.next().await {
+            if let Outgoing::Last(answer) = outgoing {
+                return self.whole(&id, answer, legacy_status);
+            }
+        }
+        accepted()
+    }
+
+    /// Opens the stream of a session for notifications, or resumes a stream that was lost.
+    fn open_stream(&self, headers: &HeaderMap) -> Result<Reply, ApiError> {
+        if !Accept::read(headers).streams {
+            return Ok(refused(
+                StatusCode::NOT_ACCEPTABLE,
+                &RpcError::invalid_request("`Accept` must name \"text/event-stream\""),
+            ));
+        }
+        let Some(session) = self.session(headers)? else {
+            return Err(ApiError::wrong_method(&[Method::POST]));
+        };
+        if let Some((stream, number)) = stream::last_event(headers) {
+            // A stream that is not kept any more ends at once: an error would be tried again.
+            let Some(log) = session.log(stream) else { return Ok(ended()) };
+            return Ok(respond::events(events::parts(LogSource::new(log, number, false))));
+        }
+        let slot = match self.app.sessions.stream(self.selection.tenant()) {
+            Ok(slot) => slot,
+            Err(error) => return Ok(refused(StatusCode::TOO_MANY_REQUESTS, &error)),
+        };
+        let toolboxes = self.app.mcp.toolboxes();
+        let watch = ListWatch::new(toolboxes, self.selection.clone(), session.listed());
+        let source = NoticeSource::new(self.app.mcp.clone(), session.listen(), watch, slot);
+        Ok(respond::events(events::parts(source)))
+    }
+
+    fn close_session(&self, headers: &HeaderMap) -> Result<Reply, ApiError> {
+        match self.session(headers)? {
+            Some(session) => {
+                self.app.sessions.close(&session);
+                Ok(reply::no_content())
+            }
+            None => Err(ApiError::bad_request("no_session", "`Mcp-Session-Id` is missing")),
+        }
+    }
+
+    /// Finds the session that a request names; `None` if it names none. Fails if the session does not
+    /// exist for the sender.
+    fn session(&self, headers: &HeaderMap) -> Result<Option<Arc<Session>>, ApiError> {
+        let Some(id) = headers.get(SESSION) else { return Ok(None) };
+        let id = id.to_str().unwrap_or_default();
+        let found = self.app.sessions.find(id, &self.selection.tenant());
+        found.map(Some).ok_or_else(|| {
+            let message = "the session does not exist or has expired; send `initialize`";
+            ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "no_session", message)
+        })
+    }
+
+    fn client(&self, peer: Peer, timeout: Duration) -> Client {
+        Client { selection: self.selection.clone(), peer, timeout, asks: None }
+    }
+
+    /// Returns a response that is ready, with the status of its error.
+    fn whole(
+        &self,
+        id: &message::Id,
+        answer: Answer,
+        status: fn(Option<i32>) -> StatusCode,
+    ) -> Reply {
+        if self.charge.grow(answer.text.len()).is_err() {
+            return failed(Some(id), &no_memory(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+        answered(status(answer.error), answer.text)
+    }
+}
+
+/// Status of a response of the modern era (2026-07-28, section "Streamable HTTP").
+fn modern_status(error: Option<i32>) -> StatusCode {
+    match error {
+        Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// Status of a response of the legacy era: errors are in the body.
+fn legacy_status(_error: Option<i32>) -> StatusCode {
+    StatusCode::OK
+}
+
+/// Returns an error of the server in the form of JSON-RPC.
+pub(super) fn rpc_failure(error: ApiError) -> Reply {
+    reply::of_api_error(error)
+}

@@ -1,0 +1,135 @@
+//! Streams of the endpoint, as server-sent events.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::LAST_EVENT;
+use crate::{
+    mcp::{
+        event_log::EventLog,
+        exchange::{Exchange, Outgoing},
+        service::{self, Service},
+        session::{Listening, StreamSlot},
+        watch::ListWatch,
+    },
+    server::events::{self, Source},
+};
+
+/// Time after which a client opens a lost stream again, in milliseconds.
+const RETRY_MS: u32 = 1_000;
+
+/// Stream of one request of the modern era. Dropping it cancels the request.
+pub(super) struct ModernSource {
+    exchange: Exchange,
+    /// What was received before the stream began.
+    first: Option<Outgoing>,
+    /// Room of a stream that waits for notifications.
+    _slot: Option<StreamSlot>,
+}
+
+impl ModernSource {
+    pub(super) fn new(
+        exchange: Exchange,
+        first: Option<Outgoing>,
+        slot: Option<StreamSlot>,
+    ) -> Self {
+        Self { exchange, first, _slot: slot }
+    }
+}
+
+impl Source for ModernSource {
+    async fn next(&mut self) -> Option<Bytes> {
+        let outgoing = match self.first.take() {
+            Some(first) => first,
+            None => self.exchange.next().await?,
+        };
+        Some(match outgoing {
+            Outgoing::Before(text) => events::data(&text),
+            Outgoing::Last(answer) => events::data(&answer.text),
+        })
+    }
+}
+
+/// Stream of one request of a session. Dropping it leaves the request running.
+pub(super) struct LogSource {
+    log: Arc<EventLog>,
+    /// Number of the last event that was sent.
+    sent: u64,
+    /// True if the stream begins with an event that only names its beginning, so that a client that
+    /// loses the stream before the first message can resume it.
+    is_primed: bool,
+    has_ended: bool,
+}
+
+impl LogSource {
+    /// Creates the stream of the events after number `sent`.
+    pub(super) fn new(log: Arc<EventLog>, sent: u64, is_primed: bool) -> Self {
+        Self { log, sent, is_primed, has_ended: false }
+    }
+}
+
+impl Source for LogSource {
+    async fn next(&mut self) -> Option<Bytes> {
+        if std::mem::take(&mut self.is_primed) {
+            let text = format!("id: {}-0\nretry: {RETRY_MS}\ndata: \n\n", self.log.stream);
+            return Some(text.into());
+        }
+        if self.has_ended {
+            return None;
+        }
+        let next = self.log.next(self.sent).await?;
+        (self.sent, self.has_ended) = (next.number, next.is_last);
+        let text = format!("id: {}-{}\ndata: {}\n\n", self.log.stream, next.number, next.text);
+        Some(text.into())
+    }
+}
+
+/// Returns the stream and the number of the last event that a client has received; `None` if it
+/// names none of the gateway's.
+pub(super) fn last_event(headers: &HeaderMap) -> Option<(u64, u64)> {
+    let (stream, number) = headers.get(LAST_EVENT)?.to_str().ok()?.split_once('-')?;
+    Some((stream.parse().ok()?, number.parse().ok()?))
+}
+
+/// Stream of a session that waits for notifications.
+pub(super) struct NoticeSource {
+    service: Arc<Service>,
+    listening: Listening,
+    watch: ListWatch,
+    has_begun: bool,
+    _slot: StreamSlot,
+}
+
+impl NoticeSource {
+    pub(super) fn new(
+        service: Arc<Service>,
+        listening: Listening,
+        watch: ListWatch,
+        slot: StreamSlot,
+    ) -> Self {
+        Self { service, listening, watch, has_begun: false, _slot: slot }
+    }
+}
+
+impl Source for NoticeSource {
+    async fn next(&mut self) -> Option<Bytes> {
+        if !self.has_begun {
+            self.has_begun = true;
+            return Some(format!("retry: {RETRY_MS}\n\n").into());
+        }
+        loop {
+            tokio::select! {
+                () = self.listening.session().closed().cancelled() => return None,
+                () = self.service.closing().cancelled() => return None,
+                digest = self.watch.changed(self.service.toolboxes()) => {
+                    if self.listening.is_current() {
+                        self.listening.session().set_listed(digest);
+                        return Some(events::data(&service::list_changed()));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The command line of the MCP Inspector.
+
+use std::{env, process::Stdio};
+
+use airlock_tests::{peers, root};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{
+    COUNT_WORDS, LEGACY, MODERN, Server, Transport, add_tool, all_tools, counted_words, names,
+    one_plugin, program::finished, result, setup,
+};
+
+#[tokio::test]
+async fn the_inspector_lists_and_calls_tools_over_http() {
+    inspector_lists_and_calls_tools(Transport::Http).await;
+}
+
+#[tokio::test]
+async fn the_inspector_lists_and_calls_tools_over_stdio() {
+    inspector_lists_and_calls_tools(Transport::Stdio).await;
+}
+
+async fn inspector_lists_and_calls_tools(transport: Transport) {
+    let server = Server::start(setup(), transport).await;
+    for era in ["legacy", "modern", "auto"] {
+        let listed = inspect(&server, era, &["--method", "tools/list"], &[]).await.ok();
+        assert_eq!(summary(&listed["tools"]), all_tools(), "{era}");
+        let call = async |tool: &str, arguments: &str| {
+            let call =
+                ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", arguments];
+            inspect(&server, era, &call, &[]).await
+        };
+        let [tool, arguments] = COUNT_WORDS;
+        assert_eq!(call(tool, arguments).await.ok(), counted_words(), "{era}");
+        // It does not declare elicitation, so `guest-ok` runs.
+        for tool in ["count-run", "guest-ok"] {
+            assert_eq!(call(tool, "{}").await.ok(), result("ok", false), "{era}");
+        }
+        let failed = call("guest-fail", "{}").await;
+        assert_eq!(failed.code, Some(INSPECTED_A_FAILURE), "{era}: {}", failed.said);
+        assert_eq!(failed.result(), result("there is no such thing", true), "{era}");
+        // The Inspector finds that itself: it looks the tool up in the list.
+        let unknown = call("no-such-tool", "{}").await;
+        assert_eq!(unknown.code, Some(INSPECTED_A_FAILURE), "{era}: {}", unknown.said);
+        assert!(unknown.said.contains("tool_not_found"), "{era}: {}", unknown.said);
+    }
+}
+
+#[tokio::test]
+async fn the_inspector_lists_the_tool_of_a_reloaded_plugin() {
+    let (setup, component) = one_plugin();
+    let server = Server::start(setup, Transport::Http).await;
+    let Server::Http(gateway) = &server else { unreachable!("it was started over HTTP") };
+    let listed = async |era: &str| {
+        let listed = inspect(&server, era, &["--method", "tools/list"], &[]).await.ok();
+        names(&listed["tools"]).join(" ")
+    };
+    for (era, _) in [LEGACY, MODERN] {
+        assert_eq!(listed(era).await, "guest-ok", "{era}");
+    }
+    add_tool(&component).await;
+    let _ = gateway.post("/api/mcp/client/guest/reload", &json!({})).await.ok();
+    for (era, _) in [LEGACY, MODERN] {
+        assert_eq!(listed(era).await, "guest-late guest-ok", "{era}");
+    }
+}
+
+/// Exit code of the Inspector if a tool failed or does not exist.
+const INSPECTED_A_FAILURE: i32 = 5;
+
+/// What one run of the Inspector ended with.
+pub(super) struct Inspected {
+    code: Option<i32>,
+    document: Value,
+    said: String,
+}
+
+impl Inspected {
+    /// Returns the result of the request. Panics unless the exit code is 0.
+    pub(super) fn ok(self) -> Value {
+        assert_eq!(self.code, Some(0), "{}\n{}", self.document, self.said);
+        self.result()
+    }
+
+    /// Returns the result of the request, without metadata.
+    fn result(&self) -> Value {
+        without_meta(self.document["result"].clone())
+    }
+}
+
+/// Runs the Inspector's command line.
+pub(super) async fn inspect(
+    server: &Server,
+    era: &str,
+    request: &[&str],
+    headers: &[&str],
+) -> Inspected {
+    let mut command = Command::new(peers::recent_node());
+    command.arg(root().join(".cache/peers/node_modules/.bin/mcp-inspector"));
+    command.args(["--cli", "--format", "json", "--protocol-era", era]);
+    // A server over stdio inherits little of the Inspector's environment. These tell where compiled
+    // guests are kept.
+    for name in ["AIRLOCK_CACHE_DIR", "XDG_CACHE_HOME", "HOME"] {
+        if let Ok(value) = env::var(name) {
+            command.arg("-e").arg(format!("{name}={value}"));
+        }
+    }
+    command.args(request).args(headers).arg("--").args(&server.target()[1..]);
+    // It keeps files in the home directory.
+    command.env("HOME", server.directory()).env("NO_PROXY", "*");
+    let (code, document, said) = finished(command.stdin(Stdio::null()).kill_on_drop(true)).await;
+    Inspected { code, document, said }
+}
+
+/// Returns tools as the programs show them.
+fn summary(tools: &Value) -> Value {
+    let mut tools: Vec<_> = tools.as_array().into_iter().flatten().collect();
+    tools.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
+    let summary = |tool: &&Value| {
+        let has = |member: &str| tool.get(member).is_some();
+        json!({"name": tool["name"], "title": has("title"), "annotations": has("annotations"), "outputSchema": has("outputSchema")})
+    };
+    tools.iter().map(summary).collect()
+}
+
+/// Returns a result without its metadata, and with `isError`.
+fn without_meta(mut result: Value) -> Value {
+    if let Some(members) = result.as_object_mut() {
+        members.remove("_meta");
+        members.remove("resultType");
+        if members.contains_key("content") {
+            members.entry("isError").or_insert(Value::Bool(false));
+        }
+    }
+    result
+}
