@@ -213,3 +213,6 @@ impl Seal {
 fn now() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
 }
+
+#[cfg(test)]
+mod tests;
