@@ -11,6 +11,7 @@ mod executor;
 mod files;
 mod golden;
 mod hostile;
+mod identity;
 mod languages;
 mod mcp_clients;
 mod notes;

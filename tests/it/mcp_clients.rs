@@ -4,6 +4,7 @@
 
 mod inspector;
 mod program;
+mod rmcp;
 
 use std::{
     fs,

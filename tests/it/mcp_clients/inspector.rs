@@ -1,8 +1,8 @@
 //! The command line of the MCP Inspector.
 
-use std::{env, process::Stdio};
+use std::{env, fs, path::Path, process::Stdio};
 
-use airlock_tests::{peers, root};
+use airlock_tests::{Setup, binary, peers, root};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -96,8 +96,7 @@ pub(super) async fn inspect(
     request: &[&str],
     headers: &[&str],
 ) -> Inspected {
-    let mut command = Command::new(peers::recent_node());
-    command.arg(root().join(".cache/peers/node_modules/.bin/mcp-inspector"));
+    let mut command = command(server.directory());
     command.args(["--cli", "--format", "json", "--protocol-era", era]);
     // A server over stdio inherits little of the Inspector's environment. These tell where compiled
     // guests are kept.
@@ -107,10 +106,66 @@ pub(super) async fn inspect(
         }
     }
     command.args(request).args(headers).arg("--").args(&server.target()[1..]);
-    // It keeps files in the home directory.
-    command.env("HOME", server.directory()).env("NO_PROXY", "*");
-    let (code, document, said) = finished(command.stdin(Stdio::null()).kill_on_drop(true)).await;
+    let (code, document, said) = finished(&mut command).await;
     Inspected { code, document, said }
+}
+
+/// Returns the Inspector's command. It keeps files in `home`.
+fn command(home: &Path) -> Command {
+    let mut command = Command::new(peers::recent_node());
+    command.arg(root().join(".cache/peers/node_modules/.bin/mcp-inspector"));
+    command.env("HOME", home).env("NO_PROXY", "*").stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// Returns the configuration of the README, as far as its MCP examples need it.
+fn readme_setup() -> Setup {
+    let sum = peers::everything("everything").execute(&["echo", "get-sum"]).auto(&["get-sum"]);
+    Setup::new().client(sum)
+}
+
+#[tokio::test]
+async fn the_desktop_configuration_of_the_readme_starts_the_gateway() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("UTF-8");
+    let block = readme.split("```jsonc\n").nth(1).and_then(|rest| rest.split("```").next());
+    let setup = readme_setup();
+    let mut config: Value = serde_json::from_str(block.expect("a block")).expect("JSON");
+    let server = &mut config["mcpServers"]["airlock"];
+    assert_eq!(server["command"], "airlock");
+    server["command"] = binary("airlock-under-test").display().to_string().into();
+    let path = setup.write().display().to_string();
+    let arguments = server["args"].as_array_mut().expect("arguments");
+    *arguments.last_mut().expect("the configuration") = path.into();
+    // A desktop starts its servers with the user's environment, the Inspector with next to nothing.
+    server["env"] = env::vars()
+        .filter(|(name, _)| name.starts_with("PATH") || name.ends_with("CACHE_DIR"))
+        .collect();
+    let file = setup.file("desktop.json", config.to_string());
+    let mut command = command(setup.directory());
+    command.args(["--cli", "--format", "json", "--config"]).arg(file);
+    command.args(["--server", "airlock", "--method", "tools/call"]);
+    command.args(["--tool-name", "everything-get-sum", "--tool-args-json", r#"{"a": 2, "b": 3}"#]);
+    let (code, document, said) = finished(&mut command).await;
+    assert_eq!(code, Some(0), "{document}\n{said}");
+    assert_eq!(document["result"]["content"][0]["text"], "The sum of 2 and 3 is 5.");
+}
+
+#[tokio::test]
+async fn the_call_of_the_readme_through_the_inspector_reaches_the_tool() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("UTF-8");
+    let start = readme.find("npx -y @modelcontextprotocol/inspector").expect("the call");
+    let call = readme[start..].split("```").next().expect("its end").replace("\\\n", " ");
+    let gateway = readme_setup().serve_connected().await;
+    let mut command = command(gateway.directory());
+    // The last argument is quoted, and has blanks.
+    let (words, quoted) = call.trim().split_once('\'').expect("a quoted argument");
+    let url = format!("{}/mcp", gateway.address());
+    let words = words.split_whitespace().skip(3);
+    command.args(words.map(|it| if it.starts_with("http://") { url.as_str() } else { it }));
+    command.arg(quoted.trim_end_matches('\'')).args(["--format", "json"]);
+    let (code, document, said) = finished(&mut command).await;
+    assert_eq!(code, Some(0), "{document}\n{said}");
+    assert_eq!(document["result"]["content"][0]["text"], "The sum of 2 and 3 is 5.");
 }
 
 /// Returns tools as the programs show them.
