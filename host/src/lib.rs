@@ -10,7 +10,7 @@
 //! | [`config`] | the configuration file → the settings of each module |
 //! | [`gateway`] | wires the parts and runs until shutdown; the type that an embedder builds |
 //! | [`server`] | hyper: sockets, limits, drain, routes; one file per API |
-//! | [`mcp`] | what MCP clients speak: messages, sessions, `tools/list` and `tools/call` |
+//! | [`mcp`] | the gateway as an MCP server: messages, sessions, `tools/list` and `tools/call` |
 //! | [`agent`] | the loop: ask the model, run the tool calls that policy permits, respond |
 //! | [`model`] | model providers |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |

@@ -1,4 +1,4 @@
-//! The gateway as an MCP server: what MCP clients speak, whatever transport carries it.
+//! The gateway as an MCP server, independent of the transport.
 //!
 //! A [`Message`] is read from JSON text, a [`Service`] handles a request as an [`Exchange`], and the
 //! transport sends what the exchange yields. Two eras of the protocol are served: in the *modern*
@@ -10,24 +10,26 @@
 //! |---|---|
 //! | [`message`] | JSON-RPC messages, read from hostile text |
 //! | [`version`] | revisions of the protocol, and the two eras |
-//! | [`meta`] | what a request says about its client |
+//! | [`meta`] | revision and capabilities of the client of a request |
 //! | [`error`] | JSON-RPC errors |
-//! | [`toolbox`] | the tools of one client, with their list as text; cached |
-//! | [`service`] | methods: what each request is answered with |
+//! | [`toolbox`] | the tools that one MCP client sees, with their list as text; cached |
+//! | [`service`] | dispatches requests by their method |
 //! | [`call`] | `tools/call`: approval, the door, progress, the result |
+//! | [`result`] | the result of `tools/call`, for the client's revision |
 //! | [`approval`] | asks the client's user, in both eras |
 //! | [`exchange`] | one request that is being handled, and what it sends |
 //! | [`session`] | sessions of the legacy era, bounded and expiring |
-//! | [`event_log`] | the events of one stream, kept for a client that lost it |
+//! | [`event_log`] | the events of one stream, kept for a client that lost the connection |
 //! | [`watch`] | notices a change of the list of tools |
 //! | [`stdio`] | one client over standard input and output |
-//! | [`bridge`] | carries messages between standard input and output and a gateway elsewhere |
-//! | [`param_headers`] | headers that repeat arguments |
+//! | [`bridge`] | forwards messages between standard input and output and a running gateway |
+//! | [`lines`] | messages as lines of standard input and output |
+//! | [`headers`] | headers of streamable HTTP |
 //!
 //! `rmcp` is not used here: its server loses a response whose stream was cut, lets one slow reader
 //! stop all streams of a session, bounds neither sessions nor what they hold, and drops every member
-//! of a result that its types do not know. The gateway's own client and the official conformance
-//! suite test this implementation.
+//! of a result that its types do not know. The official conformance suite and real clients
+//! test this implementation.
 
 pub(crate) mod approval;
 pub(crate) mod bridge;
@@ -35,10 +37,12 @@ pub(crate) mod call;
 pub(crate) mod error;
 pub(crate) mod event_log;
 pub(crate) mod exchange;
+pub(crate) mod headers;
+pub(crate) mod lines;
 pub(crate) mod message;
 pub(crate) mod meta;
-pub(crate) mod param_headers;
 pub(crate) mod result;
+mod running;
 pub(crate) mod service;
 pub(crate) mod session;
 pub(crate) mod stdio;

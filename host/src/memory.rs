@@ -1,8 +1,9 @@
 //! Memory of one request: a hook for its accounting, and the bytes that are held in it.
 //!
-//! Neither the agent loop nor a client of a provider knows the other users of memory. Both hold
-//! bytes here before they keep data that a model or a tool sent. To hold bytes charges them to the
-//! request; the server implements [`RequestMemory`] and does the accounting.
+//! The agent loop, the clients of providers and the sessions of MCP clients do not know the other
+//! users of memory. They hold bytes here before they keep data that a model or a tool sent. To hold
+//! bytes charges them to the request; the server implements [`RequestMemory`] and does the
+//! accounting.
 
 use std::{
     fmt,

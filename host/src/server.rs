@@ -326,7 +326,8 @@ impl App {
                 let path = request.into_parts().0.uri;
                 reload::run(self, reload::client_of(path.path()).unwrap_or_default()).await
             }
-            Route::Health | Route::ResourceMetadata => Ok(health::show(self)),
+            Route::ResourceMetadata => identity::show(self, request.uri().path()),
+            Route::Health => Ok(health::show(self)),
         }
     }
 

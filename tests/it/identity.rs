@@ -43,7 +43,7 @@ impl Issuer {
     }
 
     async fn rotate(&self) {
-        Reply::of(self.http.post(format!("{}/rotate", self.url))).await.ok();
+        let _ = Reply::of(self.http.post(format!("{}/rotate", self.url))).await.ok();
     }
 
     async fn serve(&self) -> Gateway {

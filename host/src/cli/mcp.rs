@@ -22,6 +22,7 @@ use crate::{
     gateway::Gateway,
     mcp::{
         bridge,
+        lines::{read_lines, write_lines},
         service::Service,
         stdio,
         toolbox::{Scope, Selection},
@@ -32,9 +33,9 @@ use crate::{
 
 /// Time for the last messages to be written.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Longest message to a gateway that runs, in bytes. The gateway has a limit of its own.
+/// Longest message to a running gateway, in bytes. The gateway has a limit of its own.
 const BRIDGE_LINE_BYTES: usize = 64 << 20;
-/// Time for requests to a gateway that runs to end after the end of the input.
+/// Time for requests to a running gateway to complete after the end of the input.
 const BRIDGE_DRAIN: Duration = Duration::from_secs(30);
 
 /// Environment variable with the virtual key for `--connect`.
@@ -44,13 +45,13 @@ const KEY_VARIABLE: &str = "AIRLOCK_KEY";
 ///
 /// For desktop and editor agents, which start their MCP servers themselves. Only messages of the
 /// protocol are written to standard output; logs go to standard error. The command ends when its
-/// input ends. With --connect it starts no gateway, but carries the messages to one that runs; the
-/// environment variable `AIRLOCK_KEY` has the virtual key for it.
+/// input ends. With --connect it starts no gateway, but forwards the messages to a running one,
+/// with the virtual key in the environment variable `AIRLOCK_KEY`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock mcp --config /etc/airlock.json\n  \
                   airlock mcp --client github\n  \
                   AIRLOCK_KEY=sk-bf-... airlock mcp --connect https://airlock.example.com/mcp\n\n\
-                  As the configuration of a desktop client has it:\n  \
+                  In the configuration of a desktop agent:\n  \
                   {\"mcpServers\": {\"airlock\": {\"command\": \"airlock\", \"args\": [\"mcp\", \"--config\", \"/etc/airlock.json\"]}}}")]
 pub(super) struct Args {
     #[command(flatten)]
@@ -58,10 +59,10 @@ pub(super) struct Args {
     /// Serve the tools of this client of the configuration only, under their own names.
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
-    /// Connect to the endpoint of a gateway that runs, such as `http://127.0.0.1:8080/mcp`.
-    #[arg(long, value_name = "URL", conflicts_with = "client")]
+    /// Connect to the endpoint of a running gateway, such as `http://127.0.0.1:8080/mcp`.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["client", "path"])]
     connect: Option<Url>,
-    /// A header of every request to that gateway. May be given several times.
+    /// Add a header to every request to that gateway. May be repeated.
     #[arg(long = "header", value_name = "NAME: VALUE", requires = "connect", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -71,7 +72,9 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let wrong = || "expected NAME: VALUE, such as x-bf-mcp-include-clients: github".to_owned();
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;
     let name = HeaderName::try_from(name.trim()).map_err(|_| wrong())?;
-    let value = HeaderValue::try_from(value.trim()).map_err(|_| wrong())?;
+    let mut value = HeaderValue::try_from(value.trim()).map_err(|_| wrong())?;
+    // It may be a credential.
+    value.set_sensitive(true);
     Ok((name, value))
 }
 
@@ -82,7 +85,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     }
 }
 
-/// Carries messages to a gateway that runs.
+/// Forwards messages to a running gateway.
 async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         bail!("found --connect {url}; expected an http or https URL");
@@ -105,8 +108,8 @@ async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
         drain_timeout: BRIDGE_DRAIN,
         stop: stop.clone(),
     };
-    let lines = stdio::read_lines(BufReader::new(io::stdin()), BRIDGE_LINE_BYTES);
-    let (output, written) = stdio::write_lines(io::stdout());
+    let lines = read_lines(BufReader::new(io::stdin()), BRIDGE_LINE_BYTES);
+    let (output, written) = write_lines(io::stdout());
     {
         let mut carrying = pin!(bridge::run(settings, lines, output));
         loop {
@@ -135,8 +138,8 @@ async fn serve(args: &Args) -> anyhow::Result<Done> {
     };
     let mut signals = Signals::catch()?;
     // Read from the start, so that the end of the input is seen while plugins are compiled.
-    let lines = stdio::read_lines(BufReader::new(io::stdin()), config.server.max_body_bytes);
-    let (output, written) = stdio::write_lines(io::stdout());
+    let lines = read_lines(BufReader::new(io::stdin()), config.server.max_body_bytes);
+    let (output, written) = write_lines(io::stdout());
     let (settings, budget) = (config.server.clone(), config.budget);
     let gateway = tokio::select! {
         gateway = Gateway::builder(config).start() => gateway.context("the gateway cannot start")?,

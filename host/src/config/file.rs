@@ -120,7 +120,7 @@ pub(super) struct Responses {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct McpServer {
-    /// What happens to a call of a tool that is not in `tools_to_auto_execute`. Default: `elicit`.
+    /// How calls of tools that are not in `tools_to_auto_execute` are approved. Default: `elicit`.
     pub(super) approval: Option<Approval>,
     /// Time for a client's user to answer a question. Default: 5m.
     pub(super) approval_timeout: Option<Span>,
@@ -128,7 +128,7 @@ pub(super) struct McpServer {
     /// is closed. Default: 4096.
     pub(super) max_sessions: Option<u64>,
     /// Sessions of one virtual key, or of all callers without a key together. Beyond it, its session
-    /// that is idle for longest is closed. Default: a quarter of `max_sessions`.
+    /// that has been idle for longest is closed. Default: a quarter of `max_sessions`.
     pub(super) max_sessions_per_key: Option<u64>,
     /// Streams that wait for notifications at the same time. Each takes a connection. Default: half
     /// of `server.max_connections`.
@@ -165,7 +165,7 @@ pub(super) struct OAuth {
     pub(super) scopes: Vec<String>,
     /// Difference between the clocks of issuer and gateway that is tolerated, at most 5m. Default: 1m.
     pub(super) clock_skew: Option<Span>,
-    /// What a token opens. The first row that matches decides; a token that no row matches is refused.
+    /// The table of views. The first row that matches decides; a token without one is refused.
     pub(super) views: Vec<View>,
 }
 
@@ -177,11 +177,11 @@ pub(super) struct View {
     pub(super) claim: String,
     /// Value of the claim: its text, one of its texts if it is a list, or one word of `scope`.
     pub(super) value: String,
-    /// Name of the virtual key whose tools the sender sees. Each sender is an account of its own.
+    /// Name of the virtual key whose tools the sender sees. Each sender is a tenant of its own.
     pub(super) virtual_key: String,
 }
 
-/// What happens to a call of an MCP client that needs an approval.
+/// How a call of an MCP client that needs an approval is handled.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Approval {

@@ -1,4 +1,4 @@
-//! An MCP client over HTTP, as small as the demo needs it.
+//! A minimal MCP client over HTTP.
 
 use anyhow::{Context as _, ensure};
 use reqwest::RequestBuilder;
@@ -25,8 +25,8 @@ impl Agent {
         self.ask_with(method, params, |_, _| Value::Null).await
     }
 
-    /// Sends a request in the session. `answer` returns the results of the gateway's own requests:
-    /// their method and parameters are given.
+    /// Sends a request in the session. `answer` gets the method and the parameters of each request
+    /// of the gateway, and returns its result.
     pub(super) async fn ask_with(
         &mut self,
         method: &str,

@@ -1,9 +1,9 @@
 //! Asks the user of a client whether a call may run.
 //!
 //! In the legacy era the gateway sends the client a request, `elicitation/create`, and waits. In the
-//! modern era it answers the call with the question, and the client repeats the call with the user's
-//! answer. The question travels as a sealed state, so that an answer counts only for the call that
-//! was asked about.
+//! modern era the result of the call is the question, and the client repeats the call with the
+//! answer of its user. `requestState` has a MAC over the call, so that an answer is valid only for
+//! the call that was asked about.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     tool::ToolName,
 };
 
-/// What happens to a call that needs an approval.
+/// How a call that needs an approval is handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ApprovalMode {
     /// It is refused.
@@ -135,7 +135,7 @@ impl Question<'_> {
         )
     }
 
-    /// Returns what a state is bound to, without ambiguity.
+    /// Returns the bytes that the MAC of a state covers. No two questions have the same.
     fn bound_to(&self, expires: u64) -> Vec<u8> {
         let tool = self.entry.tool.name.as_str();
         let arguments = canonical(self.arguments);
@@ -161,7 +161,7 @@ fn read(answer: Option<&str>) -> Option<Outcome> {
     }
 }
 
-/// Returns arguments in one form, whatever the order of their members: a client may write them anew.
+/// Returns arguments with their members sorted, because a client may write them anew.
 fn canonical(arguments: &str) -> String {
     fn sorted(value: Value) -> Value {
         match value {
@@ -178,7 +178,7 @@ fn canonical(arguments: &str) -> String {
         .map_or_else(|_| arguments.to_owned(), |value| sorted(value).to_string())
 }
 
-/// Key that the states of this process are sealed with. A restart makes older states invalid.
+/// Key of the MACs in the states of this process. A restart makes older states invalid.
 pub(super) struct Seal([u8; 32]);
 
 /// Bytes of the time in a state.

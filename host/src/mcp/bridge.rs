@@ -1,8 +1,8 @@
-//! Carries messages between a client on standard input and output and a gateway elsewhere.
+//! Forwards messages between a client on standard input and output and a running gateway.
 //!
-//! Messages pass as they are; the bridge adds the headers of the HTTP transport and keeps the session
-//! of a client of the legacy era: it opens a new one when the gateway does not know the old one any
-//! more, and resumes a stream that was cut.
+//! Messages are forwarded unchanged. The bridge adds the headers of the HTTP transport and keeps
+//! the session of a client of the legacy era: it opens a new session when the old one has expired,
+//! and resumes a stream that was cut.
 
 use std::{
     collections::HashMap,
@@ -20,20 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     error::{RpcError, code},
-    message::{self, Id, Message, Request},
-    meta, param_headers,
-    stdio::Line,
+    headers::{self, LAST_EVENT, METHOD, NAME, SESSION, VERSION},
+    lines::{Line, caps},
+    message::{self, BadMessage, Id, Message, Request},
+    meta,
 };
-use crate::{
-    json::{Caps, raw},
-    text::with_causes,
-};
+use crate::{json::raw, text::with_causes};
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
@@ -41,9 +34,11 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const RESUMES: u32 = 5;
 /// Pause before a stream is opened again.
 const RETRY: Duration = Duration::from_secs(1);
+/// Pause before the stream for notifications is opened again.
+const LISTEN_RETRY: Duration = Duration::from_secs(3);
 /// Identifier of the request that opens a session anew.
 const REOPENING: u64 = u64::MAX;
-/// Longest error in a response that is no message, in characters.
+/// Longest part of a body that is no message in an error, in characters.
 const SHOWN: usize = 200;
 
 /// Settings of a bridge.
@@ -62,15 +57,20 @@ pub(crate) struct Settings {
     pub(crate) stop: CancellationToken,
 }
 
-/// Carries messages until the input ends or the bridge has to stop. A request that the gateway does
-/// not answer gets an error.
+/// Forwards messages until the input ends or `stop` is cancelled. A request without a response of
+/// the gateway gets an error.
 pub(crate) async fn run(
     settings: Settings,
     mut lines: mpsc::Receiver<Line>,
     output: mpsc::Sender<String>,
 ) {
     let (stop, drain_timeout) = (settings.stop.clone(), settings.drain_timeout);
-    let bridge = Arc::new(Bridge { settings, output, state: Mutex::default() });
+    let bridge = Arc::new(Bridge {
+        settings,
+        output,
+        state: Mutex::default(),
+        reopening: tokio::sync::Mutex::default(),
+    });
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
@@ -93,18 +93,20 @@ struct Bridge {
     settings: Settings,
     output: mpsc::Sender<String>,
     state: Mutex<State>,
+    /// Held while a session is opened anew, so that one is opened for all requests that need it.
+    reopening: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     session: Option<HeaderValue>,
-    /// Revision that `initialize` was answered with.
+    /// Revision in the response to `initialize`.
     version: Option<HeaderValue>,
     /// The client's `initialize` request, to open a session anew.
     initialize: Option<Arc<str>>,
     /// Input schemas with annotations for headers, by tool.
     schemas: HashMap<String, Arc<str>>,
-    /// Running requests of the modern era: they are cancelled by closing the connection.
+    /// Running requests. Those of the modern era are cancelled by closing the connection.
     running: HashMap<Id, CancellationToken>,
     /// Ends the stream for notifications.
     listening: CancellationToken,
@@ -123,7 +125,7 @@ struct Sent {
     lists_tools: bool,
 }
 
-/// Reason that a message was not carried. For the client.
+/// Reason that a message was not forwarded. For the client.
 struct Failed(String);
 
 impl fmt::Display for Failed {
@@ -141,28 +143,19 @@ impl From<reqwest::Error> for Failed {
 
 impl Bridge {
     async fn take(self: &Arc<Self>, line: Line, tasks: &mut JoinSet<()>) {
-        let text = match line {
-            Line::Text(text) if text.trim_ascii().is_empty() => return,
-            Line::Text(text) => text,
-            Line::TooLong => {
-                let limit = self.settings.limit_bytes;
-                let error = RpcError::parse(format!("the message has more than {limit} bytes"));
-                return self.write(message::failure(None, &error)).await;
-            }
-        };
-        let sent: Arc<str> = String::from_utf8_lossy(&text).into();
-        let caps = Caps::memory(self.settings.limit_bytes.saturating_mul(4));
-        let message = match Message::read(text, &caps) {
-            Ok(message) => message,
+        let (message, sent) = match self.parse(line) {
+            Ok(None) => return,
+            Ok(Some(read)) => read,
             Err(bad) => return self.write(message::failure(bad.id.as_ref(), &bad.error)).await,
         };
         let sent = match &message {
             Message::Request(request) => self.describe(request, sent),
             Message::Notification(notification) => {
+                // A session's request is cancelled at the gateway too.
                 if let Some(id) = notification.cancelled()
                     && let Some(running) = self.state().running.get(&id)
                 {
-                    return running.cancel();
+                    running.cancel();
                 }
                 if notification.method == "notifications/initialized" {
                     let listening = self.clone().listen();
@@ -183,6 +176,14 @@ impl Bridge {
         tasks.spawn(async move { bridge.carry(sent).await });
     }
 
+    /// Reads a line; `None` if it is blank. Returns the message and its text.
+    fn parse(&self, line: Line) -> Result<Option<(Message, Arc<str>)>, BadMessage> {
+        let limit_bytes = self.settings.limit_bytes;
+        let Some(text) = line.into_text(limit_bytes)? else { return Ok(None) };
+        let sent = String::from_utf8_lossy(&text).into();
+        Ok(Some((Message::read(text, &caps(limit_bytes))?, sent)))
+    }
+
     fn describe(&self, request: &Request, text: Arc<str>) -> Sent {
         let params = request.params();
         let version = meta::named_version(params);
@@ -196,30 +197,24 @@ impl Bridge {
         let Some(version) = version else { return sent };
         sent.add(VERSION, &version);
         sent.add(METHOD, &request.method);
-        let member = match request.method.as_str() {
-            "tools/call" | "prompts/get" => "name",
-            "resources/read" => "uri",
-            _ => return sent,
-        };
-        let name = raw::member(params, member).and_then(raw::string);
-        let Some(name) = name else { return sent };
-        sent.add(NAME, &param_headers::encoded(&name));
+        let Some(name) = headers::name(&request.method, params) else { return sent };
+        sent.add(NAME, &headers::encoded(&name));
         let schema = self.state().schemas.get(name.as_ref()).cloned();
         if let Some(schema) = schema.filter(|_| request.method == "tools/call") {
             let arguments = raw::member(params, "arguments").unwrap_or("{}");
-            for (header, value) in param_headers::expected(&schema, arguments) {
+            for (header, value) in headers::expected(&schema, arguments) {
                 if let Some(value) = value {
-                    sent.add(header, &param_headers::encoded(&value));
+                    sent.add(header, &headers::encoded(&value));
                 }
             }
         }
         sent
     }
 
-    /// Carries one message, and what the gateway answers.
+    /// Forwards one message, and the response of the gateway.
     async fn carry(&self, sent: Sent) {
         let cancel = self.settings.stop.child_token();
-        if let Some(id) = sent.id.clone().filter(|_| sent.is_modern) {
+        if let Some(id) = sent.id.clone() {
             self.state().running.insert(id, cancel.clone());
         }
         if let Some(Err(failed)) = cancel.run_until_cancelled(self.try_carry(&sent)).await
@@ -234,10 +229,12 @@ impl Bridge {
     }
 
     async fn try_carry(&self, sent: &Sent) -> Result<(), Failed> {
+        let session = self.state().session.clone().filter(|_| !sent.is_initialize);
         let mut response = self.post(sent).await?;
-        let has_session = self.state().session.is_some() && !sent.is_initialize;
-        if response.status() == StatusCode::NOT_FOUND && has_session && !sent.is_modern {
-            self.reopen().await?;
+        if let Some(session) = session.filter(|_| !sent.is_modern)
+            && response.status() == StatusCode::NOT_FOUND
+        {
+            self.reopen(&session).await?;
             response = self.post(sent).await?;
         }
         self.read(response, sent).await
@@ -267,8 +264,12 @@ impl Bridge {
         request
     }
 
-    /// Opens a new session with the client's own `initialize`.
-    async fn reopen(&self) -> Result<(), Failed> {
+    /// Opens a new session in the place of an expired one, with the client's own `initialize`.
+    async fn reopen(&self, expired: &HeaderValue) -> Result<(), Failed> {
+        let _turn = self.reopening.lock().await;
+        if self.state().session.as_ref() != Some(expired) {
+            return Ok(());
+        }
         let initialize = self.state().initialize.clone();
         let initialize = initialize.ok_or_else(|| Failed("the session has expired".to_owned()))?;
         let id = Id::own(REOPENING);
@@ -383,11 +384,12 @@ impl Bridge {
                         self.copy(response, &Sent::plain("".into()), &mut None).await;
                     }
                     // The gateway has no such stream, or the client may not open it.
-                    Ok(response) if response.status() != StatusCode::NOT_FOUND => return,
-                    // The session has expired; the next request opens a new one.
+                    Ok(response) if is_final(response.status()) => return,
+                    // The session has expired, and the next request opens a new one; or there is no
+                    // room now.
                     Ok(_) | Err(_) => {}
                 }
-                sleep(RETRY).await;
+                sleep(LISTEN_RETRY).await;
             }
         };
         stop.run_until_cancelled(listening).await;
@@ -434,6 +436,12 @@ impl Bridge {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns whether a stream for notifications will be refused again with this status.
+fn is_final(status: StatusCode) -> bool {
+    status.is_client_error()
+        && !matches!(status, StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS)
 }
 
 impl Sent {

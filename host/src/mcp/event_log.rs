@@ -1,5 +1,5 @@
-//! The events of one stream of the legacy era, kept so that a client that lost the connection goes on
-//! where it was (2025-11-25, section "Resumability and Redelivery").
+//! The events of one stream of the legacy era, kept so that a client that lost the connection can
+//! resume the stream (2025-11-25, section "Resumability and Redelivery").
 
 use std::{
     collections::VecDeque,

@@ -87,6 +87,16 @@ impl Exchange {
         &self.id
     }
 
+    /// Runs the request to its end and returns the response. What would precede it is dropped.
+    pub(crate) async fn response(&mut self) -> Option<Answer> {
+        while let Some(outgoing) = self.next().await {
+            if let Outgoing::Last(answer) = outgoing {
+                return Some(answer);
+            }
+        }
+        None
+    }
+
     /// Returns what to send next; `None` after the response. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Outgoing> {
         poll_fn(|context| {
@@ -118,7 +128,7 @@ impl Exchange {
 #[derive(Clone)]
 pub(crate) struct Outlet {
     sender: mpsc::Sender<String>,
-    /// Requests of the gateway to the client; `None` if the transport has no way back.
+    /// Requests of the gateway to the client; `None` if the client cannot respond to them.
     asks: Option<Arc<Asks>>,
 }
 

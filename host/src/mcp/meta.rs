@@ -1,4 +1,4 @@
-//! What a request says about its client: `_meta`, and the parameters of `initialize`.
+//! Reads the client of a request: from `_meta`, or from the parameters of `initialize`.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ const PROGRESS_TOKEN: &str = "progressToken";
 /// The longest progress token, in bytes of JSON. It is repeated in every notification.
 const MAX_TOKEN_BYTES: usize = 256;
 
-/// What the gateway knows of a client while it handles one of its requests.
+/// The client of a request, as far as the gateway knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
     /// Revision of the request.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::version::Version;
-use crate::tool::{CallError, Content, ContentBlock, Members, ToolError, ToolOutput};
+use crate::tool::{CallError, Content, ContentBlock, HOST_CODE, Members, ToolError, ToolOutput};
 
 /// Key of the metadata that names the gateway (2026-07-28, section "Result metadata").
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -39,16 +39,15 @@ pub(crate) fn complete(output: ToolOutput, version: Version) -> String {
 
 /// Returns the result of a call that failed, as JSON text: the model reads why.
 pub(crate) fn failed(error: &CallError, version: Version) -> String {
-    let kind = json!({"code": error.code(), "kind": error.kind()});
+    let kind = json!({"code": format!("{HOST_CODE}{}", error.code()), "kind": error.kind()});
     let Value::Object(mut kind) = kind else { unreachable!("it is an object") };
     let wait = error.retry_after().and_then(|wait| u64::try_from(wait.as_millis()).ok());
     kind.extend(wait.map(|wait| ("retry_after_ms".to_owned(), wait.into())));
     let message = Content::text(error.to_string());
     let parts = match error {
         CallError::Tool(ToolError { code, content, details, meta, extra, .. }) => {
-            if let Some(code) = code {
-                kind.insert("code".to_owned(), code.as_str().into());
-            }
+            // The tool's own code, where it has one.
+            kind.insert("code".to_owned(), code.clone().into());
             Parts {
                 content: [message].into_iter().chain(content.iter().cloned()).collect(),
                 structured: details.clone(),
@@ -231,7 +230,7 @@ mod tests {
         let busy = CallError::Unavailable { tool, cause: "secret path".into() };
         let result = failed(&busy, LEGACY);
         assert!(
-            !result.contains("secret") && result.contains(r#""code":"unavailable""#),
+            !result.contains("secret") && result.contains(r#""code":"airlock.unavailable""#),
             "{result}"
         );
     }

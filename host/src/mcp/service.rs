@@ -1,4 +1,4 @@
-//! Methods: what each request is answered with.
+//! The methods of MCP, independent of the transport.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{
     call,
     error::RpcError,
     exchange::{Asks, Exchange, Outlet},
-    message::{Id, Request},
+    message::Request,
     meta::{LogLevel, Peer},
     result::{SERVER_INFO, server_info},
     session::Bounds,
@@ -20,13 +20,18 @@ use super::{
 };
 use crate::{catalog::Catalog, door::Budget, json::raw};
 
+/// Key of the metadata with the reason that a subscription ended.
+const REASON: &str = "airlock/reason";
+/// Reason that streams end when the gateway stops.
+pub(crate) const STOPPING: &str = "the gateway is stopping";
+
 /// Key of the metadata that relates a notification to a subscription.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Settings of the gateway as an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What happens to a call that needs an approval.
+    /// How a call that needs an approval is decided.
     pub approval: ApprovalMode,
     /// Time for a user to answer a question.
     pub approval_timeout: Duration,
@@ -58,11 +63,11 @@ pub(crate) struct Service {
 pub(crate) struct Client {
     /// The tools that it asks for.
     pub(crate) selection: Selection,
-    /// What is known of it.
+    /// Its revision and capabilities.
     pub(crate) peer: Peer,
     /// Time that a call may take.
     pub(crate) timeout: Duration,
-    /// The gateway's requests to it; `None` if the transport has no way back.
+    /// The gateway's requests to it; `None` if it cannot respond to them.
     pub(crate) asks: Option<Arc<Asks>>,
 }
 
@@ -77,8 +82,8 @@ impl Service {
         })
     }
 
-    /// Begins to handle a request. `initialize` and `logging/setLevel` are the transport's, because
-    /// they change its state.
+    /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
+    /// itself, because they change its state.
     pub(crate) fn begin(self: &Arc<Self>, request: Request, client: Client) -> Exchange {
         let id = request.id.clone();
         let is_modern = client.peer.version.is_modern();
@@ -155,7 +160,7 @@ impl Service {
                 }
             }
         }
-        let meta = json!({SUBSCRIPTION: id, SERVER_INFO: server_info()});
+        let meta = json!({SUBSCRIPTION: id, SERVER_INFO: server_info(), REASON: STOPPING});
         Ok(json!({"resultType": "complete", "_meta": meta}).to_string())
     }
 
@@ -223,9 +228,4 @@ pub(crate) const EMPTY: &str = "{}";
 /// Returns the notification of a changed list, for a stream of the legacy era.
 pub(crate) fn list_changed() -> String {
     super::message::notification("notifications/tools/list_changed", &json!({}))
-}
-
-/// Returns whether two requests of a client at the same time would have the same identifier.
-pub(crate) fn in_use(id: &Id) -> RpcError {
-    RpcError::invalid_request(format!("a request with the id {} is running", id.as_json()))
 }

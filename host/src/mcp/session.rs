@@ -1,12 +1,11 @@
 //! Sessions of the legacy era over HTTP.
 //!
-//! A session belongs to the account that opened it: for every other one it does not exist. Its
+//! A session belongs to the tenant that opened it: for every other one it does not exist. Its
 //! requests run in tasks of their own, because a lost connection is no cancellation, and their events
-//! are kept for a while. Everything that grows is bounded, per account and in all.
+//! are kept for a while. Everything that grows is bounded, per tenant and in all.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -14,10 +13,8 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::error;
 use uuid::Uuid;
 
 use super::{
@@ -26,7 +23,7 @@ use super::{
     exchange::{Asks, Exchange, Outgoing},
     message::{self, Id},
     meta::{LogLevel, Peer},
-    service::in_use,
+    running::{Running, guarded},
 };
 use crate::{memory::MemoryBudget, tenant::Tenant};
 
@@ -36,16 +33,14 @@ const KEPT_FOR: Duration = Duration::from_mins(1);
 const KEPT_LOGS: usize = 16;
 /// Bytes of the events of completed requests that a session keeps.
 const KEPT_BYTES: usize = 4 << 20;
-/// The most requests of one session that run at a time.
-const MAX_RUNNING: usize = 64;
 
 /// Bounds on sessions and streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Sessions at a time. Beyond it, one of the account with the most sessions is closed.
+    /// Sessions at a time. Beyond it, an idle one of the tenant with the most sessions is closed.
     pub total: usize,
-    /// Sessions of one virtual key, or of all callers without a key together. Beyond it, the idle
-    /// one that was not used for longest is closed.
+    /// Sessions of one virtual key, or of all callers without a key together. Beyond it, the
+    /// one that has been idle for longest is closed.
     pub per_key: usize,
     /// Streams that wait for notifications (the GET stream of a session, `subscriptions/listen`), of
     /// one virtual key.
@@ -94,7 +89,7 @@ struct State {
     last_used: Instant,
     /// Streams that wait for notifications.
     listening: usize,
-    running: HashMap<Id, CancellationToken>,
+    running: Running,
     /// Events by stream, the oldest first.
     logs: BTreeMap<u64, Arc<EventLog>>,
     /// Digest of the list of tools that the client knows.
@@ -106,7 +101,8 @@ impl Sessions {
         Arc::new(Self { bounds, by_id: Mutex::default(), streams: Mutex::default() })
     }
 
-    /// Opens a session. Fails if the account has as many as it may, and none is idle.
+    /// Opens a session. Fails if the tenant has as many as it may and none of them is idle, or if
+    /// all are in use.
     pub(crate) fn open(&self, tenant: Tenant, peer: Peer) -> Result<Arc<Session>, RpcError> {
         let mut by_id = lock(&self.by_id);
         let now = Instant::now();
@@ -114,7 +110,7 @@ impl Sessions {
         let own = by_id.values().filter(|session| session.tenant == tenant).count();
         if own >= self.bounds.per_key && !close_idle(&mut by_id, &tenant) {
             return Err(full(format!(
-                "this account has {own} sessions in use, as many as it may; end one with DELETE"
+                "this caller has {own} sessions in use, as many as it may; end one with DELETE"
             )));
         }
         if by_id.len() >= self.bounds.total {
@@ -128,7 +124,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Finds a session of an account; `None` if there is none, or if it is another account's.
+    /// Finds a session of a tenant; `None` if there is none, or if it is another tenant's.
     pub(crate) fn find(&self, id: &str, tenant: &Tenant) -> Option<Arc<Session>> {
         let mut by_id = lock(&self.by_id);
         let session = by_id.get(id).filter(|session| session.tenant == *tenant)?.clone();
@@ -153,7 +149,7 @@ impl Sessions {
         let mut streams = lock(&self.streams);
         let own = streams.get(&tenant).copied().unwrap_or_default();
         if own >= self.bounds.streams_per_key {
-            return Err(full(format!("this account has {own} waiting streams, as many as it may")));
+            return Err(full(format!("this caller has {own} waiting streams, as many as it may")));
         }
         if streams.values().sum::<usize>() >= self.bounds.streams {
             return Err(full(format!("all {} waiting streams are in use", self.bounds.streams)));
@@ -173,7 +169,7 @@ fn full(message: String) -> RpcError {
     RpcError::new(code::REFUSED, message)
 }
 
-/// Closes the session of an account that is idle for longest; false if none is idle.
+/// Closes the session of a tenant that has been idle for longest; false if none is idle.
 fn close_idle(by_id: &mut HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> bool {
     let own = by_id.values().filter(|session| session.tenant == *tenant);
     let idle = own.filter_map(|session| Some((session.idle_since()?, session.id.clone())));
@@ -184,7 +180,7 @@ fn close_idle(by_id: &mut HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> b
     true
 }
 
-/// Returns the account with the most sessions.
+/// Returns the tenant with the most sessions.
 fn largest_account(by_id: &HashMap<Arc<str>, Arc<Session>>) -> Option<Tenant> {
     let mut counts: HashMap<&Tenant, usize> = HashMap::new();
     for session in by_id.values() {
@@ -217,12 +213,12 @@ impl Session {
             log_level: peer.log_level,
             last_used: Instant::now(),
             listening: 0,
-            running: HashMap::new(),
+            running: Running::default(),
             logs: BTreeMap::new(),
             listed: None,
         };
         Self {
-            // 122 random bits of the system, which nobody can guess.
+            // 122 random bits from the system: an identifier cannot be guessed.
             id: Uuid::new_v4().to_string().into(),
             tenant,
             peer,
@@ -239,7 +235,7 @@ impl Session {
         &self.id
     }
 
-    /// What is known of its client.
+    /// Its client, with the level of log messages that was set last.
     pub(crate) fn peer(&self) -> Peer {
         Peer { log_level: self.state().log_level, ..self.peer }
     }
@@ -267,43 +263,37 @@ impl Session {
         &self.closed
     }
 
-    /// Runs an exchange in a task of its own. Returns its events. Fails if a request with the same
-    /// identifier is running, or too many are.
+    /// Runs an exchange in a task of its own. Returns its events, which take their memory from
+    /// `memory`. `held` is what the request itself holds: it is dropped when the request has ended.
+    /// Fails if a request with the same identifier is running, or too many are.
     pub(crate) fn run(
         self: &Arc<Self>,
         exchange: Exchange,
         memory: MemoryBudget,
+        held: impl Send + 'static,
     ) -> Result<Arc<EventLog>, RpcError> {
         let (id, cancel) = (exchange.id().clone(), self.closed.child_token());
         let log = {
             let mut state = self.state();
-            if state.running.contains_key(&id) {
-                return Err(in_use(&id));
-            }
-            if state.running.len() >= MAX_RUNNING {
-                return Err(full(format!("{MAX_RUNNING} requests of this session are running")));
-            }
+            state.running.begin(&id, &cancel)?;
             let stream = self.next_stream.fetch_add(1, Ordering::Relaxed);
             let log = Arc::new(EventLog::new(stream));
-            state.running.insert(id.clone(), cancel.clone());
             state.logs.insert(stream, log.clone());
             log
         };
         let (session, filled) = (self.clone(), log.clone());
         tokio::spawn(async move {
-            let filling = AssertUnwindSafe(fill(&filled, exchange, &memory)).catch_unwind();
-            let ended = cancel.run_until_cancelled(filling).await;
-            if let Some(Err(_)) = ended {
-                error!("a request of an MCP client made the gateway panic");
-                let failure = RpcError::new(code::INTERNAL, "the gateway failed");
-                filled.complete(message::failure(Some(&id), &failure), None);
+            let filling = guarded(&id, fill(&filled, exchange, &memory));
+            if let Some(Some(failure)) = cancel.run_until_cancelled(filling).await {
+                filled.complete(failure, None);
             }
             // Of a cancelled request no response is sent (section "Cancellation").
             filled.abandon();
             session.retire(&id, filled.stream);
+            drop(held);
             // Without a stream there is nothing that a client could lose.
             if filled.is_streamed() {
-                cancel_after(KEPT_FOR, &session.closed).await;
+                wait_or_cancelled(KEPT_FOR, &session.closed).await;
             }
             session.forget(filled.stream);
         });
@@ -312,10 +302,7 @@ impl Session {
 
     /// Cancels a request of the client, if it is running.
     pub(crate) fn cancel(&self, id: &Id) {
-        // It stays in the table until it has ended, so that its identifier is not used twice.
-        if let Some(token) = self.state().running.get(id) {
-            token.cancel();
-        }
+        self.state().running.cancel(id);
     }
 
     /// Finds the events of a stream; `None` if they are not kept any more.
@@ -339,7 +326,7 @@ impl Session {
     /// Ends a request. Of the completed ones, the oldest events are dropped beyond the bounds.
     fn retire(&self, id: &Id, stream: u64) {
         let mut state = self.state();
-        state.running.remove(id);
+        state.running.end(id);
         state.last_used = Instant::now();
         let mut kept: Vec<(u64, usize)> = state
             .logs
@@ -369,7 +356,6 @@ impl Session {
         self.closed.cancel();
         let mut state = self.state();
         state.logs.clear();
-        state.running.clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -377,7 +363,8 @@ impl Session {
     }
 }
 
-/// Writes what an exchange sends. Responses are charged; one without room becomes an error.
+/// Writes what an exchange sends. Messages are charged: a notification without room is dropped, a
+/// response without room becomes an error.
 async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) {
     let id = exchange.id().clone();
     while let Some(outgoing) = exchange.next().await {
@@ -399,7 +386,7 @@ pub(crate) fn no_memory() -> RpcError {
 }
 
 /// Waits for a time, or until a token is cancelled.
-async fn cancel_after(time: Duration, token: &CancellationToken) {
+async fn wait_or_cancelled(time: Duration, token: &CancellationToken) {
     let _ = token.run_until_cancelled(tokio::time::sleep(time)).await;
 }
 

@@ -1,115 +1,28 @@
 //! One client over standard input and output: each message is a line of JSON.
 //!
-//! Both eras may be mixed. A client of the legacy era says with `initialize` what it can do; until
-//! then its requests are served as those of a client that can do nothing special.
+//! Requests of both eras may be mixed. A client of the legacy era declares its capabilities with
+//! `initialize`; before, it is treated as a client without any.
 
 use std::{
-    collections::HashMap,
-    io::{self, BufRead, Write},
-    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
     time::Duration,
 };
 
-use futures_util::FutureExt as _;
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinSet,
-};
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use tracing::error;
 
 use super::{
-    error::{RpcError, code},
+    error::RpcError,
     exchange::{Answer, Asks, Exchange, Outgoing},
-    message::{self, Id, Message, Notification, Request},
+    lines::{Line, caps},
+    message::{self, BadMessage, Message, Notification, Request},
     meta::{self, Peer},
-    service::{self, Client, EMPTY, Service, in_use},
+    running::{Running, guarded},
+    service::{self, Client, EMPTY, Service},
     toolbox::Selection,
     version::Version,
     watch::ListWatch,
 };
-use crate::json::Caps;
-
-/// Lines that are read ahead, and messages that wait to be written.
-const QUEUE: usize = 16;
-/// The most requests that run at a time.
-const MAX_RUNNING: usize = 64;
-/// Factor between the longest line and the memory of its parsed form.
-const TREE_FACTOR: usize = 4;
-
-/// One line of input.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
-    /// A line of at most the limit.
-    Text(Vec<u8>),
-    /// A longer line. It was dropped.
-    TooLong,
-}
-
-/// Reads lines in a thread of its own, which ends with the input or with the process. (Tokio's
-/// standard input would keep the process from ending.)
-pub(crate) fn read_lines(
-    input: impl BufRead + Send + 'static,
-    limit_bytes: usize,
-) -> mpsc::Receiver<Line> {
-    let (sender, lines) = mpsc::channel(QUEUE);
-    thread::spawn(move || {
-        let mut input = input;
-        while let Ok(Some(line)) = read_line(&mut input, limit_bytes) {
-            if sender.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    lines
-}
-
-/// Reads a line; `None` at the end of the input. A last line needs no line end.
-fn read_line(input: &mut impl BufRead, limit_bytes: usize) -> io::Result<Option<Line>> {
-    let (mut line, mut is_too_long, mut has_begun) = (Vec::new(), false, false);
-    loop {
-        let available = input.fill_buf()?;
-        if available.is_empty() {
-            break;
-        }
-        has_begun = true;
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let part = &available[..end.unwrap_or(available.len())];
-        if line.len() + part.len() > limit_bytes {
-            is_too_long = true;
-            line = Vec::new();
-        } else if !is_too_long {
-            line.extend_from_slice(part);
-        }
-        let used = part.len() + usize::from(end.is_some());
-        input.consume(used);
-        if end.is_some() {
-            break;
-        }
-    }
-    Ok(has_begun.then_some(if is_too_long { Line::TooLong } else { Line::Text(line) }))
-}
-
-/// Writes messages in a thread of its own, one a line. The second receiver completes when all are
-/// written, or when the output is closed.
-pub(crate) fn write_lines(
-    mut output: impl Write + Send + 'static,
-) -> (mpsc::Sender<String>, oneshot::Receiver<()>) {
-    let (sender, mut texts) = mpsc::channel::<String>(QUEUE);
-    let (written, done) = oneshot::channel();
-    thread::spawn(move || {
-        while let Some(text) = texts.blocking_recv() {
-            let line = [text.as_bytes(), b"\n"].concat();
-            if output.write_all(&line).and_then(|()| output.flush()).is_err() {
-                break;
-            }
-        }
-        drop(written);
-    });
-    (sender, done)
-}
 
 /// Settings of a connection.
 pub(crate) struct Settings {
@@ -119,14 +32,14 @@ pub(crate) struct Settings {
     pub(crate) limit_bytes: usize,
     /// Time for running requests to end after the end of the input.
     pub(crate) drain_timeout: Duration,
-    /// Cancelled when the first list of tools can be complete: until then requests wait.
+    /// Cancelled when the first list of tools can be complete. Requests for tools wait until then.
     pub(crate) ready: CancellationToken,
     /// Cancelled when the connection has to end at once.
     pub(crate) stop: CancellationToken,
 }
 
-/// Serves one client until its input ends or it has to stop. Running requests have some time to end
-/// after the end of the input, and are cancelled then.
+/// Serves one client until its input ends or `stop` is cancelled. After the end of the input,
+/// running requests have `drain_timeout` to complete, and are then cancelled.
 pub(crate) async fn serve(
     service: Arc<Service>,
     settings: Settings,
@@ -157,7 +70,7 @@ struct Connection {
     /// Client of the legacy era, once it has sent `initialize`.
     peer: Option<Peer>,
     asks: Arc<Asks>,
-    running: Arc<Mutex<HashMap<Id, CancellationToken>>>,
+    running: Arc<Mutex<Running>>,
     tasks: JoinSet<()>,
     /// Watches the list of tools for a client of the legacy era.
     watching: CancellationToken,
@@ -178,25 +91,22 @@ impl Connection {
     }
 
     async fn take(&mut self, line: Line) {
-        let text = match line {
-            Line::Text(text) if text.trim_ascii().is_empty() => return,
-            Line::Text(text) => text,
-            Line::TooLong => {
-                let limit = self.settings.limit_bytes;
-                let error = RpcError::parse(format!("the message has more than {limit} bytes"));
-                return self.send(message::failure(None, &error)).await;
-            }
-        };
-        let caps = Caps::memory(self.settings.limit_bytes.saturating_mul(TREE_FACTOR));
-        match Message::read(text, &caps) {
-            Ok(Message::Request(request)) => self.request(request).await,
-            Ok(Message::Notification(notification)) => self.notification(&notification),
-            Ok(Message::Response(response)) => {
+        match self.read(line) {
+            Ok(None) => {}
+            Ok(Some(Message::Request(request))) => self.request(request).await,
+            Ok(Some(Message::Notification(notification))) => self.notification(&notification),
+            Ok(Some(Message::Response(response))) => {
                 // One to a request that the gateway has given up changes nothing.
                 self.asks.resolve(&response);
             }
             Err(bad) => self.send(message::failure(bad.id.as_ref(), &bad.error)).await,
         }
+    }
+
+    fn read(&self, line: Line) -> Result<Option<Message>, BadMessage> {
+        let limit_bytes = self.settings.limit_bytes;
+        let text = line.into_text(limit_bytes)?;
+        text.map(|text| Message::read(text, &caps(limit_bytes))).transpose()
     }
 
     async fn request(&mut self, request: Request) {
@@ -246,17 +156,7 @@ impl Connection {
     /// Runs a request in a task of its own.
     fn run(&mut self, request: Request, client: Client) -> Result<(), RpcError> {
         let (id, cancel) = (request.id.clone(), self.settings.stop.child_token());
-        {
-            let mut running = lock(&self.running);
-            if running.contains_key(&id) {
-                return Err(in_use(&id));
-            }
-            if running.len() >= MAX_RUNNING {
-                let message = format!("{MAX_RUNNING} requests are running");
-                return Err(RpcError::new(code::REFUSED, message));
-            }
-            running.insert(id.clone(), cancel.clone());
-        }
+        lock(&self.running).begin(&id, &cancel)?;
         let (service, ready) = (self.service.clone(), self.settings.ready.clone());
         let (output, running) = (self.output.clone(), self.running.clone());
         self.tasks.spawn(async move {
@@ -265,30 +165,26 @@ impl Connection {
                     ready.cancelled().await;
                 }
                 let sending = send_all(service.begin(request, client), &output);
-                if AssertUnwindSafe(sending).catch_unwind().await.is_err() {
-                    error!("a request of an MCP client made the gateway panic");
-                    let failure = RpcError::new(code::INTERNAL, "the gateway failed");
-                    let _ = output.send(message::failure(Some(&id), &failure)).await;
+                if let Some(failure) = guarded(&id, sending).await {
+                    let _ = output.send(failure).await;
                 }
             };
             // Of a cancelled request no response is sent (section "Cancellation").
             cancel.run_until_cancelled(sending).await;
-            lock(&running).remove(&id);
+            lock(&running).end(&id);
         });
         Ok(())
     }
 
     fn notification(&mut self, notification: &Notification) {
         if let Some(id) = notification.cancelled() {
-            if let Some(cancel) = lock(&self.running).get(&id) {
-                cancel.cancel();
-            }
+            lock(&self.running).cancel(&id);
         } else if notification.method == "notifications/initialized" {
             self.watch();
         }
     }
 
-    /// Begins to notify of changes of the list of tools, unless it has begun already.
+    /// Begins to notify of changes of the list of tools. Ends an earlier watch.
     fn watch(&mut self) {
         self.watching.cancel();
         self.watching = self.settings.stop.child_token();
@@ -336,6 +232,3 @@ async fn send_all(mut exchange: Exchange, output: &mpsc::Sender<String>) {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-#[cfg(test)]
-mod tests;

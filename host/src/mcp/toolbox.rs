@@ -1,4 +1,4 @@
-//! The tools of one client of the gateway, with their list as text.
+//! The tools that one MCP client sees, with their list as text.
 //!
 //! A client lists its tools and calls them again and again, so both the view and the text of the list
 //! are kept until the catalog changes.
@@ -52,13 +52,13 @@ pub(crate) enum Scope {
 }
 
 impl Selection {
-    /// The account of the sender.
+    /// The tenant of the sender.
     pub(crate) fn tenant(&self) -> Tenant {
         self.key.as_deref().map_or(Tenant::ANONYMOUS, |key| key.tenant().clone())
     }
 }
 
-/// The tools of one client of the gateway.
+/// The tools that one MCP client sees.
 pub(crate) struct Toolbox {
     view: View,
     scope: Scope,

@@ -19,7 +19,7 @@ impl Version {
         Self::V2025_03_26,
         Self::V2024_11_05,
     ];
-    /// The revisions that a request may name in its `_meta`. The others need a session.
+    /// The revisions that a request may name in its `_meta`. The others have `initialize`.
     pub(crate) const MODERN: [Self; 1] = [Self::V2026_07_28];
     /// The newest revision with `initialize`.
     pub(crate) const LATEST_LEGACY: Self = Self::V2025_11_25;
@@ -32,8 +32,8 @@ impl Version {
         Self::ALL.into_iter().find(|version| version.as_str() == name)
     }
 
-    /// Returns the revision that answers `initialize`: the requested one if it has sessions, else the
-    /// newest one that has.
+    /// Returns the revision for the response to `initialize`: the requested one if it has that
+    /// request, else the newest one that has.
     pub(crate) fn negotiate(requested: &str) -> Self {
         Self::find(requested).filter(|it| !it.is_modern()).unwrap_or(Self::LATEST_LEGACY)
     }

@@ -1,8 +1,9 @@
-//! Who sends a request to `/mcp`: a virtual key, or an access token of an identity provider.
+//! Finds the sender of a request to `/mcp`, by a virtual key or by an access token of an identity
+//! provider.
 //!
 //! With an identity provider the gateway is an OAuth 2.1 resource server (MCP, section
 //! "Authorization"; RFC 6750, RFC 9728). A token selects a virtual key whose tools its sender sees,
-//! and its sender is an account of its own. Tokens are never passed on.
+//! and its sender is a tenant of its own. Tokens are never passed on.
 
 use std::sync::Arc;
 
@@ -71,7 +72,7 @@ fn refused(refusal: &Refusal, verifier: &Verifier) -> ApiError {
     challenged(error, verifier, Some(refusal))
 }
 
-/// Adds the header that tells a client where to get a token.
+/// Adds `WWW-Authenticate`, by which a client finds the authorization server.
 fn challenged(error: ApiError, verifier: &Verifier, refusal: Option<&Refusal>) -> ApiError {
     match verifier.challenge(refusal) {
         Some(challenge) => error.with_header(header::WWW_AUTHENTICATE, challenge),

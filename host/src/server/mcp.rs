@@ -1,9 +1,9 @@
 //! `/mcp` and `/mcp/{client}`: the gateway as an MCP server over streamable HTTP, in both eras of the
 //! protocol.
 //!
-//! A request of the modern era (2026-07-28) is complete in itself, and its response ends with the
-//! connection. One of the legacy era belongs to a session if it names one; without a session it is
-//! served all the same, as Bifrost does. What a method does is in [`mcp`](crate::mcp).
+//! A request of the modern era (2026-07-28) is complete in itself, and is cancelled when its
+//! connection is closed. One of the legacy era belongs to a session if it names one; without a
+//! session it is served all the same, as Bifrost does. The methods are in [`mcp`](crate::mcp).
 
 mod accept;
 mod headers;
@@ -12,7 +12,7 @@ mod stream;
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, Method, Request, StatusCode, header::HeaderName};
+use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use self::{
@@ -30,6 +30,7 @@ use crate::{
     mcp::{
         error::{RpcError, code},
         exchange::{Answer, Outgoing},
+        headers::SESSION,
         message::{self, Message},
         meta::{self, Peer},
         service::{self, Client, EMPTY},
@@ -42,10 +43,6 @@ use crate::{
     tool::ClientName,
 };
 
-/// Header with the identifier of a session.
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Header with the last event that a client has received.
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 /// Time for a response to be ready before a stream begins. Most are, and need no stream.
 const STREAM_AFTER: Duration = Duration::from_millis(100);
 
@@ -101,12 +98,7 @@ impl Call<'_> {
     async fn post(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
         let accept = Accept::read(request.headers());
         if !accept.is_any() {
-            return Ok(refused(
-                StatusCode::NOT_ACCEPTABLE,
-                &RpcError::invalid_request(
-                    "`Accept` must name \"application/json\" and \"text/event-stream\"",
-                ),
-            ));
+            return Ok(not_acceptable());
         }
         let headers = request.headers().clone();
         let timeout = options::timeout(&headers, self.app.budget.deadline)?;
@@ -173,6 +165,9 @@ impl Call<'_> {
         }
         drop(toolbox);
         let slot = if request.method == "subscriptions/listen" {
+            if !accept.streams {
+                return Ok(not_acceptable());
+            }
             match self.app.sessions.stream(self.selection.tenant()) {
                 Ok(slot) => Some(slot),
                 Err(error) => {
@@ -184,11 +179,8 @@ impl Call<'_> {
         };
         let mut exchange = self.app.mcp.begin(request, self.client(peer, timeout));
         if !accept.streams {
-            while let Some(outgoing) = exchange.next().await {
-                if let Outgoing::Last(answer) = outgoing {
-                    return Ok(self.whole(exchange.id(), answer, modern_status));
-                }
-            }
+            let answer = exchange.response().await.ok_or_else(ApiError::internal)?;
+            return Ok(self.whole(exchange.id(), answer, modern_status));
         }
         let first = match tokio::time::timeout(STREAM_AFTER, exchange.next()).await {
             Ok(Some(Outgoing::Last(answer))) if accept.json => {
@@ -257,18 +249,17 @@ impl Call<'_> {
             "tools/call" => {
                 client.asks = accept.streams.then(|| session.asks().clone());
                 let exchange = self.app.mcp.begin(request, client);
-                let memory = MemoryBudget::new(self.charge.clone());
-                return match session.run(exchange, memory) {
+                // Kept for longer than the request.
+                let memory = MemoryBudget::new(self.charge.beside(0));
+                return match session.run(exchange, memory, self.charge.clone()) {
                     Ok(log) => Ok(self.logged(session, log, accept).await),
                     Err(error) => Ok(failed(Some(&id), &error, StatusCode::OK)),
                 };
             }
             _ => {
                 let mut exchange = self.app.mcp.begin(request, client);
-                return match exchange.next().await {
-                    Some(Outgoing::Last(answer)) => Ok(self.whole(&id, answer, legacy_status)),
-                    _ => Err(ApiError::internal()),
-                };
+                let answer = exchange.response().await.ok_or_else(ApiError::internal)?;
+                return Ok(self.whole(&id, answer, legacy_status));
             }
         };
         Ok(self.whole(&id, Answer::new(&id, result), legacy_status))
@@ -320,21 +311,16 @@ impl Call<'_> {
         }
         let peer = Peer { version, can_elicit: false, log_level: None };
         let mut exchange = self.app.mcp.begin(request, self.client(peer, timeout));
-        while let Some(outgoing) = exchange.next().await {
-            if let Outgoing::Last(answer) = outgoing {
-                return self.whole(&id, answer, legacy_status);
-            }
+        match exchange.response().await {
+            Some(answer) => self.whole(&id, answer, legacy_status),
+            None => accepted(),
         }
-        accepted()
     }
 
     /// Opens the stream of a session for notifications, or resumes a stream that was lost.
     fn open_stream(&self, headers: &HeaderMap) -> Result<Reply, ApiError> {
         if !Accept::read(headers).streams {
-            return Ok(refused(
-                StatusCode::NOT_ACCEPTABLE,
-                &RpcError::invalid_request("`Accept` must name \"text/event-stream\""),
-            ));
+            return Ok(not_acceptable());
         }
         let Some(session) = self.session(headers)? else {
             return Err(ApiError::wrong_method(&[Method::POST]));
@@ -392,6 +378,12 @@ impl Call<'_> {
         }
         answered(status(answer.error), answer.text)
     }
+}
+
+/// The client accepts no form of response that the request can have.
+fn not_acceptable() -> Reply {
+    let message = "`Accept` must name \"application/json\" and \"text/event-stream\"";
+    refused(StatusCode::NOT_ACCEPTABLE, &RpcError::invalid_request(message))
 }
 
 /// Status of a response of the modern era (2026-07-28, section "Streamable HTTP").

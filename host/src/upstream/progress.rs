@@ -1,4 +1,4 @@
-//! Progress that a server reports of the gateway's requests, in the order in which it arrived.
+//! Progress that a server reports for the gateway's requests, in the order of its arrival.
 //!
 //! `rmcp` handles each notification in a task of its own, so progress could overtake other progress
 //! and the response. It is therefore read in the inbox, and never reaches `rmcp`.
@@ -72,7 +72,7 @@ impl Feeds {
         self.by_token.entry(token.clone()).or_insert_with(Feed::new).reports.take()
     }
 
-    /// Ends the reports of a request: its response has arrived, or nobody waits for it.
+    /// Ends the reports of a request: its response has arrived or is no longer expected.
     pub(super) fn close(&mut self, id: &RequestId) {
         self.by_token.retain(|_, feed| feed.request.as_ref() != Some(id));
     }

@@ -85,7 +85,7 @@ async fn names(session: &Session) -> Vec<String> {
 async fn lists_calls_receives_progress_and_cancels(transport: Transport) {
     let server = Server::start(setup(), transport).await;
     for is_modern in ERAS {
-        let (session, notes) = connect(&server, is_modern).await;
+        let (session, heard) = connect(&server, is_modern).await;
         let listed = names(&session).await;
         assert_eq!(listed, ["count-run", "guest-fail", "guest-ok", "hang-run", "text-word_count"]);
         let counted =
@@ -96,7 +96,7 @@ async fn lists_calls_receives_progress_and_cancels(transport: Transport) {
         session.peer().call_tool(call("count-run", &json!({}))).await.expect("a result");
         // Each notification is handled in a task of its own, perhaps after the response.
         let progress = wait::until("all progress to be noted", async || {
-            let mut noted = notes.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let mut noted = heard.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
             noted.sort_by(f64::total_cmp);
             (noted.len() == 3).then_some(noted)
         });
@@ -108,7 +108,7 @@ async fn lists_calls_receives_progress_and_cancels(transport: Transport) {
         );
         let hanging = hanging.await.expect("it is sent");
         wait::until("the tool to begin", async || {
-            let noted = notes.progress.lock().unwrap_or_else(PoisonError::into_inner).len();
+            let noted = heard.progress.lock().unwrap_or_else(PoisonError::into_inner).len();
             (noted == 4).then_some(())
         })
         .await;
@@ -125,7 +125,7 @@ async fn notices_the_tool_of_a_reloaded_plugin(transport: Transport) {
     for is_modern in ERAS {
         let (setup, component) = one_plugin();
         let server = Server::start(setup, transport).await;
-        let (session, notes) = connect(&server, is_modern).await;
+        let (session, heard) = connect(&server, is_modern).await;
         assert_eq!(names(&session).await, ["guest-ok"]);
         if is_modern {
             let filter = SubscriptionFilter::builder().tools_list_changed().build();
@@ -134,7 +134,7 @@ async fn notices_the_tool_of_a_reloaded_plugin(transport: Transport) {
             subscription.next().await.expect("open").expect("a notification");
         } else {
             add_tool(&component).await;
-            notes.list_changed.notified().await;
+            heard.list_changed.notified().await;
         }
         assert_eq!(names(&session).await, ["guest-late", "guest-ok"]);
         session.cancel().await.expect("it ends");

@@ -1,18 +1,18 @@
 //! Airlock as an OAuth 2.1 resource server: verifies the access tokens of an issuer that the
-//! operator names, so that an identity provider decides who sends requests, and a table of claims
-//! decides which tools they see.
+//! operator names, so that an identity provider authenticates the senders of requests, and a table
+//! of claims decides which tools they see.
 //!
 //! A [`Verifier`] takes a token and returns a [`Principal`] or a [`Refusal`]. Tokens are JSON Web
 //! Tokens with a signature of one of the issuer's published keys. A principal has a view: the name
 //! of the virtual key whose tools it sees. This crate knows neither keys nor tools, and it never
 //! sends a token anywhere: a [`Principal`] does not contain the token.
 //!
-//! What is accepted:
+//! Rules for a token:
 //!
 //! | part | rule |
 //! |---|---|
 //! | form | one compact JWS of at most [`MAX_TOKEN_BYTES`]; no JWE, no duplicate JSON members |
-//! | `alg` | RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, `EdDSA`; nothing symmetric, never `none` |
+//! | `alg` | RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, `EdDSA` or `Ed25519`; nothing symmetric, never `none` |
 //! | key | exactly one key of the issuer fits `kid` and `alg`; RSA keys have 2048 to 8192 bits |
 //! | `crit` | refused, whatever it lists |
 //! | `typ` | `at+jwt`; `JWT` or none if nothing marks the token as an ID token or logout token |

@@ -15,11 +15,11 @@ const MAX_ENTRIES: usize = 1000;
 /// The longest name or value, in bytes.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// Who issues tokens, what a token needs, and what it grants.
+/// Settings of a verifier: the issuer, the conditions for a token, and the table of views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Identifier of the authorization server. Tokens have it as `iss`, byte by byte: with or
-    /// without the slash at the end is not the same.
+    /// Identifier of the authorization server. Tokens have it as `iss`, byte by byte: a slash at
+    /// the end makes a difference.
     pub issuer: String,
     /// Identifier of this gateway (RFC 8707, RFC 9728): the URL at which clients reach it.
     pub resource: String,
@@ -31,13 +31,13 @@ pub struct Settings {
     /// receives ID tokens.
     pub audiences: Vec<String>,
     /// Where the issuer's keys are. If absent, the issuer's metadata (RFC 8414 or OIDC Discovery)
-    /// says it.
+    /// names the URL.
     pub jwks_uri: Option<String>,
     /// Scopes that a token needs, all of them.
     pub scopes: Vec<String>,
     /// Skew of the clocks of issuer and gateway that is tolerated.
     pub clock_skew: Duration,
-    /// What a token grants. The first matching row decides, and a token without one is refused.
+    /// The table of views. The first matching row decides, and a token without one is refused.
     pub views: Vec<ViewRule>,
 }
 
@@ -47,7 +47,7 @@ pub struct Settings {
 pub struct BadSettings {
     /// The field, for example `views[2].claim`.
     pub field: String,
-    /// What would be valid.
+    /// The condition that a valid value meets.
     pub problem: &'static str,
 }
 

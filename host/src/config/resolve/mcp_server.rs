@@ -2,7 +2,10 @@
 
 use airlock_identity as identity;
 
-use super::{super::file, Field};
+use super::{
+    super::{KeyPath, file},
+    Field,
+};
 use crate::{
     door::Keys,
     mcp::{ApprovalMode, SessionBounds, Settings},
@@ -82,7 +85,10 @@ pub(super) fn oauth(
     match settings.check() {
         Ok(()) => Some(settings),
         Err(bad) => {
-            field.refuse(bad);
+            // Named as in the file, where a view is a virtual key.
+            let place = bad.field.replace(".view", ".virtual_key");
+            let key = KeyPath::parse(&format!("{}.{place}", field.key));
+            Field { key, ..*field }.refuse(bad.problem);
             None
         }
     }

@@ -9,6 +9,7 @@ use crate::{
     mcp::{
         event_log::Next,
         message::{Message, Request},
+        running::MAX_RUNNING,
         version::Version,
     },
     model::Limited,
@@ -83,7 +84,7 @@ async fn a_session_expires_unless_it_is_used_runs_a_request_or_listens() {
     let used = sessions.open(tenant.clone(), PEER).expect("room");
     let running = sessions.open(tenant.clone(), PEER).expect("room");
     let listening = sessions.open(tenant.clone(), PEER).expect("room");
-    running.run(endless(1), unlimited()).expect("it runs");
+    running.run(endless(1), unlimited(), ()).expect("it runs");
     let listener = listening.listen();
     advance(BOUNDS.idle / 2).await;
     assert!(sessions.find(used.id(), &tenant).is_some());
@@ -109,7 +110,7 @@ async fn beyond_its_bound_an_account_loses_the_session_that_is_idle_for_longest(
         advance(Duration::from_secs(1)).await;
     }
     let other = sessions.open(account("bob"), PEER).expect("room");
-    own[0].run(endless(1), unlimited()).expect("it runs");
+    own[0].run(endless(1), unlimited(), ()).expect("it runs");
     own.push(sessions.open(account("ann"), PEER).expect("in the place of an idle one"));
     let exists =
         |session: &Arc<Session>, name| sessions.find(session.id(), &account(name)).is_some();
@@ -117,7 +118,7 @@ async fn beyond_its_bound_an_account_loses_the_session_that_is_idle_for_longest(
     assert_eq!(left, [true, false, true, true]);
     assert!(exists(&other, "bob"));
     for session in &own[2..] {
-        session.run(endless(1), unlimited()).expect("it runs");
+        session.run(endless(1), unlimited(), ()).expect("it runs");
     }
     let refused = sessions.open(account("ann"), PEER).err().expect("all are in use");
     assert_eq!(refused.code, code::REFUSED);
@@ -154,15 +155,15 @@ async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
 async fn an_identifier_is_in_use_until_its_request_has_ended() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
-    let log = session.run(endless(1), unlimited()).expect("it runs");
-    assert!(session.run(quick(1, "{}"), unlimited()).is_err());
+    let log = session.run(endless(1), unlimited(), ()).expect("it runs");
+    assert!(session.run(quick(1, "{}"), unlimited(), ()).is_err());
     session.cancel(&request(1).id);
     session.cancel(&request(1).id);
     session.cancel(&request(2).id);
     settle().await;
     let sent = texts(&log).await;
     assert!(sent.len() <= 1, "no response of a cancelled request: {sent:?}");
-    session.run(quick(1, "{}"), unlimited()).expect("it is free again");
+    session.run(quick(1, "{}"), unlimited(), ()).expect("it is free again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,8 +172,8 @@ async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
     let session = sessions.open(account("ann"), PEER).expect("room");
     let count = u32::try_from(MAX_RUNNING).expect("small");
     let logs: Vec<_> =
-        (0..count).map(|id| session.run(endless(id), unlimited()).expect("room")).collect();
-    let refused = session.run(quick(count, "{}"), unlimited()).err().expect("too many");
+        (0..count).map(|id| session.run(endless(id), unlimited(), ()).expect("room")).collect();
+    let refused = session.run(quick(count, "{}"), unlimited(), ()).err().expect("too many");
     assert_eq!(refused.code, code::REFUSED);
     sessions.close(&session);
     for log in logs {
@@ -184,11 +185,11 @@ async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
 async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
-    let quick_log = session.run(quick(1, "{}"), unlimited()).expect("it runs");
+    let quick_log = session.run(quick(1, "{}"), unlimited(), ()).expect("it runs");
     texts(&quick_log).await;
     settle().await;
     assert!(session.log(quick_log.stream).is_none());
-    let log = session.run(quick(2, "{}"), unlimited()).expect("it runs");
+    let log = session.run(quick(2, "{}"), unlimited(), ()).expect("it runs");
     log.begin_stream();
     texts(&log).await;
     settle().await;
@@ -203,7 +204,7 @@ async fn kept_events_are_bounded_in_number_and_in_bytes() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
     let run = async |id: u32, result: &str| {
-        let log = session.run(quick(id, result), unlimited()).expect("it runs");
+        let log = session.run(quick(id, result), unlimited(), ()).expect("it runs");
         log.begin_stream();
         texts(&log).await;
         settle().await;
@@ -229,10 +230,11 @@ async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
     let large = format!("\"{}\"", "x".repeat(2_000));
-    let log = session.run(quick(1, &large), MemoryBudget::new(memory.clone())).expect("it runs");
+    let log =
+        session.run(quick(1, &large), MemoryBudget::new(memory.clone()), ()).expect("it runs");
     let sent = texts(&log).await;
     assert!(sent[0].contains(r#""code":-32000"#), "{sent:?}");
-    let log = session.run(quick(2, "{}"), MemoryBudget::new(memory.clone())).expect("it runs");
+    let log = session.run(quick(2, "{}"), MemoryBudget::new(memory.clone()), ()).expect("it runs");
     texts(&log).await;
     assert!(memory.taken() > 0);
     drop(log);

@@ -12,8 +12,8 @@ pub(super) struct Accept {
 }
 
 impl Accept {
-    /// Reads `Accept`. A client must name both forms; one without the header, or with a wildcard,
-    /// is taken to mean both. Weights count only where they are 0.
+    /// Reads `Accept`. The specification requires both forms; a client that names one is served
+    /// with that one. Without the header, both are accepted. A weight matters only if it is 0.
     pub(super) fn read(headers: &HeaderMap) -> Self {
         let mut found = Self { json: false, streams: false };
         let mut is_absent = true;

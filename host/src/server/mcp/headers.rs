@@ -8,23 +8,24 @@ use http::{HeaderMap, header::HeaderName};
 use crate::{
     json::raw,
     mcp::{
-        error::RpcError, message::Request, meta, param_headers, toolbox::Toolbox, version::Version,
+        error::RpcError,
+        headers::{self, METHOD, NAME, VERSION},
+        message::Request,
+        meta,
+        toolbox::Toolbox,
+        version::Version,
     },
 };
 
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
-
-/// Returns the revision that the header names; that of requests without the header, or if the body
-/// has to decide, because it names a revision too. Fails if the header names an unknown revision, or
-/// is there twice.
+/// Returns the revision that the header names, or that of requests without the header. An unknown
+/// revision counts as modern: [`check_version`] then refuses the request. Fails if the header is
+/// repeated or is not ASCII.
 pub(super) fn version(headers: &HeaderMap) -> Result<Version, RpcError> {
     match single(headers, &VERSION)? {
         None => Ok(Version::UNNAMED),
         Some(name) => match Version::find(name) {
             Some(version) => Ok(version),
-            // The body names it too, else it is refused with the body.
+            // Refused when it is compared with the body.
             None => Ok(Version::V2026_07_28),
         },
     }
@@ -54,21 +55,13 @@ pub(super) fn check(
     if found != Some(request.method.as_str()) {
         return Err(mismatch(&METHOD, found, &request.method));
     }
-    let member = match request.method.as_str() {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        _ => return Ok(()),
-    };
-    let Some(name) = raw::member(request.params(), member).and_then(raw::string) else {
-        return Ok(());
-    };
+    let Some(name) = headers::name(&request.method, request.params()) else { return Ok(()) };
     check_value(headers, &NAME, Some(&name))?;
     if request.method == "tools/call"
         && let Some(entry) = toolbox.find(&name)
     {
         let arguments = raw::member(request.params(), "arguments").unwrap_or("{}");
-        for (header, value) in param_headers::expected(entry.tool.input_schema.as_str(), arguments)
-        {
+        for (header, value) in headers::expected(entry.tool.input_schema.as_str(), arguments) {
             check_value(headers, &header, value.as_deref())?;
         }
     }
@@ -94,7 +87,7 @@ fn check_value(
     match (found, value) {
         (None, None) => Ok(()),
         (Some(found), Some(value)) => {
-            let decoded = param_headers::decoded(found).ok_or_else(|| {
+            let decoded = headers::decoded(found).ok_or_else(|| {
                 RpcError::header_mismatch(format!("header `{name}` is not valid Base64"))
             })?;
             if decoded == value { Ok(()) } else { Err(mismatch(name, Some(&decoded), value)) }

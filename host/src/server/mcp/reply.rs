@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, header};
 
-use super::SESSION;
 use crate::{
     mcp::{
         error::{RpcError, code},
+        headers::SESSION,
         message::{self, Id},
     },
     server::respond::{self, ApiError, Payload, Reply},
@@ -17,6 +17,9 @@ use crate::{
 pub(super) fn answered(status: StatusCode, text: String) -> Reply {
     let mut reply = respond::json_text(text);
     *reply.status_mut() = status;
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     reply
 }
 

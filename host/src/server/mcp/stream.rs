@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::LAST_EVENT;
 use crate::{
     mcp::{
         event_log::EventLog,
         exchange::{Exchange, Outgoing},
-        service::{self, Service},
+        headers::LAST_EVENT,
+        service::{self, STOPPING, Service},
         session::{Listening, StreamSlot},
         watch::ListWatch,
     },
@@ -99,6 +99,7 @@ pub(super) struct NoticeSource {
     listening: Listening,
     watch: ListWatch,
     has_begun: bool,
+    has_ended: bool,
     _slot: StreamSlot,
 }
 
@@ -109,7 +110,15 @@ impl NoticeSource {
         watch: ListWatch,
         slot: StreamSlot,
     ) -> Self {
-        Self { service, listening, watch, has_begun: false, _slot: slot }
+        Self { service, listening, watch, has_begun: false, has_ended: false, _slot: slot }
+    }
+}
+
+impl NoticeSource {
+    /// Ends the stream with a comment: the protocol has no message for the reason.
+    fn end(&mut self, reason: &str) -> Bytes {
+        self.has_ended = true;
+        format!(": {reason}\n\n").into()
     }
 }
 
@@ -119,10 +128,13 @@ impl Source for NoticeSource {
             self.has_begun = true;
             return Some(format!("retry: {RETRY_MS}\n\n").into());
         }
+        if self.has_ended {
+            return None;
+        }
         loop {
             tokio::select! {
-                () = self.listening.session().closed().cancelled() => return None,
-                () = self.service.closing().cancelled() => return None,
+                () = self.listening.session().closed().cancelled() => return Some(self.end("the session was closed")),
+                () = self.service.closing().cancelled() => return Some(self.end(STOPPING)),
                 digest = self.watch.changed(self.service.toolboxes()) => {
                     if self.listening.is_current() {
                         self.listening.session().set_listed(digest);

@@ -40,7 +40,7 @@ impl VirtualKey {
     }
 
     /// Creates the key of a sender that came with another credential and sees the tools of this key.
-    /// `identity` names the sender without ambiguity; it is an account of its own.
+    /// `identity` names the sender without ambiguity; it is a tenant of its own.
     #[must_use]
     pub fn on_behalf_of(&self, identity: &[&str]) -> Self {
         let mut hasher = Sha256::new().chain_update(b"airlock identity ");

@@ -1,5 +1,6 @@
-//! Headers that repeat parts of a request (2026-07-28, section "Standard headers"): those with
-//! arguments, which `x-mcp-header` in the input schema of a tool asks for, and the form of values.
+//! Headers of streamable HTTP, and those that repeat parts of a request (2026-07-28, section "Standard
+//! headers"): its method and name, and the arguments that `x-mcp-header` in the input schema of a tool
+//! asks for.
 
 use std::borrow::Cow;
 
@@ -7,12 +8,35 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::header::HeaderName;
 use serde_json::{Map, Value};
 
+use crate::json::raw;
+
+/// Identifier of a session.
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The last event that a client has received.
+pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+/// Revision of the protocol.
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// Method of the request.
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// Name of the tool, or URI of the resource, that the request is about.
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
 /// Annotation of a property whose value a header repeats.
 const ANNOTATION: &str = "x-mcp-header";
 /// Prefix of the headers.
 const PREFIX: &str = "mcp-param-";
 /// Enclose a value in Base64.
 const SENTINELS: (&str, &str) = ("=?base64?", "?=");
+
+/// Returns the value of [`NAME`]; `None` if the method has none.
+pub(crate) fn name<'p>(method: &str, params: &'p str) -> Option<Cow<'p, str>> {
+    let member = match method {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        _ => return None,
+    };
+    raw::member(params, member).and_then(raw::string)
+}
 
 /// Returns the value of a header, out of Base64 if it is enclosed so; `None` if that is invalid.
 pub(crate) fn decoded(value: &str) -> Option<Cow<'_, str>> {
@@ -26,7 +50,7 @@ pub(crate) fn decoded(value: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Returns a value as a header can have it: in Base64 if it has other characters than printable
-/// ASCII, has a blank at an end, or looks as if it were in Base64.
+/// ASCII, begins or ends with a space, or is enclosed like a value in Base64.
 pub(crate) fn encoded(value: &str) -> Cow<'_, str> {
     let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.trim_matches(' ') == value
