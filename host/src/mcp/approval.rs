@@ -13,7 +13,7 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::{error::RpcError, exchange::Outlet, meta::Peer};
+use super::{error::RpcError, exchange::Outlet, message::Params, meta::Peer};
 use crate::{
     door::{Approval, Entry},
     json::raw,
@@ -71,7 +71,7 @@ impl Question<'_> {
     pub(super) async fn ask(
         &self,
         peer: Peer,
-        params: &str,
+        params: &Params,
         outlet: &Outlet,
         seal: &Seal,
         limit: Duration,
@@ -84,7 +84,7 @@ impl Question<'_> {
             };
             return Ok(read(answer.as_deref()).unwrap_or(Outcome::Declined(UNREADABLE)));
         }
-        let state = raw::member(params, "requestState");
+        let state = params.get("requestState");
         let Some(state) = state.filter(|state| *state != "null") else {
             return Ok(Outcome::Asked(self.input_required(seal, limit)));
         };
@@ -94,7 +94,7 @@ impl Question<'_> {
                 "`requestState` is not that of this call, or has expired; repeat the call without it",
             ));
         }
-        let answers = raw::member(params, "inputResponses");
+        let answers = params.get("inputResponses");
         let answer = answers.and_then(|answers| raw::member(answers, QUESTION));
         Ok(read(answer).unwrap_or_else(|| Outcome::Asked(self.input_required(seal, limit))))
     }

@@ -185,7 +185,7 @@ impl Bridge {
     }
 
     fn describe(&self, request: &Request, text: Arc<str>) -> Sent {
-        let params = request.params();
+        let params = &request.params;
         let version = meta::named_version(params);
         let mut sent = Sent {
             id: Some(request.id.clone()),
@@ -201,7 +201,7 @@ impl Bridge {
         sent.add(NAME, &headers::encoded(&name));
         let schema = self.state().schemas.get(name.as_ref()).cloned();
         if let Some(schema) = schema.filter(|_| request.method == "tools/call") {
-            let arguments = raw::member(params, "arguments").unwrap_or("{}");
+            let arguments = params.get("arguments").unwrap_or("{}");
             for (header, value) in headers::expected(&schema, arguments) {
                 if let Some(value) = value {
                     sent.add(header, &headers::encoded(&value));

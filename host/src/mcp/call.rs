@@ -8,7 +8,7 @@ use super::{
     approval::{ApprovalMode, Outcome, Question},
     error::RpcError,
     exchange::Outlet,
-    message::Request,
+    message::{Params, Request},
     meta::{self, LogLevel, Peer},
     result,
     service::{Client, Service},
@@ -32,7 +32,7 @@ pub(super) async fn run(
     request: Request,
     outlet: Outlet,
 ) -> Result<String, RpcError> {
-    let params = request.params();
+    let params = &request.params;
     let (name, arguments) = (name(params)?, arguments(params)?);
     let token = meta::progress_token(params)?;
     check_answers(params)?;
@@ -70,15 +70,15 @@ pub(super) async fn run(
 }
 
 /// Returns the name of the called tool.
-fn name(params: &str) -> Result<String, RpcError> {
-    let name = raw::member(params, "name").and_then(raw::string);
+fn name(params: &Params) -> Result<String, RpcError> {
+    let name = params.string("name");
     name.map(Cow::into_owned)
         .ok_or_else(|| RpcError::invalid_params("`name` must be a string: the name of a tool"))
 }
 
 /// Returns the arguments as JSON text of an object.
-fn arguments(params: &str) -> Result<&str, RpcError> {
-    match raw::member(params, "arguments") {
+fn arguments(params: &Params) -> Result<&str, RpcError> {
+    match params.get("arguments") {
         None | Some("null") => Ok("{}"),
         Some(arguments) if arguments.starts_with('{') => Ok(arguments),
         Some(_) => Err(RpcError::invalid_params("`arguments` must be an object")),
@@ -86,8 +86,8 @@ fn arguments(params: &str) -> Result<&str, RpcError> {
 }
 
 /// Fails if the answers of the client's user are not an object of objects.
-fn check_answers(params: &str) -> Result<(), RpcError> {
-    let Some(answers) = raw::member(params, "inputResponses") else { return Ok(()) };
+fn check_answers(params: &Params) -> Result<(), RpcError> {
+    let Some(answers) = params.get("inputResponses") else { return Ok(()) };
     let are_objects = raw::members(answers)
         .is_some_and(|mut answers| answers.all(|(_, answer)| answer.starts_with('{')));
     if are_objects {
@@ -119,7 +119,7 @@ async fn decide(
     service: &Service,
     client: &Client,
     question: &Question<'_>,
-    params: &str,
+    params: &Params,
     outlet: &Outlet,
 ) -> Result<Outcome, RpcError> {
     let needs_none = question.entry.auto && question.tools.is_empty();

@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::Notify;
@@ -28,31 +28,64 @@ struct State {
     /// Number of the next event. The first event has 1; 0 is the beginning of the stream.
     next: u64,
     is_complete: bool,
-    is_streamed: bool,
+    /// Number of the reader. An earlier one gets no more events.
+    reader: u64,
+    transport: Transport,
+}
+
+/// Form in which the client receives the response.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Transport {
+    /// Not decided yet.
+    #[default]
+    Undecided,
+    /// Whole, or not at all: nothing can be resumed.
+    Whole,
+    /// As a stream, which the client may lose.
+    Streamed,
 }
 
 struct Event {
     number: u64,
-    text: String,
+    text: Arc<str>,
     /// Memory of the event. Released with it.
     _held: Option<Held>,
 }
 
-/// The next event of a stream for one reader.
+/// The next event of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     /// Number of the event, for `Last-Event-ID`.
     pub(crate) number: u64,
     /// The message.
-    pub(crate) text: String,
+    pub(crate) text: Arc<str>,
     /// True if it is the response, and nothing follows.
     pub(crate) is_last: bool,
+}
+
+/// The one reader of a stream. A later reader ends it.
+pub(crate) struct Reader {
+    log: Arc<EventLog>,
+    number: u64,
+    /// Number of the last event that was read.
+    read: u64,
 }
 
 impl EventLog {
     pub(crate) fn new(stream: u64) -> Self {
         let state = State { next: 1, ..State::default() };
         Self { stream, state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// Begins to read after event number `read`. An earlier reader ends, so that a stream takes the
+    /// memory of one reader however often it is resumed.
+    pub(crate) fn reader(self: &Arc<Self>, read: u64) -> Reader {
+        let mut state = self.state();
+        state.reader += 1;
+        let number = state.reader;
+        drop(state);
+        self.changed.notify_waiters();
+        Reader { log: self.clone(), number, read }
     }
 
     /// Adds a message that precedes the response.
@@ -74,7 +107,7 @@ impl EventLog {
             state.events.pop_front();
         }
         let number = state.next;
-        state.events.push_back(Event { number, text, _held: held });
+        state.events.push_back(Event { number, text: text.into(), _held: held });
         state.next += 1;
         state.is_complete = is_complete;
         drop(state);
@@ -87,35 +120,16 @@ impl EventLog {
         self.changed.notify_waiters();
     }
 
-    /// Returns the first kept event after number `after`; `None` if there is none and none will
-    /// come. Dropping the future loses nothing.
-    pub(crate) async fn next(&self, after: u64) -> Option<Next> {
+    /// Waits until it is decided in which form the client receives the response; true if as a stream.
+    pub(crate) async fn is_streamed(&self) -> bool {
         loop {
             let changed = self.changed.notified();
-            {
-                let state = self.state();
-                let found = state.events.iter().find(|event| event.number > after);
-                if let Some(event) = found {
-                    let is_last = state.is_complete && event.number + 1 == state.next;
-                    let (number, text) = (event.number, event.text.clone());
-                    return Some(Next { number, text, is_last });
-                }
-                if state.is_complete {
-                    return None;
-                }
+            match self.state().transport {
+                Transport::Undecided => {}
+                transport => return transport == Transport::Streamed,
             }
             changed.await;
         }
-    }
-
-    /// Notes that the client receives the events as a stream, which it may lose.
-    pub(crate) fn begin_stream(&self) {
-        self.state().is_streamed = true;
-    }
-
-    /// Returns whether the client receives the events as a stream.
-    pub(crate) fn is_streamed(&self) -> bool {
-        self.state().is_streamed
     }
 
     /// Returns whether no event will be added.
@@ -128,61 +142,172 @@ impl EventLog {
         self.state().events.iter().map(|event| event.text.len()).sum()
     }
 
+    fn decide(&self, transport: Transport) {
+        let mut state = self.state();
+        if state.transport == Transport::Undecided {
+            state.transport = transport;
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl State {
+    /// Returns the first kept event after number `read`; `None` if there is none yet.
+    fn after(&self, read: u64) -> Option<Next> {
+        let event = self.events.iter().find(|event| event.number > read)?;
+        let is_last = self.is_complete && event.number + 1 == self.next;
+        Some(Next { number: event.number, text: event.text.clone(), is_last })
+    }
+}
+
+impl Reader {
+    /// Number of the stream.
+    pub(crate) fn stream(&self) -> u64 {
+        self.log.stream
+    }
+
+    /// Notes that the client receives the events as a stream. Without it, nothing is kept after the
+    /// reader is dropped.
+    pub(crate) fn begin_stream(&self) {
+        self.log.decide(Transport::Streamed);
+    }
+
+    /// Returns the next event; `None` if none will come, or if there is a later reader. Dropping the
+    /// future loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<Next> {
+        let next = self.peek().await?;
+        self.read = next.number;
+        Some(next)
+    }
+
+    /// Returns the next event like [`Self::next`], and does not take it.
+    pub(crate) async fn peek(&self) -> Option<Next> {
+        loop {
+            let changed = self.log.changed.notified();
+            {
+                let state = self.log.state();
+                if state.reader != self.number {
+                    return None;
+                }
+                let next = state.after(self.read);
+                if next.is_some() || state.is_complete {
+                    return next;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for the response; `None` if there is none. What precedes it is dropped.
+    pub(crate) async fn response(&mut self) -> Option<Arc<str>> {
+        while let Some(next) = self.next().await {
+            if next.is_last {
+                return Some(next.text);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.log.decide(Transport::Whole);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{pin::pin, sync::Arc};
+    use std::pin::pin;
 
     use futures_util::FutureExt as _;
 
     use super::*;
 
+    fn log() -> Arc<EventLog> {
+        Arc::new(EventLog::new(1))
+    }
+
     fn next(number: u64, text: &str, is_last: bool) -> Next {
-        Next { number, text: text.to_owned(), is_last }
+        Next { number, text: text.into(), is_last }
     }
 
     #[tokio::test]
     async fn a_reader_goes_on_after_any_event_and_ends_with_the_response() {
-        let log = EventLog::new(1);
+        let log = log();
         log.push("a".into(), None);
         log.push("b".into(), None);
-        assert_eq!(log.next(0).await, Some(next(1, "a", false)));
-        assert_eq!(log.next(1).await, Some(next(2, "b", false)));
+        let mut reader = log.reader(0);
+        assert_eq!(reader.next().await, Some(next(1, "a", false)));
+        assert_eq!(reader.next().await, Some(next(2, "b", false)));
         log.complete("c".into(), None);
         log.push("late".into(), None);
-        assert_eq!(log.next(2).await, Some(next(3, "c", true)));
-        assert_eq!(log.next(0).await, Some(next(1, "a", false)), "a second reader");
-        assert_eq!(log.next(3).await, None);
-        assert_eq!(log.next(u64::MAX).await, None);
+        assert_eq!(reader.next().await, Some(next(3, "c", true)));
+        assert_eq!(reader.next().await, None);
+        assert_eq!(log.reader(1).next().await, Some(next(2, "b", false)));
+        assert_eq!(log.reader(u64::MAX).next().await, None);
+        assert_eq!(log.reader(0).response().await.as_deref(), Some("c"));
     }
 
     #[tokio::test]
     async fn a_reader_waits_for_the_next_event() {
-        let log = Arc::new(EventLog::new(1));
-        let mut waiting = pin!(log.next(0));
+        for is_complete in [true, false] {
+            let log = log();
+            let mut reader = log.reader(0);
+            let mut waiting = pin!(reader.next());
+            assert!(waiting.as_mut().now_or_never().is_none());
+            let expected = if is_complete {
+                log.complete("a".into(), None);
+                Some(next(1, "a", true))
+            } else {
+                log.abandon();
+                None
+            };
+            assert_eq!(waiting.await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_later_reader_ends_the_earlier_one() {
+        let log = log();
+        let first = log.reader(0);
+        let mut waiting = pin!(first.peek());
         assert!(waiting.as_mut().now_or_never().is_none());
-        log.complete("a".into(), None);
-        assert_eq!(waiting.await, Some(next(1, "a", true)));
-        let log = EventLog::new(2);
-        let mut waiting = pin!(log.next(0));
-        assert!(waiting.as_mut().now_or_never().is_none());
-        log.abandon();
+        let mut second = log.reader(0);
         assert_eq!(waiting.await, None);
+        log.complete("a".into(), None);
+        assert_eq!(first.peek().await, None);
+        assert_eq!(second.next().await, Some(next(1, "a", true)));
     }
 
     #[tokio::test]
     async fn the_oldest_events_are_dropped_and_the_response_is_kept() {
-        let log = EventLog::new(1);
+        let log = log();
         for n in 0..KEPT_EVENTS * 2 {
             log.push(n.to_string(), None);
         }
         log.complete("end".into(), None);
-        assert_eq!(log.next(0).await.map(|next| next.number), Some(KEPT_EVENTS as u64 + 2));
+        let first = log.reader(0).next().await;
+        assert_eq!(first.map(|next| next.number), Some(KEPT_EVENTS as u64 + 2));
         let last = KEPT_EVENTS as u64 * 2;
-        assert_eq!(log.next(last).await, Some(next(last + 1, "end", true)));
+        assert_eq!(log.reader(last).next().await, Some(next(last + 1, "end", true)));
+    }
+
+    #[tokio::test]
+    async fn the_first_reader_decides_whether_there_is_a_stream_to_resume() {
+        let log = log();
+        let reader = log.reader(0);
+        assert!(pin!(log.is_streamed()).now_or_never().is_none());
+        reader.begin_stream();
+        drop(reader);
+        drop(log.reader(0));
+        assert!(log.is_streamed().await);
+        let log = Arc::new(EventLog::new(2));
+        drop(log.reader(0));
+        assert!(!log.is_streamed().await);
     }
 }

@@ -29,8 +29,10 @@ const QUEUE: usize = 64;
 /// What an exchange sends.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
-    /// A notification, or a request of the gateway to the client.
+    /// A notification.
     Before(String),
+    /// A request of the gateway to the client.
+    Ask(String),
     /// The response. Nothing follows.
     Last(Answer),
 }
@@ -60,7 +62,7 @@ impl Answer {
 pub(crate) struct Exchange {
     id: Id,
     work: BoxFuture<'static, Result<String, RpcError>>,
-    queue: mpsc::Receiver<String>,
+    queue: mpsc::Receiver<Outgoing>,
     done: Option<Answer>,
     has_ended: bool,
 }
@@ -109,8 +111,8 @@ impl Exchange {
                 self.done = Some(Answer::new(&self.id, result));
             }
             // After the work, which may have sent something, and before its response.
-            if let Poll::Ready(Some(text)) = self.queue.poll_recv(context) {
-                return Poll::Ready(Some(Outgoing::Before(text)));
+            if let Poll::Ready(Some(outgoing)) = self.queue.poll_recv(context) {
+                return Poll::Ready(Some(outgoing));
             }
             match self.done.take() {
                 Some(answer) => {
@@ -127,7 +129,7 @@ impl Exchange {
 /// Where the work of a request sends what precedes its response.
 #[derive(Clone)]
 pub(crate) struct Outlet {
-    sender: mpsc::Sender<String>,
+    sender: mpsc::Sender<Outgoing>,
     /// Requests of the gateway to the client; `None` if the client cannot respond to them.
     asks: Option<Arc<Asks>>,
 }
@@ -135,7 +137,7 @@ pub(crate) struct Outlet {
 impl Outlet {
     /// Sends a notification, unless the client reads too slowly.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
-        let _ = self.sender.try_send(message::notification(method, params));
+        let _ = self.sender.try_send(Outgoing::Before(message::notification(method, params)));
     }
 
     /// Sends a request to the client and waits for its response. Returns the result as JSON text;
@@ -143,7 +145,8 @@ impl Outlet {
     /// forgets the request.
     pub(crate) async fn ask(&self, method: &str, params: &Value) -> Option<String> {
         let (id, response) = self.asks.as_ref()?.open()?;
-        self.sender.send(message::request(&id.id, method, params)).await.ok()?;
+        let request = message::request(&id.id, method, params);
+        self.sender.send(Outgoing::Ask(request)).await.ok()?;
         response.await.ok()?
     }
 
@@ -215,7 +218,9 @@ mod tests {
         let mut texts = Vec::new();
         while let Some(outgoing) = exchange.next().await {
             texts.push(match outgoing {
-                Outgoing::Before(text) | Outgoing::Last(Answer { text, .. }) => text,
+                Outgoing::Before(text)
+                | Outgoing::Ask(text)
+                | Outgoing::Last(Answer { text, .. }) => text,
             });
         }
         texts
@@ -241,7 +246,7 @@ mod tests {
         let mut exchange = Exchange::new(id(), Some(asks.clone()), |outlet| async move {
             Ok(outlet.ask("elicitation/create", &json!({})).await.unwrap_or_default())
         });
-        let Some(Outgoing::Before(asked)) = exchange.next().await else { panic!("a request") };
+        let Some(Outgoing::Ask(asked)) = exchange.next().await else { panic!("a request") };
         assert!(asked.contains(r#""id":"airlock-0","method":"elicitation/create""#), "{asked}");
         let respond = |id: &str| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"yes"}}"#);

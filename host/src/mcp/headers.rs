@@ -8,7 +8,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::header::HeaderName;
 use serde_json::{Map, Value};
 
-use crate::json::raw;
+use super::message::Params;
 
 /// Identifier of a session.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -29,13 +29,13 @@ const PREFIX: &str = "mcp-param-";
 const SENTINELS: (&str, &str) = ("=?base64?", "?=");
 
 /// Returns the value of [`NAME`]; `None` if the method has none.
-pub(crate) fn name<'p>(method: &str, params: &'p str) -> Option<Cow<'p, str>> {
+pub(crate) fn name<'p>(method: &str, params: &'p Params) -> Option<Cow<'p, str>> {
     let member = match method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
         _ => return None,
     };
-    raw::member(params, member).and_then(raw::string)
+    params.string(member)
 }
 
 /// Returns the value of a header, out of Base64 if it is enclosed so; `None` if that is invalid.

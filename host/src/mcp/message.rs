@@ -2,7 +2,7 @@
 //!
 //! Parameters stay text: no tree is built of what is passed on.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde_json::Value;
 
@@ -32,7 +32,8 @@ pub(crate) struct Request {
     pub(crate) id: Id,
     /// Its method.
     pub(crate) method: String,
-    body: RawObject,
+    /// Its parameters.
+    pub(crate) params: Params,
 }
 
 /// A notification.
@@ -40,7 +41,42 @@ pub(crate) struct Request {
 pub(crate) struct Notification {
     /// Its method.
     pub(crate) method: String,
-    body: RawObject,
+    params: Params,
+}
+
+/// Parameters of a message. They are read once, together with the message.
+#[derive(Debug, Default)]
+pub(crate) struct Params {
+    members: RawObject,
+    meta: RawObject,
+}
+
+impl Params {
+    /// Returns the JSON text of a member; `None` if there is no such member.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.members.get(name)
+    }
+
+    /// Returns a member that is a string; `None` for any other.
+    pub(crate) fn string(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.get(name).and_then(raw::string)
+    }
+
+    /// Returns the JSON text of a member of `_meta`; `None` if there is no such member.
+    pub(crate) fn meta(&self, name: &str) -> Option<&str> {
+        self.meta.get(name)
+    }
+
+    /// Reads the parameters of a message. Fails if they are no object, or if they or `_meta` have
+    /// too many members.
+    fn read(body: &RawObject) -> Result<Self, String> {
+        let Some(text) = body.get("params") else { return Ok(Self::default()) };
+        let too_many = |error: json::Error| format!("`params`: {error}");
+        let members = body.object("params").filter(|_| text.starts_with('{'));
+        let members = members.ok_or("`params` must be an object")?.map_err(too_many)?;
+        let meta = members.object("_meta").transpose().map_err(too_many)?.unwrap_or_default();
+        Ok(Self { members, meta })
+    }
 }
 
 /// The response to a request of the gateway.
@@ -110,15 +146,13 @@ impl Message {
         if body.get("jsonrpc").and_then(raw::string).as_deref() != Some("2.0") {
             return Err(bad(known, "`jsonrpc` must be \"2.0\""));
         }
-        if body.get("params").is_some_and(|params| !params.starts_with('{')) {
-            return Err(bad(known, "`params` must be an object"));
-        }
+        let params = Params::read(&body).map_err(|message| bad(known.clone(), &message))?;
         if body.get("id").is_some() && known.is_none() {
             return Err(bad(None, "`id` must be a string or an integer, of at most 256 bytes"));
         }
         match (method(&body, known.as_ref())?, known) {
-            (Some(method), Some(id)) => Ok(Self::Request(Request { id, method, body })),
-            (Some(method), None) => Ok(Self::Notification(Notification { method, body })),
+            (Some(method), Some(id)) => Ok(Self::Request(Request { id, method, params })),
+            (Some(method), None) => Ok(Self::Notification(Notification { method, params })),
             (None, Some(id)) if body.get("result").is_some() != body.get("error").is_some() => {
                 Ok(Self::Response(Response { id, body }))
             }
@@ -148,26 +182,11 @@ fn unreadable(error: &json::Error) -> BadMessage {
     BadMessage { id: None, error }
 }
 
-/// Parameters of a message without any.
-const NO_PARAMS: &str = "{}";
-
-impl Request {
-    /// The parameters: JSON text of an object.
-    pub(crate) fn params(&self) -> &str {
-        self.body.get("params").unwrap_or(NO_PARAMS)
-    }
-}
-
 impl Notification {
-    /// The parameters: JSON text of an object.
-    pub(crate) fn params(&self) -> &str {
-        self.body.get("params").unwrap_or(NO_PARAMS)
-    }
-
     /// Returns the request that is cancelled, if the notification cancels one.
     pub(crate) fn cancelled(&self) -> Option<Id> {
         let is_cancellation = self.method == "notifications/cancelled";
-        let id = raw::member(self.params(), "requestId").filter(|_| is_cancellation)?;
+        let id = self.params.get("requestId").filter(|_| is_cancellation)?;
         Id::read(id)
     }
 }
@@ -205,7 +224,7 @@ pub(crate) fn failure(id: Option<&Id>, error: &RpcError) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Message, BadMessage> {
@@ -225,7 +244,7 @@ mod tests {
             panic!("a request")
         };
         assert_eq!((it.id.as_json(), it.method.as_str()), ("\"a\"", "tools/call"));
-        assert_eq!(it.params(), r#"{"arguments":{"n":1.0}}"#);
+        assert_eq!(it.params.get("arguments"), Some(r#"{"n":1.0}"#));
         let cancel =
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
         let Ok(Message::Notification(it)) = read(cancel) else { panic!("a notification") };
@@ -277,6 +296,26 @@ mod tests {
         };
         assert!(read(&method(MAX_METHOD_BYTES)).is_ok());
         assert!(refusal(&method(MAX_METHOD_BYTES + 1)).1.starts_with("`method` must be"));
+    }
+
+    /// Returns the parameters of a request.
+    pub(crate) fn params(text: &str) -> Params {
+        match read(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{text}}}"#)) {
+            Ok(Message::Request(request)) => request.params,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn members_of_parameters_and_of_their_metadata_are_found() {
+        let params = params(r#"{"a":"\u0061","_meta":{"k":1},"a":"b"}"#);
+        assert_eq!((params.string("a").as_deref(), params.meta("k")), (Some("b"), Some("1")));
+        assert_eq!((params.get("k"), params.meta("a"), params.string("_meta")), (None, None, None));
+        let none = super::tests::params(r#"{"_meta":[]}"#);
+        assert_eq!(none.meta("k"), None);
+        let many: String = (0..600).map(|n| format!(r#""{n}":0,"#)).collect();
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{{many}"x":0}}}}"#);
+        assert!(refusal(&text).1.starts_with("`params`: "));
     }
 
     #[test]

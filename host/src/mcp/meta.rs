@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{error::RpcError, version::Version};
+use super::{error::RpcError, message::Params, version::Version};
 use crate::json::raw;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -72,41 +72,41 @@ impl LogLevel {
 }
 
 /// Returns whether a request is of the modern era: its `_meta` names a revision.
-pub(crate) fn names_version(params: &str) -> bool {
-    member(params, VERSION).is_some()
+pub(crate) fn names_version(params: &Params) -> bool {
+    params.meta(VERSION).is_some()
 }
 
 /// Returns the revision that `_meta` names; `None` if it names none, or not as a string.
-pub(crate) fn named_version(params: &str) -> Option<String> {
-    member(params, VERSION).and_then(raw::string).map(Cow::into_owned)
+pub(crate) fn named_version(params: &Params) -> Option<String> {
+    params.meta(VERSION).and_then(raw::string).map(Cow::into_owned)
 }
 
 /// Reads the client of a modern request. Fails if a required member of `_meta` is missing or is of a
 /// wrong type, or if the gateway does not speak the revision.
-pub(crate) fn modern(params: &str) -> Result<Peer, RpcError> {
+pub(crate) fn modern(params: &Params) -> Result<Peer, RpcError> {
     let missing = |name: &str, expected: &str| {
         RpcError::invalid_params(format!("`_meta` must have \"{name}\", {expected}"))
     };
     let named = named_version(params).ok_or_else(|| missing(VERSION, "a string"))?;
-    let capabilities = member(params, CAPABILITIES)
+    let capabilities = params
+        .meta(CAPABILITIES)
         .filter(|capabilities| capabilities.starts_with('{'))
         .ok_or_else(|| missing(CAPABILITIES, "an object"))?;
     let version = Version::find(&named)
         .filter(|version| version.is_modern())
         .ok_or_else(|| RpcError::unsupported_version(&named))?;
-    let log_level = member(params, LOG_LEVEL)
-        .map(|level| LogLevel::read(LOG_LEVEL, Some(level)))
-        .transpose()?;
+    let log_level =
+        params.meta(LOG_LEVEL).map(|level| LogLevel::read(LOG_LEVEL, Some(level))).transpose()?;
     Ok(Peer { version, can_elicit: can_elicit(capabilities), log_level })
 }
 
 /// Reads the client of an `initialize` request, with the revision that answers it. It receives no
 /// log messages until it sets a level.
-pub(crate) fn initialize(params: &str) -> Result<Peer, RpcError> {
-    let requested = raw::member(params, "protocolVersion").and_then(raw::string);
+pub(crate) fn initialize(params: &Params) -> Result<Peer, RpcError> {
+    let requested = params.string("protocolVersion");
     let requested =
         requested.ok_or_else(|| RpcError::invalid_params("`protocolVersion` must be a string"))?;
-    let capabilities = raw::member(params, "capabilities").unwrap_or("{}");
+    let capabilities = params.get("capabilities").unwrap_or("{}");
     Ok(Peer {
         version: Version::negotiate(&requested),
         can_elicit: can_elicit(capabilities),
@@ -126,8 +126,8 @@ fn can_elicit(capabilities: &str) -> bool {
 
 /// Returns the token by which the client wants progress, as JSON text; `None` if it wants none.
 /// Fails if the token is neither a string nor a number, or is too long.
-pub(crate) fn progress_token(params: &str) -> Result<Option<&str>, RpcError> {
-    let Some(token) = member(params, PROGRESS_TOKEN) else { return Ok(None) };
+pub(crate) fn progress_token(params: &Params) -> Result<Option<&str>, RpcError> {
+    let Some(token) = params.meta(PROGRESS_TOKEN) else { return Ok(None) };
     let is_token = token.starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9'));
     if is_token && token.len() <= MAX_TOKEN_BYTES {
         Ok(Some(token))
@@ -138,19 +138,15 @@ pub(crate) fn progress_token(params: &str) -> Result<Option<&str>, RpcError> {
     }
 }
 
-/// Returns a member of `_meta`.
-fn member<'a>(params: &'a str, name: &str) -> Option<&'a str> {
-    raw::member(params, "_meta").and_then(|meta| raw::member(meta, name))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::mcp::message::tests::params as read;
 
-    fn params(version: &Value, capabilities: &Value) -> String {
-        json!({"_meta": {VERSION: version, CAPABILITIES: capabilities}}).to_string()
+    fn params(version: &Value, capabilities: &Value) -> Params {
+        read(&json!({"_meta": {VERSION: version, CAPABILITIES: capabilities}}).to_string())
     }
 
     #[test]
@@ -158,8 +154,8 @@ mod tests {
         let peer = modern(&params(&json!("2026-07-28"), &json!({"elicitation": {}})));
         let expected = Peer { version: Version::V2026_07_28, can_elicit: true, log_level: None };
         assert_eq!(peer, Ok(expected));
-        let code = |params: &str| modern(params).expect_err("refused").code;
-        assert_eq!(code("{}"), -32602);
+        let code = |params: &Params| modern(params).expect_err("refused").code;
+        assert_eq!(code(&read("{}")), -32602);
         assert_eq!(code(&params(&json!(7), &json!({}))), -32602);
         assert_eq!(code(&params(&json!("2026-07-28"), &json!([]))), -32602);
         assert_eq!(code(&params(&json!("2025-11-25"), &json!({}))), -32022);
@@ -187,15 +183,15 @@ mod tests {
             [("7", Some("7")), ("\"a\"", Some("\"a\"")), ("-1.5", Some("-1.5"))]
         {
             let params = format!(r#"{{"_meta":{{"progressToken":{token}}}}}"#);
-            assert_eq!(progress_token(&params), Ok(expected), "{token}");
+            assert_eq!(progress_token(&read(&params)), Ok(expected), "{token}");
         }
-        assert_eq!(progress_token("{}"), Ok(None));
+        assert_eq!(progress_token(&read("{}")), Ok(None));
         let long =
             |length: usize| format!(r#"{{"_meta":{{"progressToken":"{}"}}}}"#, "x".repeat(length));
-        assert!(progress_token(&long(MAX_TOKEN_BYTES - 2)).is_ok());
-        assert!(progress_token(&long(MAX_TOKEN_BYTES - 1)).is_err());
-        assert!(progress_token(r#"{"_meta":{"progressToken":null}}"#).is_err());
-        assert!(progress_token(r#"{"_meta":{"progressToken":{}}}"#).is_err());
+        assert!(progress_token(&read(&long(MAX_TOKEN_BYTES - 2))).is_ok());
+        assert!(progress_token(&read(&long(MAX_TOKEN_BYTES - 1))).is_err());
+        assert!(progress_token(&read(r#"{"_meta":{"progressToken":null}}"#)).is_err());
+        assert!(progress_token(&read(r#"{"_meta":{"progressToken":{}}}"#)).is_err());
     }
 
     #[test]

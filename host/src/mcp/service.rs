@@ -109,7 +109,7 @@ impl Service {
         request: &Request,
         client: &Client,
     ) -> Result<(String, u64), RpcError> {
-        let cursor = match raw::member(request.params(), "cursor") {
+        let cursor = match request.params.get("cursor") {
             None | Some("null") => None,
             Some(cursor) => Some(
                 raw::string(cursor)
@@ -139,9 +139,12 @@ impl Service {
         client: Client,
         outlet: Outlet,
     ) -> Result<String, RpcError> {
-        let wanted = raw::member(request.params(), "notifications")
-            .filter(|wanted| wanted.starts_with('{'))
-            .ok_or_else(|| RpcError::invalid_params("`notifications` must be an object"))?;
+        let wanted =
+            request
+                .params
+                .get("notifications")
+                .filter(|wanted| wanted.starts_with('{'))
+                .ok_or_else(|| RpcError::invalid_params("`notifications` must be an object"))?;
         let wants_tools = raw::member(wanted, "toolsListChanged") == Some("true");
         let id: Value = serde_json::from_str(request.id.as_json()).unwrap_or_default();
         let meta = json!({SUBSCRIPTION: id});
@@ -219,7 +222,7 @@ pub(crate) fn initialized(version: Version) -> String {
 
 /// Reads `logging/setLevel`. Its result is an empty object.
 pub(crate) fn log_level(request: &Request) -> Result<LogLevel, RpcError> {
-    LogLevel::read("level", raw::member(request.params(), "level"))
+    LogLevel::read("level", request.params.get("level"))
 }
 
 /// Result without members.

@@ -14,12 +14,12 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use super::{
     error::{RpcError, code},
-    event_log::EventLog,
+    event_log::{EventLog, Reader},
     exchange::{Asks, Exchange, Outgoing},
     message::{self, Id},
     meta::{LogLevel, Peer},
@@ -67,7 +67,31 @@ impl Default for Bounds {
 pub(crate) struct Sessions {
     bounds: Bounds,
     by_id: Mutex<HashMap<Arc<str>, Arc<Session>>>,
-    streams: Mutex<HashMap<Tenant, usize>>,
+    streams: Mutex<Streams>,
+    /// Running requests.
+    tasks: TaskTracker,
+}
+
+/// Streams that wait for notifications, by tenant and in their order.
+#[derive(Default)]
+struct Streams {
+    by_tenant: HashMap<Tenant, BTreeMap<u64, CancellationToken>>,
+    next: u64,
+}
+
+impl Streams {
+    fn count(&self) -> usize {
+        self.by_tenant.values().map(BTreeMap::len).sum()
+    }
+
+    /// Ends the oldest stream of the tenant with the most, if that has at least two more than a
+    /// tenant with `own`; false if it has not.
+    fn displace(&mut self, own: usize) -> bool {
+        let largest = self.by_tenant.values_mut().max_by_key(|streams| streams.len());
+        let oldest =
+            largest.filter(|streams| streams.len() > own + 1).and_then(BTreeMap::pop_first);
+        oldest.map(|(_, evicted)| evicted.cancel()).is_some()
+    }
 }
 
 /// A session that one client opened with `initialize`.
@@ -82,6 +106,7 @@ pub(crate) struct Session {
     listener: AtomicU64,
     next_stream: AtomicU64,
     closed: CancellationToken,
+    tasks: TaskTracker,
 }
 
 struct State {
@@ -98,7 +123,12 @@ struct State {
 
 impl Sessions {
     pub(crate) fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, by_id: Mutex::default(), streams: Mutex::default() })
+        Arc::new(Self {
+            bounds,
+            by_id: Mutex::default(),
+            streams: Mutex::default(),
+            tasks: TaskTracker::new(),
+        })
     }
 
     /// Opens a session. Fails if the tenant has as many as it may and none of them is idle, or if
@@ -113,13 +143,10 @@ impl Sessions {
                 "this caller has {own} sessions in use, as many as it may; end one with DELETE"
             )));
         }
-        if by_id.len() >= self.bounds.total {
-            let largest = largest_account(&by_id);
-            if !largest.is_some_and(|largest| close_idle(&mut by_id, &largest)) {
-                return Err(full(format!("all {} sessions are in use", self.bounds.total)));
-            }
+        if by_id.len() >= self.bounds.total && !displace(&mut by_id, own) {
+            return Err(full(format!("all {} sessions are in use", self.bounds.total)));
         }
-        let session = Arc::new(Session::new(tenant, peer));
+        let session = Arc::new(Session::new(tenant, peer, self.tasks.clone()));
         by_id.insert(session.id.clone(), session.clone());
         Ok(session)
     }
@@ -147,21 +174,36 @@ impl Sessions {
     /// Takes room for a stream that waits for notifications.
     pub(crate) fn stream(self: &Arc<Self>, tenant: Tenant) -> Result<StreamSlot, RpcError> {
         let mut streams = lock(&self.streams);
-        let own = streams.get(&tenant).copied().unwrap_or_default();
+        let own = streams.by_tenant.get(&tenant).map_or(0, BTreeMap::len);
         if own >= self.bounds.streams_per_key {
             return Err(full(format!("this caller has {own} waiting streams, as many as it may")));
         }
-        if streams.values().sum::<usize>() >= self.bounds.streams {
+        if streams.count() >= self.bounds.streams && !streams.displace(own) {
             return Err(full(format!("all {} waiting streams are in use", self.bounds.streams)));
         }
-        *streams.entry(tenant.clone()).or_default() += 1;
+        let (number, evicted) = (streams.next, CancellationToken::new());
+        streams.next += 1;
+        streams.by_tenant.entry(tenant.clone()).or_default().insert(number, evicted.clone());
         drop(streams);
-        Ok(StreamSlot { sessions: self.clone(), tenant })
+        Ok(StreamSlot { sessions: self.clone(), tenant, number, evicted })
+    }
+
+    /// Waits until no request is running. Call it when no more begin.
+    pub(crate) async fn drained(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Closes all sessions.
+    pub(crate) fn close_all(&self) {
+        for (_, session) in lock(&self.by_id).drain() {
+            session.close();
+        }
     }
 
     /// Returns the number of sessions, and that of streams that wait for notifications.
     pub(crate) fn usage(&self) -> (usize, usize) {
-        (lock(&self.by_id).len(), lock(&self.streams).values().sum())
+        (lock(&self.by_id).len(), lock(&self.streams).count())
     }
 }
 
@@ -180,35 +222,59 @@ fn close_idle(by_id: &mut HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> b
     true
 }
 
-/// Returns the tenant with the most sessions.
-fn largest_account(by_id: &HashMap<Arc<str>, Arc<Session>>) -> Option<Tenant> {
+/// Closes a session of the tenant with the most: the one that is idle for longest, or else the one
+/// that was not used for longest, if that tenant has at least two more than a tenant with `own`.
+/// False if none could be closed.
+fn displace(by_id: &mut HashMap<Arc<str>, Arc<Session>>, own: usize) -> bool {
     let mut counts: HashMap<&Tenant, usize> = HashMap::new();
     for session in by_id.values() {
         *counts.entry(&session.tenant).or_default() += 1;
     }
-    counts.into_iter().max_by_key(|(_, count)| *count).map(|(tenant, _)| tenant.clone())
+    let Some((largest, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else {
+        return false;
+    };
+    let largest = largest.clone();
+    if close_idle(by_id, &largest) {
+        return true;
+    }
+    let busy = by_id.values().filter(|session| session.tenant == largest && count > own + 1);
+    let oldest = busy.min_by_key(|session| session.state().last_used);
+    let Some(id) = oldest.map(|session| session.id.clone()) else { return false };
+    if let Some(session) = by_id.remove(&id) {
+        session.close();
+    }
+    true
 }
 
 /// Room for a stream that waits for notifications. Dropping it gives the room back.
 pub(crate) struct StreamSlot {
     sessions: Arc<Sessions>,
     tenant: Tenant,
+    number: u64,
+    evicted: CancellationToken,
+}
+
+impl StreamSlot {
+    /// Waits until the room is needed for a stream of another tenant, which has fewer.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.cancelled().await;
+    }
 }
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut streams = lock(&self.sessions.streams);
-        if let Some(count) = streams.get_mut(&self.tenant) {
-            *count -= 1;
-            if *count == 0 {
-                streams.remove(&self.tenant);
+        if let Some(own) = streams.by_tenant.get_mut(&self.tenant) {
+            own.remove(&self.number);
+            if own.is_empty() {
+                streams.by_tenant.remove(&self.tenant);
             }
         }
     }
 }
 
 impl Session {
-    fn new(tenant: Tenant, peer: Peer) -> Self {
+    fn new(tenant: Tenant, peer: Peer, tasks: TaskTracker) -> Self {
         let state = State {
             log_level: peer.log_level,
             last_used: Instant::now(),
@@ -227,6 +293,7 @@ impl Session {
             listener: AtomicU64::new(0),
             next_stream: AtomicU64::new(1),
             closed: CancellationToken::new(),
+            tasks,
         }
     }
 
@@ -271,7 +338,7 @@ impl Session {
         exchange: Exchange,
         memory: MemoryBudget,
         held: impl Send + 'static,
-    ) -> Result<Arc<EventLog>, RpcError> {
+    ) -> Result<Reader, RpcError> {
         let (id, cancel) = (exchange.id().clone(), self.closed.child_token());
         let log = {
             let mut state = self.state();
@@ -281,23 +348,32 @@ impl Session {
             state.logs.insert(stream, log.clone());
             log
         };
-        let (session, filled) = (self.clone(), log.clone());
-        tokio::spawn(async move {
-            let filling = guarded(&id, fill(&filled, exchange, &memory));
+        let reader = log.reader(0);
+        let session = self.clone();
+        let work = async move {
+            let filling = guarded(&id, fill(&log, exchange, &memory));
             if let Some(Some(failure)) = cancel.run_until_cancelled(filling).await {
-                filled.complete(failure, None);
+                log.complete(failure, None);
             }
             // Of a cancelled request no response is sent (section "Cancellation").
-            filled.abandon();
-            session.retire(&id, filled.stream);
-            drop(held);
-            // Without a stream there is nothing that a client could lose.
-            if filled.is_streamed() {
+            log.abandon();
+            session.retire(&id, log.stream);
+            drop((held, memory));
+            (session, log)
+        };
+        let work = self.tasks.track_future(work);
+        tokio::spawn(async move {
+            let (session, log) = work.await;
+            let stream = log.stream;
+            let is_streamed = session.closed.run_until_cancelled(log.is_streamed()).await;
+            // While the events are kept, the session alone holds them.
+            drop(log);
+            if is_streamed == Some(true) {
                 wait_or_cancelled(KEPT_FOR, &session.closed).await;
             }
-            session.forget(filled.stream);
+            session.forget(stream);
         });
-        Ok(log)
+        Ok(reader)
     }
 
     /// Cancels a request of the client, if it is running.
@@ -372,6 +448,11 @@ async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) {
         match outgoing {
             Outgoing::Before(text) if held.grow(text.len()) => log.push(text, Some(held)),
             Outgoing::Before(_) => {}
+            Outgoing::Ask(text) if held.grow(text.len()) => log.push(text, Some(held)),
+            // A question that the client never sees would be waited for.
+            Outgoing::Ask(_) => {
+                return log.complete(message::failure(Some(&id), &no_memory()), None);
+            }
             Outgoing::Last(answer) if held.grow(answer.text.len()) => {
                 log.complete(answer.text, Some(held));
             }

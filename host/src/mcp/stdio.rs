@@ -111,8 +111,7 @@ impl Connection {
 
     async fn request(&mut self, request: Request) {
         let id = request.id.clone();
-        let is_modern =
-            meta::names_version(request.params()) || request.method == "server/discover";
+        let is_modern = meta::names_version(&request.params) || request.method == "server/discover";
         let result = match request.method.as_str() {
             "initialize" if !is_modern => self.initialize(&request),
             "logging/setLevel" if !is_modern => service::log_level(&request).map(|level| {
@@ -132,7 +131,7 @@ impl Connection {
     }
 
     fn initialize(&mut self, request: &Request) -> Result<String, RpcError> {
-        let peer = meta::initialize(request.params())?;
+        let peer = meta::initialize(&request.params)?;
         self.peer = Some(peer);
         Ok(service::initialized(peer.version))
     }
@@ -144,7 +143,7 @@ impl Connection {
     }
 
     fn client(&self, request: &Request, is_modern: bool) -> Result<Client, RpcError> {
-        let peer = if is_modern { meta::modern(request.params())? } else { self.legacy_peer() };
+        let peer = if is_modern { meta::modern(&request.params)? } else { self.legacy_peer() };
         Ok(Client {
             selection: self.settings.selection.clone(),
             peer,
@@ -222,7 +221,8 @@ impl Connection {
 /// Writes what an exchange sends.
 async fn send_all(mut exchange: Exchange, output: &mpsc::Sender<String>) {
     while let Some(outgoing) = exchange.next().await {
-        let (Outgoing::Before(text) | Outgoing::Last(Answer { text, .. })) = outgoing;
+        let (Outgoing::Before(text) | Outgoing::Ask(text) | Outgoing::Last(Answer { text, .. })) =
+            outgoing;
         if output.send(text).await.is_err() {
             return;
         }

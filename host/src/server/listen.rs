@@ -161,12 +161,18 @@ impl Server {
         // Streams that wait for notifications would last until the end.
         self.app.mcp.closing().cancel();
         self.draining.cancel();
-        if timeout(self.app.settings.drain_timeout, self.tasks.tracker.wait()).await.is_err() {
+        // Calls of sessions run on without a connection.
+        let draining = async {
+            self.tasks.tracker.wait().await;
+            self.app.sessions.drained().await;
+        };
+        if timeout(self.app.settings.drain_timeout, draining).await.is_err() {
             warn!(
                 left = self.tasks.tracker.len(),
                 "the drain timeout has ended; requests in flight are cut off"
             );
         }
+        self.app.sessions.close_all();
         self.tasks.stop.cancel();
         self.tasks.tracker.wait().await;
     }

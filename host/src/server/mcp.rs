@@ -29,6 +29,7 @@ use super::{
 use crate::{
     mcp::{
         error::{RpcError, code},
+        event_log::Reader,
         exchange::{Answer, Outgoing},
         headers::SESSION,
         message::{self, Message},
@@ -113,7 +114,7 @@ impl Call<'_> {
         };
         match message {
             Message::Request(request) => {
-                let is_modern = meta::names_version(request.params())
+                let is_modern = meta::names_version(&request.params)
                     || version.is_modern()
                     || request.method == "server/discover";
                 if is_modern {
@@ -154,8 +155,8 @@ impl Call<'_> {
         timeout: Duration,
     ) -> Result<Reply, ApiError> {
         let bad = |error: &RpcError| failed(Some(&request.id), error, StatusCode::BAD_REQUEST);
-        let checked = headers::check_version(headers, request.params());
-        let peer = match checked.and_then(|()| meta::modern(request.params())) {
+        let checked = headers::check_version(headers, &request.params);
+        let peer = match checked.and_then(|()| meta::modern(&request.params)) {
             Ok(peer) => peer,
             Err(error) => return Ok(bad(&error)),
         };
@@ -189,7 +190,12 @@ impl Call<'_> {
             Ok(first) => first,
             Err(_) => None,
         };
-        Ok(respond::events(events::parts(ModernSource::new(exchange, first, slot))))
+        Ok(respond::events(events::parts(ModernSource::new(
+            exchange,
+            first,
+            slot,
+            self.charge.clone(),
+        ))))
     }
 
     /// Handles a request of the legacy era.
@@ -214,7 +220,7 @@ impl Call<'_> {
     }
 
     fn initialize(&self, request: &message::Request) -> Reply {
-        let peer = match meta::initialize(request.params()) {
+        let peer = match meta::initialize(&request.params) {
             Ok(peer) => peer,
             Err(error) => return failed(Some(&request.id), &error, StatusCode::OK),
         };
@@ -252,7 +258,7 @@ impl Call<'_> {
                 // Kept for longer than the request.
                 let memory = MemoryBudget::new(self.charge.beside(0));
                 return match session.run(exchange, memory, self.charge.clone()) {
-                    Ok(log) => Ok(self.logged(session, log, accept).await),
+                    Ok(reader) => Ok(self.logged(session, reader, accept).await),
                     Err(error) => Ok(failed(Some(&id), &error, StatusCode::OK)),
                 };
             }
@@ -267,32 +273,20 @@ impl Call<'_> {
 
     /// Returns the response of a request that runs in its session: whole if it is ready at once, else
     /// as a stream that can be resumed.
-    async fn logged(
-        &self,
-        session: &Session,
-        log: Arc<crate::mcp::event_log::EventLog>,
-        accept: Accept,
-    ) -> Reply {
+    async fn logged(&self, session: &Session, mut reader: Reader, accept: Accept) -> Reply {
         if !accept.streams {
-            let mut after = 0;
-            while let Some(next) = log.next(after).await {
-                if next.is_last {
-                    return respond::json_text(next.text);
-                }
-                after = next.number;
-            }
-            return accepted();
+            // None of a cancelled request.
+            return reader.response().await.map_or_else(accepted, |text| whole_text(&text));
         }
-        let first = tokio::time::timeout(STREAM_AFTER, log.next(0)).await;
-        if let Ok(Some(next)) = first
+        if accept.json
+            && let Ok(Some(next)) = tokio::time::timeout(STREAM_AFTER, reader.peek()).await
             && next.is_last
-            && accept.json
         {
-            return respond::json_text(next.text);
+            return whole_text(&next.text);
         }
-        log.begin_stream();
+        reader.begin_stream();
         let is_primed = session.peer().version >= Version::V2025_11_25;
-        respond::events(events::parts(LogSource::new(log, 0, is_primed)))
+        respond::events(events::parts(LogSource::new(reader, is_primed)))
     }
 
     /// Handles a request of the legacy era that names no session. The client cannot be asked, and
@@ -328,7 +322,7 @@ impl Call<'_> {
         if let Some((stream, number)) = stream::last_event(headers) {
             // A stream that is not kept any more ends at once: an error would be tried again.
             let Some(log) = session.log(stream) else { return Ok(ended()) };
-            return Ok(respond::events(events::parts(LogSource::new(log, number, false))));
+            return Ok(respond::events(events::parts(LogSource::new(log.reader(number), false))));
         }
         let slot = match self.app.sessions.stream(self.selection.tenant()) {
             Ok(slot) => slot,
@@ -393,6 +387,10 @@ fn modern_status(error: Option<i32>) -> StatusCode {
         Some(code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }
+}
+
+fn whole_text(text: &str) -> Reply {
+    respond::json_text(text.to_owned())
 }
 
 /// Status of a response of the legacy era: errors are in the body.

@@ -8,7 +8,7 @@ use crate::{
     door::{Admitted, Filter, Origin, Provider, View},
     mcp::{
         exchange::{Asks, Exchange, Outgoing},
-        message::Id,
+        message::{Id, tests::params as params_of},
         version::Version,
     },
     tool::{CallError, ClientName, Policy, ToolOutput, Whitelist},
@@ -49,7 +49,7 @@ async fn ask(question: &Question<'_>, seal: &Seal, params: &Value) -> Result<Out
     });
     exchange.next().await;
     let outlet = receiver.await.expect("an outlet");
-    question.ask(MODERN, &params.to_string(), &outlet, seal, LIMIT).await
+    question.ask(MODERN, &params_of(&params.to_string()), &outlet, seal, LIMIT).await
 }
 
 /// Returns the state of the question that is asked first.
@@ -138,10 +138,10 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
         let mut exchange = Exchange::new(Id::own(1), Some(asks.clone()), |outlet| async move {
             let (view, seal) = (view(), Seal::new());
             let question = question(&view, "fs-rm", "{}");
-            let outcome = question.ask(LEGACY, "{}", &outlet, &seal, LIMIT).await;
+            let outcome = question.ask(LEGACY, &params_of("{}"), &outlet, &seal, LIMIT).await;
             Ok(format!("{:?}", format!("{:?}", outcome.expect("no error"))))
         });
-        let Some(Outgoing::Before(asked)) = exchange.next().await else { panic!("a question") };
+        let Some(Outgoing::Ask(asked)) = exchange.next().await else { panic!("a question") };
         assert!(asked.contains("Run the tool fs-rm with these arguments?"), "{asked}");
         if !answer.is_empty() {
             let text = format!(r#"{{"jsonrpc":"2.0","id":"airlock-0",{answer}}}"#);

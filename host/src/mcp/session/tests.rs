@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, future::pending};
 
+use futures_util::FutureExt as _;
 use tokio::time::advance;
 
 use super::*;
@@ -49,11 +50,10 @@ fn unlimited() -> MemoryBudget {
     MemoryBudget::unlimited()
 }
 
-async fn texts(log: &EventLog) -> Vec<String> {
-    let (mut texts, mut after) = (Vec::new(), 0);
-    while let Some(Next { number, text, .. }) = log.next(after).await {
+async fn texts(reader: &mut Reader) -> Vec<Arc<str>> {
+    let mut texts = Vec::new();
+    while let Some(Next { text, .. }) = reader.next().await {
         texts.push(text);
-        after = number;
     }
     texts
 }
@@ -137,6 +137,22 @@ async fn beyond_the_bound_on_all_the_account_with_the_most_sessions_loses_one() 
     assert!(sessions.find(small.id(), &account("bob")).is_some());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_busy_session_makes_room_for_a_tenant_with_fewer() {
+    let sessions = Sessions::new(BOUNDS);
+    let mut own = Vec::new();
+    for id in 0..3 {
+        let session = sessions.open(account("ann"), PEER).expect("room");
+        session.run(endless(id), unlimited(), ()).expect("it runs");
+        own.push(session);
+        advance(Duration::from_secs(1)).await;
+    }
+    sessions.open(account("bob"), PEER).expect("room");
+    let new = sessions.open(account("cid"), PEER).expect("in the place of ann's oldest");
+    assert!(own[0].closed().is_cancelled() && !own[1].closed().is_cancelled());
+    assert!(sessions.find(new.id(), &account("cid")).is_some());
+}
+
 #[tokio::test]
 async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
     let sessions = Sessions::new(BOUNDS);
@@ -144,10 +160,12 @@ async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
     let (first, second) = (take("ann").expect("room"), take("ann").expect("room"));
     assert!(take("ann").is_err());
     let third = take("bob").expect("room");
-    assert!(take("cid").is_err());
+    // Ann has two more than a newcomer, whose stream takes the place of the oldest.
+    let fourth = take("cid").expect("ann's");
+    assert!(first.evicted().now_or_never().is_some() && second.evicted().now_or_never().is_none());
+    assert!(take("dan").is_err(), "nobody has two more");
     drop(first);
-    drop(take("cid").expect("what ann gave back"));
-    drop((second, third));
+    drop((second, third, fourth));
     assert_eq!(sessions.usage(), (0, 0));
 }
 
@@ -155,13 +173,13 @@ async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
 async fn an_identifier_is_in_use_until_its_request_has_ended() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
-    let log = session.run(endless(1), unlimited(), ()).expect("it runs");
+    let mut log = session.run(endless(1), unlimited(), ()).expect("it runs");
     assert!(session.run(quick(1, "{}"), unlimited(), ()).is_err());
     session.cancel(&request(1).id);
     session.cancel(&request(1).id);
     session.cancel(&request(2).id);
     settle().await;
-    let sent = texts(&log).await;
+    let sent = texts(&mut log).await;
     assert!(sent.len() <= 1, "no response of a cancelled request: {sent:?}");
     session.run(quick(1, "{}"), unlimited(), ()).expect("it is free again");
 }
@@ -176,8 +194,8 @@ async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
     let refused = session.run(quick(count, "{}"), unlimited(), ()).err().expect("too many");
     assert_eq!(refused.code, code::REFUSED);
     sessions.close(&session);
-    for log in logs {
-        texts(&log).await;
+    for mut log in logs {
+        texts(&mut log).await;
     }
 }
 
@@ -185,18 +203,21 @@ async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
 async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
-    let quick_log = session.run(quick(1, "{}"), unlimited(), ()).expect("it runs");
-    texts(&quick_log).await;
+    let mut quick_log = session.run(quick(1, "{}"), unlimited(), ()).expect("it runs");
+    texts(&mut quick_log).await;
     settle().await;
-    assert!(session.log(quick_log.stream).is_none());
-    let log = session.run(quick(2, "{}"), unlimited(), ()).expect("it runs");
+    let stream = quick_log.stream();
+    drop(quick_log);
+    settle().await;
+    assert!(session.log(stream).is_none());
+    let mut log = session.run(quick(2, "{}"), unlimited(), ()).expect("it runs");
     log.begin_stream();
-    texts(&log).await;
+    texts(&mut log).await;
     settle().await;
-    assert!(session.log(log.stream).is_some());
+    assert!(session.log(log.stream()).is_some());
     advance(KEPT_FOR + Duration::from_secs(1)).await;
     settle().await;
-    assert!(session.log(log.stream).is_none());
+    assert!(session.log(log.stream()).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,11 +225,11 @@ async fn kept_events_are_bounded_in_number_and_in_bytes() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
     let run = async |id: u32, result: &str| {
-        let log = session.run(quick(id, result), unlimited(), ()).expect("it runs");
+        let mut log = session.run(quick(id, result), unlimited(), ()).expect("it runs");
         log.begin_stream();
-        texts(&log).await;
+        texts(&mut log).await;
         settle().await;
-        log.stream
+        log.stream()
     };
     let mut streams = Vec::new();
     for id in 0..20 {
@@ -230,12 +251,13 @@ async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
     let large = format!("\"{}\"", "x".repeat(2_000));
-    let log =
+    let mut log =
         session.run(quick(1, &large), MemoryBudget::new(memory.clone()), ()).expect("it runs");
-    let sent = texts(&log).await;
+    let sent = texts(&mut log).await;
     assert!(sent[0].contains(r#""code":-32000"#), "{sent:?}");
-    let log = session.run(quick(2, "{}"), MemoryBudget::new(memory.clone()), ()).expect("it runs");
-    texts(&log).await;
+    let mut log =
+        session.run(quick(2, "{}"), MemoryBudget::new(memory.clone()), ()).expect("it runs");
+    texts(&mut log).await;
     assert!(memory.taken() > 0);
     drop(log);
     settle().await;

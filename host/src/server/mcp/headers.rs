@@ -5,16 +5,13 @@
 
 use http::{HeaderMap, header::HeaderName};
 
-use crate::{
-    json::raw,
-    mcp::{
-        error::RpcError,
-        headers::{self, METHOD, NAME, VERSION},
-        message::Request,
-        meta,
-        toolbox::Toolbox,
-        version::Version,
-    },
+use crate::mcp::{
+    error::RpcError,
+    headers::{self, METHOD, NAME, VERSION},
+    message::{Params, Request},
+    meta,
+    toolbox::Toolbox,
+    version::Version,
 };
 
 /// Returns the revision that the header names, or that of requests without the header. An unknown
@@ -33,7 +30,7 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Version, RpcError> {
 
 /// Fails unless the header names the revision that `_meta` names. A body that names none is refused
 /// when it is read.
-pub(super) fn check_version(headers: &HeaderMap, params: &str) -> Result<(), RpcError> {
+pub(super) fn check_version(headers: &HeaderMap, params: &Params) -> Result<(), RpcError> {
     let found = single(headers, &VERSION)?;
     match (found, meta::named_version(params)) {
         (Some(header), Some(body)) if header == body => Ok(()),
@@ -55,12 +52,12 @@ pub(super) fn check(
     if found != Some(request.method.as_str()) {
         return Err(mismatch(&METHOD, found, &request.method));
     }
-    let Some(name) = headers::name(&request.method, request.params()) else { return Ok(()) };
+    let Some(name) = headers::name(&request.method, &request.params) else { return Ok(()) };
     check_value(headers, &NAME, Some(&name))?;
     if request.method == "tools/call"
         && let Some(entry) = toolbox.find(&name)
     {
-        let arguments = raw::member(request.params(), "arguments").unwrap_or("{}");
+        let arguments = request.params.get("arguments").unwrap_or("{}");
         for (header, value) in headers::expected(entry.tool.input_schema.as_str(), arguments) {
             check_value(headers, &header, value.as_deref())?;
         }

@@ -7,14 +7,18 @@ use http::HeaderMap;
 
 use crate::{
     mcp::{
-        event_log::EventLog,
+        event_log::Reader,
         exchange::{Exchange, Outgoing},
         headers::LAST_EVENT,
+        message,
         service::{self, STOPPING, Service},
-        session::{Listening, StreamSlot},
+        session::{Listening, StreamSlot, no_memory},
         watch::ListWatch,
     },
-    server::events::{self, Source},
+    server::{
+        events::{self, Source},
+        memory::Charge,
+    },
 };
 
 /// Time after which a client opens a lost stream again, in milliseconds.
@@ -26,7 +30,8 @@ pub(super) struct ModernSource {
     /// What was received before the stream began.
     first: Option<Outgoing>,
     /// Room of a stream that waits for notifications.
-    _slot: Option<StreamSlot>,
+    slot: Option<StreamSlot>,
+    charge: Charge,
 }
 
 impl ModernSource {
@@ -34,8 +39,9 @@ impl ModernSource {
         exchange: Exchange,
         first: Option<Outgoing>,
         slot: Option<StreamSlot>,
+        charge: Charge,
     ) -> Self {
-        Self { exchange, first, _slot: slot }
+        Self { exchange, first, slot, charge }
     }
 }
 
@@ -43,20 +49,34 @@ impl Source for ModernSource {
     async fn next(&mut self) -> Option<Bytes> {
         let outgoing = match self.first.take() {
             Some(first) => first,
-            None => self.exchange.next().await?,
+            None => tokio::select! {
+                () = evicted(self.slot.as_ref()) => return None,
+                outgoing = self.exchange.next() => outgoing?,
+            },
         };
         Some(match outgoing {
-            Outgoing::Before(text) => events::data(&text),
-            Outgoing::Last(answer) => events::data(&answer.text),
+            Outgoing::Before(text) | Outgoing::Ask(text) => events::data(&text),
+            Outgoing::Last(answer) if self.charge.grow(answer.text.len()).is_ok() => {
+                events::data(&answer.text)
+            }
+            Outgoing::Last(_) => {
+                events::data(&message::failure(Some(self.exchange.id()), &no_memory()))
+            }
         })
+    }
+}
+
+/// Waits until the room of a stream is needed for another one. Never completes without a slot.
+async fn evicted(slot: Option<&StreamSlot>) {
+    match slot {
+        Some(slot) => slot.evicted().await,
+        None => std::future::pending().await,
     }
 }
 
 /// Stream of one request of a session. Dropping it leaves the request running.
 pub(super) struct LogSource {
-    log: Arc<EventLog>,
-    /// Number of the last event that was sent.
-    sent: u64,
+    reader: Reader,
     /// True if the stream begins with an event that only names its beginning, so that a client that
     /// loses the stream before the first message can resume it.
     is_primed: bool,
@@ -64,24 +84,23 @@ pub(super) struct LogSource {
 }
 
 impl LogSource {
-    /// Creates the stream of the events after number `sent`.
-    pub(super) fn new(log: Arc<EventLog>, sent: u64, is_primed: bool) -> Self {
-        Self { log, sent, is_primed, has_ended: false }
+    pub(super) fn new(reader: Reader, is_primed: bool) -> Self {
+        Self { reader, is_primed, has_ended: false }
     }
 }
 
 impl Source for LogSource {
     async fn next(&mut self) -> Option<Bytes> {
         if std::mem::take(&mut self.is_primed) {
-            let text = format!("id: {}-0\nretry: {RETRY_MS}\ndata: \n\n", self.log.stream);
+            let text = format!("id: {}-0\nretry: {RETRY_MS}\ndata: \n\n", self.reader.stream());
             return Some(text.into());
         }
         if self.has_ended {
             return None;
         }
-        let next = self.log.next(self.sent).await?;
-        (self.sent, self.has_ended) = (next.number, next.is_last);
-        let text = format!("id: {}-{}\ndata: {}\n\n", self.log.stream, next.number, next.text);
+        let next = self.reader.next().await?;
+        self.has_ended = next.is_last;
+        let text = format!("id: {}-{}\ndata: {}\n\n", self.reader.stream(), next.number, next.text);
         Some(text.into())
     }
 }
@@ -100,7 +119,7 @@ pub(super) struct NoticeSource {
     watch: ListWatch,
     has_begun: bool,
     has_ended: bool,
-    _slot: StreamSlot,
+    slot: StreamSlot,
 }
 
 impl NoticeSource {
@@ -110,7 +129,7 @@ impl NoticeSource {
         watch: ListWatch,
         slot: StreamSlot,
     ) -> Self {
-        Self { service, listening, watch, has_begun: false, has_ended: false, _slot: slot }
+        Self { service, listening, watch, has_begun: false, has_ended: false, slot }
     }
 }
 
@@ -135,6 +154,7 @@ impl Source for NoticeSource {
             tokio::select! {
                 () = self.listening.session().closed().cancelled() => return Some(self.end("the session was closed")),
                 () = self.service.closing().cancelled() => return Some(self.end(STOPPING)),
+                () = self.slot.evicted() => return Some(self.end("another caller needs the room")),
                 digest = self.watch.changed(self.service.toolboxes()) => {
                     if self.listening.is_current() {
                         self.listening.session().set_listed(digest);

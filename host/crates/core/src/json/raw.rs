@@ -64,6 +64,26 @@ impl RawObject {
         self.members.iter().map(|(name, raw)| (&**name, self.text_of(raw)))
     }
 
+    /// Returns a member that is an object, without a copy of its text; `None` if there is no such
+    /// member, or if it is no object. Fails if it has more than [`MAX_MEMBERS`] members.
+    pub fn object(&self, name: &str) -> Option<Result<Self, Error>> {
+        let (_, raw) = self.members.iter().find(|(own, _)| **own == *name)?;
+        let (text, range) = match raw {
+            Raw::Read(range) => (self.text.clone(), range.clone()),
+            Raw::Set(text) => (Arc::new((**text).to_owned()), 0..text.len()),
+        };
+        let start = text.as_ptr() as usize;
+        let mut object = Self { text: text.clone(), members: Vec::new() };
+        for (name, value) in members(&text[range])? {
+            let from = value.as_ptr() as usize - start;
+            object.insert(&name, Raw::Read(from..from + value.len()));
+            if object.members.len() > MAX_MEMBERS {
+                return Some(Err(Error::TooManyMembers { limit: MAX_MEMBERS }));
+            }
+        }
+        Some(Ok(object))
+    }
+
     /// Returns a member as a tree. Fails if the tree would exceed `caps`; `None` if there is no
     /// such member.
     pub fn value(&self, name: &str, caps: &Caps) -> Result<Option<Value>, Error> {
