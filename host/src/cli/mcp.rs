@@ -92,6 +92,16 @@ async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
     }
     let mut headers: HeaderMap = args.headers.iter().cloned().collect();
     if let Some(key) = environment(KEY_VARIABLE).filter(|key| !key.is_empty()) {
+        if url.scheme() == "http" && !url.host_str().is_some_and(is_loopback) {
+            bail!("{KEY_VARIABLE} is not sent over http to another machine; use https");
+        }
+        if headers.contains_key(http::header::AUTHORIZATION) {
+            bail!("give {KEY_VARIABLE} or --header \"Authorization: …\", not both");
+        }
+        let key = key.strip_prefix("Bearer ").unwrap_or(&key).trim().to_owned();
+        if !key.starts_with("sk-bf-") && key.split('.').count() != 3 {
+            bail!("{KEY_VARIABLE} is neither a virtual key (sk-bf-…) nor an access token (JWT)");
+        }
         let mut value = HeaderValue::try_from(format!("Bearer {key}"))
             .with_context(|| format!("{KEY_VARIABLE} cannot be sent in a header"))?;
         value.set_sensitive(true);
@@ -121,6 +131,11 @@ async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
     }
     let _ = tokio::time::timeout(FLUSH, written).await;
     Ok(Done::Yes)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Serves a gateway of its own.

@@ -6,7 +6,8 @@
 //! the call that was asked about.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -18,7 +19,7 @@ use crate::{
     door::{Approval, Entry},
     json::raw,
     tenant::Tenant,
-    text::{cut, visible},
+    text::visible,
     tool::ToolName,
 };
 
@@ -39,8 +40,10 @@ pub enum ApprovalMode {
 const ELICIT: &str = "elicitation/create";
 /// Name of the question in a modern result.
 const QUESTION: &str = "approval";
-/// Longest part of the arguments in a question, in bytes.
-const SHOWN_BYTES: usize = 4 << 10;
+/// Maximum number of characters of one argument in a question.
+const SHOWN_CHARACTERS: usize = 2_000;
+/// Maximum number of arguments in a question.
+const SHOWN_MEMBERS: usize = 20;
 /// Most tools that a question about a script names.
 const SHOWN_TOOLS: usize = 20;
 
@@ -89,14 +92,14 @@ impl Question<'_> {
             return Ok(Outcome::Asked(self.input_required(seal, limit)));
         };
         let state = raw::string(state).unwrap_or_default();
-        if !seal.is_of(self, &state) {
-            return Err(RpcError::invalid_params(
-                "`requestState` is not that of this call, or has expired; repeat the call without it",
-            ));
-        }
+        let Some(state) = seal.open(self, &state) else { return Err(not_of_this_call()) };
         let answers = params.get("inputResponses");
         let answer = answers.and_then(|answers| raw::member(answers, QUESTION));
-        Ok(read(answer).unwrap_or_else(|| Outcome::Asked(self.input_required(seal, limit))))
+        match read(answer) {
+            Some(Outcome::Decided(_)) if !seal.spend(state) => Err(not_of_this_call()),
+            Some(outcome) => Ok(outcome),
+            None => Ok(Outcome::Asked(self.input_required(seal, limit))),
+        }
     }
 
     fn input_required(&self, seal: &Seal, limit: Duration) -> String {
@@ -119,37 +122,46 @@ impl Question<'_> {
     }
 
     fn message(&self) -> String {
-        let arguments = cut(visible(self.arguments), SHOWN_BYTES);
         let name = visible(self.name);
+        let arguments = shown(self.arguments);
         if self.tools.is_empty() {
             return format!("Run the tool {name} with these arguments?\n\n{arguments}");
         }
-        let shown: Vec<&str> = self.tools.iter().take(SHOWN_TOOLS).map(ToolName::as_str).collect();
-        let more = match self.tools.len() - shown.len() {
+        let listed: Vec<&str> = self.tools.iter().take(SHOWN_TOOLS).map(ToolName::as_str).collect();
+        let more = match self.tools.len() - listed.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         format!(
             "Run this script? It may call tools that need an approval: {}{more}.\n\n{arguments}",
-            shown.join(", ")
+            listed.join(", ")
         )
     }
 
     /// Returns the bytes that the MAC of a state covers. No two questions have the same.
     fn bound_to(&self, expires: u64) -> Vec<u8> {
         let tool = self.entry.tool.name.as_str();
-        let arguments = canonical(self.arguments);
-        let mut bound = Vec::with_capacity(tool.len() + arguments.len() + 56);
+        let tools = self.tools.iter().map(ToolName::as_str).collect::<Vec<_>>().join(",");
+        let mut bound = Vec::with_capacity(tool.len() + tools.len() + self.arguments.len() + 64);
         bound.extend(expires.to_be_bytes());
         bound.extend(self.tenant.scope());
         bound.extend(tool.len().to_be_bytes());
         bound.extend(tool.as_bytes());
-        bound.extend(arguments.as_bytes());
+        bound.extend(tools.len().to_be_bytes());
+        bound.extend(tools.as_bytes());
+        // As they were sent: a number that was read would not be exact.
+        bound.extend(self.arguments.as_bytes());
         bound
     }
 }
 
 const UNREADABLE: &str = "the client could not ask the user";
+
+fn not_of_this_call() -> RpcError {
+    RpcError::invalid_params(
+        "`requestState` is not that of this call, has expired or was used; repeat the call without it",
+    )
+}
 
 /// Reads MCP's `ElicitResult`; `None` if it is none.
 fn read(answer: Option<&str>) -> Option<Outcome> {
@@ -161,25 +173,43 @@ fn read(answer: Option<&str>) -> Option<Outcome> {
     }
 }
 
-/// Returns arguments with their members sorted, because a client may write them anew.
-fn canonical(arguments: &str) -> String {
-    fn sorted(value: Value) -> Value {
-        match value {
-            Value::Object(members) => {
-                let members: BTreeMap<_, _> =
-                    members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
-                members.into_iter().collect()
-            }
-            Value::Array(elements) => elements.into_iter().map(sorted).collect(),
-            other => other,
-        }
+/// Returns arguments for a person: one member a line, without the blanks between them, and the number
+/// of characters of each that are left out. Nothing is left out without a word.
+fn shown(arguments: &str) -> String {
+    let members: Vec<_> = raw::members(arguments).into_iter().flatten().collect();
+    let mut lines: Vec<String> = members
+        .iter()
+        .take(SHOWN_MEMBERS)
+        .map(|(name, value)| format!("{}: {}", shortened(name), shortened(value)))
+        .collect();
+    if members.len() > SHOWN_MEMBERS {
+        lines.push(format!("[{} more arguments are not shown]", members.len() - SHOWN_MEMBERS));
     }
-    serde_json::from_str(arguments)
-        .map_or_else(|_| arguments.to_owned(), |value| sorted(value).to_string())
+    if lines.is_empty() { "{}".to_owned() } else { lines.join("\n") }
+}
+
+/// Returns the beginning and the end of a text, and the number of characters between them.
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= SHOWN_CHARACTERS {
+        return visible(text);
+    }
+    let half = SHOWN_CHARACTERS / 2;
+    let start: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(count - half).collect();
+    let hidden = count - 2 * half;
+    format!("{} [{hidden} characters are not shown] {}", visible(&start), visible(&end))
 }
 
 /// Key of the MACs in the states of this process. A restart makes older states invalid.
-pub(super) struct Seal([u8; 32]);
+pub(super) struct Seal {
+    key: [u8; 32],
+    /// States whose call was approved: expiry and code. Each counts once.
+    used: Mutex<BTreeSet<(u64, [u8; 32])>>,
+}
+
+/// Maximum number of approved states that are remembered until they expire.
+const MAX_USED: usize = 10_000;
 
 /// Bytes of the time in a state.
 const TIME_BYTES: usize = 8;
@@ -187,25 +217,37 @@ const TIME_BYTES: usize = 8;
 impl Seal {
     pub(super) fn new() -> Self {
         let (first, second) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
-        Self(*blake3::hash(&[*first.as_bytes(), *second.as_bytes()].concat()).as_bytes())
+        let key = *blake3::hash(&[*first.as_bytes(), *second.as_bytes()].concat()).as_bytes();
+        Self { key, used: Mutex::default() }
     }
 
     /// Returns a state for a question that can be answered within `limit`.
     fn state(&self, question: &Question<'_>, limit: Duration) -> String {
         let expires = now().saturating_add(limit.as_secs());
         let mut state = expires.to_be_bytes().to_vec();
-        state.extend(blake3::keyed_hash(&self.0, &question.bound_to(expires)).as_bytes());
+        state.extend(blake3::keyed_hash(&self.key, &question.bound_to(expires)).as_bytes());
         BASE64_URL_SAFE_NO_PAD.encode(state)
     }
 
-    /// Returns whether `state` was made for this question and has not expired.
-    fn is_of(&self, question: &Question<'_>, state: &str) -> bool {
-        let Ok(state) = BASE64_URL_SAFE_NO_PAD.decode(state) else { return false };
-        let Some((time, mac)) = state.split_first_chunk::<TIME_BYTES>() else { return false };
+    /// Reads a state; `None` if it was not made for this question, or has expired.
+    fn open(&self, question: &Question<'_>, state: &str) -> Option<(u64, [u8; 32])> {
+        let state = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
+        let (time, mac) = state.split_first_chunk::<TIME_BYTES>()?;
         let expires = u64::from_be_bytes(*time);
-        let Ok(mac) = <[u8; 32]>::try_from(mac) else { return false };
+        let mac = <[u8; 32]>::try_from(mac).ok()?;
         // Compared in constant time.
-        expires >= now() && blake3::keyed_hash(&self.0, &question.bound_to(expires)) == mac
+        let is_valid = blake3::keyed_hash(&self.key, &question.bound_to(expires)) == mac;
+        (is_valid && expires >= now()).then_some((expires, mac))
+    }
+
+    /// Uses a state for the call that was approved; false if it was used before.
+    fn spend(&self, state: (u64, [u8; 32])) -> bool {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        *used = used.split_off(&(now(), [0; 32]));
+        if used.len() >= MAX_USED {
+            used.pop_first();
+        }
+        used.insert(state)
     }
 }
 

@@ -76,7 +76,12 @@ pub(crate) async fn run(
         tokio::select! {
             () = stop.cancelled() => break,
             line = lines.recv() => match line {
-                Some(line) => bridge.take(line, &mut tasks).await,
+                // The client may not read what is answered.
+                Some(line) => {
+                    if stop.run_until_cancelled(bridge.take(line, &mut tasks)).await.is_none() {
+                        break;
+                    }
+                }
                 None => break,
             },
             Some(_) = tasks.join_next() => {}
@@ -220,6 +225,8 @@ impl Bridge {
         if let Some(Err(failed)) = cancel.run_until_cancelled(self.try_carry(&sent)).await
             && let Some(id) = &sent.id
         {
+            // The logs of desktop agents show it.
+            tracing::warn!(url = %self.settings.url, reason = %failed, "a message was not forwarded");
             let error = RpcError::new(code::REFUSED, failed.to_string());
             self.write(message::failure(Some(id), &error)).await;
         }
@@ -304,6 +311,8 @@ impl Bridge {
         if kind.starts_with("text/event-stream") {
             return self.read_stream(response, sent).await;
         }
+        let location = response.headers().get(header::LOCATION);
+        let location = location.and_then(|it| it.to_str().ok()).map(str::to_owned);
         let body = response.text().await?;
         let is_message = raw::member(&body, "jsonrpc").is_some();
         match &sent.id {
@@ -313,7 +322,7 @@ impl Bridge {
                 }
                 Ok(())
             }
-            Some(id) if is_message && raw::member(&body, "id").is_none() => {
+            Some(id) if is_message && raw::member(&body, "id").is_none_or(|id| id == "null") => {
                 // An error that was found before the request was read.
                 let error = raw::member(&body, "error").unwrap_or("{}");
                 let text = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.as_json());
@@ -324,10 +333,7 @@ impl Bridge {
                 self.receive(body, sent).await;
                 Ok(())
             }
-            Some(_) => {
-                let body: String = body.chars().take(SHOWN).collect();
-                Err(Failed(format!("the gateway answered with status {status}: {body}")))
-            }
+            Some(_) => Err(no_message(status, location.as_deref(), &body)),
         }
     }
 
@@ -436,6 +442,24 @@ impl Bridge {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Describes a response that is no message of MCP.
+fn no_message(status: StatusCode, location: Option<&str>, body: &str) -> Failed {
+    if let Some(location) = location.filter(|_| status.is_redirection()) {
+        return Failed(format!(
+            "the gateway redirects to {location}; redirects are not followed, so give that URL to --connect"
+        ));
+    }
+    let message = raw::member(body, "error").and_then(|error| raw::member(error, "message"));
+    let said = message.and_then(raw::string).unwrap_or_else(|| body.into());
+    let said: String = said.chars().take(SHOWN).collect();
+    let hint = if status == StatusCode::NOT_FOUND {
+        "; the path of the endpoint is /mcp"
+    } else {
+        "; is this the URL of an MCP endpoint?"
+    };
+    Failed(format!("the gateway answered with status {status}{hint}: {said}"))
 }
 
 /// Returns whether a stream for notifications will be refused again with this status.

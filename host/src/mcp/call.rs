@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     catalog::log_failure,
-    door::{Approval, Budget, CallId, Caller, Entry, Event, Events, Origin, Progress},
+    door::{Approval, Arguments, Budget, CallId, Caller, Entry, Event, Events, Origin, Progress},
     json::raw,
     text::cut,
     tool::{CallError, Content, ErrorKind, ToolError, ToolOutput},
@@ -39,6 +39,10 @@ pub(super) async fn run(
     let toolbox = service.toolboxes().open(&client.selection);
     let entry = toolbox.find(&name).ok_or_else(|| unknown(&name))?;
     let version = client.peer.version;
+    // Before they are shown to anyone or read as a tree.
+    if let Err(error) = Arguments::parse(&name, arguments) {
+        return Ok(result::failed(&error, version));
+    }
     let question = Question {
         entry,
         name: &name,
@@ -51,6 +55,13 @@ pub(super) async fn run(
         Outcome::Asked(result) => return Ok(result),
         Outcome::Declined(reason) => return Ok(result::failed(&declined(&name, reason), version)),
     };
+    // A question may have taken minutes.
+    let current = service.toolboxes().open(&client.selection);
+    if current.find(&name).is_none_or(|current| current.tool != entry.tool) {
+        let reason = "it has changed since the user was asked; call it again";
+        return Ok(result::failed(&declined(&name, reason), version));
+    }
+    let (toolbox, entry) = (&current, current.find(&name).ok_or_else(|| unknown(&name))?);
     let origin = Origin::McpClient(approval);
     let budget = Budget { deadline: client.timeout, ..service.budget() };
     let reports = Reports { token, name: &name, peer: client.peer, outlet: &outlet, last: None };
@@ -64,6 +75,10 @@ pub(super) async fn run(
     let ran = execute(&caller, entry, arguments, events, reports).await;
     log_failure(entry.tool.name.as_str(), ran.as_ref().err());
     Ok(match ran {
+        Err(CallError::NeedsApproval { .. }) if approval == Approval::Missing => {
+            let reason = "it needs an approval, and the operator has it refused to MCP clients";
+            result::failed(&declined(&name, reason), version)
+        }
         Ok(output) => result::complete(output, version),
         Err(error) => result::failed(&error.as_called(&name), version),
     })

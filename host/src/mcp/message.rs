@@ -313,7 +313,7 @@ pub(crate) mod tests {
         assert_eq!((params.get("k"), params.meta("a"), params.string("_meta")), (None, None, None));
         let none = super::tests::params(r#"{"_meta":[]}"#);
         assert_eq!(none.meta("k"), None);
-        let many: String = (0..600).map(|n| format!(r#""{n}":0,"#)).collect();
+        let many = (0..600).map(|n| format!(r#""{n}":0,"#)).collect::<Vec<_>>().concat();
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{{many}"x":0}}}}"#);
         assert!(refusal(&text).1.starts_with("`params`: "));
     }

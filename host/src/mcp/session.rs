@@ -446,9 +446,10 @@ async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) {
     while let Some(outgoing) = exchange.next().await {
         let held = memory.hold();
         match outgoing {
-            Outgoing::Before(text) if held.grow(text.len()) => log.push(text, Some(held)),
+            Outgoing::Before(text) | Outgoing::Ask(text) if held.grow(text.len()) => {
+                log.push(text, Some(held));
+            }
             Outgoing::Before(_) => {}
-            Outgoing::Ask(text) if held.grow(text.len()) => log.push(text, Some(held)),
             // A question that the client never sees would be waited for.
             Outgoing::Ask(_) => {
                 return log.complete(message::failure(Some(&id), &no_memory()), None);

@@ -52,7 +52,12 @@ pub(crate) async fn serve(
         tokio::select! {
             () = stop.cancelled() => return,
             line = lines.recv() => match line {
-                Some(line) => connection.take(line).await,
+                // The client may not read what is answered.
+                Some(line) => {
+                    if stop.run_until_cancelled(connection.take(line)).await.is_none() {
+                        return;
+                    }
+                }
                 None => break,
             },
             Some(_) = connection.tasks.join_next() => {}

@@ -21,7 +21,9 @@ use crate::{
 };
 
 /// Toolboxes that are kept.
-const KEPT: usize = 32;
+const KEPT: usize = 128;
+/// Toolboxes of one tenant that are kept.
+const KEPT_OF_TENANT: usize = 8;
 /// The longest list that is kept, in bytes. Longer ones are made for each request.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 /// The most tools on one page.
@@ -105,7 +107,9 @@ impl Toolbox {
             Scope::All => self.view.find(&ORIGIN, name),
             Scope::Client(client) => {
                 let own = self.view.find(&ORIGIN, name).filter(|entry| entry.tool.client.is_none());
-                own.or_else(|| self.view.find(&ORIGIN, ToolName::new(client, name).as_str()))
+                let of_client = self.view.find(&ORIGIN, ToolName::new(client, name).as_str());
+                // Not by the name on the wire, which another name may have been changed to.
+                own.or_else(|| of_client.filter(|entry| entry.tool.original == name))
             }
         }
     }
@@ -229,7 +233,6 @@ struct Kept {
     tenant: Tenant,
     /// Name of the virtual key. One tenant may come with several.
     key: Option<String>,
-    filter: Filter,
     scope: Scope,
     toolbox: Arc<Toolbox>,
 }
@@ -240,7 +243,6 @@ impl Kept {
             && self.tenant == selection.tenant()
             && self.key.as_deref() == selection.key.as_deref().map(|key| &*key.name)
             && self.scope == selection.scope
-            && self.filter == selection.filter
     }
 }
 
@@ -254,33 +256,48 @@ impl Toolboxes {
         &self.catalog
     }
 
-    /// Returns the tools of a selection as they are now.
+    /// Returns the tools of a selection as they are now. They are kept unless a filter of the request
+    /// narrows them: there are as many filters as a caller likes.
     pub(crate) fn open(&self, selection: &Selection) -> Arc<Toolbox> {
         let snapshot = self.catalog.snapshot();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = kept.iter().position(|kept| kept.is_of(&snapshot, selection)) {
-            let found = kept.remove(index).expect("its index was found");
-            let toolbox = found.toolbox.clone();
-            if toolbox.is_small() {
-                kept.push_front(found);
-            }
-            return toolbox;
+        if !selection.filter.is_none() {
+            return Arc::new(Toolbox::new(&snapshot, selection));
         }
-        drop(kept);
+        if let Some(found) = self.find(&snapshot, selection) {
+            return found;
+        }
         let toolbox = Arc::new(Toolbox::new(&snapshot, selection));
+        let tenant = selection.tenant();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // Those of older snapshots are of no use, and keep the snapshot in memory.
-        kept.retain(|kept| Arc::ptr_eq(&kept.snapshot, &snapshot));
+        kept.retain(|kept| Arc::ptr_eq(&kept.snapshot, &snapshot) && kept.toolbox.is_small());
+        let own = kept.iter().filter(|kept| kept.tenant == tenant).count();
+        if own >= KEPT_OF_TENANT
+            && let Some(last) = kept.iter().rposition(|kept| kept.tenant == tenant)
+        {
+            kept.remove(last);
+        }
         kept.push_front(Kept {
-            tenant: selection.tenant(),
+            tenant,
             key: selection.key.as_deref().map(|key| key.name.clone()),
-            filter: selection.filter.clone(),
             scope: selection.scope.clone(),
             toolbox: toolbox.clone(),
             snapshot,
         });
         kept.truncate(KEPT);
         toolbox
+    }
+
+    /// Finds a kept toolbox, and makes it the last that is dropped.
+    fn find(&self, snapshot: &Arc<Snapshot>, selection: &Selection) -> Option<Arc<Toolbox>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = kept.iter().position(|kept| kept.is_of(snapshot, selection))?;
+        let found = kept.remove(index)?;
+        let toolbox = found.toolbox.clone();
+        if toolbox.is_small() {
+            kept.push_front(found);
+        }
+        Some(toolbox)
     }
 }
 
@@ -407,10 +424,18 @@ mod tests {
         let second = boxes.open(&everything(Scope::All));
         assert!(first.digest() != second.digest() && second.find("fs-b").is_some());
         assert_eq!(boxes.kept.lock().expect("no panic").len(), 1);
+        let account = |n: usize| {
+            VirtualKey::new(n.to_string(), &n.to_string(), std::collections::BTreeMap::new())
+        };
         for n in 0..KEPT + 5 {
-            let filter = Filter::parse(Some(&format!("c{n}")), None);
-            boxes.open(&Selection { filter, ..everything(Scope::All) });
+            boxes.open(&Selection { key: Some(Arc::new(account(n))), ..everything(Scope::All) });
         }
         assert_eq!(boxes.kept.lock().expect("no panic").len(), KEPT);
+        for n in 0..KEPT_OF_TENANT + 5 {
+            boxes.open(&everything(Scope::Client(client(&format!("c{n}")))));
+        }
+        let kept = boxes.kept.lock().expect("no panic");
+        let own = kept.iter().filter(|kept| kept.tenant == Tenant::ANONYMOUS).count();
+        assert_eq!((kept.len(), own), (KEPT, KEPT_OF_TENANT));
     }
 }

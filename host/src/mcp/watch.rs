@@ -10,8 +10,8 @@ use tokio::{
 use super::toolbox::{Selection, Toolboxes};
 
 /// Shortest time between two looks at the list. A source that changes its tools all the time costs
-/// each listening client four looks a second.
-const PAUSE: Duration = Duration::from_millis(250);
+/// each listening client one look a second.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Watches the list of tools of one client. A change of tools that the client may not see is not
 /// noticed.

@@ -38,6 +38,11 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     credential(headers).is_none().then(|| std::str::from_utf8(bearer).ok()).flatten()
 }
 
+/// Returns whether a request has a virtual key, known or not.
+pub(super) fn is_sent(headers: &HeaderMap) -> bool {
+    credential(headers).is_some()
+}
+
 /// Returns the first header value that is a virtual key. Other credentials in the shared headers
 /// are ignored, for example the dummy keys that OpenAI's clients require.
 fn credential(headers: &HeaderMap) -> Option<&[u8]> {

@@ -39,6 +39,10 @@ pub(super) fn show(app: &App, path: &str) -> Result<Reply, ApiError> {
 pub(super) async fn sender(app: &App, headers: &HeaderMap) -> Result<Sender, ApiError> {
     let Some(verifier) = &app.hooks.identity else { return app.sender(headers) };
     let Some(token) = auth::token(headers) else {
+        if !auth::is_sent(headers) {
+            let missing = ApiError::unauthorized("an access token or a virtual key is required");
+            return Err(challenged(missing, verifier, None));
+        }
         let key = auth::key(&app.keys, true, headers);
         let key = key.map_err(|error| challenged(error, verifier, None))?;
         return App::with_key(key, headers);

@@ -84,7 +84,13 @@ fn selection(app: &App, sender: &Sender, path: &str) -> Result<Selection, ApiErr
         .filter(|client| app.catalog.snapshot().shows(client, sender.key.as_deref()));
     match client {
         Some(client) => Ok(Selection { key, filter, scope: Scope::Client(client) }),
-        None => Err(ApiError::no_such_path(path)),
+        // An unknown client and a hidden one look the same.
+        None => Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            "invalid_request_error",
+            "unknown_client",
+            "no client of this name that you may see; all tools are at /mcp",
+        )),
     }
 }
 

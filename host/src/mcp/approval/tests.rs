@@ -74,8 +74,6 @@ async fn a_modern_client_repeats_the_call_with_the_answer_of_its_user() {
     let (view, seal) = (view(), Seal::new());
     let question = question(&view, "fs-rm", r#"{"a":1,"b":[{"c":2,"d":3}]}"#);
     let state = state(&question, &seal).await;
-    let decided = ask(&question, &seal, &answered(&state, "accept")).await;
-    assert_eq!(decided, Ok(Outcome::Decided(Approval::Given)));
     for action in ["decline", "cancel"] {
         let outcome = ask(&question, &seal, &answered(&state, action)).await;
         assert!(matches!(outcome, Ok(Outcome::Declined(_))), "{outcome:?}");
@@ -84,6 +82,10 @@ async fn a_modern_client_repeats_the_call_with_the_answer_of_its_user() {
         let outcome = ask(&question, &seal, &unanswered).await;
         assert!(matches!(outcome, Ok(Outcome::Asked(_))), "{outcome:?}");
     }
+    let decided = ask(&question, &seal, &answered(&state, "accept")).await;
+    assert_eq!(decided, Ok(Outcome::Decided(Approval::Given)));
+    let again = ask(&question, &seal, &answered(&state, "accept")).await;
+    assert_eq!(again.expect_err("one answer runs one call").code, -32602);
     let unsealed = json!({"inputResponses": {"approval": {"action": "accept"}}});
     let outcome = ask(&question, &seal, &unsealed).await;
     assert!(matches!(outcome, Ok(Outcome::Asked(_))), "an answer to no question: {outcome:?}");
@@ -94,15 +96,18 @@ async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
     let (view, seal) = (view(), Seal::new());
     let asked = question(&view, "fs-rm", r#"{"a":1,"b":2}"#);
     let state = state(&asked, &seal).await;
-    let reordered = question(&view, "fs-rm", r#"{ "b": 2, "a": 1 }"#);
     let accept = answered(&state, "accept");
-    assert_eq!(ask(&reordered, &seal, &accept).await, Ok(Outcome::Decided(Approval::Given)));
+    let more = Question {
+        tools: vec![ToolName::new(&ClientName::parse("fs").expect("a name"), "new")],
+        ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#)
+    };
     let other_account = Question {
         tenant: Tenant::of_key([1; 32], "bob"),
         ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#)
     };
     let tampered = answered(&format!("{}A", state.as_str().expect("text")).into(), "accept");
     for (question, params, seal) in [
+        (more, &accept, &seal),
         (question(&view, "fs-mv", r#"{"a":1,"b":2}"#), &accept, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":3}"#), &accept, &seal),
         (other_account, &accept, &seal),
@@ -118,11 +123,11 @@ async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
 fn a_state_expires() {
     let (view, seal) = (view(), Seal::new());
     let question = question(&view, "fs-rm", "{}");
-    assert!(seal.is_of(&question, &seal.state(&question, LIMIT)));
+    assert!(seal.open(&question, &seal.state(&question, LIMIT)).is_some());
     let past = now() - 1;
     let mut state = past.to_be_bytes().to_vec();
-    state.extend(blake3::keyed_hash(&seal.0, &question.bound_to(past)).as_bytes());
-    assert!(!seal.is_of(&question, &BASE64_URL_SAFE_NO_PAD.encode(state)));
+    state.extend(blake3::keyed_hash(&seal.key, &question.bound_to(past)).as_bytes());
+    assert!(seal.open(&question, &BASE64_URL_SAFE_NO_PAD.encode(state)).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,10 +167,15 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
 #[test]
 fn a_question_shows_what_would_run_and_hides_nothing() {
     let view = view();
-    let long = format!(r#"{{"a":"\u202e{}"}}"#, "x".repeat(2 * SHOWN_BYTES));
-    let hidden = Question { ..question(&view, "fs-rm", &long) };
-    let message = hidden.message();
-    assert!(message.len() < SHOWN_BYTES + 200 && message.ends_with('…'), "{message}");
+    let blanks = "\n".repeat(9_000);
+    let long = format!(r#"{{{blanks}"a":"{}","cmd":"rm -rf /"}}"#, "x".repeat(9_000));
+    let message = question(&view, "fs-rm", &long).message();
+    assert!(message.contains("cmd: \"rm -rf /\""), "{message}");
+    assert!(message.contains("[7002 characters are not shown]"), "{message}");
+    assert!(message.chars().count() < 2_300);
+    let many = (0..30).map(|n| format!("\"{n}\":0")).collect::<Vec<_>>().join(",");
+    let message = question(&view, "fs-rm", &format!("{{{many}}}")).message();
+    assert!(message.ends_with("[10 more arguments are not shown]"), "{message}");
     let invisible = question(&view, "fs-rm", "{\"a\":\"\u{202e}b\"}").message();
     assert!(!invisible.contains('\u{202e}'), "{invisible}");
     let tools = (0..SHOWN_TOOLS + 2)

@@ -5,6 +5,7 @@
 
 use http::{HeaderMap, header::HeaderName};
 
+use crate::door::MAX_ARGUMENT_BYTES;
 use crate::mcp::{
     error::RpcError,
     headers::{self, METHOD, NAME, VERSION},
@@ -58,6 +59,10 @@ pub(super) fn check(
         && let Some(entry) = toolbox.find(&name)
     {
         let arguments = request.params.get("arguments").unwrap_or("{}");
+        // The call itself is refused.
+        if arguments.len() > MAX_ARGUMENT_BYTES {
+            return Ok(());
+        }
         for (header, value) in headers::expected(entry.tool.input_schema.as_str(), arguments) {
             check_value(headers, &header, value.as_deref())?;
         }

@@ -47,12 +47,13 @@ impl ModernSource {
 
 impl Source for ModernSource {
     async fn next(&mut self) -> Option<Bytes> {
-        let outgoing = match self.first.take() {
-            Some(first) => first,
-            None => tokio::select! {
+        let outgoing = if let Some(first) = self.first.take() {
+            first
+        } else {
+            tokio::select! {
                 () = evicted(self.slot.as_ref()) => return None,
                 outgoing = self.exchange.next() => outgoing?,
-            },
+            }
         };
         Some(match outgoing {
             Outgoing::Before(text) | Outgoing::Ask(text) => events::data(&text),

@@ -114,7 +114,9 @@ impl View {
     /// Returns the tools whose calls by `entry` need an approval besides that of the call itself: a
     /// script may call every tool of the view that is for scripts.
     pub fn unapproved(&self, entry: &Entry) -> Vec<ToolName> {
-        let scripted = self.list(&Origin::Script).filter(|_| entry.placement == Placement::Meta);
+        let is_script =
+            entry.placement == Placement::Meta && entry.tool.annotations.read_only != Some(true);
+        let scripted = self.list(&Origin::Script).filter(|_| is_script);
         scripted.filter(|entry| !entry.auto).map(|entry| entry.tool.name.clone()).collect()
     }
 
