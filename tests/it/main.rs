@@ -13,6 +13,7 @@ mod golden;
 mod hostile;
 mod identity;
 mod languages;
+mod mcp;
 mod mcp_clients;
 mod notes;
 mod openai_client;

@@ -3,6 +3,7 @@
 //!
 //! - [`Gateway`] serves on a free port, and is stopped as an operator would stop it; [`EventStream`]
 //!   is a streamed response of it
+//! - [`mcp`] is a client of its MCP endpoint
 //! - [`Airlock`] is one run of the command line
 //! - [`Setup`] and [`Client`] write the configuration of either
 //! - [`peers`] are real MCP servers and real clients; [`misbehaving()`] is an MCP server of this
@@ -25,6 +26,7 @@ mod gateway;
 pub mod guests;
 pub mod languages;
 pub mod latency;
+pub mod mcp;
 pub mod misdeeds;
 pub mod peers;
 pub mod service;

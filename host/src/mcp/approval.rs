@@ -139,11 +139,11 @@ impl Question<'_> {
     }
 
     /// Returns the bytes that the MAC of a state covers. No two questions have the same.
-    fn bound_to(&self, expires: u64) -> Vec<u8> {
+    fn bound_to(&self, head: &Head) -> Vec<u8> {
         let tool = self.entry.tool.name.as_str();
         let tools = self.tools.iter().map(ToolName::as_str).collect::<Vec<_>>().join(",");
-        let mut bound = Vec::with_capacity(tool.len() + tools.len() + self.arguments.len() + 64);
-        bound.extend(expires.to_be_bytes());
+        let mut bound = Vec::with_capacity(tool.len() + tools.len() + self.arguments.len() + 80);
+        bound.extend(head);
         bound.extend(self.tenant.scope());
         bound.extend(tool.len().to_be_bytes());
         bound.extend(tool.as_bytes());
@@ -211,8 +211,9 @@ pub(super) struct Seal {
 /// Maximum number of approved states that are remembered until they expire.
 const MAX_USED: usize = 10_000;
 
-/// Bytes of the time in a state.
-const TIME_BYTES: usize = 8;
+/// Beginning of a state: the time at which it expires, and random bytes, so that two questions about
+/// equal calls have different states.
+type Head = [u8; 24];
 
 impl Seal {
     pub(super) fn new() -> Self {
@@ -224,19 +225,26 @@ impl Seal {
     /// Returns a state for a question that can be answered within `limit`.
     fn state(&self, question: &Question<'_>, limit: Duration) -> String {
         let expires = now().saturating_add(limit.as_secs());
-        let mut state = expires.to_be_bytes().to_vec();
-        state.extend(blake3::keyed_hash(&self.key, &question.bound_to(expires)).as_bytes());
-        BASE64_URL_SAFE_NO_PAD.encode(state)
+        let mut head: Head = [0; 24];
+        head[..8].copy_from_slice(&expires.to_be_bytes());
+        head[8..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+        BASE64_URL_SAFE_NO_PAD.encode(self.sealed(question, &head))
+    }
+
+    /// Returns a beginning with its code.
+    fn sealed(&self, question: &Question<'_>, head: &Head) -> Vec<u8> {
+        let mac = blake3::keyed_hash(&self.key, &question.bound_to(head));
+        [head.as_slice(), mac.as_bytes()].concat()
     }
 
     /// Reads a state; `None` if it was not made for this question, or has expired.
     fn open(&self, question: &Question<'_>, state: &str) -> Option<(u64, [u8; 32])> {
         let state = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
-        let (time, mac) = state.split_first_chunk::<TIME_BYTES>()?;
-        let expires = u64::from_be_bytes(*time);
+        let (head, mac) = state.split_first_chunk::<24>()?;
+        let expires = u64::from_be_bytes(*head.first_chunk()?);
         let mac = <[u8; 32]>::try_from(mac).ok()?;
         // Compared in constant time.
-        let is_valid = blake3::keyed_hash(&self.key, &question.bound_to(expires)) == mac;
+        let is_valid = blake3::keyed_hash(&self.key, &question.bound_to(head)) == mac;
         (is_valid && expires >= now()).then_some((expires, mac))
     }
 

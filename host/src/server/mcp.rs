@@ -31,7 +31,7 @@ use crate::{
         error::{RpcError, code},
         event_log::Reader,
         exchange::{Answer, Outgoing},
-        headers::SESSION,
+        headers::{LAST_EVENT, SESSION},
         message::{self, Message},
         meta::{self, Peer},
         service::{self, Client, EMPTY},
@@ -325,10 +325,12 @@ impl Call<'_> {
         let Some(session) = self.session(headers)? else {
             return Err(ApiError::wrong_method(&[Method::POST]));
         };
-        if let Some((stream, number)) = stream::last_event(headers) {
+        if headers.contains_key(LAST_EVENT) {
+            let lost = stream::last_event(headers)
+                .and_then(|(stream, number)| Some(session.log(stream)?.reader(number)));
             // A stream that is not kept any more ends at once: an error would be tried again.
-            let Some(log) = session.log(stream) else { return Ok(ended()) };
-            return Ok(respond::events(events::parts(LogSource::new(log.reader(number), false))));
+            let Some(reader) = lost else { return Ok(ended()) };
+            return Ok(respond::events(events::parts(LogSource::new(reader, false))));
         }
         let slot = match self.app.sessions.stream(self.selection.tenant()) {
             Ok(slot) => slot,

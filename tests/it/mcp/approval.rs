@@ -1,0 +1,382 @@
+//! Calls that need an approval: the client's user is asked, and an answer counts only for the call
+//! that was asked about, from the client that was asked.
+
+use std::{fs, path::PathBuf};
+
+use airlock_tests::{
+    Client, Gateway, Setup,
+    mcp::{Endpoint, McpClient, McpRequest, McpSession, Messages},
+    misbehaving, wait,
+};
+use serde_json::{Value, json};
+
+use super::{ANN, BOB, text};
+
+/// A gateway whose tool `server-note` needs an approval and appends to a file.
+struct Noting {
+    gateway: Gateway,
+    notes: PathBuf,
+}
+
+impl Noting {
+    async fn start(change: impl FnOnce(Setup) -> Setup) -> Self {
+        let setup = Setup::new().set("/server/require_virtual_key", false);
+        let rows: [(&str, &[&str]); 1] = [("server", &["*"])];
+        let setup = setup.key("ann", ANN, &rows).key("bob", BOB, &rows);
+        let notes = setup.directory().join("notes");
+        let client = noting(&setup).auto(&["echo"]);
+        let gateway = change(setup.client(client)).serve_connected().await;
+        Self { gateway, notes }
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::of(&self.gateway)
+    }
+
+    /// Returns a client that can ask its user.
+    fn asking(&self) -> Endpoint {
+        self.endpoint().with_elicitation()
+    }
+
+    /// Returns what was noted.
+    fn noted(&self) -> String {
+        fs::read_to_string(&self.notes).unwrap_or_default()
+    }
+}
+
+fn noting(setup: &Setup) -> Client {
+    let mode = format!("notes={}", setup.directory().join("notes").display());
+    misbehaving("server", [mode.as_str()])
+}
+
+/// Returns the parameters of a call of `note`.
+fn note(text: &str) -> Value {
+    json!({"name": "server-note", "arguments": {"text": text}})
+}
+
+fn declined(reason: &str) -> Value {
+    text(&format!("tool 'server-note' did not run: {reason}"))
+}
+
+/// Makes a call in a session, and reads the question.
+async fn asked(session: &McpSession, params: Value) -> (Messages, Value) {
+    let mut stream = session.request("tools/call", params).stream().await;
+    let question = stream.next().await.expect("a question");
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    (stream, question)
+}
+
+/// Reads the response, which must be all that is left.
+async fn response(stream: Messages) -> Value {
+    let mut rest = stream.rest().await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    rest[0]["result"].take()
+}
+
+async fn accepted(request: McpRequest) {
+    let reply = request.reply().await;
+    assert_eq!(reply.status, 202, "{}", reply.text);
+}
+
+#[tokio::test]
+async fn a_legacy_client_is_asked_and_the_call_runs_only_if_its_user_accepts() {
+    let noting = Noting::start(|setup| setup).await;
+    let session = noting.asking().session().await;
+    let form = json!({"type": "object", "properties": {}});
+    for (answer, expected, noted) in [
+        (json!({"action": "accept", "content": {}}), text("noted a"), "a\n"),
+        (json!({"action": "decline"}), declined("the user declined it"), "a\n"),
+        (json!({"action": "cancel"}), declined("the user dismissed the question"), "a\n"),
+        (json!({"action": "ACCEPT"}), declined("the client could not ask the user"), "a\n"),
+        (json!({"accept": true}), declined("the client could not ask the user"), "a\n"),
+        (json!("accept"), declined("the client could not ask the user"), "a\n"),
+    ] {
+        let (stream, question) = asked(&session, note("a")).await;
+        let params = &question["params"];
+        let message = params["message"].as_str().expect("a text");
+        assert!(message.contains("server-note") && message.contains(r#"text: "a""#), "{message}");
+        assert_eq!((&params["mode"], &params["requestedSchema"]), (&json!("form"), &form));
+        accepted(session.respond(&question["id"], answer.clone())).await;
+        let result = response(stream).await;
+        assert_eq!((&result["content"], noting.noted().as_str()), (&expected, noted), "{answer}");
+        assert_eq!(result["isError"] == true, expected != text("noted a"), "{result}");
+    }
+    let (stream, question) = asked(&session, note("a")).await;
+    let error = session.respond(&question["id"], json!({})).member("/result", ());
+    accepted(error.member("/error", json!({"code": -32601, "message": "no"}))).await;
+    assert_eq!(response(stream).await["content"], declined("the client could not ask the user"));
+    // Tools that need no approval are not asked about.
+    let echo = json!({"name": "server-echo", "arguments": {"text": "x"}});
+    assert_eq!(session.request("tools/call", echo).result().await["content"], text("x"));
+}
+
+#[tokio::test]
+async fn a_question_shows_what_arguments_would_hide() {
+    let noting = Noting::start(|setup| setup).await;
+    // The end of the text is written before its beginning, and the screen is cleared.
+    let hiding = "\u{202e}txt.exe\u{1b}[2J\u{200b}";
+    let question = noting.asking().modern("tools/call", note(hiding)).result().await;
+    let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
+    let message = message.expect("a text");
+    assert!(message.contains("txt.exe"), "{message:?}");
+    assert!(!message.contains(['\u{202e}', '\u{1b}', '\u{200b}']), "{message:?}");
+    // A long text is cut, and the name of the tool stays.
+    let question = noting.asking().modern("tools/call", note(&"x".repeat(100_000))).result().await;
+    let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
+    let message = message.expect("a text");
+    assert!(message.len() < 8_000 && message.contains("server-note"), "{} bytes", message.len());
+}
+
+#[tokio::test]
+async fn a_modern_client_is_asked_and_the_call_runs_only_if_its_user_accepts() {
+    let noting = Noting::start(|setup| setup).await;
+    let endpoint = noting.asking();
+    for (answer, expected, noted) in [
+        (json!({"action": "decline"}), declined("the user declined it"), ""),
+        (json!({"action": "cancel"}), declined("the user dismissed the question"), ""),
+        (json!({"action": "accept", "content": {}}), text("noted a"), "a\n"),
+    ] {
+        let question = endpoint.modern("tools/call", note("a")).result().await;
+        assert_eq!(question["resultType"], "input_required", "{question}");
+        let asked = &question["inputRequests"]["approval"];
+        assert_eq!(
+            (&asked["method"], &asked["params"]["mode"]),
+            (&json!("elicitation/create"), &json!("form"))
+        );
+        let answered = endpoint.modern("tools/call", note("a"));
+        let answered = answered
+            .member("/params/requestState", question["requestState"].clone())
+            .member("/params/inputResponses", json!({"approval": answer}));
+        let result = answered.result().await;
+        assert_eq!((&result["content"], noting.noted().as_str()), (&expected, noted), "{answer}");
+        assert_eq!(result["resultType"], "complete");
+    }
+}
+
+/// Returns the state of a question about a modern call.
+async fn state(endpoint: &Endpoint, params: Value) -> String {
+    let question = endpoint.modern("tools/call", params).result().await;
+    question["requestState"].as_str().expect("a state").to_owned()
+}
+
+/// Builds a modern call that comes with the user's acceptance.
+fn approved(endpoint: &Endpoint, params: Value, state: impl Into<Value>) -> McpRequest {
+    let call = endpoint.modern("tools/call", params).member("/params/requestState", state);
+    call.member("/params/inputResponses", json!({"approval": {"action": "accept", "content": {}}}))
+}
+
+#[tokio::test]
+async fn a_state_that_was_changed_or_made_for_another_call_is_refused() {
+    let noting = Noting::start(|setup| setup).await;
+    let (endpoint, one) = (noting.asking(), noting.asking().source("server"));
+    let (ann, bob) = (noting.asking().key(ANN), noting.asking().key(BOB));
+    let good = state(&endpoint, note("a")).await;
+    let anns = state(&ann, note("a")).await;
+    let flipped = |index: usize| {
+        let mut bytes = good.clone().into_bytes();
+        bytes[index] = if bytes[index] == b'B' { b'C' } else { b'B' };
+        String::from_utf8(bytes).expect("ASCII")
+    };
+    let mut bad = vec![
+        ("no text", approved(&endpoint, note("a"), 7)),
+        ("an empty text", approved(&endpoint, note("a"), "")),
+        ("not Base64", approved(&endpoint, note("a"), "%%%")),
+        ("cut", approved(&endpoint, note("a"), &good[..good.len() - 2])),
+        ("longer", approved(&endpoint, note("a"), format!("{good}AAAA"))),
+        ("other arguments", approved(&endpoint, note("b"), good.as_str())),
+        (
+            "more arguments",
+            approved(
+                &endpoint,
+                json!({"name": "server-note", "arguments": {"text": "a", "x": 1}}),
+                good.as_str(),
+            ),
+        ),
+        (
+            "another tool",
+            approved(
+                &endpoint,
+                json!({"name": "server-pid", "arguments": {"text": "a"}}),
+                good.as_str(),
+            ),
+        ),
+        ("a key's", approved(&endpoint, note("a"), anns.as_str())),
+        ("another key's", approved(&bob, note("a"), anns.as_str())),
+        ("nobody's", approved(&ann, note("a"), good.as_str())),
+    ];
+    // The time and the seal.
+    bad.extend(
+        [0, 3, 9, 20, 50].map(|at| ("flipped", approved(&endpoint, note("a"), flipped(at)))),
+    );
+    for (what, request) in bad {
+        let error = request.error().await;
+        assert_eq!(error["code"], -32602, "{what}: {error}");
+        assert_eq!(noting.noted(), "", "{what}");
+    }
+    // Unchanged, the state counts, and once.
+    assert_eq!(
+        approved(&endpoint, note("a"), good.as_str()).result().await["content"],
+        text("noted a")
+    );
+    let again = approved(&endpoint, note("a"), good.as_str()).error().await;
+    assert_eq!(again["code"], -32602, "{again}");
+    let own = json!({"name": "note", "arguments": {"text": "a"}});
+    let owns = state(&one, own.clone()).await;
+    assert_eq!(approved(&one, own, owns).result().await["content"], text("noted a"));
+    assert_eq!(approved(&ann, note("a"), anns).result().await["content"], text("noted a"));
+}
+
+#[tokio::test]
+async fn an_acceptance_without_a_state_or_a_readable_answer_asks_again() {
+    let noting = Noting::start(|setup| setup).await;
+    let endpoint = noting.asking();
+    let good = state(&endpoint, note("a")).await;
+    let accept = json!({"action": "accept", "content": {}});
+    let call = |answers: Value| {
+        endpoint.modern("tools/call", note("a")).member("/params/inputResponses", answers)
+    };
+    for request in [
+        call(json!({"approval": accept})),
+        call(json!({"other": accept})).member("/params/requestState", good.as_str()),
+        call(json!({})).member("/params/requestState", good.as_str()),
+        call(json!({"approval": {"action": "yes"}})).member("/params/requestState", good.as_str()),
+    ] {
+        let result = request.result().await;
+        assert_eq!(result["resultType"], "input_required", "{result}");
+    }
+    for answers in [json!([]), json!("accept"), json!({"approval": "accept"})] {
+        let request = call(answers).member("/params/requestState", good.as_str());
+        assert_eq!(request.error().await["code"], -32602);
+    }
+    assert_eq!(noting.noted(), "");
+}
+
+#[tokio::test]
+async fn a_state_expires_and_a_question_without_an_answer_too() {
+    let noting = Noting::start(|setup| setup.set("/mcp_server/approval_timeout", "1s")).await;
+    let endpoint = noting.asking();
+    let old = state(&endpoint, note("a")).await;
+    let session = endpoint.session().await;
+    let (unanswered, question) = asked(&session, note("b")).await;
+    let expected = declined("the user did not answer in time");
+    assert_eq!(response(unanswered).await["content"], expected);
+    accepted(session.respond(&question["id"], json!({"action": "accept"}))).await;
+    wait::until("the state to expire", async || {
+        // Without an answer nothing runs, whether it has expired or not.
+        let call =
+            endpoint.modern("tools/call", note("a")).member("/params/requestState", old.as_str());
+        let response = call.response().await;
+        (response["error"]["code"] == -32602).then_some(())
+    })
+    .await;
+    assert_eq!(approved(&endpoint, note("a"), old).error().await["code"], -32602);
+    assert_eq!(noting.noted(), "");
+}
+
+#[tokio::test]
+async fn only_the_client_that_was_asked_can_answer() {
+    let noting = Noting::start(|setup| setup).await;
+    let (ann, bob) = (noting.asking().key(ANN), noting.asking().key(BOB));
+    let session = ann.session().await;
+    let (stream, question) = asked(&session, note("a")).await;
+    let id = &question["id"];
+    let accept = json!({"action": "accept", "content": {}});
+    // Another session of the same key has questions of its own.
+    for other in [ann.session().await, bob.session().await, noting.endpoint().session().await] {
+        accepted(other.respond(id, accept.clone())).await;
+    }
+    assert_eq!(session.named_by(&bob).respond(id, accept.clone()).reply().await.status, 404);
+    for other in ["airlock-1", "airlock-99", "0", "a"] {
+        accepted(session.respond(&json!(other), accept.clone())).await;
+    }
+    accepted(session.respond(&json!(0), accept.clone())).await;
+    let without = ann.post(json!({"jsonrpc": "2.0", "id": id, "result": accept.clone()}));
+    assert_eq!(without.reply().await.status, 400);
+    assert_eq!(noting.noted(), "");
+    accepted(session.respond(id, json!({"action": "decline"}))).await;
+    // A second answer changes nothing.
+    accepted(session.respond(id, accept)).await;
+    assert_eq!(response(stream).await["content"], declined("the user declined it"));
+    assert_eq!(noting.noted(), "");
+}
+
+#[tokio::test]
+async fn a_question_is_withdrawn_with_its_call() {
+    let noting = Noting::start(|setup| setup).await;
+    let session = noting.asking().session().await;
+    let call = session.request("tools/call", note("a")).member("/id", "q");
+    let mut stream = call.stream().await;
+    let question = stream.next().await.expect("a question");
+    accepted(session.notify("notifications/cancelled", json!({"requestId": "q"}))).await;
+    assert_eq!(stream.rest().await, [Value::Null; 0]);
+    accepted(session.respond(&question["id"], json!({"action": "accept"}))).await;
+    // A stream that was cut is resumed, and the question can still be answered.
+    let (stream, question) = asked(&session, note("b")).await;
+    drop(stream);
+    accepted(session.respond(&question["id"], json!({"action": "accept"}))).await;
+    wait::until("the call to run", async || (noting.noted() == "b\n").then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_ask_is_trusted_to_have_asked() {
+    let noting = Noting::start(|setup| setup).await;
+    let [modern, legacy] = noting.endpoint().both().await;
+    let stateless = noting
+        .asking()
+        .post(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": note("c")}));
+    let no_stream = noting.asking().session().await;
+    let no_stream = no_stream.request("tools/call", note("d")).set("accept", "application/json");
+    for (request, letter) in [
+        (modern.request("tools/call", note("a")), "a"),
+        (legacy.request("tools/call", note("b")), "b"),
+        (stateless, "c"),
+        (no_stream, "d"),
+    ] {
+        assert_eq!(request.result().await["content"], text(&format!("noted {letter}")));
+    }
+    assert_eq!(noting.noted(), "a\nb\nc\nd\n");
+}
+
+#[tokio::test]
+async fn with_never_such_tools_are_refused_and_with_always_allow_they_run() {
+    for (mode, runs) in [("never", false), ("always_allow", true)] {
+        let noting = Noting::start(|setup| setup.set("/mcp_server/approval", mode)).await;
+        let endpoints = [noting.endpoint(), noting.asking()];
+        for client in [endpoints[0].both().await, endpoints[1].both().await].into_iter().flatten() {
+            let result = client.request("tools/call", note("a")).result().await;
+            assert_eq!(result["isError"] == true, !runs, "{mode} {client:?}: {result}");
+            assert_eq!(result["content"] == text("noted a"), runs, "{mode} {client:?}: {result}");
+            let echo = client.call("server-echo", &json!({"text": "x"})).result().await;
+            assert_eq!(echo["content"], text("x"), "{mode} {client:?}");
+        }
+        assert_eq!(noting.noted(), if runs { "a\n".repeat(4) } else { String::new() });
+    }
+}
+
+#[tokio::test]
+async fn with_never_no_forged_answer_lets_a_call_run() {
+    let noting = Noting::start(|setup| setup.set("/mcp_server/approval", "never")).await;
+    let result = approved(&noting.asking(), note("a"), "AAAA").result().await;
+    assert_eq!((&result["isError"], noting.noted().as_str()), (&json!(true), ""), "{result}");
+}
+
+#[tokio::test]
+async fn a_script_is_asked_about_with_the_tools_that_need_an_approval() {
+    let setup = Setup::new();
+    let notes = setup.directory().join("notes");
+    let client = noting(&setup).code_mode().auto(&["echo"]);
+    let gateway = setup.client(client.execute(&["echo", "note"])).serve_connected().await;
+    let session = Endpoint::of(&gateway).with_elicitation().session().await;
+    let script = json!({"code": "server.note(text = \"x\")\nresult = \"ran\""});
+    let params = json!({"name": "executeToolCode", "arguments": script});
+    for (action, noted) in [("decline", ""), ("accept", "x\n")] {
+        let (stream, question) = asked(&session, params.clone()).await;
+        let message = question["params"]["message"].as_str().expect("a text");
+        assert!(message.contains("server-note") && !message.contains("server-echo"), "{message}");
+        accepted(session.respond(&question["id"], json!({"action": action, "content": {}}))).await;
+        response(stream).await;
+        assert_eq!(fs::read_to_string(&notes).unwrap_or_default(), noted, "{action}");
+    }
+    let reading = McpClient::Legacy(session).call("listToolFiles", &json!({})).result().await;
+    assert!(reading["content"].is_array(), "{reading}");
+}
