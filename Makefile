@@ -33,8 +33,7 @@ bench: wasm ## prints what the sandbox and the gateway cost, as ratios
 	@AIRLOCK_GUEST_PROFILE=release \
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench chat -- $(CHAT)
 	@AIRLOCK_GUEST_PROFILE=release \
-		cargo bench --profile dev --config tests/benches/profile.toml --config tests/benches/mcp/profile.toml \
-		--workspace --bench mcp -- $(MCP)
+		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench mcp -- $(MCP)
 
 hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--json for one document
 	@echo "hostile: building" >&2

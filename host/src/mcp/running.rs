@@ -52,13 +52,12 @@ impl Running {
     }
 }
 
-/// Runs the work of a request. Returns the error for the client if the work panics.
-pub(super) async fn guarded(id: &Id, work: impl Future<Output = ()>) -> Option<String> {
+/// Runs the work of a request. Returns its response, or an error for the client if the work panics.
+pub(super) async fn guarded(id: &Id, work: impl Future<Output = Option<String>>) -> Option<String> {
     // Unwind-safe: the state of the work is dropped after a panic.
-    let panicked = AssertUnwindSafe(work).catch_unwind().await.is_err();
-    panicked.then(|| {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
         error!("a request of an MCP client made the gateway panic");
         let failure = RpcError::new(code::INTERNAL, "the gateway failed; its log has the reason");
-        message::failure(Some(id), &failure)
+        Some(message::failure(Some(id), &failure))
     })
 }

@@ -352,12 +352,15 @@ impl Session {
         let session = self.clone();
         let work = async move {
             let filling = guarded(&id, fill(&log, exchange, &memory));
-            if let Some(Some(failure)) = cancel.run_until_cancelled(filling).await {
-                log.complete(failure, None);
+            let response = cancel.run_until_cancelled(filling).await.flatten();
+            // Before the response, which the client may answer with the next request.
+            session.state().running.end(&id);
+            match response {
+                Some(response) => complete(&log, &id, response, &memory),
+                // Of a cancelled request no response is sent (section "Cancellation").
+                None => log.abandon(),
             }
-            // Of a cancelled request no response is sent (section "Cancellation").
-            log.abandon();
-            session.retire(&id, log.stream);
+            session.retire(log.stream);
             drop((held, memory));
             (session, log)
         };
@@ -400,9 +403,8 @@ impl Session {
     }
 
     /// Ends a request. Of the completed ones, the oldest events are dropped beyond the bounds.
-    fn retire(&self, id: &Id, stream: u64) {
+    fn retire(&self, stream: u64) {
         let mut state = self.state();
-        state.running.end(id);
         state.last_used = Instant::now();
         let mut kept: Vec<(u64, usize)> = state
             .logs
@@ -439,11 +441,11 @@ impl Session {
     }
 }
 
-/// Writes what an exchange sends. Messages are charged: a notification without room is dropped, a
-/// response without room becomes an error.
-async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) {
-    let id = exchange.id().clone();
-    while let Some(outgoing) = exchange.next().await {
+/// Writes what precedes the response of an exchange, and returns the response. A notification without
+/// room is dropped; without room for a question, the response is an error.
+async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) -> Option<String> {
+    loop {
+        let outgoing = exchange.next().await?;
         let held = memory.hold();
         match outgoing {
             Outgoing::Before(text) | Outgoing::Ask(text) if held.grow(text.len()) => {
@@ -451,14 +453,19 @@ async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) {
             }
             Outgoing::Before(_) => {}
             // A question that the client never sees would be waited for.
-            Outgoing::Ask(_) => {
-                return log.complete(message::failure(Some(&id), &no_memory()), None);
-            }
-            Outgoing::Last(answer) if held.grow(answer.text.len()) => {
-                log.complete(answer.text, Some(held));
-            }
-            Outgoing::Last(_) => log.complete(message::failure(Some(&id), &no_memory()), None),
+            Outgoing::Ask(_) => return Some(message::failure(Some(exchange.id()), &no_memory())),
+            Outgoing::Last(answer) => return Some(answer.text),
         }
+    }
+}
+
+/// Adds the response to the events of its request; an error, if there is no memory for it.
+fn complete(log: &EventLog, id: &Id, response: String, memory: &MemoryBudget) {
+    let held = memory.hold();
+    if held.grow(response.len()) {
+        log.complete(response, Some(held));
+    } else {
+        log.complete(message::failure(Some(id), &no_memory()), None);
     }
 }
 

@@ -164,18 +164,19 @@ impl Connection {
         let (service, ready) = (self.service.clone(), self.settings.ready.clone());
         let (output, running) = (self.output.clone(), self.running.clone());
         self.tasks.spawn(async move {
-            let sending = async {
+            let working = async {
                 if request.method.starts_with("tools/") {
                     ready.cancelled().await;
                 }
-                let sending = send_all(service.begin(request, client), &output);
-                if let Some(failure) = guarded(&id, sending).await {
-                    let _ = output.send(failure).await;
-                }
+                response(service.begin(request, client), &output).await
             };
             // Of a cancelled request no response is sent (section "Cancellation").
-            cancel.run_until_cancelled(sending).await;
+            let response = cancel.run_until_cancelled(guarded(&id, working)).await.flatten();
+            // Before the response, which the client may answer with the next request.
             lock(&running).end(&id);
+            if let Some(response) = response {
+                let _ = output.send(response).await;
+            }
         });
         Ok(())
     }
@@ -223,13 +224,13 @@ impl Connection {
     }
 }
 
-/// Writes what an exchange sends.
-async fn send_all(mut exchange: Exchange, output: &mpsc::Sender<String>) {
-    while let Some(outgoing) = exchange.next().await {
-        let (Outgoing::Before(text) | Outgoing::Ask(text) | Outgoing::Last(Answer { text, .. })) =
-            outgoing;
-        if output.send(text).await.is_err() {
-            return;
+/// Writes what precedes the response of an exchange, and returns the response; `None` if the client
+/// is gone.
+async fn response(mut exchange: Exchange, output: &mpsc::Sender<String>) -> Option<String> {
+    loop {
+        match exchange.next().await? {
+            Outgoing::Before(text) | Outgoing::Ask(text) => output.send(text).await.ok()?,
+            Outgoing::Last(answer) => return Some(answer.text),
         }
     }
 }
