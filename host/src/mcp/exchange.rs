@@ -26,7 +26,7 @@ use super::{
 /// slowly must not stop the deadline of a tool from being checked.
 const QUEUE: usize = 64;
 
-/// What an exchange sends.
+/// A message of an exchange to its client.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     /// A notification.

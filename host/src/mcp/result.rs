@@ -39,8 +39,10 @@ pub(crate) fn complete(output: ToolOutput, version: Version) -> String {
 
 /// Returns the result of a call that failed, as JSON text: the model reads why.
 pub(crate) fn failed(error: &CallError, version: Version) -> String {
-    let kind = json!({"code": format!("{HOST_CODE}{}", error.code()), "kind": error.kind()});
-    let Value::Object(mut kind) = kind else { unreachable!("it is an object") };
+    let mut kind = Map::from_iter([
+        ("code".to_owned(), json!(format!("{HOST_CODE}{}", error.code()))),
+        ("kind".to_owned(), json!(error.kind())),
+    ]);
     let wait = error.retry_after().and_then(|wait| u64::try_from(wait.as_millis()).ok());
     kind.extend(wait.map(|wait| ("retry_after_ms".to_owned(), wait.into())));
     let message = Content::text(error.to_string());

@@ -91,7 +91,7 @@ pub(crate) fn initialize() -> String {
 /// Notification that follows it.
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// What a client reads of a message: enough to know a failure, at no cost that counts.
+/// The part of a message that a client reads: enough to detect a failure, at a negligible cost.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     /// Identifier of the request.

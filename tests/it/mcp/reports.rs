@@ -1,4 +1,4 @@
-//! What a call sends before its response: progress, and partial results.
+//! Messages of a call before its response: progress, and partial results.
 
 use airlock_tests::{Client, Setup, mcp::Endpoint, wait, wat::Text};
 use serde_json::{Value, json};

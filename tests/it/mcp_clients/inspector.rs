@@ -69,7 +69,7 @@ async fn the_inspector_lists_the_tool_of_a_reloaded_plugin() {
 /// Exit code of the Inspector if a tool failed or does not exist.
 const INSPECTED_A_FAILURE: i32 = 5;
 
-/// What one run of the Inspector ended with.
+/// The outcome of one run of the Inspector.
 pub(super) struct Inspected {
     code: Option<i32>,
     document: Value,

@@ -27,7 +27,7 @@ const RETRY_MS: u32 = 1_000;
 /// Stream of one request of the modern era. Dropping it cancels the request.
 pub(super) struct ModernSource {
     exchange: Exchange,
-    /// What was received before the stream began.
+    /// The message that was received before the stream began.
     first: Option<Outgoing>,
     /// Room of a stream that waits for notifications.
     slot: Option<StreamSlot>,

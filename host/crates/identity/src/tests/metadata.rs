@@ -1,4 +1,4 @@
-//! What OAuth clients are told about the gateway.
+//! The metadata of the gateway that OAuth clients read.
 
 use super::*;
 
