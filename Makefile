@@ -12,7 +12,7 @@ BUILD := cargo build --workspace --bin airlock
 # Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo test bench hostile lint plugins packages test-packages wasm peers
+.PHONY: help demo test bench hostile chaos lint plugins packages test-packages wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,10 +34,16 @@ bench: wasm ## prints what the sandbox and the gateway cost, as ratios
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench chat -- $(CHAT)
 	@AIRLOCK_GUEST_PROFILE=release \
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench mcp -- $(MCP)
+	@AIRLOCK_GUEST_PROFILE=release \
+		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench upstream -- $(UPSTREAM)
 
 hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--json for one document
 	@echo "hostile: building" >&2
 	@cargo bench --quiet --profile dev --workspace --bench hostile -- $(HOSTILE)
+
+chaos: wasm ## runs 60 MCP servers that misbehave at random beside five good ones, for CHAOS_SECONDS (600); CHAOS=--json
+	@echo "chaos: building" >&2
+	@cargo bench --quiet --profile dev --workspace --bench chaos -- $(CHAOS)
 
 lint: wasm ## checks format and lints; a warning is an error
 	cargo fmt --all --check

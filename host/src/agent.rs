@@ -13,6 +13,7 @@
 //! | `calls` | reads the calls of a response and repairs them |
 //! | `round` | one round of calls: those to run, those for the caller |
 //! | `allowance` | bounds on all calls of a request: bytes of the conversation, memory and time |
+//! | `present` | the result of a call as the message that the model receives |
 //! | `parts` | results with images, for models that read them |
 //! | `trace` | the record of the work, and the `airlock` object |
 //! | `record` | the door's call records as JSON |
@@ -44,6 +45,7 @@ mod dialog;
 mod error;
 mod event;
 mod parts;
+mod present;
 mod record;
 mod relay;
 mod round;
@@ -68,6 +70,7 @@ use crate::{
     door::{Caller, Events},
     json::RawObject,
     model::{MemoryBudget, Models, Native, document::OWN_MEMBER},
+    results::Results,
 };
 
 /// Member of a response that describes its tool calls.
@@ -119,6 +122,9 @@ pub struct Request {
     /// Events of the caller's calls, from [`Caller::with_events`]; `None` if their progress is not
     /// wanted.
     pub reports: Option<Events>,
+    /// Keeps large results of MCP servers, of which the model receives a preview; `None` if it
+    /// receives them whole.
+    pub results: Option<Results>,
     /// Budget to which the bytes are charged that the model and tools add to the body. They are
     /// released when the [`Run`] is dropped.
     pub budget: MemoryBudget,
@@ -159,6 +165,7 @@ async fn converse(
     let allowance = Allowance::new(settings, &request.budget);
     let mut route = models.route(&mut request.body)?;
     let mut quota = Quota::new(settings.calls_per_answer, request.max_tool_calls);
+    let results = request.results.take();
     let mut dialog = Dialog::new(request, caller, settings);
     loop {
         let is_last = trace.rounds == settings.max_depth;
@@ -183,18 +190,19 @@ async fn converse(
             return Ok(dialog.end(answer, pending));
         }
         let reads_images = route.reads_images();
+        let results = results.as_ref();
         let conditions =
-            Conditions { caller, settings, allowance: &allowance, listener, reads_images };
+            Conditions { caller, settings, allowance: &allowance, listener, results, reads_images };
         // Boxed: a request without calls of the gateway's tools needs no room for it.
-        let results = Box::pin(round::run(batch, &conditions)).await;
-        pending.extend(trace.note(&results));
+        let ended = Box::pin(round::run(batch, &conditions)).await;
+        pending.extend(trace.note(&ended));
         if allowance.is_over() {
             return Err(allowance.timeout(trace.rounds));
         }
         if !pending.is_empty() {
             return Ok(dialog.end(answer, pending));
         }
-        dialog.go_on(answer, &results, trace.rounds, listener).await;
+        dialog.go_on(answer, &ended, trace.rounds, listener).await;
     }
 }
 

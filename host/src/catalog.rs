@@ -4,10 +4,12 @@
 //! [`View`] of one request. The catalog is independent of the kinds of sources and makes no policy
 //! decisions: the [`door`](crate::door) does.
 
+mod checked;
+mod naming;
 mod report;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -18,18 +20,20 @@ use tokio::sync::watch;
 
 pub(crate) use self::report::{log_failure, report_dropped, report_unchecked};
 use crate::{
-    door::{Filter, OwnTools, Provider, Source, View, VirtualKey},
-    tool::{ClientName, Policy, Tool, ToolDefinition, ToolName},
+    door::{Filter, OwnTools, Provider, RelaySource, RelayView, Source, View, VirtualKey},
+    tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
 /// Maximum number of tools that one client may publish. Further tools are dropped, and the operator
 /// is told.
 pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
+/// The most reasons that are kept of one client's tools that were left out.
+const MAX_LEFT_OUT: usize = 100;
 
 /// A source of tools in its current state.
 #[derive(Clone)]
 pub struct Client {
-    /// Name, and prefix of its tools.
+    /// Its name.
     pub name: ClientName,
     /// Kind of source, as in the configuration: `stdio`, `http`, `wasm`, `internal`.
     pub connection_type: &'static str,
@@ -40,6 +44,13 @@ pub struct Client {
     /// Its tools, sorted by name. They stay while a source is disconnected, so that a short
     /// interruption does not change the tools that models see.
     pub tools: Arc<[Arc<Tool>]>,
+    /// Reasons why tools of the last list were left out.
+    pub left_out: Arc<[String]>,
+    /// Names at the source of the tools whose definitions the operator has not accepted yet. They need
+    /// an approval.
+    pub unaccepted: Arc<BTreeSet<String>>,
+    /// Its resources and prompts, which stay in the same way.
+    pub offers: Arc<Offers>,
     provider: Option<Arc<dyn Provider>>,
 }
 
@@ -86,6 +97,11 @@ impl State {
 }
 
 impl Client {
+    /// Returns whether the source is an MCP server, whose texts are not the operator's.
+    pub fn is_server(&self) -> bool {
+        !matches!(self.connection_type, "wasm" | "internal")
+    }
+
     /// Returns the provider that runs its tools; `None` before the first connection.
     pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
         self.provider.as_ref()
@@ -106,6 +122,7 @@ impl fmt::Debug for Client {
 pub struct Snapshot {
     clients: BTreeMap<ClientName, Arc<Client>>,
     meta_tools: Option<OwnTools>,
+    reader: Option<OwnTools>,
 }
 
 impl Snapshot {
@@ -124,10 +141,37 @@ impl Snapshot {
                 client: &client.name,
                 policy: &client.policy,
                 tools: &client.tools,
+                unaccepted: &client.unaccepted,
                 provider,
+                is_server: client.is_server(),
             })
         });
-        View::new(sources, self.meta_tools.as_ref(), filter, key)
+        let view = View::new(sources, self.meta_tools.as_ref(), filter, key);
+        match &self.reader {
+            Some(reader) => view.with_reader(reader),
+            None => view,
+        }
+    }
+
+    /// Returns the resources and prompts that one request may use, by the same rules.
+    pub fn relay_view(&self, filter: &Filter, key: Option<&VirtualKey>) -> RelayView {
+        let sources = self.clients().map(|client| RelaySource {
+            client: &client.name,
+            policy: &client.policy,
+            offers: &client.offers,
+            provider: client.provider.as_ref(),
+        });
+        RelayView::new(sources, filter, key)
+    }
+
+    /// Returns the operator's policy for a client; `None` if there is no such client.
+    pub fn policy(&self, client: &ClientName) -> Option<&Policy> {
+        self.clients.get(client).map(|client| &client.policy)
+    }
+
+    /// Returns the resources and prompts of a client; none if there is no such client.
+    pub fn offers(&self, client: &ClientName) -> Arc<Offers> {
+        self.clients.get(client).map(|client| client.offers.clone()).unwrap_or_default()
     }
 
     /// Returns whether a client exists and the sender of a request may know of it: a virtual key knows
@@ -179,6 +223,9 @@ impl Catalog {
             policy,
             state: State::Connecting,
             tools: Arc::default(),
+            left_out: Arc::default(),
+            unaccepted: Arc::default(),
+            offers: Arc::default(),
             provider: None,
         };
         self.update(|next| {
@@ -191,9 +238,16 @@ impl Catalog {
         self.update(|next| next.meta_tools = Some(meta_tools));
     }
 
+    /// Installs the reader of large results.
+    pub fn set_reader(&self, reader: OwnTools) {
+        self.update(|next| next.reader = Some(reader));
+    }
+
     /// Replaces a client's tools and provider, and marks it connected. Invalid definitions are left
     /// out; returns the reason for each. Of two definitions with the same name the first one is
-    /// kept.
+    /// kept. Else the names, and the tools under them, do not depend on the order of the
+    /// definitions. Structured results of an MCP server are checked against the output schemas of
+    /// its tools.
     ///
     /// The definitions are checked on a blocking thread, which takes about 0.1 s for the largest
     /// lists. If the future is dropped before it completes, nothing is published.
@@ -207,15 +261,38 @@ impl Catalog {
         definitions: Vec<ToolDefinition>,
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
-        let name = client.clone();
-        let adopted = tokio::task::spawn_blocking(move || adopt_all(&name, definitions)).await;
-        let (tools, dropped) = adopted.unwrap_or_else(|lost| match lost.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down, so the catalog has no readers any more.
-            Err(_) => (Vec::new(), Vec::new()),
+        self.publish_with_unaccepted(client, definitions, BTreeSet::new(), provider).await
+    }
+
+    /// Does the same as [`Catalog::publish`]. The tools that `unaccepted` names need an approval,
+    /// whatever the client's policy says.
+    pub async fn publish_with_unaccepted(
+        &self,
+        client: &ClientName,
+        definitions: Vec<ToolDefinition>,
+        unaccepted: BTreeSet<String>,
+        provider: Arc<dyn Provider>,
+    ) -> Vec<String> {
+        let (name, policy) = (client.clone(), self.policy(client));
+        // The provider of a plugin checks its results itself.
+        let is_server = self.snapshot().clients.get(client).is_some_and(|it| it.is_server());
+        let adopted = tokio::task::spawn_blocking(move || {
+            let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
+            let provider =
+                if is_server { checked::results(&name, &tools, provider) } else { provider };
+            (tools, dropped, provider)
         });
-        self.install(client, tools, provider);
-        dropped
+        match adopted.await {
+            Ok((tools, dropped, provider)) => {
+                self.install(client, tools, &dropped, unaccepted, provider);
+                dropped
+            }
+            Err(lost) => match lost.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is shutting down, so the catalog has no readers any more.
+                Err(_) => Vec::new(),
+            },
+        }
     }
 
     /// Does the same as [`Catalog::publish`] on the calling thread, which it blocks. For few tools
@@ -226,17 +303,46 @@ impl Catalog {
         definitions: Vec<ToolDefinition>,
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
-        let (tools, dropped) = adopt_all(client, definitions);
-        self.install(client, tools, provider);
+        let (tools, dropped) = naming::adopt_all(client, &self.policy(client), definitions);
+        self.install(client, tools, &dropped, BTreeSet::new(), provider);
         dropped
     }
 
-    fn install(&self, client: &ClientName, tools: Vec<Arc<Tool>>, provider: Arc<dyn Provider>) {
+    fn policy(&self, client: &ClientName) -> Policy {
+        let snapshot = self.current.load();
+        snapshot.clients.get(client).map(|client| client.policy.clone()).unwrap_or_default()
+    }
+
+    fn install(
+        &self,
+        client: &ClientName,
+        tools: Vec<Arc<Tool>>,
+        dropped: &[String],
+        unaccepted: BTreeSet<String>,
+        provider: Arc<dyn Provider>,
+    ) {
         self.change(client, |entry| {
             entry.tools = tools.into();
+            entry.left_out = dropped.iter().take(MAX_LEFT_OUT).cloned().collect();
+            entry.unaccepted = unaccepted.into();
             entry.provider = Some(provider);
             entry.state = State::Connected;
         });
+    }
+
+    /// Replaces a client's resources and prompts. Readers are notified only if they have changed.
+    pub fn publish_offers(&self, client: &ClientName, offers: Offers) {
+        let snapshot = self.snapshot();
+        if snapshot.clients.get(client).is_some_and(|entry| *entry.offers == offers) {
+            return;
+        }
+        self.change(client, |entry| entry.offers = Arc::new(offers));
+    }
+
+    /// Sets the provider of a client that has no tools yet, so that its status can be read. Its state
+    /// stays.
+    pub fn offer(&self, client: &ClientName, provider: Arc<dyn Provider>) {
+        self.change(client, |entry| entry.provider = Some(provider));
     }
 
     /// Sets the state of a client. Its tools stay.
@@ -259,34 +365,10 @@ impl Catalog {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = (*self.current.load_full()).clone();
         change(&mut next);
+        naming::assign_bare_names(&mut next.clients);
         self.current.store(Arc::new(next));
         self.changed.send_replace(());
     }
-}
-
-fn adopt_all(
-    client: &ClientName,
-    definitions: Vec<ToolDefinition>,
-) -> (Vec<Arc<Tool>>, Vec<String>) {
-    let mut tools: BTreeMap<ToolName, Arc<Tool>> = BTreeMap::new();
-    let mut dropped = Vec::new();
-    for (count, definition) in definitions.into_iter().enumerate() {
-        if count == MAX_TOOLS_PER_CLIENT {
-            dropped
-                .push(format!("more than {MAX_TOOLS_PER_CLIENT} tools; the others are left out"));
-            break;
-        }
-        match Tool::adopt(client, definition) {
-            Ok(tool) if tools.contains_key(&tool.name) => {
-                dropped.push(format!("a second tool named {:?}", tool.original));
-            }
-            Ok(tool) => {
-                tools.insert(tool.name.clone(), Arc::new(tool));
-            }
-            Err(error) => dropped.push(error.to_string()),
-        }
-    }
-    (tools.into_values().collect(), dropped)
 }
 
 #[cfg(test)]

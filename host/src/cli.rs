@@ -18,6 +18,7 @@ mod serve;
 mod session;
 mod signals;
 mod tools;
+mod upstream;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -67,6 +68,7 @@ enum Command {
     Run(run::Args),
     Check(check::Args),
     Plugin(plugin::Args),
+    Upstream(upstream::Args),
     Schema(schema::Args),
 }
 
@@ -148,6 +150,7 @@ impl Command {
             Self::Run(args) => run::run(&args).await,
             Self::Check(args) => check::run(&args).await,
             Self::Plugin(args) => plugin::run(&args).await,
+            Self::Upstream(args) => upstream::run(&args).await,
             Self::Schema(args) => schema::run(&args),
         }
     }
@@ -170,6 +173,7 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Check(args) => args.json,
             Self::Plugin(args) => args.wants_json(),
+            Self::Upstream(args) => args.wants_json(),
             Self::Serve(_)
             | Self::Mcp(_)
             | Self::DemoMcpServer

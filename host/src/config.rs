@@ -28,6 +28,7 @@ use crate::{
     door::{Budget, Keys},
     model,
     plugin::{self, LOCK_FILE},
+    results,
     sandbox::{self, OffLimits},
     secret, server,
     tool::{ClientName, Policy},
@@ -45,6 +46,8 @@ pub struct Config {
     pub clients: Vec<Client>,
     /// `mcp.tool_manager_config`: settings of the agent loop.
     pub agent: agent::Settings,
+    /// `mcp.tool_manager_config`: bounds on large results.
+    pub results: results::Settings,
     /// `mcp.tool_manager_config`: budget of one call.
     pub budget: Budget,
     /// `mcp.tool_manager_config.code_mode_binding_level`.

@@ -2,8 +2,9 @@
 
 mod reload;
 mod sources;
+mod upstreams;
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use airlock_identity::Verifier;
 use anyhow::Context as _;
@@ -21,9 +22,10 @@ use crate::{
     model::Models,
     native::NativeTools,
     plugin::{self, Plugins},
+    results::Results,
     sandbox::{Sandbox, UseRecorder},
     server, store, tls,
-    tool::{ClientName, Policy, ToolError, ToolOutput},
+    tool::{ClientName, Policy, ToolError, ToolOutput, Trust, Whitelist},
     upstream,
 };
 
@@ -37,9 +39,11 @@ pub struct Gateway {
     catalog: Arc<Catalog>,
     sandbox: Sandbox,
     models: Models,
+    results: Results,
     listener: Option<TcpListener>,
     shutdown: Option<BoxFuture<'static, ()>>,
     upstreams: Upstreams,
+    pins: upstream::pins::Pins,
     plugins: Plugins,
     progress: MultiProgress,
 }
@@ -48,6 +52,8 @@ pub struct Gateway {
 struct Upstreams {
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// The operator's control of each server.
+    controls: BTreeMap<ClientName, upstream::Control>,
     /// Runtime for the connections to upstream servers; `None` if there are no servers. Dropped
     /// last: this kills servers that did not stop.
     runtime: Option<upstream::Runtime>,
@@ -59,7 +65,8 @@ impl Upstreams {
         let has_servers =
             config.clients.iter().any(|client| matches!(client.source, Source::Upstream(_)));
         let runtime = has_servers.then(upstream::Runtime::new).transpose()?;
-        Ok(Self { tasks: TaskTracker::new(), stop: CancellationToken::new(), runtime })
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        Ok(Self { tasks, stop, controls: BTreeMap::new(), runtime })
     }
 
     /// Stops every server and waits until all have stopped. Servers that take longer than
@@ -96,7 +103,8 @@ pub struct Builder {
 impl Gateway {
     /// Returns a builder for a gateway with this configuration.
     pub fn builder(config: Config) -> Builder {
-        let native_policy = Policy { execute: crate::tool::Whitelist::All, ..Policy::default() };
+        let native_policy =
+            Policy { execute: Whitelist::All, trust: Trust::Trusted, ..Policy::default() };
         Builder {
             config,
             listener: None,
@@ -120,6 +128,16 @@ impl Gateway {
     /// Returns the plugins, for example to reload them.
     pub fn plugins(&self) -> &Plugins {
         &self.plugins
+    }
+
+    /// Returns the operator's control of each MCP server.
+    pub fn upstreams(&self) -> &BTreeMap<ClientName, upstream::Control> {
+        &self.upstreams.controls
+    }
+
+    /// Returns the pinned definitions of the upstream servers.
+    pub fn upstream_pins(&self) -> &upstream::pins::Pins {
+        &self.pins
     }
 
     /// Returns a caller with the operator's own view: no filter headers, no key.
@@ -151,9 +169,19 @@ impl Gateway {
     /// Serves until shutdown, lets requests in flight end, then stops every upstream server.
     pub async fn run(self) -> anyhow::Result<()> {
         let Self {
-            config, catalog, sandbox, models, listener, shutdown, upstreams, plugins, ..
+            config,
+            catalog,
+            sandbox,
+            models,
+            results,
+            listener,
+            shutdown,
+            upstreams,
+            plugins,
+            ..
         } = self;
         report_unpinned(&config);
+        report_without_pins(&config);
         let listener = match listener {
             Some(listener) => listener,
             None => bind(&config.server).await?,
@@ -162,8 +190,10 @@ impl Gateway {
         let gauges: Vec<server::Gauge> =
             vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
         let hooks = server::Hooks {
+            results: Some(results),
             gauges,
             plugins: Some(Box::new(plugins.clone())),
+            upstreams: Some(Box::new(upstreams::Controls(upstreams.controls.clone()))),
             store: Some(store::Settings::new(&config.store)),
             identity: config
                 .oauth
@@ -190,6 +220,7 @@ impl Gateway {
     /// does not serve HTTP.
     pub fn watch_plugins(&self) {
         report_unpinned(&self.config);
+        report_without_pins(&self.config);
         watch(&self.plugins, &self.upstreams);
     }
 
@@ -271,6 +302,8 @@ impl Builder {
         let sandbox = Sandbox::new(&config.sandbox)?;
         let upstreams = Upstreams::new(&config).context("no threads for upstream servers")?;
         let catalog = Catalog::new();
+        let results = Results::new(config.results);
+        catalog.set_reader(results.own_tools());
         let progress = MultiProgress::new();
         let resources = plugin::Resources {
             catalog: catalog.clone(),
@@ -281,12 +314,14 @@ impl Builder {
             progress: progress.clone(),
             recorder: self.recorder,
         };
-        let gateway = Gateway {
+        let mut gateway = Gateway {
+            pins: pins(&config),
             plugins: Plugins::new(resources, configured(&config)),
             progress,
             catalog,
             sandbox,
             models,
+            results,
             listener: self.listener,
             shutdown: self.shutdown,
             upstreams,
@@ -310,6 +345,23 @@ fn configured(config: &Config) -> impl Iterator<Item = plugin::Configured> {
         }),
         Source::Upstream(_) => None,
     })
+}
+
+/// Returns the pins of the upstream servers of a configuration.
+fn pins(config: &Config) -> upstream::pins::Pins {
+    let servers = config.clients.iter().filter_map(|client| match &client.source {
+        Source::Upstream(settings) => Some(settings),
+        Source::Plugin(_) => None,
+    });
+    upstream::pins::Pins::new(config.lock.clone(), config.store.clone(), servers)
+}
+
+/// Logs the servers whose definitions are used unchecked.
+fn report_without_pins(config: &Config) {
+    let is_off = |source: &Source| matches!(source, Source::Upstream(settings) if settings.pin == upstream::pins::Pinning::Off);
+    for client in config.clients.iter().filter(|client| is_off(&client.source)) {
+        warn!(client = %client.name, "definitions are not pinned: a changed tool is used unchecked");
+    }
 }
 
 /// Logs the plugins that are not pinned. A gateway that serves loads changed components by itself,

@@ -13,6 +13,7 @@
 //! | [`mcp`] | the gateway as an MCP server: messages, sessions, `tools/list` and `tools/call` |
 //! | [`agent`] | the loop: ask the model, run the tool calls that policy permits, respond |
 //! | [`model`] | model providers |
+//! | [`results`] | results of tools as models read them: marked, shortened, kept |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | [`door`] | the policy decision: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`memory`] | accounting for the memory of one request |
@@ -47,6 +48,7 @@ pub mod memory;
 pub mod model;
 mod native;
 pub mod plugin;
+pub mod results;
 pub mod server;
 pub mod telemetry;
 mod timer;

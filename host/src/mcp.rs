@@ -15,12 +15,16 @@
 //! | [`toolbox`] | the tools that one MCP client sees, with their list as text; cached |
 //! | [`service`] | dispatches requests by their method |
 //! | [`call`] | `tools/call`: approval, the door, progress, the result |
+//! | [`offers`] | the resources and prompts that one MCP client sees, with their names and URIs |
+//! | [`relay`] | `resources/read`, `prompts/get`, `completion/complete` |
+//! | [`subscriptions`] | subscriptions to changes of resources |
+//! | `list` | lists as text, in pages |
 //! | [`result`] | the result of `tools/call`, for the client's revision |
 //! | [`approval`] | asks the client's user, in both eras |
 //! | [`exchange`] | one request that is being handled, and what it sends |
 //! | [`session`] | sessions of the legacy era, bounded and expiring |
 //! | [`event_log`] | the events of one stream, kept for a client that lost the connection |
-//! | [`watch`] | notices a change of the list of tools |
+//! | [`watch`] | notices a change of a list |
 //! | [`stdio`] | one client over standard input and output |
 //! | [`bridge`] | forwards messages between standard input and output and a running gateway |
 //! | [`lines`] | messages as lines of standard input and output |
@@ -39,13 +43,17 @@ pub(crate) mod event_log;
 pub(crate) mod exchange;
 pub(crate) mod headers;
 pub(crate) mod lines;
+mod list;
 pub(crate) mod message;
 pub(crate) mod meta;
+pub(crate) mod offers;
+pub(crate) mod relay;
 pub(crate) mod result;
 mod running;
 pub(crate) mod service;
 pub(crate) mod session;
 pub(crate) mod stdio;
+pub(crate) mod subscriptions;
 pub(crate) mod toolbox;
 pub(crate) mod version;
 pub(crate) mod watch;

@@ -26,12 +26,17 @@ mod widening;
 
 use std::path::PathBuf;
 
-pub(crate) use self::{component::read_component, progress::compiling};
+pub(crate) use self::{
+    component::read_component,
+    metadata::{digest, sorted},
+    progress::compiling,
+    watch::{FileVersion, PERIOD as WATCH_PERIOD, file_version},
+};
 pub use self::{
     consent::Consent,
     drift::{Change, Drift},
     grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
-    lock::{FILE_NAME as LOCK_FILE, Lock, LockError, Pin},
+    lock::{FILE_NAME as LOCK_FILE, Lock, LockError, LockedTool, Pin},
     manifest::{
         BadManifest, FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Manifest,
         Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,

@@ -18,13 +18,16 @@ mod identity;
 mod listen;
 mod mcp;
 mod memory;
+mod metrics;
 mod models;
+mod operator;
 mod options;
 mod origin;
 mod peer;
 mod reload;
 mod respond;
 mod responses;
+mod upstreams;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -42,12 +45,16 @@ use tracing::{debug, error};
 use self::{
     body::Intake,
     memory::{Charge, Memory},
+    operator::Act,
     respond::{ApiError, Payload, Reply},
     responses::{Archive, Target},
+    upstreams::Order,
 };
 pub use self::{
     listen::serve,
+    metrics::{Distribution, Sample},
     reload::{NotReloaded, Reload},
+    upstreams::{NotDone, Upstreams},
 };
 pub use crate::store::responses::Bounds as ResponseBounds;
 use crate::{
@@ -59,6 +66,7 @@ use crate::{
     json::RawObject,
     mcp::{service::Service, session::Sessions},
     model::{MemoryBudget, Models},
+    results::Results,
     store,
     tenant::Tenant,
 };
@@ -195,10 +203,14 @@ pub struct App {
 /// Hooks into parts that the server does not depend on.
 #[derive(Default)]
 pub struct Hooks {
+    /// Keeps large results of MCP servers; `None` if models receive them whole.
+    pub results: Option<Results>,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
     /// Reloads plugins; `None` if there are no plugins.
     pub plugins: Option<Box<dyn Reload>>,
+    /// Orders and diagnostics of MCP servers; `None` if there are no servers.
+    pub upstreams: Option<Box<dyn Upstreams>>,
     /// Database for responses, which the first response to store opens; `None` if responses are not
     /// stored.
     pub store: Option<store::Settings>,
@@ -281,11 +293,15 @@ impl App {
             // Not charged: it is small, and it is needed most when memory is exhausted.
             return Ok((health::show(self), None));
         }
-        if let Route::Reload = route {
+        if let Some(act) = route.act() {
             let headers = request.headers();
-            reload::check(self.settings.require_virtual_key, Some(peer), headers, || {
-                self.sender(headers)
+            operator::check(act, self.settings.require_virtual_key, Some(peer), headers, || {
+                auth::key(&self.keys, false, headers)
             })?;
+        }
+        if let Route::Metrics = route {
+            // Not charged, for the same reason.
+            return Ok((metrics::show(self), None));
         }
         if let Route::ResourceMetadata = route {
             return identity::show(self, request.uri().path()).map(|reply| (reply, None));
@@ -320,13 +336,18 @@ impl App {
                 drop(request);
                 models::list(self, sender, charge).await
             }
-            Route::Clients => Ok(admin::clients(self, sender)),
+            Route::Clients => admin::clients(self, sender, request.uri().query()),
             Route::Mcp => mcp::handle(self, sender, request, charge).await,
             Route::Reload => {
                 let path = request.into_parts().0.uri;
                 reload::run(self, reload::client_of(path.path()).unwrap_or_default()).await
             }
+            Route::Upstream(order) => {
+                let path = request.into_parts().0.uri;
+                upstreams::run(self, order, path.path()).await
+            }
             Route::ResourceMetadata => identity::show(self, request.uri().path()),
+            Route::Metrics => Ok(metrics::show(self)),
             Route::Health => Ok(health::show(self)),
         }
     }
@@ -340,7 +361,8 @@ impl App {
     fn with_key(key: Option<Arc<VirtualKey>>, headers: &HeaderMap) -> Result<Sender, ApiError> {
         let clients = respond::joined(headers, INCLUDE_CLIENTS)?;
         let tools = respond::joined(headers, INCLUDE_TOOLS)?;
-        Ok(Sender { key, filter: Filter::parse(clients.as_deref(), tools.as_deref()) })
+        let filter = Filter::parse(clients.as_deref(), tools.as_deref());
+        Ok(Sender { key, filter: filter.with_headers(auth::forwardable(headers)) })
     }
 
     /// Starts the agent loop for a request.
@@ -368,6 +390,7 @@ impl App {
             names_tools: !sender.filter.is_none(),
             max_tool_calls: None,
             reports,
+            results: self.hooks.results.clone(),
             budget: MemoryBudget::new(charge.clone()),
         };
         self.start(caller, request, timeout)
@@ -410,6 +433,9 @@ enum Route {
     /// Metadata of the gateway for OAuth clients.
     ResourceMetadata,
     Reload,
+    /// Order or question of the operator to one MCP server.
+    Upstream(Order),
+    Metrics,
     Health,
 }
 
@@ -418,6 +444,9 @@ impl Route {
         if let Some((target, _)) = Target::find(path) {
             return Some(Self::Stored(target));
         }
+        if let Some((order, _)) = Order::find(path) {
+            return Some(Self::Upstream(order));
+        }
         Some(match path {
             "/v1/chat/completions" => Self::Chat,
             "/v1/responses" => Self::Responses,
@@ -425,6 +454,7 @@ impl Route {
             "/v1/mcp/tool/execute" => Self::Execute,
             "/api/mcp/clients" => Self::Clients,
             "/health" => Self::Health,
+            "/metrics" => Self::Metrics,
             path if reload::client_of(path).is_some() => Self::Reload,
             path if mcp::is_path(path) => Self::Mcp,
             path if identity::is_metadata(path) => Self::ResourceMetadata,
@@ -436,10 +466,23 @@ impl Route {
         match self {
             Self::Chat | Self::Responses | Self::Execute | Self::Reload => &[Method::POST],
             Self::Stored(target) => target.methods(),
+            Self::Upstream(order) => order.methods(),
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
-            Self::Models | Self::Clients | Self::Health | Self::ResourceMetadata => {
-                &[Method::GET, Method::HEAD]
-            }
+            Self::Models
+            | Self::Clients
+            | Self::Metrics
+            | Self::Health
+            | Self::ResourceMetadata => &[Method::GET, Method::HEAD],
+        }
+    }
+
+    /// Returns the act of the operator that a request is; `None` if others may send it too.
+    fn act(self) -> Option<Act> {
+        match self {
+            Self::Reload => Some(Act::Reload),
+            Self::Upstream(order) => Some(order.act()),
+            Self::Metrics => Some(Act::ReadMetrics),
+            _ => None,
         }
     }
 }

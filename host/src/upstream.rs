@@ -3,79 +3,82 @@
 //!
 //! A server is untrusted. Everything it sends is bounded before it is kept. A server that hangs,
 //! floods, crashes or lies affects only its own calls. The bounds are in `limits`, with their
-//! units. Every message passes the `inbox`, which redacts the server's `secrets`. All of this runs
-//! on a separate [`Runtime`]. This module does not decide who may call a tool, and it is the only
-//! user of `rmcp` on this side.
+//! units. This module does not decide who may call a tool. The modules, in the direction of data
+//! flow:
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `settings` | the settings of one server |
+//! | `supervise` | keeps one server connected: starts, restarts, lists, stops |
+//! | `control` | the operator's control of one server |
+//! | `status` | the state of a server with its history, for operators |
+//! | `metrics`, `logs` | the counters of a server's calls, and its stored stderr |
+//! | `connection` | opens a connection: transport, handshake |
+//! | `handshake` | agrees on a revision of the protocol, in both eras |
+//! | `link` | JSON-RPC with one server: requests, notifications, responses |
+//! | `transport` | the contract between a connection and its transport |
+//! | `stdio`, `http`, `sse` | the transports |
+//! | `process` | runs servers that are child processes |
+//! | `inbox` | screens every message of a server, with `flood`, `envelope`, `scan` and `decode` |
+//! | `secrets` | the secrets of a server's settings, which are redacted in what it sends |
+//! | `listing`, `skipped` | reads the list of tools |
+//! | [`pins`] | the definitions that the operator has accepted, and the quarantine of others |
+//! | `server` | runs the tools of one server, connected or not |
+//! | `result` | reads the result of a tool call |
+//! | `relay` | relays requests for resources and prompts, and what the server reports of them |
+//! | [`Runtime`] | threads for all of this |
+//!
+//! `rmcp` is not used here: its client loses every member that its types do not know, takes a server
+//! that starts slowly for one of the other era, sends a call again after a session has expired, and
+//! starts a task for each notification.
 
 mod backoff;
+mod channel;
 mod connection;
+mod control;
 mod decode;
+mod docker;
 mod envelope;
 mod error;
 mod flood;
+mod handshake;
 mod http;
 mod inbox;
 mod limits;
+mod link;
 mod listing;
-mod outbox;
+mod logs;
+mod metrics;
+pub mod pins;
 mod process;
-mod progress;
+mod relay;
 mod result;
 mod runtime;
+mod scan;
 mod secrets;
-mod sender;
 mod server;
+mod settings;
 mod skipped;
+mod sse;
+mod status;
+mod stderr;
 mod stdio;
 mod supervise;
 #[cfg(test)]
 mod tests;
+mod transport;
 
-use std::{collections::BTreeMap, time::Duration};
+pub use airlock_process::{Confinement, Limits as ProcessLimits};
 
-pub use self::{runtime::Runtime, supervise::supervise};
-use crate::{secret::Secret, tool::ClientName};
-
-/// Settings for one MCP server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// The client's name.
-    pub name: ClientName,
-    /// Transport to the server.
-    pub transport: Transport,
-    /// Time limit for starting the server, the handshake and listing its tools.
-    pub connect_timeout: Duration,
-}
-
-/// Transport to a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Transport {
-    /// A child process that communicates over stdin and stdout.
-    Stdio {
-        /// Program to run. Without a `/` it is looked up in the `PATH` of `env`, or in the
-        /// gateway's own `PATH` if `env` has none.
-        command: String,
-        /// Its arguments.
-        args: Vec<String>,
-        /// Its whole environment. Nothing is inherited from the gateway, not even `PATH` and
-        /// `HOME`. A script that starts with `#!/usr/bin/env node` therefore needs a `PATH` here.
-        env: BTreeMap<String, Secret>,
+pub use self::{
+    control::{Control, ControlError},
+    docker::{Docker, Image, Mount, Place},
+    http::{
+        Authorities, BadAuthorities, ExtraHeaders, HttpSettings, is_reserved as is_reserved_header,
     },
-    /// Streamable HTTP.
-    Http {
-        /// The endpoint.
-        url: String,
-        /// Headers sent with every request.
-        headers: BTreeMap<String, Secret>,
-    },
-}
-
-impl Transport {
-    /// Returns the name of the transport in the configuration.
-    pub fn connection_type(&self) -> &'static str {
-        match self {
-            Self::Stdio { .. } => "stdio",
-            Self::Http { .. } => "http",
-        }
-    }
-}
+    metrics::{Distribution, Outcome, Sample},
+    runtime::Runtime,
+    settings::{Bounds, Lifecycle, Process, Restart, Settings, Timeouts, Transport},
+    status::{Phase, Transition},
+    supervise::supervise,
+};

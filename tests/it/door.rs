@@ -44,6 +44,7 @@ impl Door {
         let offered: Vec<_> = tools
             .iter()
             .filter_map(|tool| tool["function"]["name"].as_str())
+            .filter(|name| *name != "readContent")
             .map(str::to_owned)
             .collect();
         for name in ["alpha-echo", "alpha-pid", "alpha-env", "beta-echo", "open-echo"] {
@@ -154,7 +155,7 @@ async fn auto_execute_tools_run_and_other_calls_of_a_model_wait_for_the_caller()
     let gateway = Setup::new()
         .openai("fake", model.base_url())
         .client(misbehaving("alpha", []).execute(&["pid"]))
-        .client(misbehaving("beta", []).auto(&["echo"]))
+        .client(misbehaving("beta", []).auto(&["echo"]).set("/trust", "trusted"))
         .serve_connected()
         .await;
     let answer = gateway.chat("fake/model", "go").await.ok();

@@ -9,6 +9,7 @@ mod http2;
 mod pipe;
 mod readers;
 mod refusals;
+mod relay;
 mod reports;
 mod sessions;
 mod stdio;

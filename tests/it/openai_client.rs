@@ -38,7 +38,7 @@ fn script() -> Value {
 async fn gateway() -> Gateway {
     Setup::new()
         .scripted("script", &script())
-        .client(peers::everything("everything").auto(&["get-sum"]))
+        .client(peers::everything("everything").auto(&["get-sum"]).set("/trust", "trusted"))
         .serve_connected()
         .await
 }

@@ -851,7 +851,7 @@ async fn a_reload_swaps_the_plugin_while_a_call_in_flight_ends_on_the_old_one() 
         // The gateway watches the file too, and may have reloaded it first.
         assert_eq!((status, &body["status"]), (200, &json!("success")), "{body}");
         let after = gateway.client("guest").await.expect("it is listed");
-        assert_eq!(description_of_ok(&after), Some("Answers at once.\u{200b}"));
+        assert_eq!(description_of_ok(&after), Some("Answers at once.⟨U+200B⟩"));
         assert_ne!(after["plugin"]["digest"], before["plugin"]["digest"], "{after:#}");
         assert!(
             after["tools"].as_array().expect("a list").iter().any(|tool| tool["name"] == "steal"),

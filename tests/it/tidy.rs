@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("timer", &[]),
     ("tls", &[]),
     ("memory", &[]),
+    ("process", &[]),
     // Plain data, and the policy decision about it.
     ("units", &["text"]),
     ("limit", &["units"]),
@@ -36,7 +37,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sandbox",
         &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
     ),
-    ("catalog", &["door", "text", "tool"]),
+    ("catalog", &["door", "schema", "text", "tool"]),
+    ("results", &["door", "tenant", "text", "tool"]),
     (
         "plugin",
         &[
@@ -44,17 +46,24 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tool", "units",
         ],
     ),
-    ("upstream", &["catalog", "door", "json", "secret", "tenant", "text", "tls", "tool"]),
+    // The lock file, which pins definitions too, is part of `plugin`.
+    (
+        "upstream",
+        &[
+            "catalog", "door", "egress", "json", "mcp", "plugin", "process", "secret", "store",
+            "tenant", "text", "tls", "tool",
+        ],
+    ),
     ("native", &["door", "tool"]),
     ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
     ("model", &["json", "memory", "secret", "text", "timer", "tls", "tool", "units"]),
-    ("agent", &["catalog", "door", "json", "model", "text", "tool"]),
+    ("agent", &["catalog", "door", "json", "model", "results", "tenant", "text", "tool"]),
     ("mcp", &["catalog", "door", "json", "memory", "tenant", "text", "tool"]),
     (
         "server",
         &[
-            "agent", "catalog", "door", "identity", "json", "mcp", "memory", "model", "store",
-            "tenant", "text", "timer", "tool", "units",
+            "agent", "catalog", "door", "identity", "json", "mcp", "memory", "model", "results",
+            "store", "tenant", "text", "timer", "tool", "units",
         ],
     ),
     // The settings of each module, and no code that runs.
@@ -70,6 +79,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mcp",
             "model",
             "plugin",
+            "results",
             "sandbox",
             "secret",
             "server",
@@ -91,6 +101,9 @@ const PLACES: &[(&str, &[&str])] = &[
     ("wasmtime", &["sandbox"]),
     ("wasmtime_wasi", &["sandbox"]),
     ("wasmtime_wasi_http", &["sandbox"]),
+    ("bollard", &["upstream"]),
+    ("landlock", &["process"]),
+    ("libc", &["process"]),
     ("rusqlite", &["store"]),
     ("rmcp", &["upstream", "mcp", "demo"]),
     ("sse_stream", &["mcp", "upstream"]),
@@ -113,7 +126,7 @@ struct Source {
 fn sources() -> Vec<Source> {
     let mut sources = sources_below(&root().join("host/src"), None);
     sources.extend(sources_below(&root().join("host/crates/core/src"), None));
-    for name in ["egress", "identity", "sandbox", "store"] {
+    for name in ["egress", "identity", "process", "sandbox", "store"] {
         let base = root().join("host/crates").join(name).join("src");
         sources.extend(sources_below(&base, Some(name)));
     }
@@ -159,7 +172,7 @@ fn used_by(source: &Source) -> BTreeSet<String> {
     if !source.is_crate {
         used.extend(names_behind("crate::", &source.code));
     }
-    for name in ["egress", "identity", "sandbox", "store"] {
+    for name in ["egress", "identity", "process", "sandbox", "store"] {
         let behind = names_behind(&format!("airlock_{name}::"), &source.code);
         if behind.contains("tls") {
             used.insert("tls".to_owned());

@@ -20,6 +20,9 @@ async fn answer(gateway: &Gateway, tool: &str, arguments: Value) -> String {
     gateway.execute(&format!("escape-{tool}"), &arguments).await.content()
 }
 
+/// Text of a result without content.
+const NOTHING: &str = "The tool ran and returned nothing.";
+
 #[tokio::test]
 async fn a_plugin_starts_without_environment_arguments_input_and_files() {
     let found = answer(&gateway(escape()).await, "surroundings", json!({})).await;
@@ -31,7 +34,7 @@ async fn a_plugin_starts_without_environment_arguments_input_and_files() {
 
 #[tokio::test]
 async fn network_access_fails_without_a_trap() {
-    assert_eq!(answer(&gateway(escape()).await, "network", json!({})).await, "");
+    assert_eq!(answer(&gateway(escape()).await, "network", json!({})).await, NOTHING);
 }
 
 #[tokio::test]

@@ -83,7 +83,8 @@ impl Endpoint {
         meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
         meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
         meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1"});
-        let name = body["params"]["name"].as_str().map(str::to_owned);
+        let member = if method == "resources/read" { "uri" } else { "name" };
+        let name = body["params"][member].as_str().map(str::to_owned);
         let request = self.post(body).set("mcp-protocol-version", MODERN).set("mcp-method", method);
         match name {
             Some(name) => request.set("mcp-name", &name),

@@ -32,7 +32,7 @@ pub fn time(name: &str) -> Client {
     Client::stdio(name, installed("python/bin/mcp-server-time"), ["--local-timezone", "UTC"])
 }
 
-/// Returns the path of a Python with the `openai` client.
+/// Returns the path of a Python with the `openai` client and the `mcp` client.
 pub fn python() -> PathBuf {
     installed("python/bin/python")
 }
@@ -56,8 +56,21 @@ pub fn recent_node() -> PathBuf {
     if own.exists() { own } else { "node".into() }
 }
 
-fn node_server(name: &str) -> PathBuf {
+/// Returns the path of the program `mcp-server-NAME` from npm.
+pub fn node_server(name: &str) -> PathBuf {
     installed(&format!("node_modules/.bin/mcp-server-{name}"))
+}
+
+/// Returns the path of the program `mcp-server-NAME` from PyPI.
+pub fn python_server(name: &str) -> PathBuf {
+    // It needs an older version of the package `mcp` than the others.
+    let environment = if name == "sqlite" { "sqlite" } else { "python" };
+    installed(&format!("{environment}/bin/mcp-server-{name}"))
+}
+
+/// Returns the path of the program `mcp-hub` from npm.
+pub fn hub() -> PathBuf {
+    installed("node_modules/.bin/mcp-hub")
 }
 
 /// Returns the path of a file that `make peers` installs. Panics if it is missing.
@@ -67,52 +80,76 @@ pub(crate) fn installed(file: &str) -> PathBuf {
     path
 }
 
-/// `server-everything` over streamable HTTP, in its own process.
-pub struct EverythingOverHttp {
-    url: String,
+/// An HTTP server that cannot choose a port itself, in its own process, which is killed with the value.
+pub struct Listening {
+    address: String,
     _server: Child,
 }
 
-impl EverythingOverHttp {
-    /// Starts it and waits until it responds. It cannot choose a port itself, so it gets one that
-    /// was free a moment ago.
-    pub async fn start() -> Self {
+impl Listening {
+    /// Starts the server that `command` makes for a port, and waits until it responds to `GET path`.
+    /// The port was free a moment before; another one is tried if the server ends.
+    pub async fn start(command: impl Fn(u16) -> Command, path: &str) -> Self {
+        let http = airlock::tls::client()
+            .no_proxy()
+            .timeout(Duration::from_secs(5))
+            .build()
+            .expect("a client");
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0")
                 .and_then(|free| free.local_addr())
                 .expect("a free port")
                 .port();
-            let mut server = Command::new(node_server("everything"))
-                .arg("streamableHttp")
-                .env("PORT", port.to_string())
+            let mut server = command(port)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .kill_on_drop(true)
                 .spawn()
-                .expect("node can be started");
-            let url = format!("http://127.0.0.1:{port}/mcp");
-            let http = airlock::tls::client()
-                .no_proxy()
-                .timeout(Duration::from_secs(5))
-                .build()
-                .expect("a client");
-            let is_up = wait::until("server-everything to answer over HTTP", async || match server
-                .try_wait()
-            {
-                Ok(None) => http.get(&url).send().await.is_ok().then_some(true),
-                _ => Some(false),
-            })
-            .await;
+                .expect("it can be started");
+            let address = format!("http://127.0.0.1:{port}");
+            let url = format!("{address}{path}");
+            let is_up =
+                wait::until("a server to respond over HTTP", async || match server.try_wait() {
+                    Ok(None) => http.get(&url).send().await.is_ok().then_some(true),
+                    _ => Some(false),
+                })
+                .await;
             if is_up {
-                return Self { url, _server: server };
+                return Self { address, _server: server };
             }
         }
-        panic!("server-everything found no free port in five attempts");
+        panic!("a server found no free port in five attempts");
+    }
+
+    /// Returns the URL `http://127.0.0.1:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+/// `server-everything` over HTTP, in its own process.
+pub struct EverythingOverHttp(Listening);
+
+impl EverythingOverHttp {
+    /// Starts it with streamable HTTP.
+    pub async fn start() -> Self {
+        Self(everything_over("streamableHttp").await)
     }
 
     /// Returns the source of tools that connects to it.
     pub fn client(&self, name: &str) -> Client {
-        Client::http(name, &self.url)
+        Client::http(name, &format!("{}/mcp", self.0.address()))
     }
+}
+
+/// Starts `server-everything` with the transport `streamableHttp` or `sse`.
+pub async fn everything_over(transport: &str) -> Listening {
+    let command = |port: u16| {
+        let mut command = Command::new(node_server("everything"));
+        command.arg(transport).env("PORT", port.to_string());
+        command
+    };
+    // Not the endpoint itself: a request for an event stream would open a session.
+    Listening::start(command, "/").await
 }

@@ -172,9 +172,19 @@ impl Client {
             .set("/stdio_config", json!({"command": command, "args": arguments}))
     }
 
+    /// Creates a source that is an MCP server in a container.
+    pub fn docker(name: &str, config: Value) -> Self {
+        Self::new(name, "docker").set("/docker_config", config)
+    }
+
     /// Creates a source that is an MCP server over streamable HTTP.
     pub fn http(name: &str, url: &str) -> Self {
         Self::new(name, "http").set("/connection_string", url)
+    }
+
+    /// Creates a source that is an MCP server over HTTP+SSE.
+    pub fn sse(name: &str, url: &str) -> Self {
+        Self::new(name, "sse").set("/connection_string", url)
     }
 
     /// Sets a value by its JSON pointer.

@@ -254,6 +254,8 @@ impl Reports {
                 Event::Progress { tool_call_id: id(call)?, progress }
             }
             door::Event::Partial { call, part } => Event::Partial { tool_call_id: id(call)?, part },
+            // The agent asks for none.
+            door::Event::Log { .. } => return None,
         })
     }
 

@@ -17,7 +17,7 @@ use crate::{
     model::{Kind, Models, Settings},
     tool::{
         CallError, ClientName, Content, ContentBlock, ErrorKind, Policy, Tool, ToolDefinition,
-        ToolError, ToolOutput, Whitelist,
+        ToolError, ToolOutput, Trust, Whitelist,
     },
 };
 
@@ -60,8 +60,13 @@ fn add(
     provider: Arc<dyn Provider>,
 ) {
     let auto_execute = Whitelist::parse(auto).expect("no duplicates");
-    let policy =
-        Policy { execute: Whitelist::All, auto_execute, code_mode, allow_on_all_keys: false };
+    let policy = Policy {
+        execute: Whitelist::All,
+        auto_execute,
+        code_mode,
+        trust: Trust::Trusted,
+        ..Policy::default()
+    };
     let definitions = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {}}));
     let definitions: Vec<ToolDefinition> = definitions
         .map(|definition| serde_json::from_value(definition).expect("a definition"))

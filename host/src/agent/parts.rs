@@ -5,6 +5,7 @@ use std::{borrow::Cow, fmt::Write as _};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
+use super::present::Frame;
 use crate::tool::{Content, ContentBlock, decode_base64};
 
 /// Media types of images that both OpenAI's and Anthropic's API accept.
@@ -16,10 +17,13 @@ const MAX_IMAGE_BYTES: usize = 5 << 20;
 const MAX_IMAGES: usize = 20;
 
 /// Returns the content of a result as JSON text: a list with a part for each image, and texts
-/// before, between and after them. `heading` comes first, if it is not empty. `None` if there is no
-/// image that a model can read. Any other image stays a note, as in the text of a result.
-pub(super) fn of(heading: &str, content: &[Content]) -> Option<String> {
-    let mut parts = Parts::new(heading);
+/// before, between and after them, in a frame. `None` if there is no image that a model can read.
+/// Any other image stays a note, as in the text of a result.
+pub(super) fn of<'c>(
+    frame: &Frame,
+    content: impl IntoIterator<Item = &'c Content>,
+) -> Option<String> {
+    let mut parts = Parts::new(frame);
     for part in content {
         match readable(part).filter(|_| parts.images < MAX_IMAGES) {
             Some((mime_type, data)) => parts.add_image(mime_type, &data),
@@ -65,7 +69,10 @@ fn is_standard(data: &str) -> bool {
 }
 
 /// A list of content parts that is being written.
-struct Parts {
+struct Parts<'a> {
+    frame: &'a Frame,
+    /// Text before the result that is not written yet.
+    lead: String,
     /// JSON text of the list, without its end.
     list: String,
     /// Text since the last image.
@@ -73,20 +80,20 @@ struct Parts {
     images: usize,
 }
 
-impl Parts {
-    fn new(heading: &str) -> Self {
-        Self { list: String::new(), text: heading.to_owned(), images: 0 }
+impl<'a> Parts<'a> {
+    fn new(frame: &'a Frame) -> Self {
+        Self { frame, lead: frame.lead(), list: String::new(), text: String::new(), images: 0 }
     }
 
     fn add_text(&mut self, part: &Content) {
-        if !self.text.is_empty() {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
         }
-        part.render(&mut self.text);
+        part.render_for_model(&mut self.text);
     }
 
     fn add_image(&mut self, mime_type: &str, data: &str) {
-        self.end_text();
+        self.end_text("");
         self.images += 1;
         self.separate();
         // Base64 and the media types need no escapes. Writing to a String cannot fail.
@@ -96,9 +103,15 @@ impl Parts {
         );
     }
 
-    /// Writes the text since the last image. An empty part would be refused by some providers.
-    fn end_text(&mut self) {
-        let text = std::mem::take(&mut self.text);
+    /// Writes the text since the last image, and `tail` after it. An empty part would be refused by
+    /// some providers.
+    fn end_text(&mut self, tail: &str) {
+        let text = self.frame.inside(std::mem::take(&mut self.text));
+        let mut text = std::mem::take(&mut self.lead) + &text;
+        if !tail.is_empty() && !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(tail);
         if !text.is_empty() {
             self.separate();
             let text = Value::String(text);
@@ -114,7 +127,7 @@ impl Parts {
         if self.images == 0 {
             return None;
         }
-        self.end_text();
+        self.end_text(&self.frame.tail());
         self.list.push(']');
         Some(self.list)
     }
@@ -134,8 +147,8 @@ mod tests {
         image("image/png", data)
     }
 
-    fn parts(heading: &str, content: &[Content]) -> Value {
-        of(heading, content).map_or(Value::Null, |text| text.parse().expect("JSON"))
+    fn parts(content: &[Content]) -> Value {
+        of(&Frame::default(), content).map_or(Value::Null, |text| text.parse().expect("JSON"))
     }
 
     #[test]
@@ -148,7 +161,7 @@ mod tests {
             image("image/svg+xml", "AAAA"),
         ];
         assert_eq!(
-            parts("", &content),
+            parts(&content),
             json!([
                 {"type": "text", "text": "one \"line\"\ntwo"},
                 {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
@@ -156,13 +169,11 @@ mod tests {
                 {"type": "text", "text": "[Image: image/svg+xml]"},
             ])
         );
-        let failed = parts("Error: no", &[png("AAAA")]);
-        assert_eq!(failed[0], json!({"type": "text", "text": "Error: no"}));
     }
 
     #[test]
     fn the_responses_api_has_the_same_parts_in_its_own_form() {
-        let parts = of("", &[Content::text("a"), png("AAAA")]).expect("an image");
+        let parts = of(&Frame::default(), &[Content::text("a"), png("AAAA")]).expect("an image");
         assert_eq!(
             to_input(&parts),
             Some(json!([
@@ -176,9 +187,9 @@ mod tests {
     fn a_result_without_an_image_that_a_model_reads_has_no_parts() {
         let large = "A".repeat(MAX_IMAGE_BYTES + 4);
         for content in [Content::text("x"), png(""), png("*"), png(&large), image("", "AAAA")] {
-            assert_eq!(of("", &[content]), None);
+            assert_eq!(of(&Frame::default(), &[content]), None);
         }
-        assert!(of("", &[png(&large[4..])]).is_some());
+        assert!(of(&Frame::default(), &[png(&large[4..])]).is_some());
     }
 
     #[test]
@@ -186,13 +197,13 @@ mod tests {
         for (data, expected) in [("-_8", "+/8="), ("AA\r\nAA", "AAAA"), ("AA\"", ""), ("A=", "")] {
             let url = format!("data:image/png;base64,{expected}");
             let expected = if expected.is_empty() { Value::Null } else { json!(url) };
-            assert_eq!(parts("", &[png(data)])[0]["image_url"]["url"], expected, "{data:?}");
+            assert_eq!(parts(&[png(data)])[0]["image_url"]["url"], expected, "{data:?}");
         }
     }
 
     #[test]
     fn images_beyond_the_limit_are_notes() {
-        let all = parts("", &vec![png("AAAA"); MAX_IMAGES + 2]);
+        let all = parts(&vec![png("AAAA"); MAX_IMAGES + 2]);
         let all = all.as_array().expect("a list");
         assert_eq!(all.len(), MAX_IMAGES + 1);
         assert_eq!(all[MAX_IMAGES]["text"], "[Image: image/png]\n[Image: image/png]");

@@ -10,11 +10,12 @@ use super::{
     allowance::Allowance,
     calls::ToolCall,
     event::{self, Emitter, Event, Reports, Started},
-    parts,
+    present::{Message, Presenter},
 };
 use crate::{
     catalog::log_failure,
     door::{CallId, Caller},
+    results::{Provenance, Results},
     tool::{CallError, ToolOutput},
 };
 
@@ -150,33 +151,22 @@ impl Pending {
 impl Ended {
     /// Ends a call that was not made, or whose result does not fit.
     fn refused(call: ToolCall, id: Option<CallId>, error: CallError) -> Self {
-        Self::ran(call, id, Err(error), false)
+        let Message { text, parts } = Message::refusal(&call.name, &error);
+        Self { call, id, text: text.into(), parts, error: Some(error) }
     }
 
-    /// Ends a call and renders its result.
+    /// Ends a call and presents its result.
     fn ran(
         call: ToolCall,
-        id: Option<CallId>,
+        id: CallId,
         result: Result<ToolOutput, CallError>,
-        reads_images: bool,
+        presenter: &Presenter<'_>,
     ) -> Self {
-        let (text, parts, error) = match result {
-            Ok(output) => {
-                let parts = reads_images.then(|| parts::of("", &output.content)).flatten();
-                (output.to_text(), parts, None)
-            }
-            Err(error) => {
-                let heading = format!("Error executing tool {}: ", call.name);
-                let parts = match &error {
-                    CallError::Tool(own) if reads_images => {
-                        parts::of(&format!("{heading}{error}"), &own.content)
-                    }
-                    _ => None,
-                };
-                (heading + &error.to_text(), parts, Some(error))
-            }
+        let (Message { text, parts }, error) = match result {
+            Ok(output) => (presenter.output(output), None),
+            Err(error) => (presenter.error(&call.name, &error), Some(error)),
         };
-        Self { call, id, text: text.into(), parts, error }
+        Self { call, id: Some(id), text: text.into(), parts, error }
     }
 
     /// Returns whether the call waits for an approval and so has no result.
@@ -253,6 +243,8 @@ pub(super) struct Conditions<'a> {
     pub(super) settings: &'a Settings,
     pub(super) allowance: &'a Allowance,
     pub(super) listener: &'a Listener,
+    /// Keeps large results; `None` if results are not shortened.
+    pub(super) results: Option<&'a Results>,
     /// True if the provider reads images in the results of tools.
     pub(super) reads_images: bool,
 }
@@ -335,18 +327,25 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
 }
 
 async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
-    let Conditions { caller, allowance, listener, reads_images, .. } = conditions;
+    let Conditions { caller, allowance, listener, results, reads_images, .. } = conditions;
     // Admitted only now, because the deadline of a call starts on admission and the call may have
     // waited for its turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
             let id = admitted.chain().id();
             listener.reports.begin(id, &call.id);
+            let server = admitted.tool().client.clone().zip(admitted.server());
+            let presenter = Presenter {
+                results: *results,
+                tenant: caller.view().tenant(),
+                server: server.map(|(server, trust)| Provenance { server, trust }),
+                reads_images: *reads_images,
+            };
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
                 .unwrap_or(Err(CallError::Cancelled));
             log_failure(&call.name, result.as_ref().err());
-            Ended::ran(call, Some(id), result, *reads_images)
+            Ended::ran(call, id, result, &presenter)
         }
         Err(error) => Ended::refused(call, None, error),
     }
@@ -455,6 +454,7 @@ mod tests {
                 settings: &settings,
                 allowance: &allowance,
                 listener: &listener,
+                results: None,
                 reads_images: false,
             };
             let ended = super::super::round::run(batch, &conditions).await;

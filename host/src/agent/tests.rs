@@ -35,6 +35,7 @@ fn request() -> Request {
         names_tools: false,
         max_tool_calls: None,
         reports: None,
+        results: None,
         budget: MemoryBudget::unlimited(),
     }
 }

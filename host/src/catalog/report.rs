@@ -7,7 +7,7 @@ use tracing::warn;
 
 use crate::{
     text::with_causes,
-    tool::{CallError, ClientName},
+    tool::{CallError, ClientName, ToolName},
 };
 
 /// The most problems of one source that are logged, of each kind.
@@ -31,6 +31,11 @@ pub(crate) fn report_unchecked(client: &ClientName, unchecked: &[String]) {
     if unchecked.len() > TOLD {
         warn!(%client, more = unchecked.len() - TOLD, "more schemas not checked");
     }
+}
+
+/// Logs a tool that has its prefix although its client has none.
+pub(super) fn log_prefixed(client: &ClientName, tool: &ToolName, reason: &str) {
+    warn!(%client, %tool, reason, "tool keeps its prefix");
 }
 
 /// Logs the causes of a failed call, which only the operator may see. Does nothing without an error

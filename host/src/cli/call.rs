@@ -16,7 +16,7 @@ use crate::{
     config::{Config, Source},
     door::{Caller, Origin},
     gateway::Gateway,
-    tool::{CallError, Content, Members, ToolOutput},
+    tool::{CallError, Content, Members, Prefix, ToolOutput},
 };
 
 /// Call one tool and print its result
@@ -79,13 +79,22 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         .await
 }
 
-/// Returns whether a call of `tool` can reach `client`. For a tool name without a client, a
-/// meta-tool, all code-mode clients take part.
+/// Returns whether a call of `tool` can reach `client`. For a name without a client or a prefix, all
+/// clients without a prefix take part; for one without `-`, which may be a meta-tool, all code-mode
+/// clients too.
 fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
-    match client_of(tool) {
-        Some(own) => reachable(config, own).contains(client.name.as_str()),
-        None => client.policy.code_mode,
+    let named = client_of(tool).and_then(|prefix| {
+        let mut clients = config.clients.iter();
+        let named = clients.clone().find(|client| client.name.as_str() == prefix);
+        named.or_else(|| {
+            clients.find(|client| client.policy.prefix.of(&client.name).as_str() == prefix)
+        })
+    });
+    if let Some(own) = named {
+        return reachable(config, own.name.as_str()).contains(client.name.as_str());
     }
+    let may_be_meta = client.policy.code_mode && client_of(tool).is_none();
+    may_be_meta || client.policy.prefix == Prefix::Off
 }
 
 /// Returns the client in the full name of a tool.
@@ -178,5 +187,32 @@ mod tests {
         assert_eq!(taking_part("c-t"), "c");
         assert_eq!(taking_part("d-t"), "abcd");
         assert_eq!(client_of("executeToolCode"), None);
+    }
+
+    #[test]
+    fn the_clients_that_may_have_a_tool_take_part_whatever_its_prefix() {
+        let server = |name: &str, prefix: Option<&str>, code_mode: bool| {
+            json!({"name": name, "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp",
+                "prefix": prefix, "is_code_mode_client": code_mode})
+        };
+        let servers = [
+            server("a", None, false),
+            server("b", Some("files"), false),
+            server("c", Some(""), false),
+            server("d", None, true),
+        ];
+        let text = json!({"mcp": {"client_configs": servers}}).to_string();
+        let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
+        let catalog = crate::catalog::Catalog::new();
+        for client in &config.clients {
+            catalog.add_client(&client.name, "http", client.policy.clone());
+        }
+        let snapshot = catalog.snapshot();
+        let taking_part = |tool: &str| {
+            let clients = snapshot.clients().filter(|it| may_take_part(&config, it, tool));
+            clients.map(|client| client.name.as_str()).collect::<String>()
+        };
+        assert_eq!(["a-x", "b-x", "files-x", "c-x"].map(taking_part), ["a", "b", "b", "c"]);
+        assert_eq!(["search", "web-search"].map(taking_part), ["cd", "c"]);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::ConfigError,
-    text::{causes, visible, visible_line},
+    text::{causes, visible, visible_json, visible_line},
     tool::{CallError, Content, ErrorKind, HOST_CODE, own_code},
 };
 
@@ -110,6 +110,12 @@ pub(super) fn line(text: &str) -> anyhow::Result<()> {
 /// Prints the one JSON document of a command.
 pub(super) fn document(document: &impl Serialize) -> anyhow::Result<()> {
     line(&serde_json::to_string_pretty(document).context("the result cannot be written as JSON")?)
+}
+
+/// Prints the one JSON document of a command. Invisible characters of texts from outside are escaped.
+pub(super) fn visible_document(document: &impl Serialize) -> anyhow::Result<()> {
+    let json = serde_json::to_string_pretty(document);
+    line(&visible_json(&json.context("the result cannot be written as JSON")?))
 }
 
 /// Prints the failure of a command: `error: …` for people, `{"ok": false, "error": …}` for

@@ -2,21 +2,26 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use super::{output, signals::Signals};
 use crate::{
     catalog::{Client, State},
-    config::Config,
+    config::{self, Config, Source},
     gateway::Gateway,
     sandbox::Compiling,
     tool::CallError,
 };
 
-/// Longest wait for sources to connect. It is longer than any source may take by default; a command
-/// does not wait for a source to which its operator gave more time.
+/// Longest wait for sources to connect, of a command that must not wait as long as a source may take
+/// to start.
 pub(super) const SETTLE: Duration = Duration::from_secs(35);
+/// Time for a source to list its tools after its start.
+const LISTING: Duration = Duration::from_secs(35);
+/// Time after which a command says what it waits for, and interval at which it says so again.
+const ANNOUNCED: Duration = Duration::from_secs(3);
 
 /// Path of the configuration if the command line names none.
 const DEFAULT: &str = "airlock.json";
@@ -59,16 +64,30 @@ impl ConfigFile {
         needs: impl Fn(&Config, &Client) -> bool,
         act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let config = self.load()?;
+        self.with_sources(|_| true, needs, act).await
+    }
+
+    /// Does the same as [`Self::with_gateway`], with those sources only for which `keep` returns
+    /// true.
+    pub(super) async fn with_sources<T>(
+        &self,
+        keep: impl Fn(&config::Client) -> bool,
+        needs: impl Fn(&Config, &Client) -> bool,
+        act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut config = self.load()?;
+        config.clients.retain(keep);
         let known = config.clone();
         let mut signals = Signals::catch()?;
         let gateway = tokio::select! {
             started = Gateway::builder(config).start() => started?,
             () = signals.next() => return Err(CallError::Cancelled.into()),
         };
+        let limit = longest_start(&known) + LISTING;
         let is_settled = tokio::select! {
-            () = gateway.settled(SETTLE, |client| needs(&known, client)) => true,
+            () = gateway.settled(limit, |client| needs(&known, client)) => true,
             () = signals.next() => false,
+            () = announce(&gateway, |client| needs(&known, client)) => false,
         };
         let result = if is_settled {
             act(&gateway, &mut signals).await
@@ -80,6 +99,35 @@ impl ConfigFile {
             () = signals.next() => {}
         }
         result
+    }
+}
+
+/// Returns the longest time that a source may take to start.
+fn longest_start(config: &Config) -> Duration {
+    let starts = config.clients.iter().filter_map(|client| match &client.source {
+        Source::Upstream(settings) => Some(settings.timeouts.startup),
+        Source::Plugin(_) => None,
+    });
+    starts.max().unwrap_or_default()
+}
+
+/// Says on stderr, at intervals, which sources a command waits for. Never returns.
+async fn announce(gateway: &Gateway, needs: impl Fn(&Client) -> bool) {
+    loop {
+        tokio::time::sleep(ANNOUNCED).await;
+        let snapshot = gateway.catalog().snapshot();
+        let waits = |client: &&Arc<Client>| client.state == State::Connecting && needs(client);
+        let names: Vec<_> = snapshot
+            .clients()
+            .filter(waits)
+            .map(|client| format!("{} ({})", client.name, client.connection_type))
+            .collect();
+        if !names.is_empty() {
+            eprintln!(
+                "airlock: waiting for {} to start; a package runner may have to download it first",
+                names.join(", ")
+            );
+        }
     }
 }
 

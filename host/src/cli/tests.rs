@@ -41,7 +41,18 @@ fn every_command_parses_as_its_example_says() {
         "airlock plugin accept weather text",
         "airlock plugin accept --all",
         "airlock plugin accept weather --regrant http.api --change-id",
+        "airlock upstream diff",
+        "airlock upstream diff github -c airlock.json --json",
+        "airlock upstream accept github",
+        "airlock upstream accept github search get_file --yes",
+        "airlock upstream accept github --all --yes --expect sha256:00 --json",
+        "airlock upstream accept --all",
         "airlock plugin install weather.wasm --replace --regrant http.api --change-id",
+        "airlock upstream list",
+        "airlock upstream list -c airlock.json --json",
+        "airlock upstream show github --url http://127.0.0.1:8080",
+        "airlock upstream logs github --json",
+        "airlock upstream restart github",
     ] {
         assert!(parse(line).is_ok(), "{line}");
     }
@@ -60,6 +71,14 @@ fn invalid_arguments_exit_with_2_and_help_with_0() {
         "airlock plugin accept --all --regrant http.api",
         "airlock plugin accept --all --change-id",
         "airlock plugin install weather.wasm --grant everything",
+        "airlock upstream",
+        "airlock upstream accept",
+        "airlock upstream accept github search --all",
+        "airlock upstream accept github --json",
+        "airlock upstream show",
+        "airlock upstream show no-name",
+        "airlock upstream list --url nowhere",
+        "airlock upstream list --url http://127.0.0.1:8080 --config airlock.json",
     ] {
         let code = parse(line).err().map(|error| error.exit_code());
         assert_eq!(code, Some(2), "{line}");

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     door::{Entry, Origin, Placement},
     gateway::Gateway,
+    text::{visible, visible_line},
 };
 
 /// Width of a table line on a terminal, in columns. Elsewhere, descriptions are cut only to keep
@@ -52,8 +53,8 @@ fn mode(entry: &Entry) -> &'static str {
     match (entry.placement, entry.auto) {
         (Placement::Script, true) => "script",
         (Placement::Script, false) => "script, asks",
-        (Placement::Direct | Placement::Meta, true) => "auto",
-        (Placement::Direct | Placement::Meta, false) => "asks",
+        (Placement::Direct | Placement::Meta | Placement::Reader, true) => "auto",
+        (Placement::Direct | Placement::Meta | Placement::Reader, false) => "asks",
     }
 }
 
@@ -67,7 +68,7 @@ fn table(gateway: &Gateway) -> anyhow::Result<()> {
     output::line(&format!("{:name_width$}  {:12}  DESCRIPTION", "NAME", "MODE"))?;
     for entry in entries {
         let (name, mode) = (entry.tool.name.as_str(), mode(entry));
-        let description = output::one_line(&entry.tool.description, rest);
+        let description = output::one_line(entry.tool.announced_description(), rest);
         output::line(format!("{name:name_width$}  {mode:12}  {description}").trim_end())?;
     }
     for absent in session::absent_sources(gateway) {
@@ -83,11 +84,14 @@ fn document(gateway: &Gateway) -> Value {
             "name": entry.tool.name,
             "client": entry.tool.client,
             "mode": mode(entry),
-            "title": entry.tool.title,
-            "description": entry.tool.description,
-            "input_schema": entry.tool.input_schema,
+            "title": entry.tool.announced_title().map(visible_line),
+            "description": visible(entry.tool.announced_description()),
+            "input_schema": entry.tool.visible_schema(),
             "output_schema": entry.tool.output_schema,
             "annotations": entry.tool.annotations,
+            "full_name": entry.tool.full_name,
+            "original_name": visible_line(&entry.tool.original),
+            "repairs": entry.tool.changes().collect::<Vec<_>>(),
         })
     };
     let snapshot = gateway.catalog().snapshot();
@@ -98,6 +102,7 @@ fn document(gateway: &Gateway) -> Value {
             "state": client.state.name(),
             "reason": client.state.reason(),
             "tools": client.tools.len(),
+            "left_out": client.left_out,
         })
     });
     json!({"tools": caller.list().map(tool).collect::<Vec<_>>(), "sources": sources.collect::<Vec<_>>()})

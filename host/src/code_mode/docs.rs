@@ -78,8 +78,9 @@ fn banner(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String
 fn docstring(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String> {
     let tool = &function.tool;
     let mut lines = vec![r#"""""#.to_owned()];
-    if !tool.description.trim().is_empty() {
-        lines.extend(text::block(&tool.description, MAX_DESCRIPTION));
+    let description = tool.described();
+    if !description.trim().is_empty() {
+        lines.extend(text::block(&description, MAX_DESCRIPTION));
         lines.push(String::new());
     }
     if !stub.parameter_lines.is_empty() {

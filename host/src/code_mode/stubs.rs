@@ -153,7 +153,7 @@ impl File<'_> {
     }
 
     /// Returns the lines between the first line and the stubs.
-    fn head(&self) -> [String; 6] {
+    fn head(&self) -> Vec<String> {
         let server = &self.namespace.identifier;
         let (title, tool) = match self.functions[..] {
             [only] if self.namespace.functions.len() > 1 => {
@@ -162,14 +162,19 @@ impl File<'_> {
             _ => (format!("# {server} server tools"), "tool_name"),
         };
         let client = &self.namespace.client;
-        [
+        let marker = self.functions.first().and_then(|function| function.tool.marker());
+        let mut head = vec![
             title,
             format!("# Usage: {server}.{tool}(name=value) - keyword arguments, or one dict"),
             "# The names after def are exact; call nothing that you have not read here".to_owned(),
             "# A call returns what is declared; for Any: the result as data if it is JSON, otherwise a str".to_owned(),
             format!("# Descriptions are shortened; in full: getToolDocs(server=\"{client}\", tool=\"{tool}\")"),
-            String::new(),
-        ]
+        ];
+        head.extend(
+            marker.map(|marker| format!("# {marker}Names and descriptions are the server's own")),
+        );
+        head.push(String::new());
+        head
     }
 }
 

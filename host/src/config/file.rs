@@ -2,7 +2,9 @@
 //! schema. [`resolve`](super::resolve) applies the defaults.
 
 mod forms;
+mod http_client;
 mod plugin;
+mod process;
 mod provider;
 
 use std::{collections::BTreeMap, path::PathBuf};
@@ -12,7 +14,9 @@ use serde::Deserialize;
 
 pub(super) use self::{
     forms::{Entries, NameOr},
+    http_client::TlsConfig,
     plugin::{Access, FilesGrant, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
+    process::{Confine, Docker, DockerMount, ProcessLimits, Stdio},
     provider::{
         NetworkConfig, Provider, ProviderApi, ProviderKey, ProviderKind, ProviderRetries,
         ProviderTimeouts, ProxyConfig, ProxyKind,
@@ -209,6 +213,7 @@ pub(super) struct Mcp {
 /// One source of tools: an MCP server, or a plugin that runs in the gateway's sandbox.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 pub(super) struct Client {
     /// An identifier of the operator's own; nothing depends on it.
     #[serde(rename = "client_id")]
@@ -220,25 +225,94 @@ pub(super) struct Client {
     pub(super) connection_type: ConnectionType,
     /// For `stdio`: the process.
     pub(super) stdio_config: Option<Stdio>,
-    /// For `http`: the URL of the endpoint; may be `env.NAME`.
+    /// For `docker`: the container and the process in it.
+    pub(super) docker_config: Option<Docker>,
+    /// For `http` and `sse`: the URL of the endpoint; may be `env.NAME`.
     pub(super) connection_string: Option<EnvText>,
-    /// For `http`: headers sent with every request; values may be `env.NAME`.
+    /// For `http` and `sse`: headers sent with every request; values may be `env.NAME`.
     pub(super) headers: Option<BTreeMap<String, EnvText>>,
-    /// For `http`: authentication. With either value, the gateway sends exactly the `headers`.
+    /// For `http` and `sse`: headers of a caller's request that are passed on with its calls; they
+    /// replace `headers` of the same name. `["*"]` passes on all but credentials, cookies, and those
+    /// that concern the connection or control the gateway. Default: none.
+    #[serde(default)]
+    pub(super) allowed_extra_headers: Vec<String>,
+    /// For `http` and `sse`: certificates of the server.
+    pub(super) tls_config: Option<TlsConfig>,
+    /// For `http` and `sse`: true to permit a server whose name has a private address. It is not
+    /// needed for `localhost`, and for a URL that has a private address as its host. Default: false.
+    #[serde(default)]
+    pub(super) allow_private: bool,
+    /// For `http` and `sse`: authentication. With either value, the gateway sends exactly the `headers`.
     #[serde(rename = "auth_type")]
     _auth_type: Option<AuthType>,
-    /// For `stdio` and `http`: time to start, initialize and list the tools. Default: 30s.
-    pub(super) connect_timeout: Option<Span>,
+    /// For MCP servers: time to start and to complete the handshake. A package runner such as `npx`
+    /// may have to download the server first. `connect_timeout` and `startupTimeout` are the same.
+    /// Default: 2m for `stdio` and `docker`, else 30s.
+    #[serde(alias = "connect_timeout", alias = "startupTimeout")]
+    pub(super) startup_timeout: Option<Span>,
+    /// For MCP servers: time for one call, if that is less than the call has. A number without a
+    /// unit is in seconds. `requestTimeout` and `tool_execution_timeout` are the same. Default: the
+    /// time of the call.
+    #[serde(alias = "requestTimeout", alias = "tool_execution_timeout")]
+    pub(super) request_timeout: Option<SecondsOrSpan>,
+    /// For MCP servers: interval between checks of an idle server; `0s` for no checks.
+    /// `heartbeatInterval` is the same. Default: 30s.
+    #[serde(alias = "heartbeatInterval")]
+    pub(super) heartbeat_interval: Option<Span>,
+    /// For MCP servers: false for no checks, which is the same as a `heartbeat_interval` of `0s`.
+    /// Default: true.
+    pub(super) is_ping_available: Option<bool>,
+    /// For MCP servers: time without a single byte from the server after which it is restarted, even
+    /// during a call; `0s` for no limit. It must be longer than `heartbeat_interval`. `staleTimeout`
+    /// is the same. Default: 0s.
+    #[serde(alias = "staleTimeout")]
+    pub(super) stale_timeout: Option<Span>,
+    /// For MCP servers: restarts after failures.
+    #[serde(default)]
+    pub(super) restart: Restart,
+    /// For MCP servers: life cycle of the connection. Default: `persistent`.
+    pub(super) lifecycle: Option<Lifecycle>,
+    /// For the life cycle `idle`: time without calls after which the server is stopped. Default: 5m.
+    pub(super) idle_timeout: Option<Span>,
+    /// For MCP servers: calls that run at the same time. One tenant gets at most three quarters of
+    /// them. Default: 32.
+    pub(super) max_concurrent_calls: Option<u64>,
+    /// For MCP servers: calls that wait for others to end. Further calls fail as busy. Default: 128.
+    pub(super) max_waiting_calls: Option<u64>,
+    /// For MCP servers: interval at which the list of tools is read again, besides the reports of
+    /// the server; `0s` for no interval. Default: 0s.
+    pub(super) tool_sync_interval: Option<Span>,
+    /// For MCP servers: prefix of the names of its tools, `<prefix>-<tool>`, with the characters of
+    /// `name`. It is not the name or prefix of another client. With `""`, a tool has its name at the
+    /// server, as long as no other tool may have it. Default: `name`.
+    pub(super) prefix: Option<String>,
+    /// For MCP servers: trust in the texts of the server. Default: `untrusted`.
+    pub(super) trust: Option<Trust>,
+    /// For `stdio` and `http`: definitions of its tools that are used. Default:
+    /// `trust_on_first_use`.
+    pub(super) pin: Option<Pin>,
     /// For `wasm`: the plugin.
     pub(super) wasm_config: Option<Wasm>,
     /// Tools that may be called at all, by the source's own names; `["*"]` permits all. Upper and
-    /// lower case are the same. Default: none.
+    /// lower case are the same, unless the source has tools whose names differ only in case.
+    /// Default: none.
     #[serde(default)]
     pub(super) tools_to_execute: Vec<String>,
     /// Tools that may be called without an approval; each must be in `tools_to_execute`. Default:
     /// none.
     #[serde(default)]
     pub(super) tools_to_auto_execute: Vec<String>,
+    /// Resources that MCP clients may read, by URI. An entry that ends with `*` permits every URI
+    /// that begins with the rest; `["*"]` permits all. Upper and lower case differ. Default: none.
+    #[serde(default)]
+    pub(super) resources_to_read: Vec<String>,
+    /// Prompts that MCP clients may get, by the source's own names; `["*"]` permits all. Default:
+    /// none.
+    #[serde(default)]
+    pub(super) prompts_to_get: Vec<String>,
+    /// True to pass the server's instructions for models on to MCP clients. Default: false.
+    #[serde(default)]
+    pub(super) relay_instructions: bool,
     /// True to offer the tools to scripts, through the meta-tools, and not to the model directly.
     /// Default: false.
     #[serde(default, rename = "is_code_mode_client")]
@@ -251,18 +325,85 @@ pub(super) struct Client {
     pub(super) disabled: bool,
 }
 
+/// Restarts of an MCP server after failures.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Restart {
+    /// Starts in a row that may fail; after the last one, only the operator starts the server again.
+    /// 0 for no limit. `maxAttempts` is the same. Default: 0.
+    #[serde(alias = "maxAttempts")]
+    pub(super) max_attempts: Option<u32>,
+    /// Delay before the second start. Each further one waits twice as long, with jitter. Default:
+    /// 1s.
+    pub(super) backoff: Option<Span>,
+    /// Longest delay. `maxBackoff` is the same. Default: 1m.
+    #[serde(alias = "maxBackoff")]
+    pub(super) max_backoff: Option<Span>,
+    /// Time after which a connection counts as stable, which resets the attempts. `stableAfter` is
+    /// the same. Default: 1m.
+    #[serde(alias = "stableAfter")]
+    pub(super) stable_after: Option<Span>,
+}
+
+/// Life cycle of the connection to an MCP server.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Lifecycle {
+    /// Connected for as long as the gateway runs.
+    Persistent,
+    /// Stopped after `idle_timeout` without calls, and started by the next call.
+    Idle,
+    /// A connection of its own for each call, which ends with the call.
+    PerCall,
+}
+
+/// Definitions of an MCP server's tools that are used.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Pin {
+    /// Those that the server sends. Nothing is pinned.
+    Off,
+    /// Those of the first list, and those accepted with `airlock upstream accept`. A changed tool
+    /// keeps its old definition. A tool that is added later needs an approval for every call until
+    /// it is accepted.
+    TrustOnFirstUse,
+    /// Those accepted with `airlock upstream accept`. All others are withheld.
+    Strict,
+}
+
 /// Kind of a source of tools.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ConnectionType {
     /// A child process that speaks MCP on stdin and stdout.
     Stdio,
+    /// A process in a container that speaks MCP on stdin and stdout.
+    Docker,
     /// An MCP server with the streamable HTTP transport.
     Http,
+    /// An MCP server with the transport HTTP+SSE of 2024-11-05.
+    Sse,
     /// A plugin.
     Wasm,
     /// The same as `wasm`.
     Inprocess,
+}
+
+impl ConnectionType {
+    /// Returns whether the source is a plugin, and not an MCP server.
+    pub(super) fn is_plugin(self) -> bool {
+        matches!(self, Self::Wasm | Self::Inprocess)
+    }
+}
+
+/// Trust in the texts of an MCP server.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Trust {
+    /// Models see its descriptions and results marked as external.
+    Untrusted,
+    /// Models see its descriptions and results as they are.
+    Trusted,
 }
 
 /// Authentication at a server.
@@ -273,23 +414,6 @@ pub(super) enum AuthType {
     None,
     /// The `headers` authenticate the gateway.
     Headers,
-}
-
-/// A child process.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Stdio {
-    /// Command to run. Without a `/` it is looked up in the `PATH` of `envs`, or else in the
-    /// gateway's; otherwise it is a path.
-    pub(super) command: String,
-    /// Its arguments, passed as they are.
-    #[serde(default)]
-    pub(super) args: Vec<String>,
-    /// Its whole environment. `NAME` passes on a variable of the gateway; `NAME=value` and
-    /// `NAME=env.OTHER` set one. Nothing else is inherited. A command that starts other programs,
-    /// as `npx` starts `node`, needs `PATH` here.
-    #[serde(default)]
-    pub(super) envs: Vec<String>,
 }
 
 /// Limits and settings of tool calls.
@@ -309,6 +433,13 @@ pub(super) struct ToolManager {
     /// rounds together. A result that does not fit is left out, and the model is told so. Default:
     /// 8MiB.
     pub(super) max_tool_results: Option<Size>,
+    /// Text of one MCP server's result in a conversation. The model receives a preview of a longer
+    /// one and reads the rest in pages, with the tool `readContent`. Default: 32KiB.
+    pub(super) max_inline_result: Option<Size>,
+    /// Time for which such a longer result can be read. Default: 15m.
+    pub(super) kept_result_expire_after: Option<Span>,
+    /// Memory for all such longer results. One virtual key gets at most half of it. Default: 64MiB.
+    pub(super) max_kept_results: Option<Size>,
     /// Wall-clock time for one chat completion or Response: all responses of the model and all tool
     /// calls together. The header `x-airlock-timeout` may shorten it. Default: 30m.
     pub(super) agent_timeout: Option<Span>,
@@ -377,4 +508,10 @@ pub(super) struct KeyRow {
     /// Tools, by the source's own names; `["*"]` opens all. Default: none.
     #[serde(default)]
     pub(super) tools_to_execute: Vec<String>,
+    /// Resources, by URI, as in the client's `resources_to_read`. Default: none.
+    #[serde(default)]
+    pub(super) resources_to_read: Vec<String>,
+    /// Prompts, by the source's own names; `["*"]` opens all. Default: none.
+    #[serde(default)]
+    pub(super) prompts_to_get: Vec<String>,
 }

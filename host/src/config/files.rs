@@ -10,6 +10,7 @@ use crate::{
     secret,
     text::{visible_line, with_causes},
     tool::{ClientName, ToolDefinition},
+    upstream,
 };
 
 impl Config {
@@ -24,7 +25,13 @@ impl Config {
         }
         let mut callable = Callable::new(self);
         for client in &self.clients {
-            let Source::Plugin(plugin) = &client.source else { continue };
+            let plugin = match &client.source {
+                Source::Plugin(plugin) => plugin,
+                Source::Upstream(upstream) => {
+                    problems.extend(check_upstream(&client.name, upstream));
+                    continue;
+                }
+            };
             let key = key_of(&client.name);
             problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
             problems.extend(check_grant(&key, &plugin.grant, &mut callable));
@@ -54,7 +61,7 @@ impl Config {
     /// when it loads the plugin. `remedy` returns the commands that show and accept a difference.
     pub(crate) async fn check_pins(&self, remedy: impl Fn(&Drift) -> String) -> Vec<Problem> {
         let Some(path) = &self.lock else { return Vec::new() };
-        let lock = match Lock::load(path) {
+        let lock = match Lock::load_of_plugins(path) {
             Ok(Some(lock)) => lock,
             Ok(None) => return Vec::new(),
             Err(error) => return vec![Problem::of_file(with_causes(&error))],
@@ -84,11 +91,11 @@ impl Config {
     }
 
     /// Returns the plugins that no lock file pins: any component at their paths is loaded. Empty if
-    /// the lock file exists, because plugins that are not in it are refused, and for a
+    /// a lock file lists plugins, because plugins that are not in it are refused, and for a
     /// configuration that was not loaded from a file, because it has no place for a lock file.
     pub fn unpinned(&self) -> Vec<ClientName> {
-        // A lock file that cannot be examined is no missing one: the gateway refuses all plugins.
-        let is_missing = |lock: &Path| matches!(lock.try_exists(), Ok(false));
+        // A lock file that cannot be read is no missing one: the gateway refuses all plugins.
+        let is_missing = |lock: &Path| matches!(Lock::load_of_plugins(lock), Ok(None));
         if !self.lock.as_deref().is_some_and(is_missing) {
             return Vec::new();
         }
@@ -102,6 +109,14 @@ impl Config {
 fn key_of(client: &ClientName) -> KeyPath {
     let clients = KeyPath::default().member("mcp").member("client_configs");
     clients.named(client.as_str()).member("wasm_config")
+}
+
+/// Checks the certificates of a server.
+fn check_upstream(client: &ClientName, upstream: &upstream::Settings) -> Option<Problem> {
+    let authorities = upstream.transport.http()?.authorities.read();
+    let key = KeyPath::default().member("mcp").member("client_configs");
+    let key = key.named(client.as_str()).member("tls_config");
+    authorities.err().map(|error| Problem { key, message: with_causes(&error) })
 }
 
 /// Checks the files of a provider, and that it can be set up.

@@ -3,9 +3,11 @@
 //! reports all errors.
 
 mod client;
+mod http_client;
 mod key;
 mod mcp_server;
 mod plugin;
+mod process;
 mod provider;
 mod server;
 mod upstream;
@@ -22,9 +24,9 @@ use crate::{
     agent,
     code_mode::BindingLevel,
     door::Budget,
-    sandbox,
+    results, sandbox,
     secret::Secret,
-    tool::Whitelist,
+    tool::{UriList, Whitelist},
     units::{Size, Span},
 };
 
@@ -49,6 +51,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
     let has_active_key = file.governance.virtual_keys.iter().any(key::is_active);
     let (agent, budget, binding_level) =
         tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    let results = kept_results(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let mut server = server::resolve(&root.member("server"), file.server, has_active_key);
     let mcp_server = root.member("mcp_server");
     server.mcp = mcp_server::resolve(&mcp_server, &file.mcp_server, server.max_connections);
@@ -66,6 +69,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         providers,
         clients,
         agent,
+        results,
         budget,
         binding_level,
         keys,
@@ -146,6 +150,27 @@ fn tool_manager(
     (agent, budget, binding_level)
 }
 
+fn kept_results(field: &Field<'_>, file: &file::ToolManager) -> results::Settings {
+    results::Settings {
+        max_inline_bytes: field
+            .member("max_inline_result")
+            .within(file.max_inline_result, Size::kib(32), Size::kib(4)..=Size::mib(1))
+            .bytes(),
+        expire_after: field
+            .member("kept_result_expire_after")
+            .within(
+                file.kept_result_expire_after,
+                Span::secs(15 * 60),
+                Span::secs(1)..=Span::secs(24 * 60 * 60),
+            )
+            .0,
+        total_bytes: field
+            .member("max_kept_results")
+            .within(file.max_kept_results, Size::mib(64), Size::mib(8)..=Size::gib(4))
+            .bytes(),
+    }
+}
+
 /// One field of the file. Problems are noted under its key.
 struct Field<'a> {
     key: KeyPath,
@@ -215,6 +240,10 @@ impl<'a> Field<'a> {
 
     fn whitelist(&self, names: &[String]) -> Whitelist {
         self.accept(Whitelist::parse(names)).unwrap_or_default()
+    }
+
+    fn uri_list(&self, entries: &[String]) -> UriList {
+        self.accept(UriList::parse(entries)).unwrap_or_default()
     }
 
     /// Returns a value or its default. Notes a problem if the value is outside the range.

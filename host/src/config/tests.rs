@@ -1,3 +1,5 @@
+mod http_client;
+mod processes;
 mod providers;
 
 use std::path::PathBuf;
@@ -12,7 +14,7 @@ use crate::{
     model,
     plugin::{FilesGrant, Grant, PartialQuota},
     sandbox::Access,
-    tool::Whitelist,
+    tool::{Prefix, Trust, Whitelist},
     upstream::Transport,
 };
 
@@ -62,6 +64,28 @@ fn fs_with(key: &str, value: Value) -> Value {
 }
 
 #[test]
+fn pins_of_a_server_are_trusted_on_first_use_unless_the_file_says_otherwise() {
+    use crate::upstream::pins::Pinning;
+    let pin = |file: &Value| match &good(file).clients[0].source {
+        Source::Upstream(settings) => settings.pin,
+        Source::Plugin(_) => panic!("it is a server"),
+    };
+    assert_eq!(pin(&clients(json!([stdio("fs")]))), Pinning::TrustOnFirstUse);
+    for (name, expected) in [
+        ("off", Pinning::Off),
+        ("trust_on_first_use", Pinning::TrustOnFirstUse),
+        ("strict", Pinning::Strict),
+    ] {
+        assert_eq!(pin(&fs_with("pin", json!(name))), expected);
+    }
+    let plugin = json!({"name": "p", "connection_type": "wasm", "wasm_config": {"component": "x"}, "pin": "strict"});
+    assert_snapshot!(
+        error(&clients(json!([plugin]))),
+        @r#"mcp.client_configs[0].pin: belongs to a client whose `connection_type` is that of an MCP server"#
+    );
+}
+
+#[test]
 fn an_empty_file_listens_on_loopback_and_grants_nothing() {
     let config = good(&json!({}));
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
@@ -77,34 +101,6 @@ fn an_empty_file_listens_on_loopback_and_grants_nothing() {
     );
     let client = &good(&clients(json!([stdio("fs")]))).clients[0];
     assert_eq!(client.policy, Policy::default());
-}
-
-#[test]
-fn a_child_process_gets_only_the_listed_environment() {
-    let file = clients(json!([{
-        "name": "fs",
-        "connection_type": "stdio",
-        "stdio_config": {"command": "bin/server", "args": ["env.GOOD"], "envs": ["GOOD", "A=1", "B=env.GOOD_B", "C="]},
-    }]));
-    let Source::Upstream(settings) = &good(&file).clients[0].source else {
-        panic!("an upstream server")
-    };
-    let Transport::Stdio { command, args, env } = &settings.transport else { panic!("a child") };
-    assert_eq!(
-        (command.as_str(), args.as_slice()),
-        ("/etc/airlock/bin/server", ["env.GOOD".to_owned()].as_slice())
-    );
-    let env: Vec<_> =
-        env.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
-    assert_eq!(
-        env,
-        [
-            "A=1".to_owned(),
-            format!("B={SECRET}-GOOD_B"),
-            "C=".into(),
-            format!("GOOD={SECRET}-GOOD")
-        ]
-    );
 }
 
 #[test]
@@ -206,6 +202,14 @@ fn a_bare_timeout_is_seconds_in_tool_execution_timeout_and_refused_elsewhere() {
     assert_snapshot!(
         error(&json!({"mcp": {"tool_manager_config": {"max_tool_results": "1KiB"}}})),
         @"mcp.tool_manager_config.max_tool_results: must be from 64KiB to 64MiB, found 1KiB"
+    );
+    assert_snapshot!(
+        error(&json!({"mcp": {"tool_manager_config": {"max_inline_result": "1KiB", "max_kept_results": "1MiB", "kept_result_expire_after": "0s"}}})),
+        @r"
+    mcp.tool_manager_config.max_inline_result: must be from 4KiB to 1MiB, found 1KiB
+    mcp.tool_manager_config.kept_result_expire_after: must be from 1s to 1day, found 0s
+    mcp.tool_manager_config.max_kept_results: must be from 8MiB to 4GiB, found 1MiB
+    "
     );
     assert_snapshot!(
         error(&json!({"mcp": {"tool_manager_config": {"agent_timeout": "25h"}}})),
@@ -356,12 +360,61 @@ fn whitelists_are_checked() {
             json!(["READ", "write"])
         ),
         with(stdio("b"), "tools_to_execute", json!(["*", "read"])),
-        with(stdio("c"), "tools_to_execute", json!(["read", "Read"])),
+        with(stdio("c"), "tools_to_execute", json!(["read", "read"])),
+        with(stdio("d"), "tools_to_execute", json!(["read", "Read"])),
     ]));
     assert_snapshot!(error(&file), @r#"
     mcp.client_configs[0].tools_to_auto_execute: "write" is not in `tools_to_execute`, so it cannot run without an approval either
     mcp.client_configs[1].tools_to_execute: "*" stands for every tool and must be the only entry
-    mcp.client_configs[2].tools_to_execute: "Read" is listed twice (case does not count)
+    mcp.client_configs[2].tools_to_execute: "read" is listed twice
+    "#);
+}
+
+#[test]
+fn a_prefix_belongs_to_one_client_and_trust_to_mcp_servers() {
+    let config = good(&clients(json!([
+        with(with(stdio("a"), "prefix", json!("files")), "trust", json!("trusted")),
+        with(stdio("b"), "prefix", json!("")),
+        with(stdio("c"), "prefix", json!("c")),
+        {"name": "p", "connection_type": "wasm", "wasm_config": {"component": "p.wasm"}},
+    ])));
+    let found: Vec<_> = config
+        .clients
+        .iter()
+        .map(|it| {
+            (
+                it.policy.prefix.of(&it.name).as_str(),
+                it.policy.prefix == Prefix::Off,
+                it.policy.trust,
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("files", false, Trust::Trusted),
+            ("b", true, Trust::Untrusted),
+            ("c", false, Trust::Untrusted),
+            ("p", false, Trust::Trusted),
+        ]
+    );
+    let wasm =
+        json!({"name": "p", "connection_type": "wasm", "wasm_config": {"component": "p.wasm"}});
+    let file = clients(json!([
+        with(stdio("a"), "prefix", json!("b")),
+        with(stdio("b"), "prefix", json!("my-files")),
+        with(stdio("c"), "prefix", json!("x")),
+        with(stdio("d"), "prefix", json!("x")),
+        with(stdio("e"), "prefix", json!("internal")),
+        with(with(wasm, "prefix", json!("")), "trust", json!("trusted")),
+    ]));
+    assert_snapshot!(error(&file), @r#"
+    mcp.client_configs[3].prefix: another client has this prefix already
+    mcp.client_configs[0].prefix: "b" is the name of another client
+    mcp.client_configs[1].prefix: "my-files" is not a valid prefix: use a letter or `_`, then letters, digits or `_`, at most 32 characters; or "" for none
+    mcp.client_configs[4].prefix: "internal" is the name of another client
+    mcp.client_configs[5].prefix: belongs to a client whose `connection_type` is that of an MCP server
+    mcp.client_configs[5].trust: belongs to a client whose `connection_type` is that of an MCP server
     "#);
 }
 
@@ -376,16 +429,8 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
         @r#"mcp.client_configs[0].auth_type: "oauth" is not built yet: use "headers" with a token in `headers`"#
     );
     assert_snapshot!(
-        error(&fs_with("connection_type", json!("docker"))),
-        @r#"mcp.client_configs[0].connection_type: "docker" is not built yet: use "stdio" with `docker` as the command until it is"#
-    );
-    assert_snapshot!(
-        error(&fs_with("connection_type", json!("sse"))),
-        @r#"mcp.client_configs[0].connection_type: "sse" is not built yet: most servers speak "http" as well"#
-    );
-    assert_snapshot!(
         error(&fs_with("connection_type", json!("stdoi"))),
-        @r#"mcp.client_configs[0].connection_type: found "stdoi"; did you mean "stdio"? Valid: "stdio", "http", "wasm" or "inprocess""#
+        @r#"mcp.client_configs[0].connection_type: found "stdoi"; did you mean "stdio"? Valid: "stdio", "docker", "http", "sse", "wasm" or "inprocess""#
     );
     assert_snapshot!(error(&with(fs_with("tool_pricing", json!({})), "encryption_key", json!(SECRET))), @"
     encryption_key: this build does not act on it: the configuration is this file alone
@@ -394,6 +439,10 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
     assert_snapshot!(
         error(&fs_with("wasm_config", json!({"component": "x"}))),
         @r#"mcp.client_configs[0].wasm_config: belongs to a client whose `connection_type` is "wasm""#
+    );
+    assert_snapshot!(
+        error(&fs_with("pin", json!("never"))),
+        @r#"mcp.client_configs[0].pin: found "never", expected "off", "trust_on_first_use" or "strict""#
     );
     assert_snapshot!(error(&fs_with("connection_type", json!("http"))), @r#"
     mcp.client_configs[0].stdio_config: belongs to a client whose `connection_type` is "stdio"

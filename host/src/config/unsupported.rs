@@ -13,24 +13,20 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
             "Client",
             "oauth_config" | "oauth_config_id" | "token_exchange" | "per_user_header_keys",
         ) => "signing in to servers is not built yet; use `headers`",
-        ("Client", "allowed_extra_headers") => "headers of callers are never forwarded",
         ("Client", "tool_pricing") => "calls have no prices",
-        ("Client", "is_ping_available") | ("Mcp", "health_monitor_config") => {
-            "health checks of servers are not configurable"
+        ("Mcp", "health_monitor_config") => {
+            "set `heartbeat_interval` and `restart` for each client"
         }
-        ("Client" | "Mcp", "tool_sync_interval") => {
-            "the gateway lists a server's tools again when the server reports a change"
+        ("Mcp", "tool_sync_interval") => "set it for each client",
+        ("TlsConfig", "insecure_skip_verify") => {
+            "certificates are always checked; put the server's own authority into `ca_cert_pem` or `ca_file`"
         }
-        ("Client", "tls_config") => "the system's certificates are used",
         ("Client", "endpoint_slug") => {
             "MCP endpoints of the gateway are not built yet; use a virtual key to choose tools"
         }
         ("Client", "tool_mode") => "use `is_code_mode_client`",
         ("Client", "allow_by_default") => "use `allow_on_all_virtual_keys`",
         ("Client", "needs_session_stickiness") => "one session is kept for each server",
-        ("Client", "tool_execution_timeout") => {
-            "set it for all clients in `mcp.tool_manager_config`, or a plugin's `deadline`"
-        }
         ("Client", "openapi_config") => "OpenAPI documents as tools are not built yet",
         ("Client", "http_config" | "websocket_config") => "use `connection_string`",
         ("Mcp", "tool_groups" | "virtual_mcps") => {
@@ -101,8 +97,6 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
 /// name in [`file`](super::file).
 pub(super) fn value(owner: &str, value: &str) -> Option<String> {
     let reason = match (owner, value) {
-        ("ConnectionType", "sse") => "most servers speak \"http\" as well",
-        ("ConnectionType", "docker") => "use \"stdio\" with `docker` as the command until it is",
         ("ConnectionType", "websocket" | "openapi") => "use \"stdio\", \"http\" or \"wasm\"",
         ("ProxyKind", "environment") => "name the proxy in `url`",
         ("AuthType", "oauth" | "per_user_oauth" | "per_user_headers" | "token_exchange") => {

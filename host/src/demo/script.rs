@@ -49,7 +49,7 @@ pub(super) fn model() -> Value {
          "answer": {"content": "I will ask the tool that counts words.", "pace": PACE, "tool_calls": [
              {"name": "text-word_count", "arguments": {"text": "to be or not to be"}},
          ]}},
-        {"when": {"role": "tool", "contains": "\"words\":6"},
+        {"when": {"role": "tool", "contains": "words: 6\n"},
          "answer": {"content": "There are six words in it, and two of them occur twice.", "pace": PACE}},
         {"when": {"role": "tool"}, "answer": {"content": "The tool says: {{last_tool_result}}"}},
     ]})

@@ -28,7 +28,7 @@ impl Gateway {
 
     /// Starts one task per server, on a runtime separate from the HTTP server: a slow, dead or
     /// flooding server does not delay other work.
-    pub(super) fn connect_upstreams(&self) {
+    pub(super) fn connect_upstreams(&mut self) {
         let Some(runtime) = &self.upstreams.runtime else { return };
         for client in &self.config.clients {
             let Source::Upstream(settings) = &client.source else { continue };
@@ -37,11 +37,15 @@ impl Gateway {
                 settings.transport.connection_type(),
                 client.policy.clone(),
             );
-            let task = upstream::supervise(
+            let Some(pins) = self.pins.client(client.name.as_str()) else { continue };
+            let (control, task) = upstream::supervise(
                 settings.clone(),
+                pins,
                 self.catalog.clone(),
                 self.upstreams.stop.clone(),
+                runtime.handle(),
             );
+            self.upstreams.controls.insert(client.name.clone(), control);
             self.upstreams.tasks.spawn_on(task, runtime.handle());
         }
     }

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     catalog::log_failure,
-    door::{Approval, Arguments, Budget, CallId, Caller, Entry, Event, Events, Origin, Progress},
+    door::{
+        Approval, Arguments, Budget, CallId, Caller, Entry, Event, Events, Log, Origin, Progress,
+    },
     json::raw,
     text::cut,
     tool::{CallError, Content, ErrorKind, ToolError, ToolOutput},
@@ -67,7 +69,7 @@ pub(super) async fn run(
     let reports = Reports { token, name: &name, peer: client.peer, outlet: &outlet, last: None };
     let view = toolbox.view().clone();
     let (caller, events) = if reports.are_wanted() {
-        let (caller, events) = Caller::with_events(view, origin, budget);
+        let (caller, events) = Caller::with_logs(view, origin, budget, client.peer.log_level);
         (caller, Some(events))
     } else {
         (Caller::new(view, origin, budget), None)
@@ -195,7 +197,7 @@ struct Reports<'r> {
 
 impl Reports<'_> {
     fn are_wanted(&self) -> bool {
-        self.token.is_some() || self.wants_partial_results()
+        self.token.is_some() || self.peer.log_level.is_some()
     }
 
     fn wants_partial_results(&self) -> bool {
@@ -206,6 +208,7 @@ impl Reports<'_> {
         match event {
             Event::Progress { call, progress } if call == running => self.progress(&progress),
             Event::Partial { call, part } if call == running => self.partial(&part),
+            Event::Log { call, log } if call == running => self.log(*log),
             _ => {}
         }
     }
@@ -224,6 +227,15 @@ impl Reports<'_> {
         params.extend(progress.total.map(|total| ("total".to_owned(), number(total))));
         params.extend(progress.message.clone().map(|text| ("message".to_owned(), text.into())));
         self.outlet.notify("notifications/progress", &params.into());
+    }
+
+    /// Sends a log message of the source.
+    fn log(&self, log: Log) {
+        if self.peer.log_level.is_some_and(|level| level <= log.level) {
+            let Log { level, logger, data } = log;
+            let params = json!({"level": level.as_str(), "logger": logger, "data": data});
+            self.outlet.notify("notifications/message", &params);
+        }
     }
 
     /// Sends a partial result as a log message: MCP has no other form for it.

@@ -18,6 +18,8 @@ pub(crate) mod code {
     /// The session does not exist. Not of the specification, which leaves it to the HTTP status; the
     /// SDKs use it.
     pub(crate) const NO_SESSION: i32 = -32001;
+    /// The resource does not exist. Of the legacy era; the modern one has [`INVALID_PARAMS`].
+    pub(crate) const RESOURCE_NOT_FOUND: i32 = -32002;
     pub(crate) const HEADER_MISMATCH: i32 = -32020;
     pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 }

@@ -22,9 +22,9 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Annotation of a property whose value a header repeats.
-const ANNOTATION: &str = "x-mcp-header";
+pub(crate) const ANNOTATION: &str = "x-mcp-header";
 /// Prefix of the headers.
-const PREFIX: &str = "mcp-param-";
+pub(crate) const PREFIX: &str = "mcp-param-";
 /// Enclose a value in Base64.
 const SENTINELS: (&str, &str) = ("=?base64?", "?=");
 

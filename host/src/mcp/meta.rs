@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{error::RpcError, message::Params, version::Version};
+pub(crate) use crate::door::LogLevel;
 use crate::json::raw;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -23,52 +24,13 @@ pub(crate) struct Peer {
     pub(crate) log_level: Option<LogLevel>,
 }
 
-/// Severity of a log message, as in RFC 5424, the least severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LogLevel {
-    Debug,
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
-}
-
-impl LogLevel {
-    const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
-    }
-
-    /// Reads a member that names a level. Fails if it is missing or names none.
-    pub(crate) fn read(member: &str, text: Option<&str>) -> Result<Self, RpcError> {
-        let name = text.and_then(raw::string).unwrap_or_default();
-        Self::ALL.into_iter().find(|level| level.as_str() == name).ok_or_else(|| {
-            let levels = Self::ALL.map(Self::as_str).join(", ");
-            RpcError::invalid_params(format!("`{member}` must be one of {levels}"))
-        })
-    }
+/// Reads a member that names a level of log messages. Fails if it is missing or names none.
+pub(crate) fn log_level(member: &str, text: Option<&str>) -> Result<LogLevel, RpcError> {
+    let name = text.and_then(raw::string).unwrap_or_default();
+    LogLevel::find(&name).ok_or_else(|| {
+        let levels = LogLevel::ALL.map(LogLevel::as_str).join(", ");
+        RpcError::invalid_params(format!("`{member}` must be one of {levels}"))
+    })
 }
 
 /// Returns whether a request is of the modern era: its `_meta` names a revision.
@@ -95,8 +57,8 @@ pub(crate) fn modern(params: &Params) -> Result<Peer, RpcError> {
     let version = Version::find(&named)
         .filter(|version| version.is_modern())
         .ok_or_else(|| RpcError::unsupported_version(&named))?;
-    let log_level =
-        params.meta(LOG_LEVEL).map(|level| LogLevel::read(LOG_LEVEL, Some(level))).transpose()?;
+    let level = params.meta(LOG_LEVEL).map(|level| log_level(LOG_LEVEL, Some(level)));
+    let log_level = level.transpose()?;
     Ok(Peer { version, can_elicit: can_elicit(capabilities), log_level })
 }
 
@@ -196,10 +158,10 @@ mod tests {
 
     #[test]
     fn a_log_level_is_one_of_eight() {
-        assert_eq!(LogLevel::read("level", Some("\"warning\"")), Ok(LogLevel::Warning));
+        assert_eq!(log_level("level", Some("\"warning\"")), Ok(LogLevel::Warning));
         assert!(LogLevel::Debug < LogLevel::Info && LogLevel::Info < LogLevel::Emergency);
         for bad in [None, Some("\"warn\""), Some("7")] {
-            assert!(LogLevel::read("level", bad).is_err());
+            assert!(log_level("level", bad).is_err());
         }
     }
 }

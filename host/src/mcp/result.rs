@@ -105,7 +105,7 @@ pub(crate) fn server_info() -> Value {
 
 /// Returns a part that every client of the revision can read. A block that the revision does not
 /// know becomes text; annotations of a wrong type are left out.
-fn repaired(mut part: Content, version: Version) -> Content {
+pub(super) fn repaired(mut part: Content, version: Version) -> Content {
     let is_known = match &part.block {
         ContentBlock::Text { .. } | ContentBlock::Image { .. } | ContentBlock::Resource { .. } => {
             true

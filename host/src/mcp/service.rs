@@ -11,12 +11,15 @@ use super::{
     error::RpcError,
     exchange::{Asks, Exchange, Outlet},
     message::Request,
-    meta::{LogLevel, Peer},
+    meta::{self, LogLevel, Peer},
+    offers::{OfferList, Offering},
+    relay,
     result::{SERVER_INFO, server_info},
     session::Bounds,
+    subscriptions::Subscriptions,
     toolbox::{Selection, Toolboxes},
     version::Version,
-    watch::ListWatch,
+    watch::{Known, ListKind, ListWatch},
 };
 use crate::{catalog::Catalog, door::Budget, json::raw};
 
@@ -71,6 +74,14 @@ pub(crate) struct Client {
     pub(crate) asks: Option<Arc<Asks>>,
 }
 
+/// Result of a request for a page of a list.
+pub(crate) struct Listed {
+    /// JSON text.
+    pub(crate) text: String,
+    /// The list that the client knows now.
+    pub(crate) known: Known,
+}
+
 impl Service {
     pub(crate) fn new(catalog: Arc<Catalog>, budget: Budget, settings: Settings) -> Arc<Self> {
         Arc::new(Self {
@@ -96,19 +107,23 @@ impl Service {
                 let service = self.clone();
                 Exchange::new(id, None, |outlet| service.listen(request, client, outlet))
             }
-            "tools/list" => Exchange::ready(id, self.list(&request, &client).map(|(text, _)| text)),
-            "server/discover" if is_modern => Exchange::ready(id, Ok(discover().to_string())),
+            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
+                Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
+            }
+            method if relay::handles(method) => {
+                let service = self.clone();
+                Exchange::new(id, None, |_| relay::run(service, client, request))
+            }
+            "server/discover" if is_modern => {
+                Exchange::ready(id, Ok(self.discover(&client.selection)))
+            }
             "ping" if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
             method => Exchange::ready(id, Err(RpcError::method_not_found(method))),
         }
     }
 
-    /// Returns the result of `tools/list`, with the digest of the whole list.
-    pub(crate) fn list(
-        &self,
-        request: &Request,
-        client: &Client,
-    ) -> Result<(String, u64), RpcError> {
+    /// Returns the result of a request for a page of a list. Fails if the list is not offered.
+    pub(crate) fn list(&self, request: &Request, client: &Client) -> Result<Listed, RpcError> {
         let cursor = match request.params.get("cursor") {
             None | Some("null") => None,
             Some(cursor) => Some(
@@ -117,7 +132,18 @@ impl Service {
             ),
         };
         let toolbox = self.toolboxes.open(&client.selection);
-        let page = toolbox.page(cursor.as_deref())?;
+        let offering = toolbox.offering();
+        let (member, list) = match request.method.as_str() {
+            "resources/list" => ("resources", Some(OfferList::Resources)),
+            "resources/templates/list" => ("resourceTemplates", Some(OfferList::Templates)),
+            "prompts/list" => ("prompts", Some(OfferList::Prompts)),
+            _ => ("tools", None),
+        };
+        let page = match list {
+            None => toolbox.page(cursor.as_deref())?,
+            Some(list) if offering.has(list) => offering.page(list, cursor.as_deref())?,
+            Some(_) => return Err(RpcError::method_not_found(&request.method)),
+        };
         let next = page.next.map(|next| format!(r#","nextCursor":"{next}""#)).unwrap_or_default();
         // The list depends on the caller, and is not to be kept: a change is announced.
         let rest = if client.peer.version.is_modern() {
@@ -128,7 +154,9 @@ impl Service {
         } else {
             String::new()
         };
-        Ok(([r#"{"tools":["#, page.tools, "]", &next, &rest, "}"].concat(), toolbox.digest()))
+        let text = ["{\"", member, "\":[", page.items, "]", &next, &rest, "}"].concat();
+        let known = Known::of(&toolbox, list);
+        Ok(Listed { text, known })
     }
 
     /// Handles `subscriptions/listen`: acknowledges, then notifies of each change until the gateway
@@ -145,12 +173,34 @@ impl Service {
                 .get("notifications")
                 .filter(|wanted| wanted.starts_with('{'))
                 .ok_or_else(|| RpcError::invalid_params("`notifications` must be an object"))?;
-        let wants_tools = raw::member(wanted, "toolsListChanged") == Some("true");
+        let toolbox = self.toolboxes.open(&client.selection);
+        let offering = toolbox.offering();
+        let wants = |name: &str| raw::member(wanted, name) == Some("true");
+        let lists = [
+            (ListKind::Tools, wants("toolsListChanged")),
+            (
+                ListKind::Resources,
+                wants("resourcesListChanged") && offering.has(OfferList::Resources),
+            ),
+            (ListKind::Prompts, wants("promptsListChanged") && offering.has(OfferList::Prompts)),
+        ];
+        let lists = lists.map(|(kind, is_wanted)| is_wanted.then_some(kind));
+        let subscriptions = Subscriptions::default();
+        let uris = raw::member(wanted, "resourceSubscriptions");
+        let uris = subscriptions.listen(offering, uris, client.peer.version)?;
         let id: Value = serde_json::from_str(request.id.as_json()).unwrap_or_default();
         let meta = json!({SUBSCRIPTION: id});
-        let accepted = if wants_tools { json!({"toolsListChanged": true}) } else { json!({}) };
+        let mut accepted = json!({});
+        for kind in lists.iter().flatten() {
+            accepted[kind.filter()] = true.into();
+        }
+        if !uris.is_empty() {
+            accepted["resourceSubscriptions"] = json!(uris);
+        }
+        let wants_lists = lists.iter().any(Option::is_some);
+        drop(toolbox);
         // Before the acknowledgment: a change after it is noticed.
-        let mut watch = ListWatch::new(&self.toolboxes, client.selection, None);
+        let mut watch = ListWatch::new(&self.toolboxes, client.selection, Known::default());
         outlet.notify(
             "notifications/subscriptions/acknowledged",
             &json!({"notifications": accepted, "_meta": meta}),
@@ -158,13 +208,66 @@ impl Service {
         loop {
             tokio::select! {
                 () = self.closing.cancelled() => break,
-                _ = watch.changed(&self.toolboxes), if wants_tools => {
-                    outlet.notify("notifications/tools/list_changed", &json!({"_meta": meta}));
+                changed = watch.changed(&self.toolboxes), if wants_lists => {
+                    for kind in changed.kinds().filter(|kind| lists.contains(&Some(*kind))) {
+                        outlet.notify(kind.notification(), &json!({"_meta": meta}));
+                    }
+                }
+                uri = subscriptions.updated() => {
+                    outlet.notify(UPDATED, &json!({"uri": *uri, "_meta": meta}));
                 }
             }
         }
         let meta = json!({SUBSCRIPTION: id, SERVER_INFO: server_info(), REASON: STOPPING});
         Ok(json!({"resultType": "complete", "_meta": meta}).to_string())
+    }
+
+    /// Returns the result of `server/discover`.
+    fn discover(&self, selection: &Selection) -> String {
+        let toolbox = self.toolboxes.open(selection);
+        let mut result = json!({
+            "resultType": "complete",
+            "supportedVersions": Version::MODERN.map(Version::as_str),
+            "capabilities": capabilities(toolbox.offering()),
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {SERVER_INFO: server_info()},
+        });
+        if let Some(instructions) = toolbox.offering().instructions() {
+            result["instructions"] = instructions.into();
+        }
+        result.to_string()
+    }
+
+    /// Returns the result of `initialize`.
+    pub(crate) fn initialized(&self, version: Version, selection: &Selection) -> String {
+        let toolbox = self.toolboxes.open(selection);
+        let mut result = json!({
+            "protocolVersion": version.as_str(),
+            "capabilities": capabilities(toolbox.offering()),
+            "serverInfo": server_info(),
+        });
+        if let Some(instructions) = toolbox.offering().instructions() {
+            result["instructions"] = instructions.into();
+        }
+        result.to_string()
+    }
+
+    /// Handles `resources/subscribe` and `resources/unsubscribe` of the legacy era.
+    pub(crate) fn change_subscription(
+        &self,
+        request: &Request,
+        client: &Client,
+        subscriptions: &Subscriptions,
+    ) -> Result<String, RpcError> {
+        let toolbox = self.toolboxes.open(&client.selection);
+        let offering = toolbox.offering();
+        if request.method == "resources/unsubscribe" {
+            subscriptions.unsubscribe(offering, request)?;
+        } else {
+            subscriptions.subscribe(offering, request, client.peer.version)?;
+        }
+        Ok(EMPTY.to_owned())
     }
 
     pub(crate) fn toolboxes(&self) -> &Arc<Toolboxes> {
@@ -193,42 +296,41 @@ impl Service {
     }
 }
 
-/// Capabilities of the gateway.
-fn capabilities() -> Value {
-    json!({"tools": {"listChanged": true}, "logging": {}})
-}
-
-/// Returns the result of `server/discover`.
-fn discover() -> Value {
-    json!({
-        "resultType": "complete",
-        "supportedVersions": Version::MODERN.map(Version::as_str),
-        "capabilities": capabilities(),
-        "ttlMs": 0,
-        "cacheScope": "private",
-        "_meta": {SERVER_INFO: server_info()},
-    })
-}
-
-/// Returns the result of `initialize`.
-pub(crate) fn initialized(version: Version) -> String {
-    let result = json!({
-        "protocolVersion": version.as_str(),
-        "capabilities": capabilities(),
-        "serverInfo": server_info(),
-    });
-    result.to_string()
+/// Capabilities of the gateway. Those for resources and prompts are there only for a client that
+/// may use some.
+fn capabilities(offering: &Offering) -> Value {
+    let mut capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+    let (resources, prompts) =
+        (offering.has(OfferList::Resources), offering.has(OfferList::Prompts));
+    if resources {
+        capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
+    }
+    if prompts {
+        capabilities["prompts"] = json!({"listChanged": true});
+    }
+    if resources || prompts {
+        capabilities["completions"] = json!({});
+    }
+    capabilities
 }
 
 /// Reads `logging/setLevel`. Its result is an empty object.
 pub(crate) fn log_level(request: &Request) -> Result<LogLevel, RpcError> {
-    LogLevel::read("level", request.params.get("level"))
+    meta::log_level("level", request.params.get("level"))
 }
 
 /// Result without members.
 pub(crate) const EMPTY: &str = "{}";
 
+/// Notification of a changed resource.
+const UPDATED: &str = "notifications/resources/updated";
+
 /// Returns the notification of a changed list, for a stream of the legacy era.
-pub(crate) fn list_changed() -> String {
-    super::message::notification("notifications/tools/list_changed", &json!({}))
+pub(crate) fn list_changed(list: ListKind) -> String {
+    super::message::notification(list.notification(), &json!({}))
+}
+
+/// Returns the notification of a changed resource, for a stream of the legacy era.
+pub(crate) fn updated(uri: &str) -> String {
+    super::message::notification(UPDATED, &json!({"uri": uri}))
 }

@@ -24,6 +24,8 @@ use super::{
     message::{self, Id},
     meta::{LogLevel, Peer},
     running::{Running, guarded},
+    subscriptions::Subscriptions,
+    watch::Known,
 };
 use crate::{memory::MemoryBudget, tenant::Tenant};
 
@@ -101,6 +103,7 @@ pub(crate) struct Session {
     peer: Peer,
     /// The gateway's requests to the client.
     asks: Arc<Asks>,
+    subscriptions: Subscriptions,
     state: Mutex<State>,
     /// Number of the stream that receives notifications; 0 if none does.
     listener: AtomicU64,
@@ -117,8 +120,8 @@ struct State {
     running: Running,
     /// Events by stream, the oldest first.
     logs: BTreeMap<u64, Arc<EventLog>>,
-    /// Digest of the list of tools that the client knows.
-    listed: Option<u64>,
+    /// The lists that the client knows.
+    known: Known,
 }
 
 impl Sessions {
@@ -281,7 +284,7 @@ impl Session {
             listening: 0,
             running: Running::default(),
             logs: BTreeMap::new(),
-            listed: None,
+            known: Known::default(),
         };
         Self {
             // 122 random bits from the system: an identifier cannot be guessed.
@@ -289,6 +292,7 @@ impl Session {
             tenant,
             peer,
             asks: Arc::default(),
+            subscriptions: Subscriptions::default(),
             state: Mutex::new(state),
             listener: AtomicU64::new(0),
             next_stream: AtomicU64::new(1),
@@ -315,14 +319,19 @@ impl Session {
         self.state().log_level = Some(level);
     }
 
-    /// Notes the list of tools that the client knows.
-    pub(crate) fn set_listed(&self, digest: u64) {
-        self.state().listed = Some(digest);
+    /// Notes a list that the client knows.
+    pub(crate) fn set_known(&self, known: Known) {
+        self.state().known.merge(known);
     }
 
-    /// Digest of the list that the client knows; `None` if it knows none.
-    pub(crate) fn listed(&self) -> Option<u64> {
-        self.state().listed
+    /// The lists that the client knows.
+    pub(crate) fn known(&self) -> Known {
+        self.state().known
+    }
+
+    /// Its subscriptions to resources.
+    pub(crate) fn subscriptions(&self) -> &Subscriptions {
+        &self.subscriptions
     }
 
     /// Token that is cancelled when the session is closed.
@@ -432,6 +441,7 @@ impl Session {
 
     fn close(&self) {
         self.closed.cancel();
+        self.subscriptions.clear();
         let mut state = self.state();
         state.logs.clear();
     }

@@ -19,9 +19,10 @@ use super::{
     meta::{self, Peer},
     running::{Running, guarded},
     service::{self, Client, EMPTY, Service},
+    subscriptions::Subscriptions,
     toolbox::Selection,
     version::Version,
-    watch::ListWatch,
+    watch::{Known, ListWatch},
 };
 
 /// Settings of a connection.
@@ -75,9 +76,11 @@ struct Connection {
     /// Client of the legacy era, once it has sent `initialize`.
     peer: Option<Peer>,
     asks: Arc<Asks>,
+    /// Subscriptions of a client of the legacy era.
+    subscriptions: Arc<Subscriptions>,
     running: Arc<Mutex<Running>>,
     tasks: JoinSet<()>,
-    /// Watches the list of tools for a client of the legacy era.
+    /// Watches lists and resources for a client of the legacy era.
     watching: CancellationToken,
 }
 
@@ -90,6 +93,7 @@ impl Connection {
             output,
             peer: None,
             asks: Arc::default(),
+            subscriptions: Arc::default(),
             running: Arc::default(),
             tasks: JoinSet::new(),
         }
@@ -124,6 +128,11 @@ impl Connection {
                 self.peer = Some(Peer { log_level: Some(level), ..peer });
                 EMPTY.to_owned()
             }),
+            "resources/subscribe" | "resources/unsubscribe" if !is_modern => {
+                self.client(&request, false).and_then(|client| {
+                    self.service.change_subscription(&request, &client, &self.subscriptions)
+                })
+            }
             _ => {
                 match self.client(&request, is_modern).and_then(|client| self.run(request, client))
                 {
@@ -138,7 +147,7 @@ impl Connection {
     fn initialize(&mut self, request: &Request) -> Result<String, RpcError> {
         let peer = meta::initialize(&request.params)?;
         self.peer = Some(peer);
-        Ok(service::initialized(peer.version))
+        Ok(self.service.initialized(peer.version, &self.settings.selection))
     }
 
     /// Client of the legacy era as far as it is known.
@@ -165,7 +174,7 @@ impl Connection {
         let (output, running) = (self.output.clone(), self.running.clone());
         self.tasks.spawn(async move {
             let working = async {
-                if request.method.starts_with("tools/") {
+                if needs_sources(&request.method) {
                     ready.cancelled().await;
                 }
                 response(service.begin(request, client), &output).await
@@ -189,21 +198,30 @@ impl Connection {
         }
     }
 
-    /// Begins to notify of changes of the list of tools. Ends an earlier watch.
+    /// Begins to notify of changes of lists and resources. Ends an earlier watch.
     fn watch(&mut self) {
         self.watching.cancel();
         self.watching = self.settings.stop.child_token();
         let (service, selection) = (self.service.clone(), self.settings.selection.clone());
         let (output, stop) = (self.output.clone(), self.watching.clone());
         let ready = self.settings.ready.clone();
+        let subscriptions = self.subscriptions.clone();
         self.tasks.spawn(async move {
             let notifying = async {
                 ready.cancelled().await;
-                let mut watch = ListWatch::new(service.toolboxes(), selection, None);
+                let toolboxes = service.toolboxes();
+                let mut watch = ListWatch::new(toolboxes, selection, Known::default());
                 loop {
-                    watch.changed(service.toolboxes()).await;
-                    if output.send(service::list_changed()).await.is_err() {
-                        return;
+                    let notices: Vec<String> = tokio::select! {
+                        changed = watch.changed(toolboxes) => {
+                            changed.kinds().map(service::list_changed).collect()
+                        }
+                        uri = subscriptions.updated() => vec![service::updated(&uri)],
+                    };
+                    for notice in notices {
+                        if output.send(notice).await.is_err() {
+                            return;
+                        }
                     }
                 }
             };
@@ -222,6 +240,11 @@ impl Connection {
         // The client may be gone; the end of its input says so.
         let _ = self.output.send(text).await;
     }
+}
+
+/// Returns whether a request is about what sources offer, so that it waits for them.
+fn needs_sources(method: &str) -> bool {
+    ["tools/", "resources/", "prompts/", "completion/"].iter().any(|it| method.starts_with(it))
 }
 
 /// Writes what precedes the response of an exchange, and returns the response; `None` if the client

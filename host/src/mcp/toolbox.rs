@@ -1,18 +1,21 @@
-//! The tools that one MCP client sees, with their list as text.
+//! The tools that one MCP client sees, with their list as text; and its resources and prompts.
 //!
 //! A client lists its tools and calls them again and again, so both the view and the text of the list
 //! are kept until the catalog changes.
 
 use std::{
-    collections::VecDeque,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-use super::error::RpcError;
+use super::{
+    error::RpcError,
+    list::{List, Page},
+    offers::Offering,
+};
 use crate::{
     catalog::{Catalog, Snapshot},
     door::{Approval, Entry, Filter, Origin, View, VirtualKey},
@@ -26,10 +29,6 @@ const KEPT: usize = 128;
 const KEPT_OF_TENANT: usize = 8;
 /// The longest list that is kept, in bytes. Longer ones are made for each request.
 const MAX_KEPT_BYTES: usize = 1 << 20;
-/// The most tools on one page.
-const PAGE_TOOLS: usize = 1_000;
-/// Bytes after which a page ends.
-const PAGE_BYTES: usize = 4 << 20;
 /// The origin of every call of an MCP client, as far as lists are concerned.
 const ORIGIN: Origin = Origin::McpClient(Approval::Given);
 
@@ -47,7 +46,7 @@ pub(crate) struct Selection {
 /// Sources of the tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All sources. Tools have their names on the wire, `<client>-<tool>`.
+    /// All sources. Tools have their names on the wire, `<client>-<tool>` by default.
     All,
     /// One source. Tools have the names that the source gave them.
     Client(ClientName),
@@ -64,25 +63,19 @@ impl Selection {
 pub(crate) struct Toolbox {
     view: View,
     scope: Scope,
+    /// Names on the wire by the names at the one source; empty for all sources.
+    own_names: BTreeMap<String, ToolName>,
     list: OnceLock<List>,
+    offering: Offering,
 }
 
-/// List of tools as text.
-struct List {
-    /// The tools, each as JSON, with commas between them.
-    text: String,
-    /// Name and end in the text of each tool, sorted by name.
-    tools: Vec<(ToolName, usize)>,
-    digest: u64,
-}
-
-/// One page of the list.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Page<'t> {
-    /// The tools, each as JSON, with commas between them.
-    pub(crate) tools: &'t str,
-    /// Cursor of the next page; `None` on the last one.
-    pub(crate) next: Option<String>,
+/// Numbers that differ between different lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Digests {
+    pub(crate) tools: u64,
+    /// Of resources and their templates.
+    pub(crate) resources: u64,
+    pub(crate) prompts: u64,
 }
 
 impl Toolbox {
@@ -91,8 +84,18 @@ impl Toolbox {
         if let Scope::Client(client) = &selection.scope {
             filter.narrow_to(client);
         }
-        let view = snapshot.view(&filter, selection.key.as_deref());
-        Self { view, scope: selection.scope.clone(), list: OnceLock::new() }
+        let key = selection.key.as_deref();
+        let view = snapshot.view(&filter, key);
+        let own_names = match &selection.scope {
+            Scope::All => BTreeMap::new(),
+            Scope::Client(_) => view
+                .list(&ORIGIN)
+                .map(|entry| (own_name(&entry.tool).to_owned(), entry.tool.name.clone()))
+                .collect(),
+        };
+        let scope = selection.scope.clone();
+        let offering = Offering::new(snapshot.relay_view(&filter, key), scope.clone());
+        Self { view, scope, own_names, list: OnceLock::new(), offering }
     }
 
     /// The view that calls are decided with.
@@ -105,86 +108,66 @@ impl Toolbox {
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
         match &self.scope {
             Scope::All => self.view.find(&ORIGIN, name),
-            Scope::Client(client) => {
+            Scope::Client(_) => {
                 let own = self.view.find(&ORIGIN, name).filter(|entry| entry.tool.client.is_none());
-                let of_client = self.view.find(&ORIGIN, ToolName::new(client, name).as_str());
-                // Not by the name on the wire, which another name may have been changed to.
-                own.or_else(|| of_client.filter(|entry| entry.tool.original == name))
+                own.or_else(|| self.view.find(&ORIGIN, self.own_names.get(name)?.as_str()))
             }
         }
     }
 
-    /// Returns a page of the list: the first one, or that after `cursor`. Fails if the cursor is not
-    /// one of the gateway's. A tool that was added or removed since the last page moves no other.
-    pub(crate) fn page(&self, cursor: Option<&str>) -> Result<Page<'_>, RpcError> {
-        let list = self.list();
-        let first = match cursor {
-            None => 0,
-            Some(cursor) => {
-                let before = read_cursor(cursor)
-                    .ok_or_else(|| RpcError::invalid_params("`cursor` is not from this server"))?;
-                list.tools.partition_point(|(name, _)| name.as_str() <= before.as_str())
-            }
-        };
-        Ok(list.page(first))
+    /// The resources and prompts.
+    pub(crate) fn offering(&self) -> &Offering {
+        &self.offering
     }
 
-    /// Returns a number that differs between different lists.
-    pub(crate) fn digest(&self) -> u64 {
-        self.list().digest
+    /// Returns a page of the list of tools: the first one, or that after `cursor`. Fails if the
+    /// cursor is not one of the gateway's.
+    pub(crate) fn page(&self, cursor: Option<&str>) -> Result<Page<'_>, RpcError> {
+        self.list().page(cursor, ToolName::is_valid)
+    }
+
+    /// Returns a number that differs between different lists of tools.
+    pub(crate) fn tools_digest(&self) -> u64 {
+        self.list().digest()
+    }
+
+    /// Returns numbers that differ between different lists.
+    pub(crate) fn digests(&self) -> Digests {
+        Digests {
+            tools: self.tools_digest(),
+            resources: self.offering.resources_digest(),
+            prompts: self.offering.prompts_digest(),
+        }
     }
 
     fn list(&self) -> &List {
         self.list.get_or_init(|| {
-            let mut text = String::new();
-            let mut tools = Vec::new();
+            let mut list = List::default();
             for entry in self.view.list(&ORIGIN) {
-                if !text.is_empty() {
-                    text.push(',');
-                }
                 let name = match &self.scope {
                     Scope::All => entry.tool.name.as_str(),
-                    Scope::Client(_) => &entry.tool.original,
+                    Scope::Client(_) => own_name(&entry.tool),
                 };
-                describe(&entry.tool, name, &mut text);
-                tools.push((entry.tool.name.clone(), text.len()));
+                list.push(entry.tool.name.as_str(), |out| describe(&entry.tool, name, out));
             }
-            let mut hasher = DefaultHasher::new();
-            text.hash(&mut hasher);
-            List { text, tools, digest: hasher.finish() }
+            list.finish()
         })
     }
 
     /// Returns whether the toolbox is small enough to be kept.
     fn is_small(&self) -> bool {
-        self.list.get().is_none_or(|list| list.text.len() <= MAX_KEPT_BYTES)
+        let tools = self.list.get().map_or(0, List::len_bytes);
+        tools + self.offering.kept_bytes() <= MAX_KEPT_BYTES
     }
 }
 
-impl List {
-    /// Returns the page that begins with the tool at `first`.
-    fn page(&self, first: usize) -> Page<'_> {
-        let end_of = |index: usize| self.tools[index].1;
-        // The comma before the first tool is left out.
-        let start = first.checked_sub(1).map_or(0, |before| end_of(before) + 1);
-        let Some(rest) = self.tools.get(first..).filter(|rest| !rest.is_empty()) else {
-            return Page { tools: "", next: None };
-        };
-        let fits = |(_, end): &(ToolName, usize)| end - start <= PAGE_BYTES;
-        let count = rest.iter().take(PAGE_TOOLS).take_while(|tool| fits(tool)).count().max(1);
-        let last = first + count - 1;
-        let next = (last + 1 < self.tools.len()).then(|| write_cursor(&self.tools[last].0));
-        Page { tools: &self.text[start..end_of(last)], next }
+/// Returns the name of a tool in the list of its source: that which the source gave it, or the name
+/// on the wire if that has hidden characters or is empty.
+fn own_name(tool: &Tool) -> &str {
+    match tool.shown_original() {
+        Cow::Borrowed(original) if !original.is_empty() => original,
+        _ => tool.name.as_str(),
     }
-}
-
-fn write_cursor(last: &ToolName) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(last.as_str())
-}
-
-fn read_cursor(cursor: &str) -> Option<String> {
-    let name = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-    ToolName::is_valid(&name).then_some(name)
 }
 
 /// Writes MCP's `Tool` object. Members of the source are kept, but for `execution`: it offers tasks,
@@ -305,12 +288,14 @@ impl Toolboxes {
 mod tests {
     use std::sync::Arc;
 
+    use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
     use futures_util::future::BoxFuture;
     use serde_json::json;
 
     use super::*;
     use crate::{
         door::{Admitted, Provider},
+        mcp::list::PAGE_ITEMS,
         tool::{CallError, Policy, ToolOutput, Whitelist},
     };
 
@@ -339,7 +324,7 @@ mod tests {
 
     fn listed(toolbox: &Toolbox) -> Vec<Value> {
         let page = toolbox.page(None).expect("the first page");
-        serde_json::from_str(&format!("[{}]", page.tools)).expect("JSON")
+        serde_json::from_str(&format!("[{}]", page.items)).expect("JSON")
     }
 
     #[test]
@@ -390,18 +375,18 @@ mod tests {
         let tools = |range: std::ops::Range<usize>| -> Value {
             range.map(|n| json!({"name": format!("t{n:04}"), "inputSchema": {}})).collect()
         };
-        publish(&catalog, "a", tools(0..PAGE_TOOLS + 2));
+        publish(&catalog, "a", tools(0..PAGE_ITEMS + 2));
         let boxes = Toolboxes::new(catalog.clone());
         let first = boxes.open(&everything(Scope::All));
         let page = first.page(None).expect("a page");
-        assert_eq!(page.tools.matches("\"name\"").count(), PAGE_TOOLS);
-        publish(&catalog, "a", tools(1..PAGE_TOOLS + 2));
+        assert_eq!(page.items.matches("\"name\"").count(), PAGE_ITEMS);
+        publish(&catalog, "a", tools(1..PAGE_ITEMS + 2));
         let second = boxes.open(&everything(Scope::All));
         let rest = second.page(page.next.as_deref()).expect("a page");
-        assert_eq!(rest.tools.matches("\"name\"").count(), 2);
-        assert!(rest.tools.starts_with("{\"name\":\"a-t1000\"") && rest.next.is_none());
+        assert_eq!(rest.items.matches("\"name\"").count(), 2);
+        assert!(rest.items.starts_with("{\"name\":\"a-t1000\"") && rest.next.is_none());
         let end = second.page(Some(&BASE64_URL_SAFE_NO_PAD.encode("zzz"))).expect("a page");
-        assert_eq!(end, Page { tools: "", next: None });
+        assert_eq!(end, Page { items: "", next: None });
         for bad in ["", "!", "YSBi"] {
             assert_eq!(first.page(Some(bad)).expect_err("refused").code, -32602, "{bad}");
         }
@@ -422,7 +407,7 @@ mod tests {
         assert!(listed(&boxes.open(&keyed)).is_empty());
         publish(&catalog, "fs", json!([{"name": "b", "inputSchema": {}}]));
         let second = boxes.open(&everything(Scope::All));
-        assert!(first.digest() != second.digest() && second.find("fs-b").is_some());
+        assert!(first.digests() != second.digests() && second.find("fs-b").is_some());
         assert_eq!(boxes.kept.lock().expect("no panic").len(), 1);
         let account = |n: usize| {
             VirtualKey::new(n.to_string(), &n.to_string(), std::collections::BTreeMap::new())

@@ -21,6 +21,8 @@ impl Version {
     ];
     /// The revisions that a request may name in its `_meta`. The others have `initialize`.
     pub(crate) const MODERN: [Self; 1] = [Self::V2026_07_28];
+    /// The newest revision.
+    pub(crate) const LATEST: Self = Self::V2026_07_28;
     /// The newest revision with `initialize`.
     pub(crate) const LATEST_LEGACY: Self = Self::V2025_11_25;
     /// The revision of a request over HTTP that names none (2025-06-18, section "Protocol Version

@@ -170,9 +170,9 @@ fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
     out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
     write(out, tool.name.as_str());
     out.extend_from_slice(br#","description":"#);
-    write(out, tool.description.as_str());
+    write(out, &tool.described());
     out.extend_from_slice(br#","parameters":"#);
-    out.extend_from_slice(tool.input_schema.as_str().as_bytes());
+    out.extend_from_slice(tool.parameters().as_str().as_bytes());
     out.extend_from_slice(b"}}");
 }
 
@@ -273,6 +273,22 @@ mod tests {
         assert_eq!(
             prompt(json!({"tools": null}), &["x"]).to_json(&[]).first_chunk(),
             Some(br#"{"tools":[{"type":"#)
+        );
+    }
+
+    #[test]
+    fn a_tool_from_outside_is_marked_and_its_schema_repaired_for_models() {
+        let definition = serde_json::from_value(json!({
+            "name": "t", "description": "Reads\u{e0041}.",
+            "inputSchema": {"anyOf": [{"properties": {"a": {}}}], "additionalProperties": false, "$defs": {}},
+        }));
+        let client = crate::tool::ClientName::parse("web").expect("a name");
+        let mut tool = Tool::adopt(&client, definition.expect("a definition")).expect("a tool");
+        tool.trust = crate::tool::Trust::Untrusted;
+        let prompt = Prompt { tools: vec![Arc::new(tool)], ..Prompt::default() };
+        assert_eq!(
+            text(&prompt),
+            r#"{"tools":[{"type":"function","function":{"name":"web-t","description":"[MCP Service: web (external)] Reads.","parameters":{"additionalProperties":false,"$defs":{},"type":"object","properties":{"a":{}}}}}]}"#
         );
     }
 

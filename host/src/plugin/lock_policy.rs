@@ -45,7 +45,7 @@ impl LockPolicy {
     /// Reads the lock file; `None` if there is none and there never was one.
     fn lock(&self) -> Result<Option<Lock>, LockError> {
         let Some(path) = &self.path else { return Ok(None) };
-        let found = Lock::load(path);
+        let found = Lock::load_of_plugins(path);
         if !matches!(found, Ok(None)) {
             self.was_seen.store(true, Ordering::Relaxed);
         }

@@ -143,7 +143,7 @@ impl Metadata {
 }
 
 /// Returns `sha256:` and the digest of `bytes`, in hexadecimal.
-pub(super) fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", text::hex(&Sha256::digest(bytes)))
 }
 
@@ -152,7 +152,8 @@ pub(super) fn canonical_tool(tool: &ToolDefinition) -> Value {
     sorted(serde_json::to_value(tool).unwrap_or_default())
 }
 
-fn sorted(value: Value) -> Value {
+/// Sorts the members of every object in a value by their names.
+pub(crate) fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let mut members: Vec<_> =

@@ -13,7 +13,7 @@ use super::{Plugins, plugins::Entry};
 
 /// Interval between checks. A file must look the same in two checks before it is read, so that no
 /// half-written file is read.
-pub(super) const PERIOD: Duration = Duration::from_secs(1);
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 /// Version of the files that a plugin depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +22,9 @@ pub(super) struct FilesVersion {
     lock: Option<FileVersion>,
 }
 
+/// Version of one file. Another version is another content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct FileVersion {
+pub(crate) struct FileVersion {
     inode: u64,
     bytes: u64,
     modified: Option<SystemTime>,
@@ -77,7 +78,8 @@ impl Plugins {
     }
 }
 
-async fn file_version(path: &Path) -> Option<FileVersion> {
+/// Returns the version of a file; `None` if it cannot be examined.
+pub(crate) async fn file_version(path: &Path) -> Option<FileVersion> {
     let metadata = tokio::fs::metadata(path).await.ok()?;
     Some(FileVersion {
         inode: metadata.ino(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, header};
 
 use super::respond::ApiError;
-use crate::door::{Keys, VirtualKey};
+use crate::door::{CallerHeaders, Keys, VirtualKey};
 
 /// Header that carries virtual keys only, in any form.
 const OWN_HEADER: &str = "x-bf-vk";
@@ -41,6 +41,17 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
 /// Returns whether a request has a virtual key, known or not.
 pub(super) fn is_sent(headers: &HeaderMap) -> bool {
     credential(headers).is_some()
+}
+
+/// Returns the headers of a request that sources of tools may pass on, without virtual keys, which
+/// are for the gateway alone.
+pub(super) fn forwardable(headers: &HeaderMap) -> CallerHeaders {
+    let kept = headers.iter().filter(|(name, value)| {
+        let value = value.as_bytes();
+        let credential = if **name == header::AUTHORIZATION { bearer(value) } else { Some(value) };
+        **name != OWN_HEADER && !credential.is_some_and(|it| is_virtual(&it.trim_ascii()))
+    });
+    CallerHeaders::collect(kept.map(|(name, value)| (name.as_str(), value.as_bytes())))
 }
 
 /// Returns the first header value that is a virtual key. Other credentials in the shared headers

@@ -54,7 +54,10 @@ pub(super) async fn sender(app: &App, headers: &HeaderMap) -> Result<Sender, Api
     // The configuration was checked to have a key of this name.
     let key = app.keys.named(&principal.view).ok_or_else(ApiError::internal)?;
     let key = key.on_behalf_of(&[&principal.issuer, &principal.subject]);
-    App::with_key(Some(Arc::new(key)), headers)
+    // The token is for the gateway alone and must not be passed on.
+    let mut headers = headers.clone();
+    headers.remove(header::AUTHORIZATION);
+    App::with_key(Some(Arc::new(key)), &headers)
 }
 
 fn refused(refusal: &Refusal, verifier: &Verifier) -> ApiError {

@@ -34,7 +34,8 @@ use crate::{
         headers::{LAST_EVENT, SESSION},
         message::{self, Message},
         meta::{self, Peer},
-        service::{self, Client, EMPTY},
+        relay,
+        service::{self, Client, EMPTY, Listed},
         session::{Session, no_memory},
         toolbox::{Scope, Selection},
         version::Version,
@@ -232,7 +233,7 @@ impl Call<'_> {
         };
         match self.app.sessions.open(self.selection.tenant(), peer) {
             Ok(session) => {
-                let result = service::initialized(peer.version);
+                let result = self.app.mcp.initialized(peer.version, &self.selection);
                 let text = message::response(&request.id, &result);
                 with_session(respond::json_text(text), session.id())
             }
@@ -254,11 +255,16 @@ impl Call<'_> {
                 session.set_log_level(level);
                 EMPTY.to_owned()
             }),
-            "tools/list" => self.app.mcp.list(&request, &client).map(|(text, digest)| {
-                session.set_listed(digest);
-                text
-            }),
-            "tools/call" => {
+            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
+                self.app.mcp.list(&request, &client).map(|Listed { text, known }| {
+                    session.set_known(known);
+                    text
+                })
+            }
+            "resources/subscribe" | "resources/unsubscribe" => {
+                self.app.mcp.change_subscription(&request, &client, session.subscriptions())
+            }
+            method if method == "tools/call" || relay::handles(method) => {
                 client.asks = accept.streams.then(|| session.asks().clone());
                 let exchange = self.app.mcp.begin(request, client);
                 // Kept for longer than the request.
@@ -337,7 +343,7 @@ impl Call<'_> {
             Err(error) => return Ok(refused(StatusCode::TOO_MANY_REQUESTS, &error)),
         };
         let toolboxes = self.app.mcp.toolboxes();
-        let watch = ListWatch::new(toolboxes, self.selection.clone(), session.listed());
+        let watch = ListWatch::new(toolboxes, self.selection.clone(), session.known());
         let source = NoticeSource::new(self.app.mcp.clone(), session.listen(), watch, slot);
         Ok(respond::events(events::parts(source)))
     }

@@ -191,6 +191,7 @@ fn start(
         names_tools: !sender.filter.is_none(),
         max_tool_calls: chat.max_tool_calls.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         reports: None,
+        results: app.hooks.results.clone(),
         budget: MemoryBudget::new(charge.clone()),
     };
     Ok(app.start(caller, request, timeout))

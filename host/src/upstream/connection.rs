@@ -1,182 +1,122 @@
-//! Opens a connection: from settings to a server that has completed the handshake and listed its
-//! tools.
+//! Opens a connection: from settings to a server that has completed the handshake.
 
 use std::sync::Arc;
 
-use rmcp::{
-    ClientHandler, RoleClient,
-    model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
-    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
-};
+use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Settings, Transport,
-    error::{ConnectionError, ConnectionFailure, cause},
-    http::{self, Http},
-    inbox::Inbox,
+    channel::{Channel, Owner},
+    docker,
+    error::{ConnectionError, ConnectionFailure, ProcessExit},
+    handshake::{self, Handshake, Identity},
+    http,
+    inbox::{Inbox, Unsolicited},
+    limits::CLOSE_TIMEOUT,
+    link::{AbandonedRequests, Link, Receiver},
     listing::{self, ToolList},
-    outbox::Outbox,
-    process::{ChildPipes, Process},
-    sender::{AbandonedRequests, RequestSender},
+    logs::Logs,
+    process,
+    settings::{Settings, Transport},
+    sse,
+    stdio::Stdio,
+    transport,
 };
-use crate::secret::Scrubber;
+use crate::{secret::Scrubber, tool::Cause};
 
-/// A connected server that has listed its tools.
+/// A connected server.
 pub(super) struct Connection {
-    pub(super) service: RunningService<RoleClient, Handler>,
-    pub(super) process: Option<Process>,
-    pub(super) sender: Arc<RequestSender>,
-    pub(super) inbox: Arc<Inbox>,
+    pub(super) link: Arc<Link>,
+    pub(super) process: Option<Box<dyn Owner>>,
+    pub(super) receiver: Receiver,
+    /// Taken by the one who serves the connection.
+    pub(super) intake: Option<Intake>,
+}
+
+/// What a connection leaves for the one who serves it.
+pub(super) struct Intake {
+    pub(super) unsolicited: Unsolicited,
     pub(super) abandoned: AbandonedRequests,
-    pub(super) list: ToolList,
 }
 
-/// Handshake to try first: a legacy connection begins with `initialize`, a modern one with
-/// `server/discover`. The modern handshake can cost ten seconds with a legacy server, so the one
-/// that worked is remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Handshake {
-    /// The modern handshake, then the legacy one.
-    ModernFirst,
-    /// The legacy handshake.
-    Legacy,
-}
-
-impl Handshake {
-    /// Returns the handshake to try after an attempt with this one has failed.
-    pub(super) fn other(self) -> Self {
-        match self {
-            Self::ModernFirst => Self::Legacy,
-            Self::Legacy => Self::ModernFirst,
+impl Connection {
+    /// Opens the transport and completes the handshake within the startup timeout. If that fails,
+    /// the process behind it is stopped. The stderr of the process is added to `logs`.
+    pub(super) async fn open(
+        settings: &Settings,
+        scrubber: &Arc<Scrubber>,
+        logs: &Logs,
+        handshake: Handshake,
+    ) -> Result<Self, ConnectionFailure> {
+        let (inbox, unsolicited) = Inbox::new(scrubber.clone());
+        let deadline = Instant::now() + settings.timeouts.startup;
+        let late = |_| ConnectionError::StartupTimeout(settings.timeouts.startup);
+        let opening = Box::pin(open(settings, scrubber, &inbox));
+        let (transport, process) = timeout_at(deadline, opening).await.map_err(late)??;
+        if let Some(process) = &process {
+            logs.follow(process.stderr());
         }
-    }
-
-    fn mode(self) -> ClientLifecycleMode {
-        match self {
-            Self::Legacy => ClientLifecycleMode::Initialize,
-            Self::ModernFirst => ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::LATEST],
-                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        let (link, abandoned, receiver) = Link::open(transport, inbox);
+        let intake = Some(Intake { unsolicited, abandoned });
+        let mut connection = Self { link, process, receiver, intake };
+        let identity = Identity::new(&settings.name, json!({}));
+        let link = connection.link.clone();
+        let completing = handshake::complete(&link, &identity, handshake);
+        let error = tokio::select! {
+            completed = timeout_at(deadline, completing) => match completed {
+                Ok(Ok(())) => return Ok(connection),
+                Ok(Err(error)) => error,
+                Err(elapsed) => late(elapsed),
             },
+            ended = &mut connection.receiver => ended.unwrap_or(ConnectionError::Closed),
+        };
+        Err(connection.close(error).await)
+    }
+
+    /// Lists the tools.
+    pub(super) fn list(
+        &self,
+    ) -> impl Future<Output = Result<ToolList, ConnectionError>> + Send + use<> {
+        // The future does not borrow the owner of the process, which is not `Sync`.
+        let link = self.link.clone();
+        async move {
+            let listed = listing::read(&link).await;
+            listed.map_err(|error| ConnectionError::ListTools(Cause::from(error)))
+        }
+    }
+
+    /// Closes the connection because of an error, and stops the process behind it.
+    pub(super) async fn close(self, error: ConnectionError) -> ConnectionFailure {
+        // A flood is the cause of any other error.
+        let error = self.link.inbox().flood().map_or(error, ConnectionError::Flood);
+        let exit = self.shut_down().await;
+        ConnectionFailure { error, exit }
+    }
+
+    /// Closes the connection and stops the process behind it. Returns its exit; `None` if there is
+    /// no process.
+    pub(super) async fn shut_down(self) -> Option<ProcessExit> {
+        // What takes longer is dropped, and the pipe with it.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.link.transport().close()).await;
+        self.link.inbox().disconnect();
+        drop(self.receiver);
+        match self.process {
+            Some(process) => Some(process.stop().await),
+            None => None,
         }
     }
 }
 
-/// Connects within the time that `settings` allow. If that fails, the child process is stopped.
-pub(super) async fn open(
+async fn open(
     settings: &Settings,
     scrubber: &Arc<Scrubber>,
-    handshake: Handshake,
-) -> Result<Connection, ConnectionFailure> {
-    let inbox = Inbox::new(scrubber.clone());
-    let (transport, process) = AnyTransport::open(&settings.transport, &inbox)?;
-    let ready = tokio::select! {
-        flood = inbox.flooded() => Err(ConnectionError::Flood(flood)),
-        ready = handshake_and_list(settings, transport, &inbox, handshake) => ready,
-    };
-    match ready {
-        Ok((service, sender, abandoned, list)) => {
-            Ok(Connection { service, process, sender, inbox, abandoned, list })
-        }
-        Err(error) => Err(stop_process(flood_or(error, &inbox), process).await),
-    }
-}
-
-type Ready = (RunningService<RoleClient, Handler>, Arc<RequestSender>, AbandonedRequests, ToolList);
-
-/// Completes the handshake and lists the tools. If this fails or the future is dropped, the
-/// connection is closed, which is the first step of stopping a child process.
-async fn handshake_and_list(
-    settings: &Settings,
-    transport: AnyTransport,
     inbox: &Arc<Inbox>,
-    handshake: Handshake,
-) -> Result<Ready, ConnectionError> {
-    let timed_out = |_| ConnectionError::ConnectTimeout(settings.connect_timeout);
-    let deadline = Instant::now() + settings.connect_timeout;
-    let service =
-        timeout_at(deadline, transport.handshake(Handler::new(settings), handshake.mode()))
-            .await
-            .map_err(timed_out)??;
-    let (sender, abandoned) = RequestSender::new(service.peer().clone(), inbox.clone());
-    let list = timeout_at(deadline, listing::read(&sender)).await.map_err(timed_out);
-    match list.and_then(|list| list.map_err(|error| ConnectionError::ListTools(cause(error)))) {
-        Ok(list) => Ok((service, sender, abandoned, list)),
-        Err(error) => {
-            let _ = service.cancel().await;
-            Err(error)
-        }
-    }
-}
-
-/// Returns the flood if the server floods the gateway, else `error`: a flood is the cause of any
-/// other error.
-pub(super) fn flood_or(error: ConnectionError, inbox: &Inbox) -> ConnectionError {
-    inbox.flood().map_or(error, ConnectionError::Flood)
-}
-
-/// Stops the process of a connection that failed.
-async fn stop_process(error: ConnectionError, process: Option<Process>) -> ConnectionFailure {
-    let exit = match process {
-        Some(process) => Some(process.stop().await),
-        None => None,
+) -> Result<(Arc<dyn transport::Transport>, Option<Box<dyn Owner>>), ConnectionError> {
+    let Channel { read, write, owner } = match &settings.transport {
+        Transport::Stdio(process) => process::open(process, scrubber.clone()).await?,
+        Transport::Docker(docker) => docker::open(docker, &settings.name, scrubber.clone()).await?,
+        Transport::Http(http) => return Ok((http::transport(http, inbox.clone())?, None)),
+        Transport::Sse(http) => return Ok((sse::transport(http, inbox.clone())?, None)),
     };
-    ConnectionFailure { error, exit }
-}
-
-/// An outbox over one of the transports.
-enum AnyTransport {
-    Stdio(Outbox<ChildPipes>),
-    Http(Outbox<Http>),
-}
-
-impl AnyTransport {
-    fn open(
-        transport: &Transport,
-        inbox: &Arc<Inbox>,
-    ) -> Result<(Self, Option<Process>), ConnectionError> {
-        match transport {
-            Transport::Stdio { command, args, env } => {
-                let (process, pipes) = Process::spawn(command, args, env, inbox.clone())?;
-                Ok((Self::Stdio(Outbox::new(pipes, inbox.clone())), Some(process)))
-            }
-            Transport::Http { url, headers } => {
-                let http = http::transport(url, headers, inbox.clone())?;
-                Ok((Self::Http(Outbox::new(http, inbox.clone())), None))
-            }
-        }
-    }
-
-    async fn handshake(
-        self,
-        handler: Handler,
-        mode: ClientLifecycleMode,
-    ) -> Result<RunningService<RoleClient, Handler>, ClientInitializeError> {
-        match self {
-            Self::Stdio(pipes) => handler.serve_with_lifecycle(pipes, mode).await,
-            Self::Http(http) => handler.serve_with_lifecycle(http, mode).await,
-        }
-    }
-}
-
-/// Handles the requests of a server. A server may only send `ping`, which `rmcp` answers.
-#[derive(Debug)]
-pub(super) struct Handler(ClientConfig);
-
-impl Handler {
-    fn new(settings: &Settings) -> Self {
-        let name = format!("Airlock-{}", settings.name);
-        let identity = Implementation::new(name, env!("CARGO_PKG_VERSION"));
-        Self(
-            ClientConfig::new(ClientCapabilities::default(), identity)
-                .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE),
-        )
-    }
-}
-
-impl ClientHandler for Handler {
-    fn get_info(&self) -> ClientConfig {
-        self.0.clone()
-    }
+    Ok((Arc::new(Stdio::new(read, write, inbox.clone())), Some(owner)))
 }

@@ -1,109 +1,156 @@
-//! Converts the text of a message that has passed the inbox to the type that `rmcp` receives.
+//! Bounds and redacts the text of a received message, and reads a response from it.
 
-use std::borrow::Cow;
-
-use rmcp::{
-    model::{
-        CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions, PingRequest,
-        PingRequestMethod, RequestId, ServerJsonRpcMessage, ServerRequest, ServerResult,
-    },
-    service::ServiceError,
-};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::limits::{MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_TREE_BYTES};
-use crate::{json, text::cut};
+use super::{
+    inbox::Reception,
+    limits::{MAX_MESSAGE_BYTES, MAX_TREE_BYTES},
+};
+use crate::{json, secret::Scrubber};
 
-/// Error code of the error that replaces a response over a bound. A server that sends this code
-/// itself reports its own response as too large.
-const TOO_LARGE: ErrorCode = ErrorCode(-32_099);
-
-/// Kind of a request that the gateway has sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestKind {
-    /// A tool call, whose result is parsed once and kept as received.
-    ToolCall,
-    /// Any other request, whose result `rmcp` decodes.
-    Other,
+/// An error of JSON-RPC.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("the server refused the request with code {code}: {message}")]
+pub(super) struct RpcError {
+    /// Its code.
+    pub(super) code: i64,
+    /// The server's text.
+    pub(super) message: String,
+    /// Data of the server.
+    pub(super) data: Option<Value>,
 }
 
-/// Returns whether a text is JSON that may be parsed into a tree.
-pub(super) fn fits(text: &[u8]) -> bool {
-    text.len() <= MAX_MESSAGE_BYTES
-        && json::check(text, &json::Caps::memory(MAX_TREE_BYTES)).is_ok()
+impl RpcError {
+    pub(super) const METHOD_NOT_FOUND: i64 = -32_601;
+    pub(super) const INVALID_PARAMS: i64 = -32_602;
+    /// The server does not speak the revision of the request (2026-07-28).
+    pub(super) const UNSUPPORTED_VERSION: i64 = -32_022;
 }
 
-/// Returns whether an error stands for a response over a bound.
-pub(super) fn is_too_large(error: &ServiceError) -> bool {
-    matches!(error, ServiceError::McpError(error) if error.code == TOO_LARGE)
-}
-
-/// Returns the error that replaces a response over a bound.
-fn too_large(id: RequestId) -> ServerJsonRpcMessage {
-    let message = format!("the answer takes more than {MAX_TREE_BYTES} bytes of memory");
-    ServerJsonRpcMessage::error(ErrorData::new(TOO_LARGE, message, None), Some(id))
-}
-
-/// Returns the error that replaces a response that was not passed on: over a bound, or malformed.
-pub(super) fn unusable(text: &[u8], id: RequestId) -> ServerJsonRpcMessage {
-    let is_over_a_bound = text.len() > MAX_MESSAGE_BYTES
-        || matches!(json::check(text, &json::Caps::memory(MAX_TREE_BYTES)), Err(error) if error.is_cap());
-    if is_over_a_bound { too_large(id) } else { malformed(id) }
-}
-
-fn malformed(id: RequestId) -> ServerJsonRpcMessage {
-    ServerJsonRpcMessage::error(
-        ErrorData::internal_error("the answer is not JSON-RPC", None),
-        Some(id),
-    )
-}
-
-/// Builds a request that has only a method name. `rmcp` refuses every method but `ping`.
-pub(super) fn bare_request(method: Cow<'_, str>, id: RequestId) -> ServerJsonRpcMessage {
-    let request = if method == "ping" {
-        ServerRequest::PingRequest(PingRequest {
-            method: PingRequestMethod,
-            extensions: Extensions::default(),
-        })
-    } else {
-        ServerRequest::CustomRequest(CustomRequest::new(
-            cut(method.into_owned(), MAX_METHOD_BYTES),
-            None,
-        ))
-    };
-    ServerJsonRpcMessage::request(request, id)
-}
-
-/// Parses a message that has passed. A response of no known shape is replaced by an error, so that
-/// its call does not have to wait.
-pub(super) fn message(
-    text: &[u8],
-    answers: Option<(RequestId, RequestKind)>,
-) -> Option<ServerJsonRpcMessage> {
-    if let Some((id, RequestKind::ToolCall)) = &answers
-        && let Ok(Raw { result: Some(result) }) = serde_json::from_slice(text)
-    {
-        return Some(ServerJsonRpcMessage::response(
-            ServerResult::CustomResult(CustomResult(result)),
-            id.clone(),
-        ));
+/// Bounds and redacts a response.
+pub(super) fn screened(text: &[u8], scrubber: &Scrubber) -> Reception {
+    if text.len() > MAX_MESSAGE_BYTES {
+        return Reception::TooLarge;
     }
-    serde_json::from_slice(text).ok().or_else(|| answers.map(|(id, _)| malformed(id)))
+    match json::check(text, &json::Caps::memory(MAX_TREE_BYTES)) {
+        Err(json::Error::TooDeep { .. }) => {
+            Reception::Unreadable("it is nested more than 127 levels deep")
+        }
+        Err(error) if error.is_cap() => Reception::TooLarge,
+        Err(_) => Reception::Unreadable("it is no valid JSON"),
+        Ok(_) => scrubber
+            .json(text)
+            .map_or(Reception::Unreadable("it has a number that is out of range"), |text| {
+                Reception::Text(text.into_owned())
+            }),
+    }
 }
 
-/// A result as received. `rmcp` decodes a result into the first of twenty shapes that fits, which
-/// takes several trees.
+/// Bounds the length of a response whose items are bounded and redacted one by one.
+pub(super) fn screened_pages(text: &[u8]) -> Reception {
+    if text.len() > MAX_MESSAGE_BYTES {
+        Reception::TooLarge
+    } else {
+        Reception::Text(text.to_vec())
+    }
+}
+
+/// Bounds and redacts a message that is no response; `None` if it cannot be read.
+pub(super) fn passed(text: &[u8], scrubber: &Scrubber) -> Option<Vec<u8>> {
+    match screened(text, scrubber) {
+        Reception::Text(text) => Some(text),
+        Reception::TooLarge | Reception::Unreadable(_) => None,
+    }
+}
+
+/// Reads a response that has passed: its result, or its error.
+pub(super) fn response(text: &[u8]) -> Result<Result<Value, RpcError>, &'static str> {
+    let raw: Raw = serde_json::from_slice(text).map_err(|error| {
+        if error.to_string().contains("out of range") {
+            "it has a number that is out of range"
+        } else {
+            "it is no response of JSON-RPC"
+        }
+    })?;
+    match (raw.result, raw.error) {
+        (_, Some(error)) => Ok(Err(rpc_error(error))),
+        (Some(result), None) => Ok(Ok(result)),
+        (None, None) => Err("it has neither a result nor an error"),
+    }
+}
+
+/// Reads the error of JSON-RPC in a body, whatever request it names; `None` if there is none.
+pub(super) fn refusal(text: &[u8]) -> Option<RpcError> {
+    let raw: Raw = serde_json::from_slice(text).ok()?;
+    raw.error.map(rpc_error)
+}
+
+/// Reads an error. Some servers send a text, or a code that is no number.
+pub(super) fn rpc_error(error: Value) -> RpcError {
+    match error {
+        Value::Object(mut error) => {
+            let code = error.get("code");
+            let code = code.and_then(Value::as_i64).or_else(|| code?.as_str()?.parse().ok());
+            let message = match error.remove("message") {
+                Some(Value::String(message)) => message,
+                Some(other) => other.to_string(),
+                None => String::new(),
+            };
+            let data = error.remove("data").filter(|data| !data.is_null());
+            RpcError { code: code.unwrap_or(0), message, data }
+        }
+        Value::String(message) => RpcError { code: 0, message, data: None },
+        other => RpcError { code: 0, message: other.to_string(), data: None },
+    }
+}
+
 #[derive(Deserialize)]
 struct Raw {
+    #[serde(default, deserialize_with = "present")]
     result: Option<Value>,
+    error: Option<Value>,
 }
 
-/// Returns the error in a message, whatever request it names; `None` if there is none.
-pub(super) fn refusal(text: &[u8]) -> Option<ErrorData> {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: ErrorData,
+/// Reads a member that may be `null`, which counts as present.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_response_has_a_result_or_an_error_of_any_shape() {
+        let read = |text: &str| response(text.as_bytes());
+        assert_eq!(read(r#"{"id":1,"result":null}"#), Ok(Ok(Value::Null)));
+        assert_eq!(read(r#"{"result":{"a":1},"error":null}"#), Ok(Ok(json!({"a": 1}))));
+        assert!(read(r#"{"id":1}"#).is_err() && read(r#"{"result":1e999}"#).is_err());
+        let error = |text: &str| read(text).expect("a response").expect_err("an error");
+        let full = error(r#"{"error":{"code":-32601,"message":"m","data":{"k":1}}}"#);
+        let expected = RpcError { code: -32_601, message: "m".into(), data: Some(json!({"k": 1})) };
+        assert_eq!(full, expected);
+        assert_eq!(error(r#"{"error":"odd"}"#).message, "odd");
+        assert_eq!(error(r#"{"error":{"code":"7","message":{"a":1}}}"#).code, 7);
+        assert_eq!(error(r#"{"error":[1]}"#).message, "[1]");
     }
-    serde_json::from_slice(text).ok().map(|Refusal { error }| error)
+
+    #[test]
+    fn a_response_is_bounded_in_bytes_depth_and_memory() {
+        let scrubber = Scrubber::default();
+        let text = |bytes: usize| format!(r#"{{"result":"{}"}}"#, "x".repeat(bytes - 13));
+        let fits = text(MAX_MESSAGE_BYTES);
+        assert_eq!(screened(fits.as_bytes(), &scrubber), Reception::Text(fits.into_bytes()));
+        let beyond = text(MAX_MESSAGE_BYTES + 1);
+        assert_eq!(screened(beyond.as_bytes(), &scrubber), Reception::TooLarge);
+        let deep = format!(r#"{{"result":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        assert!(matches!(screened(deep.as_bytes(), &scrubber), Reception::Unreadable(_)));
+        assert!(matches!(screened_pages(deep.as_bytes()), Reception::Text(_)));
+        let dense = format!(r#"{{"result":[{}1]}}"#, r#"{"":0},"#.repeat(200_000));
+        assert_eq!(screened(dense.as_bytes(), &scrubber), Reception::TooLarge);
+        assert!(matches!(screened(b"{", &scrubber), Reception::Unreadable(_)));
+    }
 }

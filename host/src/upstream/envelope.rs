@@ -1,8 +1,7 @@
 //! Determines the kind of a received JSON-RPC message, without a tree of its contents.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
-use rmcp::model::RequestId;
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
@@ -10,15 +9,43 @@ use serde::{
 
 use super::limits::MAX_ID_BYTES;
 
+/// Identifier of a request, which a server chose or sent back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum RpcId {
+    /// A whole number.
+    Number(i64),
+    /// Any other text, of at most [`MAX_ID_BYTES`].
+    Text(Arc<str>),
+}
+
+impl RpcId {
+    /// Returns the number of one of the gateway's own requests; `None` if the identifier cannot be
+    /// one. Some servers send the number of a request back as a string.
+    pub(super) fn own(&self) -> Option<i64> {
+        match self {
+            Self::Number(id) => Some(*id),
+            Self::Text(text) => text.parse().ok(),
+        }
+    }
+
+    /// Returns the JSON text.
+    pub(super) fn to_json(&self) -> String {
+        match self {
+            Self::Number(id) => id.to_string(),
+            Self::Text(text) => serde_json::Value::from(&**text).to_string(),
+        }
+    }
+}
+
 /// Kind of a message, by its members `method` and `id`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind<'t> {
     /// A result or an error for a request of the gateway.
-    Answer(RequestId),
+    Answer(RpcId),
     /// An error that names no request.
     Refusal,
     /// A request, which must be answered.
-    Request { id: RequestId, method: Cow<'t, str> },
+    Request { id: RpcId, method: Cow<'t, str> },
     /// A notification.
     Notification(Cow<'t, str>),
 }
@@ -43,18 +70,9 @@ impl<'t> Kind<'t> {
 }
 
 /// Returns the request that a `notifications/cancelled` names.
-pub(super) fn cancelled(text: &[u8]) -> Option<RequestId> {
+pub(super) fn cancelled(text: &[u8]) -> Option<RpcId> {
     let Cancelled { params } = serde_json::from_slice(text).ok()?;
     params.request_id.0
-}
-
-/// Returns an identifier in the form used for comparison, in which a string that is a number
-/// becomes the number: some servers send the number of a request back as a string.
-pub(super) fn comparable(id: &RequestId) -> RequestId {
-    match id {
-        RequestId::String(text) => text.parse().map_or_else(|_| id.clone(), RequestId::Number),
-        RequestId::Number(_) => id.clone(),
-    }
 }
 
 #[derive(Deserialize)]
@@ -76,10 +94,9 @@ struct CancelledParams {
     request_id: Id,
 }
 
-/// An identifier, if there is one. `rmcp` parses it through a tree, which a server could make as
-/// large as a message.
+/// An identifier, if there is one, read without a tree.
 #[derive(Default)]
-struct Id(Option<RequestId>);
+pub(super) struct Id(pub(super) Option<RpcId>);
 
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -101,7 +118,7 @@ impl Visitor<'_> for IdVisitor {
     }
 
     fn visit_i64<E: Error>(self, id: i64) -> Result<Id, E> {
-        Ok(Id(Some(RequestId::Number(id))))
+        Ok(Id(Some(RpcId::Number(id))))
     }
 
     fn visit_u64<E: Error>(self, id: u64) -> Result<Id, E> {
@@ -119,7 +136,7 @@ impl Visitor<'_> for IdVisitor {
         if id.len() > MAX_ID_BYTES {
             return Err(E::invalid_length(id.len(), &self));
         }
-        Ok(Id(Some(RequestId::String(id.into()))))
+        Ok(Id(Some(RpcId::Text(id.into()))))
     }
 }
 
@@ -127,8 +144,8 @@ impl Visitor<'_> for IdVisitor {
 mod tests {
     use super::*;
 
-    fn number(id: i64) -> RequestId {
-        RequestId::Number(id)
+    fn number(id: i64) -> RpcId {
+        RpcId::Number(id)
     }
 
     #[test]
@@ -140,7 +157,7 @@ mod tests {
         );
         assert_eq!(
             kind(r#" {"result":null,"id":"a"}"#),
-            Some(Kind::Answer(RequestId::String("a".into())))
+            Some(Kind::Answer(RpcId::Text("a".into())))
         );
         assert_eq!(kind(r#"{"id":2.0,"error":{}}"#), Some(Kind::Answer(number(2))));
         assert_eq!(kind(r#"{"id":null,"error":{}}"#), Some(Kind::Refusal));
@@ -177,11 +194,12 @@ mod tests {
     fn a_cancellation_names_its_request() {
         assert_eq!(
             cancelled(br#"{"method":"notifications/cancelled","params":{"requestId":"7"}}"#),
-            Some(RequestId::String("7".into()))
+            Some(RpcId::Text("7".into()))
         );
         assert_eq!(cancelled(br#"{"params":{}}"#), None);
         assert_eq!(cancelled(b"{}"), None);
-        assert_eq!(comparable(&RequestId::String("7".into())), number(7));
-        assert_eq!(comparable(&RequestId::String("x7".into())), RequestId::String("x7".into()));
+        assert_eq!(RpcId::Text("7".into()).own(), Some(7));
+        assert_eq!(RpcId::Text("x7".into()).own(), None);
+        assert_eq!(RpcId::Text("x\"7".into()).to_json(), r#""x\"7""#);
     }
 }

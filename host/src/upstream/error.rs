@@ -1,10 +1,10 @@
 //! Reasons that a server is not connected, and their text for the operator.
 
-use std::{io, process::ExitStatus, time::Duration};
+use std::{process::ExitStatus, time::Duration};
 
-use rmcp::service::{ClientInitializeError, ServiceError};
+use airlock_process::SpawnError;
 
-use super::{flood::Flood, http, limits::MAX_REASON_BYTES};
+use super::{docker::DockerError, flood::Flood, limits::MAX_REASON_BYTES};
 use crate::{secret::Scrubber, text::with_causes, tool::Cause};
 
 /// Reason that there is no connection.
@@ -27,12 +27,28 @@ pub(super) enum ConnectionError {
         /// The command as configured.
         command: String,
         #[source]
-        cause: io::Error,
+        cause: SpawnError,
     },
+    /// The server cannot be started in a container.
+    #[error(transparent)]
+    Docker(#[from] DockerError),
     /// The server was not ready in time.
-    #[error("not connected within {0:?}")]
-    ConnectTimeout(Duration),
-    /// The server cannot be reached, or does not speak a known version of MCP.
+    #[error("it was not ready within its startup timeout of {0:?}")]
+    StartupTimeout(Duration),
+    /// The server refused the handshake.
+    #[error("it refused the handshake with code {code}: {message}")]
+    Refused {
+        /// Code of the JSON-RPC error.
+        code: i64,
+        /// Text of the server, on one line.
+        message: String,
+    },
+    /// The server speaks a revision of MCP that the gateway does not know.
+    #[error(
+        "it speaks MCP {0:?}; this gateway speaks 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28"
+    )]
+    UnknownVersion(String),
+    /// The server cannot be reached.
     #[error("the handshake failed")]
     Handshake {
         #[source]
@@ -46,6 +62,9 @@ pub(super) enum ConnectionError {
     /// The connection ended.
     #[error("the connection ended")]
     Closed,
+    /// The server has sent nothing for too long.
+    #[error("it sent nothing for {0:?}")]
+    Stale(Duration),
     /// The server does not respond to a check.
     #[error("it did not respond to a ping within {0:?}")]
     PingTimeout(Duration),
@@ -57,28 +76,12 @@ pub(super) enum ConnectionError {
     Flood(#[from] Flood),
 }
 
-impl From<ClientInitializeError> for ConnectionError {
-    fn from(error: ClientInitializeError) -> Self {
-        match error {
-            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => Self::from(*fallback),
-            ClientInitializeError::TransportError { error, .. } => {
-                Self::Handshake { cause: http::without_wrappers(error.error), was_reached: false }
-            }
-            other => Self::Handshake { cause: Cause::from(other), was_reached: true },
-        }
-    }
-}
-
-/// Returns the cause of a failed request. The wrapper of a transport's error is removed, because it
-/// is useful only for debugging `rmcp`.
-pub(super) fn cause(error: ServiceError) -> Cause {
-    match error {
-        ServiceError::TransportSend(error) => http::without_wrappers(error.error),
-        other => Cause::from(other),
-    }
-}
-
 impl ConnectionError {
+    /// Returns whether the settings can never work.
+    pub(super) fn is_invalid(&self) -> bool {
+        matches!(self, Self::InvalidSettings(_))
+    }
+
     /// Returns whether the settings are at fault, so that an immediate retry is pointless.
     pub(super) fn is_permanent(&self) -> bool {
         matches!(self, Self::InvalidSettings(_) | Self::CommandNotFound { .. })
@@ -88,7 +91,7 @@ impl ConnectionError {
     /// it does not know, or never answer it.
     pub(super) fn suggests_other_handshake(&self) -> bool {
         match self {
-            Self::ConnectTimeout(_) => true,
+            Self::StartupTimeout(_) | Self::Closed | Self::Refused { .. } => true,
             Self::Handshake { was_reached, .. } => *was_reached,
             _ => false,
         }
@@ -102,8 +105,8 @@ pub(super) struct ProcessExit {
     pub(super) status: Option<ExitStatus>,
     /// True if it exited before the gateway sent a signal.
     pub(super) before_signal: bool,
-    /// The end of its stderr, on one line.
-    pub(super) stderr: String,
+    /// The last lines of its stderr, redacted and without control characters.
+    pub(super) stderr: Vec<String>,
 }
 
 /// An error, with the exit of the child process if there was one.
@@ -130,13 +133,11 @@ impl ConnectionFailure {
             if let Some(status) = exit.status.filter(|_| hung_up && exit.before_signal) {
                 parts.push(format!("it ended with {status}"));
                 if matches!(status.code(), Some(126 | 127)) {
-                    parts.push(
-                        "it inherits no environment and may need a \"PATH\" in its envs".into(),
-                    );
+                    parts.push("a program that it starts may be missing from its PATH".into());
                 }
             }
             if !exit.stderr.is_empty() {
-                parts.push(format!("its stderr ends with: {}", exit.stderr));
+                parts.push(format!("its stderr ends with: {}", exit.stderr.join(" | ")));
             }
         }
         scrubber.line(&parts.join("; "), MAX_REASON_BYTES)
@@ -159,10 +160,10 @@ mod tests {
         let exit = ProcessExit {
             status: Some(ExitStatus::from_raw(127 << 8)),
             before_signal: true,
-            stderr: "env: node: \u{1b}[31m not found, TOKEN=hunter2hunter2".into(),
+            stderr: vec!["env: node: \u{1b}[31m not found".into(), "TOKEN=hunter2hunter2".into()],
         };
         let failure = ConnectionFailure { error: ConnectionError::Closed, exit: Some(exit) };
-        insta::assert_snapshot!(failure.reason(&scrubber()), @r#"the connection ended; it ended with exit status: 127; it inherits no environment and may need a "PATH" in its envs; its stderr ends with: env: node: �[31m not found, TOKEN=[secret TOKEN]"#);
+        insta::assert_snapshot!(failure.reason(&scrubber()), @r#"the connection ended; it ended with exit status: 127; a program that it starts may be missing from its PATH; its stderr ends with: env: node: �[31m not found | TOKEN=[secret TOKEN]"#);
     }
 
     #[test]

@@ -1,158 +1,208 @@
-//! Transport to servers over streamable HTTP.
+//! Transport to servers over streamable HTTP, in both eras of the protocol.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `endpoint` | the HTTP client of one server: TLS, redirects, permitted addresses |
+//! | `exchange` | posts a message and receives the response to it |
+//! | `resume` | opens streams of events, and opens them again with increasing delays |
+//! | `drain` | reads what follows a response, so that its connection can be used again |
+//! | `events`, `decoder` | streams of server-sent events, bounded |
+//! | `refusal`, `body` | responses that are no success; bodies up to a limit |
+//! | `mirror` | headers that mirror arguments (`x-mcp-header`) |
+//! | `authorities` | certificates that are trusted |
+//! | `extra` | headers of callers that are passed on |
 
+mod authorities;
 mod body;
+mod decoder;
+mod drain;
+mod endpoint;
 mod events;
 mod exchange;
+mod extra;
+pub(super) mod mirror;
+mod refusal;
+mod resume;
+mod settings;
+#[cfg(test)]
+mod tests;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
+use std::sync::{Arc, OnceLock};
+
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use tokio::{
+    sync::{Semaphore, SetOnce},
+    time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 
-use http::{HeaderName, HeaderValue};
-use reqwest::{Url, redirect};
-use rmcp::{
-    service::ServiceError,
-    transport::{
-        StreamableHttpClientTransport,
-        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
-    },
+pub use self::{
+    authorities::{Authorities, BadAuthorities},
+    extra::{ExtraHeaders, is_reserved},
+    settings::HttpSettings,
 };
-
-use self::exchange::{HttpClient, RequestFailed};
+pub(super) use self::{
+    decoder::{Event, Item},
+    drain::Drains,
+    endpoint::Endpoint,
+    events::{Events, StreamError},
+    refusal::{EVENT_STREAM, Refusal, broken, failed, has_type, unexpected_type},
+};
 use super::{
     error::ConnectionError,
     inbox::Inbox,
-    limits::{HTTP_CONNECT_TIMEOUT, MAX_HTTP_REQUESTS, MAX_MESSAGE_BYTES, MAX_REDIRECTS},
-    outbox::{self, SendError},
+    limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, SESSION_END_TIMEOUT},
+    transport::{Outgoing, SendError, Transport},
 };
-use crate::{secret::Secret, tls, tool::Cause};
+use crate::{
+    door::CallerHeaders,
+    mcp::{headers, version::Version},
+    tool::Cause,
+};
 
-/// Headers that the protocol sets itself.
-const RESERVED: [&str; 4] = ["accept", "mcp-protocol-version", "mcp-session-id", "last-event-id"];
-
-pub(super) type Http = StreamableHttpClientTransport<HttpClient>;
-type HttpError = SendError<StreamableHttpError<RequestFailed>>;
-
-/// Creates the transport. Nothing is sent yet. Fails if the URL or a header cannot be used.
+/// Creates the transport. Nothing is sent yet. Fails if the URL, a header or a certificate cannot be
+/// used.
 pub(super) fn transport(
-    url: &str,
-    headers: &BTreeMap<String, Secret>,
+    settings: &HttpSettings,
     inbox: Arc<Inbox>,
-) -> Result<Http, ConnectionError> {
-    let parsed = Url::parse(url).map_err(|error| {
-        ConnectionError::InvalidSettings(format!("the URL cannot be used: {error}"))
-    })?;
-    if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(ConnectionError::InvalidSettings(format!(
-            "the URL must begin with http:// or https://, found {}://",
-            parsed.scheme()
-        )));
-    }
-    let config = StreamableHttpClientTransportConfig::with_uri(url)
-        .max_concurrent_requests(MAX_HTTP_REQUESTS)
-        .max_sse_event_size(MAX_MESSAGE_BYTES)
-        .custom_headers(checked(headers)?);
-    Ok(StreamableHttpClientTransport::with_client(HttpClient::new(client()?, inbox), config))
+) -> Result<Arc<dyn Transport>, ConnectionError> {
+    Ok(Arc::new(Http(Arc::new(Session::new(Endpoint::new(settings)?, inbox)))))
 }
 
-/// Builds a client for one server. Its connections and credentials are not shared with other
-/// servers.
-fn client() -> Result<reqwest::Client, ConnectionError> {
-    tls::client()
-        .no_proxy()
-        .connect_timeout(HTTP_CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .referer(false)
-        .redirect(redirect::Policy::custom(same_origin))
-        .build()
-        .map_err(|error| ConnectionError::InvalidSettings(format!("no HTTP client: {error}")))
+/// One connection to a server. Dropping it ends everything that runs for it.
+struct Http(Arc<Session>);
+
+/// State of one connection.
+struct Session {
+    endpoint: Endpoint,
+    inbox: Arc<Inbox>,
+    /// Identifier of the session, which the server chose; empty if there is none.
+    id: OnceLock<HeaderValue>,
+    /// Result of the handshake.
+    version: SetOnce<Version>,
+    /// Set when the server has taken `notifications/initialized`.
+    initialized: SetOnce<()>,
+    /// Set while the server keeps a stream open on which it sends on its own.
+    is_heard: std::sync::atomic::AtomicBool,
+    expired: CancellationToken,
+    closed: CancellationToken,
+    requests: Semaphore,
+    control: Semaphore,
+    drains: Drains,
 }
 
-/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays within the
-/// origin that the credentials are for. Any other redirect is returned as the response.
-fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
-    let first = attempt.previous().first();
-    let stays = first.is_some_and(|first| first.origin() == attempt.url().origin());
-    if keeps_method && stays && attempt.previous().len() <= MAX_REDIRECTS {
-        attempt.follow()
-    } else {
-        attempt.stop()
-    }
-}
-
-/// Removes the layers around a transport's error, which hide its cause.
-pub(super) fn without_wrappers(error: Cause) -> Cause {
-    match error.downcast::<HttpError>() {
-        Ok(error) => match *error {
-            SendError::Transport(StreamableHttpError::Client(error)) => Cause::from(error),
-            other => Cause::from(other),
-        },
-        Err(error) => error,
-    }
-}
-
-/// Returns whether a request failed because its response is too large.
-pub(super) fn is_too_large(error: &ServiceError) -> bool {
-    let ServiceError::TransportSend(error) = error else { return false };
-    let error = error.error.downcast_ref::<HttpError>();
-    matches!(error, Some(SendError::Transport(StreamableHttpError::ResponseBodyTooLarge { .. })))
-}
-
-/// Returns whether a message was not sent because too many are in flight.
-pub(super) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    outbox::is_full_of::<StreamableHttpError<RequestFailed>>(error)
-}
-
-fn checked(
-    headers: &BTreeMap<String, Secret>,
-) -> Result<HashMap<HeaderName, HeaderValue>, ConnectionError> {
-    headers.iter().map(|(name, value)| header(name, value)).collect()
-}
-
-fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ConnectionError> {
-    let parsed = HeaderName::try_from(name)
-        .map_err(|_| ConnectionError::InvalidSettings(format!("{name:?} is no header name")))?;
-    if RESERVED.contains(&parsed.as_str()) {
-        return Err(ConnectionError::InvalidSettings(format!(
-            "header {name:?} belongs to the protocol and cannot be set"
-        )));
-    }
-    let mut value = HeaderValue::try_from(value.expose()).map_err(|_| {
-        ConnectionError::InvalidSettings(format!(
-            "the value of header {name:?} has characters that a header cannot hold"
-        ))
-    })?;
-    value.set_sensitive(true);
-    Ok((parsed, value))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(url: &str, name: &str, value: &str) -> String {
-        let headers = BTreeMap::from([(name.to_owned(), Secret::new(value))]);
-        let Err(error) = transport(url, &headers, Inbox::new(Arc::default())) else {
-            panic!("{url} {name} was taken")
-        };
-        assert!(error.is_permanent());
-        error.to_string()
+impl Session {
+    fn new(endpoint: Endpoint, inbox: Arc<Inbox>) -> Self {
+        let closed = CancellationToken::new();
+        Self {
+            endpoint,
+            drains: Drains::new(inbox.clone(), closed.clone()),
+            inbox,
+            id: OnceLock::new(),
+            version: SetOnce::new(),
+            initialized: SetOnce::new(),
+            is_heard: false.into(),
+            expired: CancellationToken::new(),
+            closed,
+            requests: Semaphore::new(MAX_HTTP_REQUESTS),
+            control: Semaphore::new(MAX_HTTP_CONTROL),
+        }
     }
 
-    #[test]
-    fn settings_that_can_never_work_are_refused_without_their_secrets() {
-        insta::assert_snapshot!(refused("localhost", "a", "b"), @"the URL cannot be used: relative URL without a base");
-        insta::assert_snapshot!(refused("ftp://h/", "a", "b"), @"the URL must begin with http:// or https://, found ftp://");
-        insta::assert_snapshot!(refused("http://h/", "a b", "c"), @r#""a b" is no header name"#);
-        insta::assert_snapshot!(
-            refused("http://h/", "Accept", "c"),
-            @r#"header "Accept" belongs to the protocol and cannot be set"#
-        );
-        insta::assert_snapshot!(
-            refused("http://h/", "x-key", "s3cret\n"),
-            @r#"the value of header "x-key" has characters that a header cannot hold"#
-        );
+    /// Returns whether the connection is of the modern era; false before the handshake.
+    fn is_modern(&self) -> bool {
+        self.version.get().is_some_and(|version| version.is_modern())
+    }
+
+    /// Records that the server has forgotten the session, which ends the connection.
+    fn expire(&self) -> SendError {
+        self.expired.cancel();
+        SendError::SessionExpired
+    }
+
+    /// Adds the headers that name the session and the revision of the protocol.
+    fn add_own(&self, headers: &mut HeaderMap) {
+        if let Some(id) = self.id.get() {
+            headers.insert(headers::SESSION, id.clone());
+        }
+        if let Some(version) = self.version.get() {
+            headers.insert(headers::VERSION, HeaderValue::from_static(version.as_str()));
+        }
+    }
+
+    /// Ends the session at the server, which need not support it.
+    async fn end(&self) {
+        if self.id.get().is_none() || self.expired.is_cancelled() {
+            return;
+        }
+        let mut own = HeaderMap::new();
+        self.add_own(&mut own);
+        let request = self.endpoint.request(Method::DELETE, self.endpoint.url(), own);
+        // The connection is closed in any case.
+        let _ = timeout(SESSION_END_TIMEOUT, request.send()).await;
+    }
+}
+
+impl Transport for Http {
+    fn send(&self, message: Outgoing) -> BoxFuture<'static, Result<(), SendError>> {
+        let session = self.0.clone();
+        Box::pin(async move {
+            tokio::select! {
+                () = session.closed.cancelled() => Err(SendError::Closed),
+                sent = session.exchange(message) => sent,
+            }
+        })
+    }
+
+    fn receive(&self) -> BoxFuture<'_, ConnectionError> {
+        Box::pin(async {
+            let session = &self.0;
+            tokio::select! {
+                flood = session.inbox.flooded() => ConnectionError::Flood(flood),
+                () = session.closed.cancelled() => ConnectionError::Closed,
+                () = session.expired.cancelled() => {
+                    ConnectionError::Unreachable(Cause::from(SendError::SessionExpired))
+                }
+                never = session.listen() => match never {},
+            }
+        })
+    }
+
+    fn negotiated(&self, version: Version) {
+        // The handshake is completed once.
+        let _ = self.0.version.set(version);
+    }
+
+    fn cancels_by_drop(&self) -> bool {
+        self.0.is_modern()
+    }
+
+    fn mirrors_parameters(&self) -> bool {
+        self.0.is_modern()
+    }
+
+    fn pass_on(&self, caller: &CallerHeaders) -> Vec<(HeaderName, HeaderValue)> {
+        self.0.endpoint.extra_headers().select(caller)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.0.closed.cancel();
+            self.0.end().await;
+        })
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        self.0.closed.cancel();
+    }
+}
+
+/// Adds headers that only one request has.
+fn add_all(headers: &mut HeaderMap, own: Vec<(HeaderName, HeaderValue)>) {
+    for (name, value) in own {
+        headers.insert(name, value);
     }
 }

@@ -1,39 +1,36 @@
-//! Screens every message of one server before `rmcp` sees it.
+//! Screens every message of one server, and hands each response to the request that it answers.
 //!
-//! `rmcp` starts a task for each notification and each request that it receives, and builds several
-//! trees of every response. It therefore receives only the responses that the gateway requested,
-//! the messages that the protocol needs, and no more of the rest than can be answered. Every
-//! message that passes is bounded as a tree, and the server's secrets are redacted.
+//! Only the responses that the gateway requested, the messages that the protocol needs, and no more
+//! of the rest than can be answered are kept. Every message that passes is bounded as a tree before
+//! one is built, and the server's secrets are redacted. A message that cannot be read is charged and
+//! logged, and the request that it seems to answer fails at once.
+
+mod awaited;
 
 use std::{
     borrow::Cow,
-    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use rmcp::{
-    RoleClient,
-    model::{
-        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage,
-        ProgressToken, RequestId, ServerJsonRpcMessage,
-    },
-    service::RxJsonRpcMessage,
-};
 use tokio::{
-    sync::{Notify, SetOnce},
+    sync::{Notify, SetOnce, mpsc},
     time::{Instant, sleep},
 };
+use tracing::{debug, warn};
 
+use self::awaited::InFlight;
+pub(super) use self::awaited::{Logs, Reception, ResponseKind, Waiting};
 use super::{
-    decode::{self, RequestKind},
-    envelope::{self, Kind},
+    decode,
+    envelope::{self, Kind, RpcId},
     flood::{Flood, TokenBucket},
     limits::{
-        BYTES_PER_TOKEN, MAX_NOTIFICATION_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
+        BYTES_PER_TOKEN, MAX_EVENTS, MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_NOTIFICATION_BYTES,
+        MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
-    progress::{Feeds, Reports},
+    scan,
 };
-use crate::secret::Scrubber;
+use crate::{secret::Scrubber, text::cut};
 
 /// Screens the messages of one connection and records the requests in flight.
 pub(super) struct Inbox {
@@ -42,41 +39,55 @@ pub(super) struct Inbox {
     in_flight: Mutex<InFlight>,
     changed: Notify,
     flood: SetOnce<Flood>,
+    received: Mutex<Instant>,
+    requests: mpsc::Sender<ServerRequest>,
+    events: mpsc::Sender<ServerEvent>,
 }
 
-/// Requests in flight, in both directions. Its size is bounded by the number of calls that may run
-/// and by [`MAX_UNANSWERED`].
-#[derive(Default)]
-struct InFlight {
-    /// Requests of the gateway, until the response has arrived or the request is abandoned.
-    awaited: HashMap<RequestId, RequestKind>,
-    /// Requests of the server, until the response is sent.
-    unanswered: HashSet<RequestId>,
-    /// Progress of the gateway's tool calls.
-    progress: Feeds,
-}
-
-/// Result of screening a message.
+/// A request of the server that passed the screening.
 #[derive(Debug)]
-enum Screened<'t> {
-    /// No message: it was dropped.
-    Dropped,
-    /// A message of the gateway, in place of the received one.
-    Replaced(Box<ServerJsonRpcMessage>),
-    /// The received message, with secrets redacted.
-    Passed { text: Cow<'t, [u8]>, answers: Option<(RequestId, RequestKind)> },
+pub(super) struct ServerRequest {
+    /// Its identifier.
+    pub(super) id: RpcId,
+    /// Its method, cut to [`MAX_METHOD_BYTES`].
+    pub(super) method: String,
+}
+
+/// A notification of the server that passed the screening.
+#[derive(Debug)]
+pub(super) struct ServerEvent {
+    /// Its method.
+    pub(super) method: String,
+    /// The whole message.
+    pub(super) text: Vec<u8>,
+}
+
+/// What a server sends on its own, in the order of its arrival.
+pub(super) struct Unsolicited {
+    /// Its requests, each of which must be answered.
+    pub(super) requests: mpsc::Receiver<ServerRequest>,
+    /// Its notifications. Those that do not fit are dropped.
+    pub(super) events: mpsc::Receiver<ServerEvent>,
 }
 
 impl Inbox {
     /// Creates the inbox of a new connection.
-    pub(super) fn new(scrubber: Arc<Scrubber>) -> Arc<Self> {
-        Arc::new(Self {
+    pub(super) fn new(scrubber: Arc<Scrubber>) -> (Arc<Self>, Unsolicited) {
+        // A request that is received is counted as unanswered, so the queue is never full.
+        let (requests, pending_requests) = mpsc::channel(MAX_UNANSWERED);
+        let (events, pending_events) = mpsc::channel(MAX_EVENTS);
+        let now = Instant::now();
+        let this = Self {
             scrubber,
-            bucket: Mutex::new(TokenBucket::new(Instant::now())),
+            bucket: Mutex::new(TokenBucket::new(now)),
             in_flight: Mutex::default(),
             changed: Notify::new(),
             flood: SetOnce::new(),
-        })
+            received: Mutex::new(now),
+            requests,
+            events,
+        };
+        (Arc::new(this), Unsolicited { requests: pending_requests, events: pending_events })
     }
 
     /// Returns the scrubber for the server's secrets.
@@ -122,6 +133,16 @@ impl Inbox {
         }
     }
 
+    /// Records that the server has sent something. Any byte counts.
+    pub(super) fn touch(&self) {
+        *lock(&self.received) = Instant::now();
+    }
+
+    /// Returns the time at which the server sent something last.
+    pub(super) fn last_received(&self) -> Instant {
+        *lock(&self.received)
+    }
+
     /// Charges the server for received bytes, even if they are not a message.
     pub(super) fn charge(&self, bytes: usize) {
         self.spend(price(bytes));
@@ -132,180 +153,155 @@ impl Inbox {
         self.spend(STREAM_TOKENS);
     }
 
-    /// Records a message to the server before it is sent.
-    pub(super) fn record_sent(&self, message: &ClientJsonRpcMessage) {
-        match message {
-            JsonRpcMessage::Request(request) => self.expect_response(&request.id, &request.request),
-            JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.forget_request(id);
-                }
-            }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+    /// Records that a request is sent, so that its response is accepted. Returns what its sender
+    /// waits for; the request is no longer expected once this is dropped.
+    pub(super) fn expect(self: &Arc<Self>, id: i64, kind: ResponseKind) -> Waiting {
+        let (waiting, awaited) = Waiting::new(self.clone(), id, kind);
+        let mut in_flight = lock(&self.in_flight);
+        if !in_flight.is_closed {
+            in_flight.awaited.insert(id, awaited);
         }
+        drop(in_flight);
+        waiting
     }
 
-    /// Records that a request is in flight, so that its response is accepted.
-    pub(super) fn expect_response(&self, id: &RequestId, request: &ClientRequest) {
-        let kind = if matches!(request, ClientRequest::CallToolRequest(_)) {
-            RequestKind::ToolCall
-        } else {
-            RequestKind::Other
-        };
-        let (mut in_flight, id) = (lock(&self.in_flight), envelope::comparable(id));
-        in_flight.progress.open(&id, request);
-        in_flight.awaited.insert(id, kind);
+    /// Returns whether the response to a request is expected.
+    pub(super) fn is_awaited(&self, id: i64) -> bool {
+        lock(&self.in_flight).awaited.contains_key(&id)
     }
 
-    /// Records that the response to a request is no longer expected: the request was cancelled or
-    /// not sent.
-    pub(super) fn forget_request(&self, id: &RequestId) {
-        let (mut in_flight, id) = (lock(&self.in_flight), envelope::comparable(id));
-        in_flight.progress.close(&id);
-        in_flight.awaited.remove(&id);
-    }
-
-    /// Takes the progress of the request that is sent with a token; `None` if it is taken already.
-    pub(super) fn progress(&self, token: &ProgressToken) -> Option<Reports> {
-        lock(&self.in_flight).progress.take(token)
-    }
-
-    /// Ends the progress of a request that may not have been sent.
-    pub(super) fn forget_progress(&self, token: &ProgressToken) {
-        lock(&self.in_flight).progress.close_token(token);
+    /// Ends every wait for a response, because the connection has ended.
+    pub(super) fn disconnect(&self) {
+        let mut in_flight = lock(&self.in_flight);
+        in_flight.is_closed = true;
+        in_flight.awaited.clear();
     }
 
     /// Records that the server's request `id` was answered.
-    pub(super) fn record_answered(&self, id: &RequestId) {
-        lock(&self.in_flight).unanswered.remove(&envelope::comparable(id));
+    pub(super) fn record_answered(&self, id: &RpcId) {
+        lock(&self.in_flight).unanswered.remove(id);
     }
 
-    /// Reads a message. Returns `None` if `rmcp` has nothing to do with it: it is not a message,
-    /// was not requested, or has no use.
-    pub(super) fn receive(&self, text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
-        match self.screen(text) {
-            Screened::Dropped => None,
-            Screened::Replaced(message) => Some(*message),
-            Screened::Passed { text, answers } => decode::message(&text, answers),
-        }
-    }
-
-    /// Reads an event of an HTTP stream like [`Self::receive`], but returns its text, which `rmcp`
-    /// parses itself.
-    pub(super) fn receive_event(&self, text: &str) -> Option<String> {
-        match self.screen(text.as_bytes()) {
-            Screened::Dropped => None,
-            Screened::Replaced(message) => serde_json::to_string(&message).ok(),
-            Screened::Passed { text: passed, .. } => String::from_utf8(passed.into_owned()).ok(),
-        }
-    }
-
-    /// Reads the error in the body of a refused request, whatever request it names: some servers do
-    /// not know the request.
-    pub(super) fn receive_refusal(&self, text: &[u8]) -> Option<ErrorData> {
-        let Screened::Passed { text, .. } = self.pass(text, None) else { return None };
-        decode::refusal(&text)
-    }
-
-    fn screen<'t>(&self, text: &'t [u8]) -> Screened<'t> {
+    /// Screens a message and hands it on.
+    pub(super) fn receive(&self, text: &[u8]) {
+        self.touch();
         match Kind::of(text) {
-            Some(Kind::Answer(id)) => self.answer(id, text),
+            Some(Kind::Answer(id)) => self.answer(&id, text),
             Some(Kind::Request { id, method }) => self.request(id, method, text.len()),
             Some(Kind::Notification(method)) => self.notification(&method, text),
-            Some(Kind::Refusal) if text.len() <= MAX_NOTIFICATION_BYTES => {
-                self.charge(text.len());
-                self.pass(text, None)
-            }
-            Some(Kind::Refusal) | None => {
-                self.charge(text.len());
-                Screened::Dropped
-            }
+            // An error that names no request: only HTTP tells what it answers.
+            Some(Kind::Refusal) => self.charge(text.len()),
+            None => self.unreadable(scan::answered(text), text.len(), "it is no JSON-RPC message"),
+        }
+    }
+
+    /// Fails a request whose response is longer than a message may be. The caller charges the bytes.
+    pub(super) fn refuse_too_long(&self, id: i64) {
+        let awaited = lock(&self.in_flight).awaited.remove(&id);
+        if let Some(awaited) = awaited {
+            warn!(limit_bytes = MAX_MESSAGE_BYTES, "upstream response dropped: it is too long");
+            awaited.end(Reception::TooLarge);
+        }
+    }
+
+    fn unreadable(&self, answered: Option<i64>, bytes: usize, reason: &'static str) {
+        self.charge(bytes);
+        let awaited = answered.and_then(|id| lock(&self.in_flight).awaited.remove(&id));
+        if let Some(awaited) = awaited {
+            warn!(bytes, reason, "upstream response cannot be read");
+            awaited.end(Reception::Unreadable(reason));
+        } else {
+            debug!(bytes, reason, "upstream message dropped");
         }
     }
 
     /// Screens a response. A response to a request of the gateway is free of charge, because it was
     /// requested. Any other is dropped.
-    fn answer<'t>(&self, id: RequestId, text: &'t [u8]) -> Screened<'t> {
-        let kind = {
-            let (mut in_flight, id) = (lock(&self.in_flight), envelope::comparable(&id));
-            in_flight.progress.close(&id);
-            in_flight.awaited.remove(&id)
-        };
-        let Some(kind) = kind else {
+    fn answer(&self, id: &RpcId, text: &[u8]) {
+        let awaited = id.own().and_then(|id| lock(&self.in_flight).awaited.remove(&id));
+        let Some(awaited) = awaited else {
             self.charge(text.len());
-            return Screened::Dropped;
+            return;
         };
-        match self.pass(text, Some((id.clone(), kind))) {
-            Screened::Dropped => Screened::Replaced(Box::new(decode::unusable(text, id))),
-            passed => passed,
+        let reception = match awaited.kind {
+            ResponseKind::Pages => decode::screened_pages(text),
+            ResponseKind::Whole => decode::screened(text, &self.scrubber),
+        };
+        if let Reception::Unreadable(reason) = &reception {
+            warn!(bytes = text.len(), reason, "upstream response cannot be read");
         }
+        awaited.end(reception);
     }
 
-    /// Screens a request of the server. Only its method is passed on: the gateway offers servers
+    /// Screens the body of a response that names another request or none, although it can only
+    /// answer `id`: some servers do not repeat the identifier in errors.
+    pub(super) fn receive_as(&self, id: i64, text: &[u8]) {
+        self.touch();
+        self.answer(&RpcId::Number(id), text);
+    }
+
+    /// Screens a request of the server. Its parameters are not read: the gateway offers servers
     /// nothing but a response to `ping`.
-    fn request(&self, id: RequestId, method: Cow<'_, str>, bytes: usize) -> Screened<'static> {
+    fn request(&self, id: RpcId, method: Cow<'_, str>, bytes: usize) {
         self.spend(price(bytes).saturating_add(REQUEST_TOKENS));
         let unanswered = {
             let mut in_flight = lock(&self.in_flight);
             // A second request with the same identifier could not be distinguished from the first.
-            let is_new = in_flight.unanswered.insert(envelope::comparable(&id));
+            let is_new = in_flight.unanswered.insert(id.clone());
             if is_new { in_flight.unanswered.len() } else { 0 }
         };
-        match unanswered {
-            0 => Screened::Dropped,
-            1..=MAX_UNANSWERED => Screened::Replaced(Box::new(decode::bare_request(method, id))),
-            _ => {
-                drop(self.flood.set(Flood::Unanswered));
-                Screened::Dropped
-            }
+        if unanswered > MAX_UNANSWERED {
+            drop(self.flood.set(Flood::Unanswered));
         }
+        if !(1..=MAX_UNANSWERED).contains(&unanswered) {
+            return;
+        }
+        let method = cut(method.into_owned(), MAX_METHOD_BYTES);
+        // The queue has a place for every unanswered request, and its receiver lives as long as the
+        // connection.
+        let _ = self.requests.try_send(ServerRequest { id, method });
     }
 
-    /// Screens a notification. `rmcp` needs those about its subscriptions. The gateway needs progress,
-    /// and the report that the list of tools has changed.
-    fn notification<'t>(&self, method: &str, text: &'t [u8]) -> Screened<'t> {
+    /// Screens a notification.
+    fn notification(&self, method: &str, text: &[u8]) {
         self.charge(text.len());
-        let is_needed = match method {
-            "notifications/tools/list_changed" => {
-                self.changed.notify_one();
-                false
-            }
+        if text.len() > MAX_NOTIFICATION_BYTES {
+            debug!(bytes = text.len(), "upstream notification dropped: it is too long");
+            return;
+        }
+        match method {
+            "notifications/tools/list_changed" => self.changed.notify_one(),
             "notifications/progress" => {
-                if text.len() <= MAX_NOTIFICATION_BYTES
-                    && let Screened::Passed { text, .. } = self.pass(text, None)
-                {
-                    lock(&self.in_flight).progress.report(&text);
+                if let Some(text) = decode::passed(text, &self.scrubber) {
+                    lock(&self.in_flight).report(&text);
                 }
-                false
             }
-            "notifications/subscriptions/acknowledged" => true,
-            // A server that cancelled its own request would leave it pending here forever. The
-            // gateway answers every request at once anyway.
-            "notifications/cancelled" => !self.cancels_its_own(text),
-            _ => false,
-        };
-        if !is_needed || text.len() > MAX_NOTIFICATION_BYTES {
-            return Screened::Dropped;
+            "notifications/cancelled" => {
+                // The gateway answers a cancelled request all the same.
+                let id = envelope::cancelled(text);
+                debug!(id = ?id, "upstream server cancelled a request");
+            }
+            "notifications/message" => {
+                if let Some(text) = decode::passed(text, &self.scrubber) {
+                    lock(&self.in_flight).log(text);
+                }
+            }
+            "notifications/prompts/list_changed"
+            | "notifications/resources/list_changed"
+            | "notifications/resources/updated"
+            | "notifications/elicitation/complete" => {
+                if let Some(text) = decode::passed(text, &self.scrubber) {
+                    // A full queue means that the server sends more than is passed on.
+                    let _ = self.events.try_send(ServerEvent { method: method.to_owned(), text });
+                }
+            }
+            _ => {}
         }
-        self.spend(REQUEST_TOKENS);
-        self.pass(text, None)
     }
 
-    fn cancels_its_own(&self, text: &[u8]) -> bool {
-        envelope::cancelled(text)
-            .is_some_and(|id| lock(&self.in_flight).unanswered.contains(&envelope::comparable(&id)))
-    }
-
-    fn pass<'t>(&self, text: &'t [u8], answers: Option<(RequestId, RequestKind)>) -> Screened<'t> {
-        if !decode::fits(text) {
-            return Screened::Dropped;
-        }
-        self.scrubber
-            .json(text)
-            .map_or(Screened::Dropped, |text| Screened::Passed { text, answers })
+    /// Returns a server's text for use in another message: redacted, on one line, and cut.
+    pub(super) fn quote(&self, text: &[u8]) -> String {
+        self.scrubber.line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
     }
 
     fn spend(&self, tokens: u32) {

@@ -40,8 +40,7 @@ pub(super) const BURST_TOKENS: u32 = 10_000;
 pub(super) const FLOOD_TOLERANCE: Duration = Duration::from_secs(3);
 /// Bytes of a message that cost one token, in addition to one token for each message.
 pub(super) const BYTES_PER_TOKEN: usize = 1 << 10;
-/// Tokens for a message for which `rmcp` starts a task: a request, which must be answered, or a
-/// notification about a subscription.
+/// Tokens for a request, which must be answered.
 pub(super) const REQUEST_TOKENS: u32 = 10;
 /// Tokens for a stream of events that the gateway opens because the server ended the previous one.
 pub(super) const STREAM_TOKENS: u32 = 1_000;
@@ -49,9 +48,23 @@ pub(super) const STREAM_TOKENS: u32 = 1_000;
 /// whatever delay the server asks for.
 pub(super) const STREAM_RETRY_MILLIS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 
+/// Notifications of a server that wait to be passed on. Further ones are dropped.
+pub(super) const MAX_EVENTS: usize = 256;
+/// Reports of progress of one request that wait to be passed on. Further ones are dropped.
+pub(super) const PROGRESS_QUEUE: usize = 64;
+/// Length to which the message of a report of progress is cut, in bytes.
+pub(super) const MAX_PROGRESS_BYTES: usize = 1 << 10;
+
+/// Time after a request of a caller was given up in which log messages are dropped, because they may
+/// still be about it.
+pub(super) const LOG_QUARANTINE: Duration = Duration::from_secs(10);
+/// Time for a server to confirm a level of log messages. It is not waited for any longer.
+pub(super) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
+
 // Messages to a server.
 
-/// Maximum requests in flight: more than the calls that may run, so that pings find a free slot.
+/// Maximum requests that wait to be written: more than the calls that run by default, so that pings
+/// find a place.
 pub(super) const MAX_REQUESTS_IN_FLIGHT: usize = MAX_RUNNING * 2;
 /// Maximum cancellations and responses in flight: as many as there can be.
 pub(super) const MAX_CONTROL_IN_FLIGHT: usize = MAX_ABANDONED + MAX_UNANSWERED;
@@ -64,11 +77,9 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 // Calls.
 
-/// Maximum running calls on one server.
+/// Default of the running calls on one server.
 pub(super) const MAX_RUNNING: usize = 32;
-/// Maximum running calls of one tenant on one server, so that other tenants get permits.
-pub(super) const MAX_RUNNING_PER_TENANT: usize = MAX_RUNNING / 4 * 3;
-/// Maximum calls that wait for a permit; a further call fails as busy. One tenant gets three
+/// Default of the calls that wait for a permit; a further call fails as busy. One tenant gets three
 /// quarters of the slots.
 pub(super) const MAX_WAITING: usize = 128;
 /// Weight that divides the slots among tenants, see [`Shares`](crate::tenant::Shares).
@@ -82,6 +93,13 @@ pub(super) const MAX_CODE_BYTES: usize = 64;
 /// Maximum characters of a raw result that is used as a message.
 pub(super) const MAX_RAW_CHARS: usize = 2_000;
 
+/// Tools of one server whose calls are counted apart. Calls of further ones are counted together.
+pub(super) const MAX_COUNTED_TOOLS: usize = crate::catalog::MAX_TOOLS_PER_CLIENT;
+/// Time after which the operator is told that a call has waited for its server.
+pub(super) const SLOW_GRANT: Duration = Duration::from_millis(100);
+/// Minimum time between two such messages about one server.
+pub(super) const SLOW_GRANT_PAUSE: Duration = Duration::from_mins(1);
+
 // Lists of tools.
 
 /// Maximum pages of a list.
@@ -92,15 +110,50 @@ pub(super) const MAX_LIST_BYTES: usize = 4 << 20;
 pub(super) const MAX_SKIP_REASONS: usize = 20;
 /// Length to which the reason for a left-out tool is cut, in bytes.
 pub(super) const MAX_SKIP_REASON_BYTES: usize = 200;
+/// Time limit for reading a whole list. The pages that were read by then are kept.
+pub(super) const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delays before a list is read again that is suspiciously short. After the last one it counts.
+pub(super) const SUSPICION_DELAYS: [Duration; 2] =
+    [Duration::from_secs(5), Duration::from_secs(30)];
 /// Changes of a list after which further ones are delayed more and more.
 pub(super) const QUICK_LIST_CHANGES: u32 = 4;
 /// Delay before a list is read again after a change, so that many changes cost one reading. While
 /// the list keeps changing, the delay grows as it does between attempts to connect.
 pub(super) const LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);
 
+// Resources and prompts.
+
+/// Maximum resources, and maximum prompts, of one server.
+pub(super) const MAX_OFFERS: usize = 1_000;
+/// Maximum templates of resources of one server. Each is compared with the URI of each request.
+pub(super) const MAX_TEMPLATES: usize = 100;
+/// Maximum length of a URI, a URI template or the name of a prompt, in bytes.
+pub(super) const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
+/// Time for the lists of resources and prompts to be read before the server counts as connected.
+/// Later ones are read in the background.
+pub(super) const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum subscriptions to resources of one server, of all tenants.
+pub(super) const MAX_SUBSCRIPTIONS: usize = 5_000;
+/// Maximum subscriptions to resources of one server, of one tenant.
+pub(super) const MAX_TENANT_SUBSCRIPTIONS: usize = 500;
+/// Time for a server to confirm a subscription. It is not waited for any longer.
+pub(super) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
 // Connections.
 
-/// Interval between checks of an idle server.
+/// Time for a server to answer `server/discover`, before `initialize` is sent too. A legacy server
+/// need not answer a method that it does not know.
+pub(super) const PROBE_PATIENCE: Duration = Duration::from_secs(3);
+/// Default time for starting a server and the handshake: a package runner such as `npx` may have to
+/// download the server first.
+pub(super) const STARTUP_TIMEOUT: Duration = Duration::from_mins(2);
+/// Time for a call that may be repeated to wait for another connection.
+pub(super) const RECONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// Changes of the state of a server that are kept for operators.
+pub(super) const KEPT_TRANSITIONS: usize = 32;
+/// Characters to which the reason for an earlier state is cut, and that of the last failure.
+pub(super) const MAX_KEPT_REASON_CHARS: usize = 512;
+/// Default interval between checks of an idle server.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Time in which an idle server must answer a ping.
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -118,26 +171,56 @@ pub(super) const STABLE_AFTER: Duration = Duration::from_mins(1);
 pub(super) const FLOOD_COOL_DOWN: Duration = Duration::from_secs(10);
 /// Time limit for connecting to an HTTP host; the later steps have deadlines of their own.
 pub(super) const HTTP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum HTTP requests in flight. Calls have a lower bound of their own.
+/// Maximum HTTP requests in flight that carry a request of JSON-RPC; further ones wait.
 pub(super) const MAX_HTTP_REQUESTS: usize = 64;
+/// Maximum HTTP requests in flight that carry a notification or a response; further ones wait.
+pub(super) const MAX_HTTP_CONTROL: usize = 32;
+/// Time after which an idle HTTP connection is closed. Node.js and uvicorn close theirs after 5 s,
+/// and a request that meets this end is lost.
+pub(super) const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Maximum idle HTTP connections that are kept.
+pub(super) const MAX_IDLE_CONNECTIONS: usize = 32;
+/// Attempts to resume a stream of events without a new event, after which its request fails.
+pub(super) const MAX_RESUMPTIONS: u32 = 5;
+/// Time limit for ending a session at the server.
+pub(super) const SESSION_END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum length of a URL that a server names, in bytes.
+pub(super) const MAX_URL_BYTES: usize = 8 << 10;
 /// Maximum consecutive HTTP redirects.
 pub(super) const MAX_REDIRECTS: usize = 3;
 
 // Child processes.
 
 /// Bytes that are kept from the end of a server's stderr.
-pub(super) const KEPT_STDERR_BYTES: usize = 16 << 10;
+pub(super) const KEPT_STDERR_BYTES: usize = 64 << 10;
+/// Length to which a line of stderr is cut, in bytes.
+pub(super) const MAX_STDERR_LINE_BYTES: usize = 2 << 10;
 /// Bytes of stderr that are read without a pause.
 pub(super) const STDERR_BURST_BYTES: usize = 4 << 20;
 /// Pause after [`STDERR_BURST_BYTES`], which limits stderr to 16 MiB per second.
 pub(super) const STDERR_PAUSE: Duration = Duration::from_millis(250);
 /// Bytes of stderr that are reported when the server dies.
 pub(super) const REPORTED_STDERR_BYTES: usize = 1 << 10;
+/// Lines of stderr that are reported when the server dies.
+pub(super) const REPORTED_STDERR_LINES: usize = 10;
+/// Bytes of stderr that are shown to operators.
+pub(super) const SHOWN_STDERR_BYTES: usize = 64 << 10;
+/// Processes of one server whose stderr is stored: the last one, and the one before it.
+pub(super) const STDERR_SOURCES: usize = 2;
 /// Time in which a server must exit after its stdin is closed, and again after SIGTERM.
 pub(super) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit for reading the rest of stderr after a server has exited. Another process may have
 /// inherited the pipe and kept it open.
 pub(super) const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+
+// Containers.
+
+/// Time limit for each request to the Docker daemon.
+pub(super) const DOCKER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for pulling an image.
+pub(super) const DOCKER_PULL_TIMEOUT: Duration = Duration::from_mins(10);
+/// Delay between two looks at a process in a container that is to end.
+pub(super) const DOCKER_POLL: Duration = Duration::from_millis(50);
 
 // Text of a server that the operator and the caller read.
 
@@ -148,6 +231,8 @@ pub(super) const MAX_REASON_BYTES: usize = 2 << 10;
 pub(super) const MAX_QUOTE_BYTES: usize = 200;
 /// Length to which a protocol version is cut in the log, in bytes.
 pub(super) const MAX_VERSION_BYTES: usize = 32;
+/// Length to which a server's instructions for models are cut, in bytes.
+pub(super) const MAX_INSTRUCTIONS_BYTES: usize = 8 << 10;
 /// Minimum length of a configured value that is treated as a secret, in bytes. Shorter values are
 /// more likely to be words than credentials, and redacting them would garble every message.
 pub(super) const MIN_SECRET_BYTES: usize = 8;

@@ -1,52 +1,122 @@
 //! Reads `tools/list`: all pages, within bounds, one tool at a time.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
-use rmcp::{
-    model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams},
-    service::ServiceError,
-};
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
-    limits::{MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
-    sender::RequestSender,
+    decode,
+    http::mirror,
+    limits::{LIST_TIMEOUT, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
+    link::{AskError, Link, Request},
     skipped::SkippedTools,
 };
-use crate::{catalog::MAX_TOOLS_PER_CLIENT, json, text::cut, tool::ToolDefinition};
+use crate::{
+    catalog::MAX_TOOLS_PER_CLIENT,
+    json::{self, raw},
+    secret::Scrubber,
+    text::cut,
+    tool::ToolDefinition,
+};
 
-/// Reads the whole list. Tools that cannot be used are left out, with a reason.
-pub(super) async fn read(sender: &RequestSender) -> Result<ToolList, ServiceError> {
-    let mut list = ToolList::default();
+/// Reads the whole list. Tools that cannot be used are left out, with a reason. Fails only if the
+/// first page cannot be read; the pages that were read before a later failure, or within
+/// [`LIST_TIMEOUT`], are kept, and the list is marked as cut.
+pub(super) async fn read(link: &Link) -> Result<ToolList, AskError> {
+    let deadline = Instant::now() + LIST_TIMEOUT;
+    let checks_headers = link.transport().mirrors_parameters();
+    let mut list = ToolList { checks_headers, ..ToolList::default() };
     let mut cursor = None;
     loop {
-        let params =
-            cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-        let request = ListToolsRequest { params, ..ListToolsRequest::default() };
-        match sender.ask(ClientRequest::ListToolsRequest(request)).await {
-            Ok(page) => cursor = list.add(page),
+        match timeout_at(deadline, page(link, cursor.take())).await {
+            Ok(Ok(page)) => cursor = list.add(&page, link.inbox().scrubber()),
             // A server without tools need not know the method.
-            Err(ServiceError::McpError(error))
-                if error.code == ErrorCode::METHOD_NOT_FOUND && list.pages == 0 =>
-            {
-                break;
+            Ok(Err(AskError::Refused(error)))
+                if error.code == decode::RpcError::METHOD_NOT_FOUND && list.pages == 0 => {}
+            Ok(Err(error)) if list.pages == 0 => return Err(error),
+            Ok(Err(error)) => list.cut(&format!("all pages after page {}: {error}", list.pages)),
+            Err(_) if list.pages == 0 => {
+                return Err(AskError::Unreadable("no page arrived in time"));
             }
-            Err(error) => return Err(error),
+            Err(_) => list.cut(&format!(
+                "all pages after page {}: no further one arrived within {LIST_TIMEOUT:?}",
+                list.pages
+            )),
         }
         if cursor.is_none() {
-            break;
+            return Ok(list);
         }
     }
-    Ok(list)
+}
+
+async fn page(link: &Link, cursor: Option<String>) -> Result<Page, AskError> {
+    let mut request = Request::new("tools/list").in_pages();
+    if let Some(cursor) = cursor {
+        request = request.with("cursor", Value::from(cursor).to_string());
+    }
+    let text = link.ask_raw(request, |_| {}).await?;
+    Page::read(&text)
+}
+
+/// One page, whose tools are JSON text that may be invalid, each for itself.
+#[derive(Debug)]
+struct Page {
+    /// `None` if the member is no list.
+    tools: Option<Vec<String>>,
+    cursor: Option<String>,
+    ttl: Option<Duration>,
+}
+
+impl Page {
+    /// Splits a response. The text is not checked as a whole: one tool that is nested too deeply or
+    /// has a number that is out of range must not take the others with it.
+    fn read(text: &[u8]) -> Result<Self, AskError> {
+        let Ok(text) = std::str::from_utf8(text) else {
+            return Err(AskError::Unreadable("it is not UTF-8"));
+        };
+        let Some(result) = raw::member(text, "result").filter(|text| *text != "null") else {
+            return match decode::response(text.as_bytes()) {
+                Ok(Err(error)) => Err(AskError::Refused(error)),
+                Ok(Ok(_)) => Err(AskError::Unreadable("its result is no object")),
+                Err(reason) => Err(AskError::Unreadable(reason)),
+            };
+        };
+        let Some(members) = raw::members(result) else {
+            return Err(AskError::Unreadable("its result is no object"));
+        };
+        let mut page = Self { tools: Some(Vec::new()), cursor: None, ttl: None };
+        for (name, value) in members {
+            match &*name {
+                "tools" => {
+                    page.tools = raw::elements(value)
+                        // The bound on the list follows; this one bounds the memory of a page.
+                        .map(|tools| {
+                            tools.take(MAX_TOOLS_PER_CLIENT + 1).map(str::to_owned).collect()
+                        });
+                }
+                "nextCursor" => page.cursor = raw::string(value).map(Into::into),
+                "ttlMs" => page.ttl = value.parse().ok().map(Duration::from_millis),
+                _ => {}
+            }
+        }
+        Ok(page)
+    }
 }
 
 /// The part of a list that has been read.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct ToolList {
     /// The tools that can be used.
     pub(super) tools: Vec<ToolDefinition>,
     /// Reasons that other tools cannot be used.
     pub(super) skipped: SkippedTools,
+    /// True if the list may have further tools, which were not read.
+    pub(super) is_cut: bool,
+    /// Time for which the server says that the list is valid.
+    pub(super) ttl: Option<Duration>,
+    /// True if tools whose annotations for headers are invalid cannot be used.
+    checks_headers: bool,
     cursors: HashSet<String>,
     pages: usize,
     bytes: usize,
@@ -54,76 +124,107 @@ pub(super) struct ToolList {
 }
 
 impl ToolList {
+    /// Creates the result of a reading that failed.
+    pub(super) fn unread() -> Self {
+        Self { is_cut: true, ..Self::default() }
+    }
+
     /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
-    fn add(&mut self, page: Value) -> Option<String> {
+    fn add(&mut self, page: &Page, scrubber: &Scrubber) -> Option<String> {
         self.pages += 1;
-        let Value::Object(mut page) = page else {
-            self.skipped.push("a page that is no object");
+        self.ttl = page.ttl.or(self.ttl);
+        let Some(tools) = &page.tools else {
+            self.cut("a page whose tools are no list");
             return None;
         };
-        let tools = match page.remove("tools") {
-            Some(Value::Array(tools)) => tools,
-            None => Vec::new(),
-            Some(_) => {
-                self.skipped.push("a page whose tools are no list");
-                Vec::new()
-            }
-        };
         for tool in tools {
-            if !self.add_tool(tool) {
+            if !self.add_tool(tool, scrubber) {
                 return None;
             }
         }
-        match page.remove("nextCursor") {
-            Some(Value::String(cursor)) => self.next(cursor),
-            _ => None,
-        }
+        page.cursor.clone().and_then(|cursor| self.next(cursor))
     }
 
     /// Adds a tool, or a reason if it cannot be used. Returns false if a bound of the list is
     /// reached.
-    fn add_tool(&mut self, tool: Value) -> bool {
-        let text = tool.to_string();
-        self.bytes += text.len();
-        let memory = json::Caps::memory(MAX_TREE_BYTES - self.tree_bytes);
-        let cost =
-            json::check(text.as_bytes(), &memory).ok().filter(|_| self.bytes <= MAX_LIST_BYTES);
-        let Some(cost) = cost.filter(|_| self.tools.len() < MAX_TOOLS_PER_CLIENT) else {
+    fn add_tool(&mut self, tool: &str, scrubber: &Scrubber) -> bool {
+        self.bytes += tool.len();
+        let left = MAX_TREE_BYTES - self.tree_bytes;
+        let checked = json::check(tool.as_bytes(), &json::Caps::memory(left));
+        let is_full = matches!(&checked, Err(json::Error::TooLarge { .. }))
+            || self.bytes > MAX_LIST_BYTES
+            || self.tools.len() >= MAX_TOOLS_PER_CLIENT;
+        if is_full {
             let (tools, bytes, memory) = (MAX_TOOLS_PER_CLIENT, MAX_LIST_BYTES, MAX_TREE_BYTES);
-            self.skipped.push(&format!(
+            self.cut(&format!(
                 "all beyond {tools} tools, {bytes} bytes or {memory} bytes of memory"
             ));
             return false;
-        };
-        self.tree_bytes += cost.tree_bytes;
-        match decode(tool) {
+        }
+        let decoded = checked.map_err(|error| error.to_string()).and_then(|cost| {
+            self.tree_bytes += cost.tree_bytes;
+            let text = scrubber.json(tool.as_bytes());
+            let text = text.ok_or("it has a number that is out of range")?;
+            serde_json::from_slice(&text).map_err(|error| error.to_string())
+        });
+        match decoded
+            .map_err(|reason| unreadable(tool, &reason))
+            .and_then(|tool: Value| self.check_headers(tool))
+            .and_then(decode)
+        {
             Ok(tool) => self.tools.push(tool),
-            Err(reason) => self.skipped.push(&reason),
+            Err(reason) => self.skipped.push(&scrubber.text(&reason)),
         }
         true
     }
 
+    /// Returns a tool, or the reason that its annotations for headers make it unusable.
+    fn check_headers(&self, tool: Value) -> Result<Value, String> {
+        let schema = tool.get("inputSchema").filter(|_| self.checks_headers);
+        match schema.map_or(Ok(()), mirror::check) {
+            Ok(()) => Ok(tool),
+            Err(error) => Err(unreadable(&tool.to_string(), &error.to_string())),
+        }
+    }
+
     fn next(&mut self, cursor: String) -> Option<String> {
         if self.pages >= MAX_PAGES {
-            self.skipped.push(&format!("all beyond {MAX_PAGES} pages"));
+            self.cut(&format!("all beyond {MAX_PAGES} pages"));
             return None;
         }
+        // Cursors are kept too, so they count.
         self.bytes += cursor.len();
         if self.bytes > MAX_LIST_BYTES {
-            self.skipped.push(&format!("all beyond {MAX_LIST_BYTES} bytes"));
+            self.cut(&format!("all beyond {MAX_LIST_BYTES} bytes"));
             return None;
         }
         if !self.cursors.insert(cursor.clone()) {
-            self.skipped.push("a page that was read already");
+            self.cut("a page that was read already");
             return None;
         }
         Some(cursor)
     }
+
+    /// Records that the rest of the list is not read.
+    fn cut(&mut self, what: &str) {
+        self.is_cut = true;
+        self.skipped.push(what);
+    }
+}
+
+/// Returns the reason that a tool is left out whose text cannot be parsed.
+fn unreadable(tool: &str, reason: &str) -> String {
+    let name = raw::member(tool, "name").and_then(raw::string);
+    format!("tool {}: {reason}", name.map_or("without a name".into(), |name| quoted(&name)))
+}
+
+fn quoted(name: &str) -> String {
+    format!("{:?}", cut(name.to_owned(), 128))
 }
 
 fn decode(mut tool: Value) -> Result<ToolDefinition, String> {
     let name = match tool.get("name") {
-        Some(Value::String(name)) => format!("{:?}", cut(name.clone(), 128)),
+        Some(Value::String(name)) => quoted(name),
         _ => "without a name".into(),
     };
     // Some servers write absent members as null.
@@ -134,80 +235,4 @@ fn decode(mut tool: Value) -> Result<ToolDefinition, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_malformed_tool_is_left_out_and_the_others_are_kept() {
-        let mut list = ToolList::default();
-        let page = json!({"tools": [
-            {"name": "no_schema"},
-            {"name": "hint", "inputSchema": {}, "annotations": {"readOnlyHint": "yes"}},
-            {"name": "good", "inputSchema": {"type": "object"}, "description": null, "execution": {"taskSupport": "optional"}},
-            7,
-        ]});
-        assert_eq!(list.add(page), None);
-        assert_eq!(list.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["good"]);
-        insta::assert_snapshot!(list.skipped.reasons().collect::<Vec<_>>().join("\n"), @r#"
-        tool "hint": invalid type: string "yes", expected a boolean
-        tool "no_schema": missing field `inputSchema`
-        tool without a name: invalid type: integer `7`, expected struct ToolDefinition
-        "#);
-    }
-
-    #[test]
-    fn a_schema_keeps_its_keywords_and_their_order() {
-        let schema = r##"{"type":"object","$defs":{"z":{},"a":{}},"properties":{"q":{"$ref":"#/$defs/z"}},"x-more":[1.5]}"##;
-        let mut list = ToolList::default();
-        list.add(
-            serde_json::from_str(&format!(
-                r#"{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}"#
-            ))
-            .expect("JSON"),
-        );
-        assert_eq!(list.tools[0].input_schema.to_string(), schema);
-    }
-
-    #[test]
-    fn paging_ends_at_the_last_page_a_known_cursor_or_the_bound() {
-        let page = |cursor: &str| json!({"tools": [], "nextCursor": cursor});
-        let mut list = ToolList::default();
-        assert_eq!(list.add(page("a")).as_deref(), Some("a"));
-        assert_eq!(list.add(page("b")).as_deref(), Some("b"));
-        assert_eq!(list.add(page("a")), None);
-        assert_eq!(ToolList::default().add(json!({"tools": []})), None);
-        assert_eq!(ToolList::default().add(json!("tools")), None);
-
-        let mut endless = ToolList::default();
-        let pages =
-            (0..MAX_PAGES * 2).take_while(|n| endless.add(page(&n.to_string())).is_some()).count();
-        assert_eq!(pages + 1, MAX_PAGES);
-    }
-
-    #[test]
-    fn a_list_is_bounded_in_text_and_in_memory() {
-        let filled = |schema: Value, count: usize| {
-            let mut list = ToolList::default();
-            let tools: Vec<Value> =
-                (0..count).map(|n| json!({"name": n.to_string(), "inputSchema": schema})).collect();
-            list.add(json!({"tools": tools}));
-            (list.tools.len(), list.skipped.len())
-        };
-        let text = filled(json!({"x": "x".repeat(MAX_LIST_BYTES / 8)}), 8);
-        assert_eq!(text, (7, 1));
-        let dense = filled(json!({"x": vec![json!({"": 0}); 10_000]}), 8);
-        assert!((1..8).contains(&dense.0) && dense.1 == 1, "{dense:?}");
-    }
-
-    #[test]
-    fn tools_beyond_the_bound_are_left_out() {
-        let tools: Vec<Value> = (0..=MAX_TOOLS_PER_CLIENT)
-            .map(|n| json!({"name": n.to_string(), "inputSchema": {}}))
-            .collect();
-        let mut list = ToolList::default();
-        assert_eq!(list.add(json!({"tools": tools, "nextCursor": "more"})), None);
-        assert_eq!((list.tools.len(), list.skipped.len()), (MAX_TOOLS_PER_CLIENT, 1));
-    }
-}
+mod tests;

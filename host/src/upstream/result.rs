@@ -2,10 +2,9 @@
 
 mod failure;
 
-use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Map, Value};
 
-use super::limits::MAX_RESULT_BYTES;
+use super::{decode::RpcError, limits::MAX_RESULT_BYTES};
 use crate::tool::{
     CallError, Cause, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
 };
@@ -52,9 +51,9 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
 }
 
 /// Converts a JSON-RPC error to a tool's own error.
-pub(super) fn refusal(error: ErrorData) -> CallError {
+pub(super) fn refusal(error: RpcError) -> CallError {
     let kind = match error.code {
-        ErrorCode::INVALID_PARAMS => ErrorKind::InvalidInput,
+        RpcError::INVALID_PARAMS => ErrorKind::InvalidInput,
         _ => ErrorKind::Internal,
     };
     let message = match failure::printable(&error.message) {
@@ -63,7 +62,7 @@ pub(super) fn refusal(error: ErrorData) -> CallError {
     };
     let details = error.data.filter(|data| data.to_string().len() <= MAX_RESULT_BYTES);
     CallError::Tool(ToolError {
-        code: Some(error.code.0.to_string()),
+        code: Some(error.code.to_string()),
         details,
         ..ToolError::new(kind, message)
     })
@@ -187,18 +186,20 @@ mod tests {
 
     #[test]
     fn a_json_rpc_error_becomes_invalid_input_or_internal() {
-        let refused =
-            |code, message: &str| match refusal(ErrorData::new(code, message.to_owned(), None)) {
-                CallError::Tool(error) => (error.kind, error.message),
-                other => panic!("expected the tool's own error, found {other:?}"),
-            };
+        let refused = |code: i64, message: &str| match refusal(RpcError {
+            code,
+            message: message.to_owned(),
+            data: None,
+        }) {
+            CallError::Tool(error) => (error.kind, error.message),
+            other => panic!("expected the tool's own error, found {other:?}"),
+        };
         assert_eq!(
-            refused(ErrorCode::INVALID_PARAMS, "no\u{0} tool"),
+            refused(RpcError::INVALID_PARAMS, "no\u{0} tool"),
             (ErrorKind::InvalidInput, "no\u{fffd} tool".into())
         );
-        let (kind, message) =
-            refused(ErrorCode::INTERNAL_ERROR, &"x".repeat(MAX_FAILURE_BYTES * 2));
+        let (kind, message) = refused(-32_603, &"x".repeat(MAX_FAILURE_BYTES * 2));
         assert_eq!((kind, message.len()), (ErrorKind::Internal, MAX_FAILURE_BYTES));
-        assert!(!refused(ErrorCode(7), "").1.is_empty());
+        assert!(!refused(7, "").1.is_empty());
     }
 }

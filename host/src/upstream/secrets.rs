@@ -5,17 +5,35 @@
 //! refused request. The inbox therefore redacts every message, and each text for a log or an error
 //! is made with [`Scrubber::line`].
 
+use std::collections::BTreeMap;
+
 use base64::engine::{Engine as _, general_purpose::STANDARD};
 use reqwest::Url;
 
-use super::{Transport, limits::MIN_SECRET_BYTES};
+use super::{limits::MIN_SECRET_BYTES, settings::Transport};
 use crate::secret::{BadSecret, Scrubber, Secret};
 
 /// Variables that name places and languages. Their values occur in many legitimate responses, and
 /// grant no access.
-const PUBLIC_VARIABLES: [&str; 12] = [
-    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR",
-    "TZ", "USER",
+const PUBLIC_VARIABLES: [&str; 18] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LANGUAGE",
+    "LOGNAME",
+    "PATH",
+    "PWD",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
 ];
 /// Parts of the names of variables whose values are redacted even if they look like paths or plain
 /// words.
@@ -47,18 +65,14 @@ const MIN_PATH_TOKEN_BYTES: usize = 16;
 pub(super) fn scrubber(transport: &Transport) -> Result<Scrubber, BadSecret> {
     let mut secrets = Secrets::default();
     match transport {
-        Transport::Stdio { env, .. } => {
-            for (name, value) in
-                env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str()))
+        Transport::Stdio(process) => secrets.add_variables(&process.env),
+        Transport::Docker(docker) => secrets.add_variables(&docker.env),
+        Transport::Http(settings) | Transport::Sse(settings) => {
+            for (name, value) in settings.headers.iter().filter(|(name, _)| !is_public_header(name))
             {
-                secrets.add_variable(name, value.expose());
-            }
-        }
-        Transport::Http { url, headers } => {
-            for (name, value) in headers.iter().filter(|(name, _)| !is_public_header(name)) {
                 secrets.add_header(name, value.expose());
             }
-            secrets.add_url("url", url);
+            secrets.add_url("url", &settings.url);
         }
     }
     Scrubber::new(secrets.0.iter().map(|(name, value)| (name.as_str(), value)))
@@ -73,6 +87,14 @@ impl Secrets {
         let is_new = !self.0.iter().any(|(_, known)| known.expose() == value);
         if value.len() >= MIN_SECRET_BYTES && is_new {
             self.0.push((name.to_owned(), Secret::new(value)));
+        }
+    }
+
+    fn add_variables(&mut self, env: &BTreeMap<String, Secret>) {
+        for (name, value) in
+            env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str()))
+        {
+            self.add_variable(name, value.expose());
         }
     }
 
@@ -149,22 +171,21 @@ fn is_bare(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
+    use crate::upstream::{HttpSettings, Process};
 
     fn secrets(pairs: &[(&str, &str)]) -> BTreeMap<String, Secret> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect()
     }
 
     fn stdio(env: &[(&str, &str)]) -> Scrubber {
-        super::scrubber(&Transport::Stdio { command: "x".into(), args: vec![], env: secrets(env) })
-            .expect("good secrets")
+        let process = Process { env: secrets(env), ..Process::default() };
+        super::scrubber(&Transport::Stdio(Box::new(process))).expect("good secrets")
     }
 
     fn http(url: &str, headers: &[(&str, &str)]) -> Scrubber {
-        super::scrubber(&Transport::Http { url: url.into(), headers: secrets(headers) })
-            .expect("good secrets")
+        let settings = HttpSettings { headers: secrets(headers), ..HttpSettings::new(url) };
+        super::scrubber(&Transport::Http(Box::new(settings))).expect("good secrets")
     }
 
     #[test]

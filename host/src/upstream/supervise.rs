@@ -1,30 +1,32 @@
 //! Keeps one server connected.
 
-use std::sync::Arc;
+mod serve;
 
-use rmcp::{RoleClient, model::SubscriptionFilter, service::Peer};
+use std::{sync::Arc, time::Duration};
+
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep, timeout},
+    sync::mpsc,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    Settings,
     backoff::Backoff,
-    connection::{self, Connection, Handshake, flood_or},
-    error::{ConnectionError, ConnectionFailure, cause},
-    inbox::Inbox,
-    limits::{
-        CLOSE_TIMEOUT, FLOOD_COOL_DOWN, HEARTBEAT, LAST_RETRY, LIST_CHANGE_DELAY,
-        MAX_VERSION_BYTES, QUICK_LIST_CHANGES, SUBSCRIPTION_RETRY,
-    },
-    listing::{self, ToolList},
-    secrets,
-    sender::RequestSender,
-    server::Server,
+    connection::Connection,
+    control::{Command, Control, ReconnectAnswer},
+    error::{ConnectionError, ConnectionFailure},
+    handshake::Handshake,
+    limits::{FLOOD_COOL_DOWN, LAST_RETRY, QUICK_LIST_CHANGES, SUSPICION_DELAYS},
+    link::Link,
+    listing::ToolList,
+    pins::{ClientPins, Screened},
+    relay, secrets,
+    server::{Access, PerCall, Server},
+    settings::{Lifecycle, Restart, Settings},
     skipped::SkippedTools,
+    status::Phase,
 };
 use crate::{
     catalog::{Catalog, State},
@@ -32,51 +34,83 @@ use crate::{
     text::with_causes,
 };
 
-/// Keeps one server connected until `stop` is cancelled: connects, lists the tools, publishes them
-/// into the catalog, follows changes of the list, and reconnects. The first reconnect is immediate.
-/// The next one waits up to 1 s, and each further one twice as long, up to a minute. A connection
-/// that lasts a minute resets this backoff. Returns when the server is stopped, its process group
-/// included.
+/// Returns the future that keeps one server connected until `stop` is cancelled, and the operator's
+/// control of it. The future connects, lists the tools, publishes them
+/// into the catalog, follows changes of the list, and reconnects. The first reconnect is immediate;
+/// each further one waits longer, as [`Restart`](super::Restart) says. Returns when the server is
+/// stopped, its process group included.
 ///
 /// The state is `Failed` if the settings can never work, for example because the URL or a header is
-/// invalid, or because their secrets cannot be redacted; the server is then not retried. The state
-/// is `Failed` too if the program does not exist; it is looked up again once a minute, because it
-/// may be installed later. Any other error sets `Disconnected`. A server that floods the gateway
-/// is disconnected, with a cool-down of at least ten seconds.
+/// invalid, or because their secrets cannot be redacted, and after the last permitted attempt; the
+/// server is then started again by the operator alone. The state is `Failed` too if the program does
+/// not exist; it is looked up again once a minute, because it may be installed later. Any other
+/// error sets `Disconnected`. A server that floods the gateway is disconnected, with a cool-down of
+/// at least ten seconds.
 ///
-/// The server's calls run on the runtime of this future. It should not be the runtime that serves
-/// HTTP: see [`Runtime`](super::Runtime).
-pub async fn supervise(settings: Settings, catalog: Arc<Catalog>, stop: CancellationToken) {
+/// The server's calls run on `runtime`, on which the future is to be spawned. It should not be the
+/// runtime that serves HTTP: see [`Runtime`](super::Runtime). The definitions of the tools pass
+/// `pins`.
+pub fn supervise(
+    settings: Settings,
+    pins: Arc<ClientPins>,
+    catalog: Arc<Catalog>,
+    stop: CancellationToken,
+    runtime: &Handle,
+) -> (Control, impl Future<Output = ()> + Send + use<>) {
     let scrubber = secrets::scrubber(&settings.transport);
-    supervise_redacted(settings, scrubber, catalog, stop).await;
+    supervise_redacted(settings, pins, scrubber, catalog, stop, runtime)
 }
 
 /// Does the same as [`supervise`], with the scrubber for the secrets of `settings`.
-pub(super) async fn supervise_redacted(
+pub(super) fn supervise_redacted(
     settings: Settings,
+    pins: Arc<ClientPins>,
     scrubber: Result<Scrubber, BadSecret>,
     catalog: Arc<Catalog>,
     stop: CancellationToken,
-) {
+    runtime: &Handle,
+) -> (Control, impl Future<Output = ()> + Send + use<>) {
+    let server = Server::new(&settings, runtime.clone());
+    let (control, commands) = Control::new(server.clone());
+    catalog.offer(&settings.name, server.clone());
     let (scrubber, unusable) = match scrubber {
         Ok(scrubber) => (scrubber, None),
         Err(error) => {
             (Scrubber::default(), Some(ConnectionError::InvalidSettings(with_causes(&error))))
         }
     };
-    let mut supervisor = Supervisor {
+    let supervisor = Supervisor {
+        server,
         settings,
+        pins,
         catalog,
-        server: Server::new(Handle::current()),
         scrubber: Arc::new(scrubber),
         logged: SkippedTools::default(),
+        commands,
+        reconnecting: None,
+        published: 0,
+        suspicions: 0,
     };
+    (control, run(supervisor, unusable, stop))
+}
+
+async fn run(
+    mut supervisor: Supervisor,
+    unusable: Option<ConnectionError>,
+    stop: CancellationToken,
+) {
     match unusable {
         // The server is not started, because its output could not be redacted.
-        Some(error) => supervisor.report(&error.into()),
+        Some(error) => {
+            let reason = error.to_string();
+            supervisor.report(&error.into(), Phase::Failed);
+            stop.run_until_cancelled(supervisor.refuse_orders(&reason)).await;
+        }
         None => supervisor.keep_connected(&stop).await,
     }
     stop.cancelled().await;
+    supervisor.server.set_access(Access::Down);
+    supervisor.server.status_record().enter(Phase::Stopped, "the gateway stopped");
     supervisor
         .catalog
         .set_state(&supervisor.settings.name, State::Disconnected { reason: "stopped".into() });
@@ -84,181 +118,292 @@ pub(super) async fn supervise_redacted(
 
 struct Supervisor {
     settings: Settings,
+    pins: Arc<ClientPins>,
     catalog: Arc<Catalog>,
     server: Arc<Server>,
     scrubber: Arc<Scrubber>,
     /// Tools left out of the last list, whose reasons are logged.
     logged: SkippedTools,
+    commands: mpsc::Receiver<Command>,
+    /// Answer to the operator who ordered the present start.
+    reconnecting: Option<ReconnectAnswer>,
+    /// Number of tools in the last list that was published.
+    published: usize,
+    /// Consecutive lists that were suspiciously short.
+    suspicions: usize,
+}
+
+/// Reason that a connection was closed.
+enum Ended {
+    /// The gateway stops.
+    Stopped,
+    /// No call needs the server.
+    Idle,
+    /// The operator ordered it.
+    Reconnect,
+    /// It failed.
+    Failed(ConnectionFailure),
+}
+
+/// Decision after a pause.
+enum Next {
+    Connect,
+    Stop,
 }
 
 impl Supervisor {
+    /// Refuses every order of the operator, without end.
+    async fn refuse_orders(&mut self, reason: &str) {
+        while let Some(command) = self.commands.recv().await {
+            command.refuse(reason);
+        }
+        std::future::pending::<()>().await;
+    }
+
     /// Connects, and reconnects after each failure. Returns if `stop` is cancelled or if the
     /// settings can never work.
     async fn keep_connected(&mut self, stop: &CancellationToken) {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(self.settings.restart, 0);
         let mut handshake = Handshake::ModernFirst;
+        let mut reason = "first start".to_owned();
         loop {
+            self.server.status_record().enter(Phase::Starting, &reason);
             let began = Instant::now();
-            let Err(failure) = Box::pin(self.connect_and_serve(&mut handshake, stop)).await else {
-                return;
+            let next = match Box::pin(self.connect_and_serve(&mut handshake, stop)).await {
+                Ended::Stopped => return,
+                Ended::Idle => {
+                    "a call needs it".clone_into(&mut reason);
+                    self.sleep_until_demanded(stop).await
+                }
+                Ended::Reconnect => {
+                    "the operator reconnected it".clone_into(&mut reason);
+                    backoff.reset();
+                    Next::Connect
+                }
+                Ended::Failed(failure) => {
+                    let delay = backoff.after(began.elapsed());
+                    reason = format!("attempt {} after a failure", backoff.failures() + 1);
+                    self.server.status_record().set_attempts(backoff.failures());
+                    let is_final = failure.error.is_invalid() || backoff.is_exhausted();
+                    let delay = match &failure.error {
+                        _ if is_final => None,
+                        ConnectionError::CommandNotFound { .. } => Some(LAST_RETRY),
+                        ConnectionError::Flood(_) => Some(delay.max(FLOOD_COOL_DOWN)),
+                        _ => Some(delay),
+                    };
+                    let is_failed = delay.is_none() || failure.error.is_permanent();
+                    self.report(
+                        &failure,
+                        if is_failed { Phase::Failed } else { Phase::Restarting },
+                    );
+                    self.pause(delay, &mut backoff, stop).await
+                }
             };
-            self.report(&failure);
-            let delay = match &failure.error {
-                ConnectionError::InvalidSettings(_) => return,
-                ConnectionError::CommandNotFound { .. } => LAST_RETRY,
-                ConnectionError::Flood(_) => backoff.after(began.elapsed()).max(FLOOD_COOL_DOWN),
-                _ => backoff.after(began.elapsed()),
-            };
-            if stop.run_until_cancelled(sleep(delay)).await.is_none() {
+            if matches!(next, Next::Stop) {
                 return;
             }
         }
     }
 
-    /// Connects and serves the connection until it ends. Returns `Ok` if `stop` is cancelled.
+    /// Waits for `delay`, or without end if there is none. The operator's order to reconnect ends
+    /// the pause and resets the attempts.
+    async fn pause(
+        &mut self,
+        delay: Option<Duration>,
+        backoff: &mut Backoff,
+        stop: &CancellationToken,
+    ) -> Next {
+        let mut waiting = std::pin::pin!(async {
+            match delay {
+                Some(delay) => sleep(delay).await,
+                None => std::future::pending().await,
+            }
+        });
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Next::Stop,
+                () = &mut waiting => return Next::Connect,
+                Some(command) = self.commands.recv() => match command {
+                    Command::Reconnect(answer) => {
+                        self.reconnecting = Some(answer);
+                        backoff.reset();
+                        return Next::Connect;
+                    }
+                    Command::Refresh(answer) => drop(answer.send(Err("it is not connected".into()))),
+                },
+            }
+        }
+    }
+
+    /// Waits until a call or the operator needs the server.
+    async fn sleep_until_demanded(&mut self, stop: &CancellationToken) -> Next {
+        self.server.status_record().enter(Phase::Stopped, "no call needs it");
+        self.server.set_access(Access::OnDemand);
+        let server = self.server.clone();
+        tokio::select! {
+            () = stop.cancelled() => Next::Stop,
+            () = server.demanded() => Next::Connect,
+            Some(command) = self.commands.recv() => {
+                match command {
+                    Command::Reconnect(answer) => self.reconnecting = Some(answer),
+                    // The list is read after every start.
+                    Command::Refresh(answer) => drop(answer.send(Ok(self.published))),
+                }
+                Next::Connect
+            }
+        }
+    }
+
+    /// Connects and serves the connection until it ends.
     async fn connect_and_serve(
         &mut self,
         handshake: &mut Handshake,
         stop: &CancellationToken,
-    ) -> Result<(), ConnectionFailure> {
-        let opening = Box::pin(connection::open(&self.settings, &self.scrubber, *handshake));
-        let Some(opened) = stop.run_until_cancelled(opening).await else { return Ok(()) };
-        let mut connection = match opened {
+    ) -> Ended {
+        let server = self.server.clone();
+        let opening =
+            Box::pin(Connection::open(&self.settings, &self.scrubber, server.logs(), *handshake));
+        let Some(opened) = stop.run_until_cancelled(opening).await else { return Ended::Stopped };
+        let connection = match opened {
             Ok(connection) => connection,
             Err(failure) => {
                 if failure.error.suggests_other_handshake() {
                     *handshake = handshake.other();
                 }
-                return Err(failure);
+                return Ended::Failed(failure);
             }
         };
         *handshake =
-            if connection.sender.is_modern() { Handshake::ModernFirst } else { Handshake::Legacy };
-        self.publish_tools(std::mem::take(&mut connection.list), &connection.sender).await;
-        let outcome = Box::pin(self.serve(connection, stop)).await;
-        outcome.map_or(Ok(()), Err)
-    }
-
-    /// Serves a connection until it ends, then closes it and stops its process. Returns `None` if
-    /// `stop` is cancelled.
-    async fn serve(
-        &mut self,
-        connection: Connection,
-        stop: &CancellationToken,
-    ) -> Option<ConnectionFailure> {
-        let Connection { service, process, sender, inbox, abandoned, .. } = connection;
-        let close = service.cancellation_token();
-        let mut ended = std::pin::pin!(service.waiting());
-        let server = self.server.clone();
-        let error = tokio::select! {
-            () = stop.cancelled() => None,
-            _ = &mut ended => Some(ConnectionError::Closed),
-            flood = inbox.flooded() => Some(ConnectionError::Flood(flood)),
-            error = check_regularly(&server, &sender) => Some(error),
-            error = self.follow_list_changes(&sender, &inbox) => Some(error),
-            () = sender.cancel_abandoned(abandoned) => Some(ConnectionError::Closed),
-            () = subscribe(&sender, &inbox) => Some(ConnectionError::Closed),
-        };
-        self.server.set_sender(None);
-        close.cancel();
-        let has_ended = matches!(error, Some(ConnectionError::Closed));
-        let error = error.map(|error| flood_or(error, &inbox));
-        if !has_ended {
-            let _ = timeout(CLOSE_TIMEOUT, ended).await;
+            if connection.link.is_modern() { Handshake::ModernFirst } else { Handshake::Legacy };
+        if let Some(agreed) = connection.link.agreed() {
+            self.server.status_record().agree(agreed);
         }
-        let exit = match process {
-            Some(process) => Some(process.stop().await),
-            None => None,
+        let Some(listed) = stop.run_until_cancelled(connection.list()).await else {
+            connection.shut_down().await;
+            return Ended::Stopped;
         };
-        error.map(|error| ConnectionFailure { error, exit })
+        match listed {
+            Ok(list) => {
+                let Self { catalog, settings, server, .. } = &*self;
+                let publishing = relay::publish_lists(catalog, settings, server, &connection.link);
+                if stop.run_until_cancelled(publishing).await.is_none() {
+                    connection.shut_down().await;
+                    return Ended::Stopped;
+                }
+                let recheck = self.adopt(list, &connection.link).await;
+                if let Some(answer) = self.reconnecting.take() {
+                    // The operator may have left.
+                    let _ = answer.send(Ok(()));
+                }
+                Box::pin(self.serve(connection, *handshake, recheck, stop)).await
+            }
+            Err(error) => Ended::Failed(connection.close(error).await),
+        }
     }
 
-    async fn publish_tools(&mut self, list: ToolList, sender: &Arc<RequestSender>) {
+    /// Takes over a list. One that is suspiciously short after a longer one is not believed: the
+    /// longer one is kept. A list that was read to its end is believed once it was the same in
+    /// several readings. Returns the time after which the list is to be read again; `None` if it was
+    /// believed.
+    async fn adopt(&mut self, list: ToolList, link: &Arc<Link>) -> Option<Duration> {
+        if let Some(delay) = self.doubt(&list) {
+            let reason = format!(
+                "it listed {} tools after {}; the last list is kept",
+                list.tools.len(),
+                self.published
+            );
+            warn!(client = %self.settings.name, reason, "upstream list of tools is in doubt");
+            let status = self.server.status_record();
+            status.set_stale(true);
+            status.enter(Phase::Degraded, &reason);
+            self.give_access(link);
+            self.catalog.set_state(&self.settings.name, State::Connected);
+            return Some(delay);
+        }
+        self.suspicions = 0;
+        let is_cut = list.is_cut;
+        self.publish(list, link).await;
+        let status = self.server.status_record();
+        status.set_stale(false);
+        if is_cut {
+            status.enter(Phase::Degraded, "its list of tools was cut; the log has the reason");
+        } else {
+            status.enter(Phase::Ready, &format!("it listed {} tools", self.published));
+        }
+        None
+    }
+
+    /// Returns the time until a list is to be read again that is not believed; `None` if it is
+    /// believed.
+    fn doubt(&mut self, list: &ToolList) -> Option<Duration> {
+        let is_short = list.tools.is_empty() || list.is_cut && list.tools.len() < self.published;
+        if self.published == 0 || !is_short {
+            return None;
+        }
+        let delay = SUSPICION_DELAYS.get(self.suspicions);
+        self.suspicions += 1;
+        let repeated = SUSPICION_DELAYS.last().filter(|_| list.is_cut);
+        delay.or(repeated).copied()
+    }
+
+    async fn publish(&mut self, list: ToolList, link: &Arc<Link>) {
         let client = &self.settings.name;
         let ToolList { tools, mut skipped, .. } = list;
+        let Screened { tools, unaccepted, left_out } = self.pins.screen(tools).await;
+        for reason in left_out {
+            skipped.push(&reason);
+        }
         let count = tools.len();
-        self.server.set_sender(Some(sender.clone()));
-        let dropped = self.catalog.publish(client, tools, self.server.clone()).await;
+        self.give_access(link);
+        let (catalog, server) = (&self.catalog, self.server.clone());
+        let dropped = catalog.publish_with_unaccepted(client, tools, unaccepted, server).await;
         let tools = count - dropped.len().min(count);
         for reason in dropped {
             skipped.push(&reason);
         }
         skipped.log_new(client, &self.logged);
         self.logged = skipped;
-        let version = sender
-            .peer()
-            .peer_info()
-            .map(|info| info.protocol_version.to_string())
-            .unwrap_or_default();
-        let version = self.scrubber.line(&version, MAX_VERSION_BYTES);
+        self.published = tools;
+        let agreed = link.agreed();
+        let version = agreed.map(|agreed| agreed.version.as_str()).unwrap_or_default();
         info!(%client, version, tools, "upstream server listed its tools");
     }
 
-    fn report(&self, failure: &ConnectionFailure) {
+    fn give_access(&self, link: &Arc<Link>) {
+        // Calls of a server with one connection for each do not use this one.
+        if self.settings.lifecycle != Lifecycle::PerCall {
+            self.server.set_access(Access::Up(link.clone()));
+        }
+    }
+
+    /// Permits calls over connections of their own.
+    fn give_own_access(&self, handshake: Handshake) {
+        let own =
+            PerCall { settings: self.settings.clone(), scrubber: self.scrubber.clone(), handshake };
+        self.server.set_access(Access::PerCall(Arc::new(own)));
+    }
+
+    fn report(&mut self, failure: &ConnectionFailure, phase: Phase) {
         let client = &self.settings.name;
         let reason = failure.reason(&self.scrubber);
         warn!(%client, reason, "upstream server is not connected");
-        let state = if failure.error.is_permanent() {
+        let status = self.server.status_record();
+        status.set_stale(self.published > 0);
+        status.enter(phase, &reason);
+        if let Some(answer) = self.reconnecting.take() {
+            // The operator may have left.
+            let _ = answer.send(Err(reason.clone()));
+        }
+        let state = if phase == Phase::Failed {
             State::Failed { reason }
         } else {
             State::Disconnected { reason }
         };
         self.catalog.set_state(client, state);
     }
-
-    /// Reads the list again whenever it has changed. A list that changes constantly is read less
-    /// and less often. Returns the error if reading fails.
-    async fn follow_list_changes(
-        &mut self,
-        sender: &Arc<RequestSender>,
-        inbox: &Inbox,
-    ) -> ConnectionError {
-        let mut pace = Backoff::with_free(QUICK_LIST_CHANGES);
-        let mut read = Instant::now();
-        loop {
-            inbox.changed().await;
-            sleep(pace.after(read.elapsed()).max(LIST_CHANGE_DELAY)).await;
-            match timeout(self.settings.connect_timeout, listing::read(sender)).await {
-                Ok(Ok(list)) => self.publish_tools(list, sender).await,
-                Ok(Err(error)) => return ConnectionError::ListTools(cause(error)),
-                Err(_) => return ConnectionError::ConnectTimeout(self.settings.connect_timeout),
-            }
-            read = Instant::now();
-        }
-    }
 }
 
-/// Checks an idle server at intervals, and any server to which a message could not be sent. A busy
-/// server is not checked at intervals: many do not respond while they work, and their calls have
-/// deadlines. Returns the error if a check fails.
-async fn check_regularly(server: &Server, sender: &RequestSender) -> ConnectionError {
-    loop {
-        tokio::select! {
-            () = sleep(HEARTBEAT) => if !server.is_idle() { continue },
-            () = sender.check_requested() => {}
-        }
-        if let Err(error) = sender.check().await {
-            return error;
-        }
-    }
-}
-
-/// Subscribes to changes of the list at a modern server; a legacy server reports them without a
-/// subscription. The inbox handles the reports, so this only keeps the subscription open.
-async fn subscribe(sender: &RequestSender, inbox: &Inbox) {
-    if sender.is_modern() && reports_list_changes(sender.peer()) {
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        while let Ok(mut subscription) = sender.peer().listen(filter.clone()).await {
-            while let Ok(Some(_)) = subscription.next().await {}
-            sleep(SUBSCRIPTION_RETRY).await;
-            // Changes in the meantime are not reported again.
-            inbox.suspect_change();
-        }
-    }
-    std::future::pending::<()>().await;
-}
-
-fn reports_list_changes(peer: &Peer<RoleClient>) -> bool {
-    let capabilities = peer.peer_info().map(|info| info.capabilities.clone());
-    capabilities.and_then(|all| all.tools).and_then(|tools| tools.list_changed).unwrap_or(false)
+/// Returns the backoff between readings of a list that keeps changing.
+fn list_pace() -> Backoff {
+    Backoff::new(Restart::default(), QUICK_LIST_CHANGES)
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 use futures_util::{FutureExt, future::join_all};
 use serde_json::json;
 use tokio::{
+    runtime::Handle,
     task::JoinHandle,
     time::{interval, timeout},
 };
@@ -14,8 +15,8 @@ use super::{supervise::supervise_redacted, *};
 use crate::{
     catalog::{Catalog, Client, State},
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
-    secret::{BadSecret, Scrubber},
-    tool::{CallError, Policy, Whitelist},
+    secret::{BadSecret, Scrubber, Secret},
+    tool::{CallError, ClientName, Policy, Whitelist},
 };
 
 /// Time limit for every wait, longer than any step takes on a busy machine.
@@ -25,33 +26,41 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Supervised {
     catalog: Arc<Catalog>,
     stop: CancellationToken,
+    control: Control,
     task: JoinHandle<()>,
 }
 
+fn settings(transport: Transport) -> Settings {
+    let mut settings = Settings::new(ClientName::parse("up").expect("a good name"), transport);
+    settings.timeouts.startup = PATIENCE;
+    settings.pin = pins::Pinning::Off;
+    settings
+}
+
 impl Supervised {
-    fn start(transport: Transport, connect_timeout: Duration) -> Self {
-        let scrubber = secrets::scrubber(&transport);
-        Self::start_redacted(transport, scrubber, connect_timeout)
+    fn start(settings: Settings) -> Self {
+        let scrubber = secrets::scrubber(&settings.transport);
+        Self::start_redacted(settings, scrubber)
     }
 
-    fn start_redacted(
-        transport: Transport,
-        scrubber: Result<Scrubber, BadSecret>,
-        connect_timeout: Duration,
-    ) -> Self {
-        let name = ClientName::parse("up").expect("a good name");
+    fn start_redacted(settings: Settings, scrubber: Result<Scrubber, BadSecret>) -> Self {
+        let (name, transport) = (settings.name.clone(), &settings.transport);
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
         catalog.add_client(&name, transport.connection_type(), policy);
         let stop = CancellationToken::new();
-        let settings = Settings { name, transport, connect_timeout };
-        let task =
-            tokio::spawn(supervise_redacted(settings, scrubber, catalog.clone(), stop.clone()));
-        Self { catalog, stop, task }
+        let runtime = Handle::current();
+        let pins = pins::Pins::new(None, "unused".into(), [&settings]);
+        let pins = pins.client("up").expect("it has this name");
+        let (into, until) = (catalog.clone(), stop.clone());
+        let (control, supervising) =
+            supervise_redacted(settings, pins, scrubber, into, until, &runtime);
+        let task = tokio::spawn(supervising);
+        Self { catalog, stop, control, task }
     }
 
     fn fake(how: &str) -> Self {
-        Self::start(fake(how), PATIENCE)
+        Self::start(settings(fake(how)))
     }
 
     async fn connected(how: &str) -> Self {
@@ -115,7 +124,8 @@ fn fake(how: &str) -> Transport {
 fn python(args: &[&str]) -> Transport {
     let args = ["-c"].iter().chain(args).map(|arg| (*arg).to_owned()).collect();
     let env = BTreeMap::from([("TOKEN".to_owned(), Secret::new("open-sesame"))]);
-    Transport::Stdio { command: "python3".into(), args, env }
+    let process = Process { command: "python3".into(), args, env, ..Process::default() };
+    Transport::Stdio(Box::new(process))
 }
 
 /// Polls `look` until it returns a value; `None` after [`PATIENCE`].
@@ -156,7 +166,7 @@ async fn a_child_has_only_its_configured_environment() {
 #[tokio::test]
 async fn garbage_output_and_a_malformed_tool_do_not_disturb_a_session() {
     let server = Supervised::connected("noisy").await;
-    assert_eq!(server.client().tools.len(), 10);
+    assert_eq!(server.client().tools.len(), 11);
     let echoed = server
         .admit("echo", &json!({"text": "häh"}).to_string(), PATIENCE)
         .run()
@@ -188,44 +198,44 @@ async fn a_server_that_dies_fails_its_call_and_is_restarted() {
 #[tokio::test]
 async fn the_stderr_of_a_server_that_exits_is_reported_without_secrets() {
     let dying = r#"import os, sys; sys.stderr.write("no \x1b[1mcheese, only " + os.environ["TOKEN"]); sys.exit(3)"#;
-    let server = Supervised::start(python(&[dying]), PATIENCE);
+    let server = Supervised::start(settings(python(&[dying])));
     insta::assert_snapshot!(
         server.reason().await,
-        @"the handshake failed: connection closed: discover response; it ended with exit status: 3; its stderr ends with: no �[1mcheese, only [secret TOKEN]"
+        @"the connection ended; it ended with exit status: 3; its stderr ends with: no �[1mcheese, only [secret TOKEN]"
     );
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_silent_server_fails_at_the_connect_timeout() {
-    let server = Supervised::start(fake("silent"), Duration::from_millis(200));
-    insta::assert_snapshot!(server.reason().await, @"not connected within 200ms");
+    let mut settings = settings(fake("silent"));
+    settings.timeouts.startup = Duration::from_millis(200);
+    let server = Supervised::start(settings);
+    insta::assert_snapshot!(server.reason().await, @"it was not ready within its startup timeout of 200ms");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_missing_command_fails_at_once() {
     let env = BTreeMap::from([("PATH".to_owned(), Secret::new("/nowhere"))]);
-    let server = Supervised::start(
-        Transport::Stdio { command: "nonesuch".into(), args: vec![], env },
-        PATIENCE,
-    );
+    let command = "nonesuch".into();
+    let missing = Process { command, env, ..Process::default() };
+    let server = Supervised::start(settings(Transport::Stdio(Box::new(missing))));
     let client = server.until(|client| matches!(client.state, State::Failed { .. })).await;
     insta::assert_snapshot!(
         client.state.reason().unwrap_or_default(),
-        @r#"command "nonesuch" is not found in the PATH of its envs"#
+        @r#"command "nonesuch" is not found in its PATH"#
     );
     server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
-    let http = Transport::Http { url: "ftp://host/".into(), headers: BTreeMap::new() };
-    let bad_url = Supervised::start(http, PATIENCE);
+    let http = Transport::Http(Box::new(HttpSettings::new("ftp://host/")));
+    let bad_url = Supervised::start(settings(http));
     let bad_secret = Supervised::start_redacted(
-        fake("well"),
+        settings(fake("well")),
         Err(BadSecret::TooShort { name: "TOKEN".into() }),
-        PATIENCE,
     );
     for (server, reason) in [
         (bad_url, "the URL must begin with http:// or https://, found ftp://"),
@@ -347,4 +357,113 @@ async fn a_call_to_a_stopped_server_is_not_sent() {
     let error = call.run().await.expect_err("nobody is there");
     let cause = std::error::Error::source(&error).expect("a cause").to_string();
     insta::assert_snapshot!(cause, @"it is not connected; nothing was sent");
+}
+
+fn phase(client: &Client) -> String {
+    let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
+    status.get("phase").and_then(|phase| phase.as_str()).unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_large_response_fails_its_call_at_once_and_the_connection_stays() {
+    let server = Supervised::connected("well").await;
+    let pid = server.answer("pid").await;
+    let large = server.call("huge").await.expect_err("too large");
+    assert!(matches!(large, CallError::ResultTooLarge { .. }), "{large:?}");
+    assert_eq!(server.answer("pid").await, pid);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_in_use_by_calls_alone_is_stopped_when_idle_and_started_by_the_next_call() {
+    let mut settings = settings(fake("well"));
+    settings.lifecycle = Lifecycle::Idle(Duration::from_millis(50));
+    let server = Supervised::start(settings);
+    server.until(|client| phase(client) == "stopped").await;
+    assert_eq!(server.client().state, State::Connected, "its tools can be called");
+    let first = server.answer("pid").await;
+    server.until(|client| phase(client) == "stopped").await;
+    assert!(is_gone(&first).await);
+    assert_ne!(server.answer("pid").await, first);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_per_call_is_a_process_of_its_own_that_ends_with_the_call() {
+    let mut settings = settings(fake("well"));
+    settings.lifecycle = Lifecycle::PerCall;
+    let server = Supervised::start(settings);
+    server.until(|client| client.state == State::Connected).await;
+    let [first, second] = [(); 2].map(|()| server.call("pid"));
+    let (first, second) = tokio::join!(first, second);
+    let (first, second) = (first.expect("an answer"), second.expect("an answer"));
+    assert_ne!(first, second);
+    assert!(is_gone(&first).await && is_gone(&second).await);
+    let mut dropped = Box::pin(server.admit("hang", "{}", PATIENCE).run());
+    assert!((&mut dropped).now_or_never().is_none());
+    drop(dropped);
+    server.answer("pid").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_operator_reconnects_a_server_and_reads_its_list_again() {
+    let server = Supervised::connected("well").await;
+    let first = server.answer("pid").await;
+    assert_eq!(server.control.reconnect().await, Ok(()));
+    assert_ne!(server.answer("pid").await, first);
+    assert_eq!(server.control.refresh().await, Ok(11));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn attempts_end_in_a_terminal_failure_until_the_operator_reconnects() {
+    let mut settings = settings(python(&["raise SystemExit(1)"]));
+    settings.restart.max_attempts = Some(2);
+    let server = Supervised::start(settings);
+    server.until(|client| matches!(client.state, State::Failed { .. })).await;
+    let refused = server.control.refresh().await;
+    assert_eq!(refused, Err(ControlError::Failed("it is not connected".to_owned())));
+    let failed = server.control.reconnect().await.expect_err("it fails again");
+    assert!(failed.to_string().contains("exit status: 1"), "{failed}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_empty_list_after_a_full_one_is_doubted() {
+    let server = Supervised::connected("well").await;
+    server.answer("empty").await;
+    assert_eq!(server.control.refresh().await, Ok(11));
+    let client = server.client();
+    assert_eq!((phase(&client).as_str(), client.tools.len()), ("degraded", 11));
+    server.answer("pid").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_server_is_restarted_even_while_a_call_runs() {
+    let mut settings = settings(fake("well"));
+    settings.timeouts.stale = Some(Duration::from_millis(300));
+    let server = Supervised::start(settings);
+    server.until(|client| client.state == State::Connected).await;
+    let lost = server.call("hang").await.expect_err("the connection is cut");
+    assert!(matches!(lost, CallError::Unavailable { .. }), "{lost:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_timeout_ends_a_call_before_its_deadline_and_keeps_the_connection() {
+    let mut settings = settings(fake("well"));
+    settings.timeouts.request = Some(Duration::from_millis(50));
+    let server = Supervised::start(settings);
+    server.until(|client| client.state == State::Connected).await;
+    let late = server.call("hang").await.expect_err("it hangs");
+    insta::assert_snapshot!(late, @"tool up-hang ran past its 50ms deadline");
+    let told = async {
+        while server.answer("cancelled").await != "1" {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, told).await.expect("the server is told");
+    server.stop().await;
 }

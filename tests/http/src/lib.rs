@@ -23,6 +23,8 @@ pub enum Answer {
     /// Sends the head of a response with a body of 1 GB, and then one byte at a time until the
     /// client closes the connection.
     Drips,
+    /// Sends these bytes, and nothing more until the client closes the connection.
+    Begins(String),
     /// Sends nothing until the client closes the connection.
     IsSilent,
     /// Closes the connection.
@@ -56,6 +58,20 @@ pub fn says(status: &str, headers: &str, body: &str) -> Answer {
     ))
 }
 
+/// Creates a response that is a stream of server-sent events and ends with its connection.
+pub fn events(headers: &str, events: &str) -> Answer {
+    Answer::Says(stream(&format!("{headers}connection: close\r\n"), events))
+}
+
+/// Creates a response that is a stream of server-sent events and does not end.
+pub fn endless_events(events: &str) -> Answer {
+    Answer::Begins(stream("", events))
+}
+
+fn stream(headers: &str, events: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{headers}\r\n{events}")
+}
+
 /// Creates a redirect.
 pub fn redirect(status: u16, location: &str) -> Answer {
     says(&format!("{status} Elsewhere"), &format!("location: {location}\r\n"), "")
@@ -68,6 +84,16 @@ impl Server {
     ///
     /// Panics if no port is free.
     pub async fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start_by_request(move |request| answer(request.split(' ').nth(1).unwrap_or_default()))
+            .await
+    }
+
+    /// Starts a server. `answer` chooses the reaction by the whole request, as it was received.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no port is free.
+    pub async fn start_by_request(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
         let address = listener.local_addr().expect("an address");
         let (seen, answer) = (
@@ -109,7 +135,8 @@ impl Server {
         self.seen.connections.load(Ordering::Relaxed)
     }
 
-    /// Waits until `clients` connections with the reaction [`Answer::IsSilent`] have been closed.
+    /// Waits until `clients` connections with the reaction [`Answer::IsSilent`] or
+    /// [`Answer::Begins`] have been closed.
     /// These connections are not counted again.
     ///
     /// # Panics
@@ -127,9 +154,9 @@ impl Server {
 
 async fn serve(mut stream: TcpStream, seen: Arc<Seen>, answer: Arc<impl Fn(&str) -> Answer>) {
     while let Some(request) = read_request(&mut stream).await {
-        let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+        let answered = answer(&request);
         seen.requests.lock().expect("no connection panicked").push(request);
-        match answer(&path) {
+        match answered {
             Answer::Says(text) => {
                 drop(stream.write_all(text.as_bytes()).await);
                 if text.contains("connection: close") {
@@ -145,6 +172,12 @@ async fn serve(mut stream: TcpStream, seen: Arc<Seen>, answer: Arc<impl Fn(&str)
                 while stream.write_all(b"x").await.is_ok() {
                     tokio::task::yield_now().await;
                 }
+            }
+            Answer::Begins(text) => {
+                drop(stream.write_all(text.as_bytes()).await);
+                drop(stream.read(&mut [0]).await);
+                seen.hung_up.add_permits(1);
+                return;
             }
             Answer::IsSilent => {
                 drop(stream.read(&mut [0]).await);

@@ -40,6 +40,7 @@ async fn events(gateway: &Gateway, tool: &str) -> Vec<Value> {
         seen.push(match event {
             Event::Progress { progress, .. } => json!({"progress": progress}),
             Event::Partial { part, .. } => json!({"part": part}),
+            Event::Log { .. } => json!("a log message of an MCP server"),
         });
     }
     seen

@@ -96,7 +96,9 @@ async fn only_clients_whose_own_list_has_changed_are_notified() {
     for (_, stream) in narrow {
         assert_eq!(changes(stream).await, 0, "a change that the client does not see was notified");
     }
-    assert_eq!((changes(wide).await, changes(wide_get).await), (0, 3));
+    // Changes in quick succession may count as one.
+    let counted = (changes(wide).await, changes(wide_get).await);
+    assert!(matches!(counted, (0, 2 | 3)), "{counted:?}");
     gateway.ended().await;
 }
 

@@ -15,13 +15,18 @@
 //! | `notes=FILE` | tool `note` appends to the file |
 //! | `flood=KIND` | after listing its tools, sends one kind of message endlessly; see `flood.rs` |
 //! | `deaf` | reads nothing after it has listed its tools |
+//! | `late=FIFO` | reads nothing until a writer has opened and closed the named pipe |
 //! | `changing` | reports a changed list after each listing, and has a tool with a long error |
+//! | `results` | has tools whose results a model could misread; see `results.rs` |
+//! | `tools=FILE` | lists the tools that the file has as a JSON array, and reports a changed list when the file changes |
 //! | `http` | is an HTTP server and prints its URL; its modes are in `http.rs` |
 
 #[path = "misbehaving_server/flood.rs"]
 mod flood;
 #[path = "misbehaving_server/http.rs"]
 mod http;
+#[path = "misbehaving_server/results.rs"]
+mod results;
 
 use std::{
     env, fs,
@@ -39,6 +44,9 @@ fn main() -> io::Result<()> {
     }
     if server.is("http") {
         return http::serve(&server.modes);
+    }
+    if let Some(pipe) = server.modes.iter().find_map(|mode| mode.strip_prefix("late=")) {
+        fs::read(pipe)?;
     }
     server.run()
 }
@@ -58,6 +66,10 @@ impl Server {
         if self.is("noise") {
             println!("this server is happy to see you\n{{\"jsonrpc\": \"2.0\", \"id\"\n[]\n\n\"\"");
             flood_stderr(512);
+        }
+        if let Some(file) = self.file_of_tools().map(str::to_owned) {
+            // The thread ends with the process.
+            thread::spawn(move || report_changes(&file));
         }
         for line in io::stdin().lock().lines() {
             let Ok(message) = serde_json::from_str::<Value>(&line?) else { continue };
@@ -119,7 +131,16 @@ impl Server {
         }
     }
 
+    fn file_of_tools(&self) -> Option<&str> {
+        self.modes.iter().find_map(|mode| mode.strip_prefix("tools="))
+    }
+
     fn list(&self, cursor: Option<&str>) -> Value {
+        if let Some(file) = self.file_of_tools() {
+            let text = fs::read_to_string(file).expect("tools=FILE can be read");
+            let tools: Value = serde_json::from_str(&text).expect("tools=FILE is JSON");
+            return json!({"tools": tools});
+        }
         let mut tools = TOOLS.map(|name| json!({"name": name, "description": name, "inputSchema": {"type": "object"}})).to_vec();
         if self.is("malformed") {
             tools.insert(1, json!({"name": "no_schema"}));
@@ -131,6 +152,9 @@ impl Server {
         }
         if self.is("vast") {
             tools.push(json!({"name": "vast", "description": "vast", "inputSchema": vast()}));
+        }
+        if self.is("results") {
+            tools.extend(results::tools());
         }
         if self.is("changing") {
             let hint = json!({"readOnlyHint": "very ".repeat(38_000)});
@@ -154,7 +178,15 @@ impl Server {
 
     fn call(&self, params: &Value) -> Option<Result<Value, i32>> {
         let argument = |name: &str| params["arguments"][name].clone();
-        let text = match params["name"].as_str().unwrap_or_default() {
+        if self.file_of_tools().is_some() {
+            let text = format!("called {}", params["name"].as_str().unwrap_or_default());
+            return Some(Ok(json!({"content": [{"type": "text", "text": text}]})));
+        }
+        let name = params["name"].as_str().unwrap_or_default();
+        if let Some(result) = results::call(name, &params["arguments"]) {
+            return Some(Ok(result));
+        }
+        let text = match name {
             "echo" => argument("text").as_str().unwrap_or("nothing").to_owned(),
             "pid" => process::id().to_string(),
             "env" => env::vars().map(|(name, _)| name).collect::<Vec<_>>().join(" "),
@@ -246,6 +278,19 @@ fn vast() -> Value {
         "properties": references,
         "d": {"type": "object", "properties": properties, "required": vec![""; 40_000]},
     })
+}
+
+/// Reports a changed list whenever the file is another one than before.
+fn report_changes(file: &str) {
+    let mut known = fs::read(file).ok();
+    loop {
+        thread::park_timeout(Duration::from_millis(10));
+        let now = fs::read(file).ok();
+        if now != known {
+            known = now;
+            let _ = send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        }
+    }
 }
 
 /// Creates a file that marks the start of the wait, and waits until the other file exists.

@@ -4,7 +4,8 @@
 //! A [`View`] holds the tools that a request may see. A [`Caller`] is a view with the origin of a
 //! request. [`Caller::admit`] decides the calls of the request. [`Chain::admit`] decides the nested
 //! calls that a running call makes; they use what is left of the first call's budget. Each decision
-//! uses the real name and arguments, at the moment of the call. A [`Provider`] runs admitted calls;
+//! uses the real name and arguments, at the moment of the call. Resources and prompts are used in the
+//! same way: a [`RelayView`] decides, and a [`Relay`] is the permission. A [`Provider`] runs admitted calls;
 //! this module defines the trait and does not depend on its implementations. It does no I/O.
 
 mod admitted;
@@ -14,10 +15,12 @@ mod caller;
 mod chain;
 mod event;
 mod filter;
+mod headers;
 mod key;
 mod ledger;
 mod meter;
 mod origin;
+mod relay;
 mod report;
 mod view;
 
@@ -27,12 +30,16 @@ pub use self::{
     budget::Budget,
     caller::Caller,
     chain::Chain,
-    event::{Event, Events, Progress},
+    event::{Event, Events, Log, LogLevel, Progress},
     filter::{Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
-    key::{Keys, VirtualKey},
+    headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
+    key::{Keys, RelayRow, VirtualKey},
     ledger::{CallRecord, Ledger, Outcome},
     meter::Meter,
     origin::{Approval, Origin},
+    relay::{
+        Mailbox, Relay, RelayError, RelayRequest, RelaySource, RelayView, Subject, Subscription,
+    },
     report::Reporter,
     view::{Entry, OwnTools, Placement, Source, View},
 };

@@ -8,6 +8,7 @@
 //! This module does not depend on the rest of the gateway.
 
 mod encoding;
+mod hidden;
 mod invisible;
 mod nearest;
 
@@ -15,7 +16,8 @@ use std::error::Error;
 
 pub use self::{
     encoding::{hex, hex_digit, percent_decoded},
-    invisible::{is_invisible, visible, visible_line},
+    hidden::stripped,
+    invisible::{is_invisible, visible, visible_json, visible_line},
     nearest::nearest,
 };
 

@@ -2,20 +2,30 @@
 //!
 //! This module runs no calls and decides none: the [`door`](crate::door) decides.
 
+mod adopted;
 mod base64;
 mod content;
 mod descriptor;
 mod error;
+mod hidden;
 mod name;
+mod offer;
 mod output;
+mod parameters;
 mod policy;
+mod readable;
+mod yaml;
 
 pub use self::{
+    adopted::{BadTool, Tool},
     base64::decode_base64,
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
-    descriptor::{Annotations, BadTool, Tool, ToolDefinition},
+    descriptor::{Annotations, ToolDefinition},
     error::{CallError, Cause, ErrorKind, HOST_CODE, ToolError, own_code},
-    name::{BadClientName, ClientName, INTERNAL_CLIENT, ToolName},
+    name::{BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names},
+    offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
-    policy::{BadWhitelist, Policy, Whitelist},
+    policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},
+    readable::join,
+    yaml::to_yaml,
 };

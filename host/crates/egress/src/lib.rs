@@ -1,5 +1,6 @@
 //! The only network access of plugins: every HTTP request of a plugin is checked against a policy,
-//! bounded and sent here. The host's own clients, for models and upstreams, do not use it.
+//! bounded and sent here. The host's own clients do not use it; the one for MCP servers dials only the
+//! addresses that a [`Guard`] permits.
 //!
 //! A [`Policy`] consists of [`Rule`]s on two sides: those that a plugin asks for and those that its
 //! operator grants. A request is sent if a rule of each side matches it. Names are resolved, the
@@ -13,6 +14,7 @@ mod client;
 mod credential;
 mod error;
 mod exchange;
+mod guard;
 mod headers;
 mod hop;
 mod injection;
@@ -32,6 +34,7 @@ use self::{client::Clients, resolve::SystemResolver, session::Shared};
 pub use self::{
     credential::{BadCredential, Credential, Credentials},
     error::{Error, ErrorKind},
+    guard::{Guard, Unreachable},
     headers::is_reserved as is_reserved_header,
     injection::Injection,
     message::{Redirects, Request, Response},

@@ -16,7 +16,7 @@ use super::address::{self, Reach};
 
 /// Maximum addresses that are tried for one name. A name with a hundred unreachable addresses would
 /// otherwise block its request for all of them.
-const MAX_DIALLED: usize = 6;
+pub(super) const MAX_DIALLED: usize = 6;
 /// Maximum concurrent lookups of the operating system. Each holds a thread, even if its request no
 /// longer waits for it.
 const MAX_LOOKUPS: usize = 128;

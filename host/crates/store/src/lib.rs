@@ -6,14 +6,15 @@
 //! part of one.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
-//! blocking thread. This module does not know the data. Each subject has a file below it: [`kv`] and
-//! [`responses`].
+//! blocking thread. This module does not know the data. Each subject has a file below it: [`kv`],
+//! [`responses`] and [`upstream`].
 
 pub mod kv;
 mod lane;
 mod open;
 pub mod responses;
 mod schema;
+pub mod upstream;
 
 use std::{
     fmt,

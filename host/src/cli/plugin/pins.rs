@@ -17,7 +17,7 @@ pub(super) struct Pins {
     pub(super) path: PathBuf,
     /// The accepted state; empty if there is no lock file yet.
     pub(super) lock: Lock,
-    /// True if there is no lock file, so that every configured plugin is loaded.
+    /// True if no lock file lists plugins, so that every configured plugin is loaded.
     pub(super) is_new: bool,
     plugins: Vec<(ClientName, Settings)>,
 }
@@ -32,7 +32,8 @@ impl Pins {
             Source::Upstream(_) => None,
         };
         let plugins = clients.iter().filter_map(plugin).collect();
-        Ok(Self { path, is_new: lock.is_none(), lock: lock.unwrap_or_default(), plugins })
+        let is_new = !lock.as_ref().is_some_and(Lock::is_of_plugins);
+        Ok(Self { path, is_new, lock: lock.unwrap_or_default(), plugins })
     }
 
     /// Returns the plugins with these names, or all of them if `names` is empty.

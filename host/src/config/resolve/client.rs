@@ -9,7 +9,7 @@ use super::{
     },
     Field, plugin, upstream,
 };
-use crate::tool::{ClientName, INTERNAL_CLIENT, Policy};
+use crate::tool::{ClientName, INTERNAL_CLIENT, Policy, Prefix, Trust};
 
 /// Returns the names of all clients. Disabled clients are included, so that a key may keep its row
 /// for one.
@@ -35,6 +35,7 @@ pub(super) fn resolve(
     clients: Vec<file::Client>,
     names: &BTreeSet<ClientName>,
 ) -> Vec<Client> {
+    refuse_shared_prefixes(field, &clients);
     let clients = clients.into_iter().enumerate();
     clients
         .filter_map(|(index, client)| resolve_one(&field.element(index), client, names))
@@ -46,7 +47,7 @@ fn resolve_one(
     client: file::Client,
     names: &BTreeSet<ClientName>,
 ) -> Option<Client> {
-    let policy = policy(field, &client);
+    let policy = policy(field, &client, names);
     if client.disabled {
         return None;
     }
@@ -54,9 +55,10 @@ fn resolve_one(
     // `names` has already noted an invalid name.
     let name = ClientName::parse(&client.name).ok()?;
     let source = match client.connection_type {
-        ConnectionType::Stdio | ConnectionType::Http => {
-            Source::Upstream(upstream::resolve(field, &name, client)?)
-        }
+        ConnectionType::Stdio
+        | ConnectionType::Docker
+        | ConnectionType::Http
+        | ConnectionType::Sse => Source::Upstream(upstream::resolve(field, &name, client)?),
         ConnectionType::Wasm | ConnectionType::Inprocess => {
             let field = field.member("wasm_config");
             let wasm = field.required(client.wasm_config)?;
@@ -67,7 +69,7 @@ fn resolve_one(
     Some(Client { name, policy, source })
 }
 
-fn policy(field: &Field<'_>, client: &file::Client) -> Policy {
+fn policy(field: &Field<'_>, client: &file::Client, names: &BTreeSet<ClientName>) -> Policy {
     let execute = field.member("tools_to_execute").whitelist(&client.tools_to_execute);
     let auto = field.member("tools_to_auto_execute");
     let auto_execute = auto.whitelist(&client.tools_to_auto_execute);
@@ -81,26 +83,93 @@ fn policy(field: &Field<'_>, client: &file::Client) -> Policy {
         auto_execute,
         code_mode: client.code_mode,
         allow_on_all_keys: client.allow_on_all_virtual_keys,
+        trust: match client.trust {
+            Some(file::Trust::Trusted) => Trust::Trusted,
+            // The operator installed a plugin and granted its rights.
+            None if client.connection_type.is_plugin() => Trust::Trusted,
+            Some(file::Trust::Untrusted) | None => Trust::Untrusted,
+        },
+        prefix: prefix(field, client, names),
+        resources: field.member("resources_to_read").uri_list(&client.resources_to_read),
+        prompts: field.member("prompts_to_get").whitelist(&client.prompts_to_get),
+        relays_instructions: client.relay_instructions,
     }
 }
 
+/// Returns the prefix of the client's tools. Notes a problem if it is not valid, or the name of
+/// another client: the tools of both could then have the same names.
+fn prefix(field: &Field<'_>, client: &file::Client, names: &BTreeSet<ClientName>) -> Prefix {
+    let Some(prefix) = &client.prefix else { return Prefix::Client };
+    let field = field.member("prefix");
+    if prefix.is_empty() {
+        return Prefix::Off;
+    }
+    if *prefix == client.name {
+        return Prefix::Client;
+    }
+    let Ok(prefix) = ClientName::parse(prefix) else {
+        field.refuse(format_args!("{prefix:?} is not a valid prefix: use a letter or `_`, then letters, digits or `_`, at most 32 characters; or \"\" for none"));
+        return Prefix::Client;
+    };
+    if prefix.as_str() == INTERNAL_CLIENT || names.contains(&prefix) {
+        field.refuse(format_args!("{:?} is the name of another client", prefix.as_str()));
+    }
+    Prefix::Other(prefix)
+}
+
+/// Notes a problem for every prefix that an earlier client has.
+fn refuse_shared_prefixes(field: &Field<'_>, clients: &[file::Client]) {
+    let mut seen = BTreeSet::new();
+    for (index, client) in clients.iter().enumerate() {
+        let prefix = client.prefix.as_deref().filter(|it| !it.is_empty() && *it != client.name);
+        if prefix.is_some_and(|prefix| !seen.insert(prefix)) {
+            field.element(index).member("prefix").refuse("another client has this prefix already");
+        }
+    }
+}
+
+/// Connection types with a URL.
+const HTTP: &str = "\"http\" or \"sse\"";
+
 /// Refuses settings of another connection type, because they would be ignored.
 fn refuse_foreign_keys(field: &Field<'_>, client: &file::Client) {
-    let (is_stdio, is_http) = (
-        client.connection_type == ConnectionType::Stdio,
-        client.connection_type == ConnectionType::Http,
+    let is = |kind| client.connection_type == kind;
+    let (is_stdio, is_docker, is_http) = (
+        is(ConnectionType::Stdio),
+        is(ConnectionType::Docker),
+        is(ConnectionType::Http) || is(ConnectionType::Sse),
     );
-    let is_wasm = !is_stdio && !is_http;
+    let is_wasm = !is_stdio && !is_docker && !is_http;
+    let mcp = "that of an MCP server";
     let keys = [
+        ("startup_timeout", client.startup_timeout.is_some(), !is_wasm, mcp),
+        ("request_timeout", client.request_timeout.is_some(), !is_wasm, mcp),
+        ("heartbeat_interval", client.heartbeat_interval.is_some(), !is_wasm, mcp),
+        ("is_ping_available", client.is_ping_available.is_some(), !is_wasm, mcp),
+        ("stale_timeout", client.stale_timeout.is_some(), !is_wasm, mcp),
+        ("lifecycle", client.lifecycle.is_some(), !is_wasm, mcp),
+        ("idle_timeout", client.idle_timeout.is_some(), !is_wasm, mcp),
+        ("max_concurrent_calls", client.max_concurrent_calls.is_some(), !is_wasm, mcp),
+        ("max_waiting_calls", client.max_waiting_calls.is_some(), !is_wasm, mcp),
+        ("tool_sync_interval", client.tool_sync_interval.is_some(), !is_wasm, mcp),
         ("stdio_config", client.stdio_config.is_some(), is_stdio, "\"stdio\""),
-        ("connection_string", client.connection_string.is_some(), is_http, "\"http\""),
+        ("docker_config", client.docker_config.is_some(), is_docker, "\"docker\""),
+        ("connection_string", client.connection_string.is_some(), is_http, HTTP),
+        ("allowed_extra_headers", !client.allowed_extra_headers.is_empty(), is_http, HTTP),
+        ("tls_config", client.tls_config.is_some(), is_http, HTTP),
+        ("allow_private", client.allow_private, is_http, HTTP),
         (
             "headers",
             client.headers.as_ref().is_some_and(|headers| !headers.is_empty()),
             is_http,
-            "\"http\"",
+            HTTP,
         ),
-        ("connect_timeout", client.connect_timeout.is_some(), !is_wasm, "\"stdio\" or \"http\""),
+        ("prefix", client.prefix.is_some(), !is_wasm, mcp),
+        ("trust", client.trust.is_some(), !is_wasm, mcp),
+        ("pin", client.pin.is_some(), !is_wasm, mcp),
+        ("resources_to_read", !client.resources_to_read.is_empty(), !is_wasm, mcp),
+        ("prompts_to_get", !client.prompts_to_get.is_empty(), !is_wasm, mcp),
+        ("relay_instructions", client.relay_instructions, !is_wasm, mcp),
         ("wasm_config", client.wasm_config.is_some(), is_wasm, "\"wasm\""),
     ];
     for (key, _, _, owner) in

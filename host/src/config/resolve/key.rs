@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{super::file, Field};
 use crate::{
-    door::{Keys, VirtualKey},
+    door::{Keys, RelayRow, VirtualKey},
     tool::{ClientName, Whitelist},
 };
 
@@ -47,7 +47,10 @@ pub(super) fn resolve(
         if let Some(first) = values.insert(value.expose().to_owned(), key.name.clone()) {
             field.refuse(format_args!("is the same as that of the key {first:?}"));
         }
-        resolved.push(VirtualKey::new(key.name, value.expose(), rows));
+        let relayed = rows.iter().map(|(client, (_, row))| (client.clone(), row.clone())).collect();
+        let rows = rows.into_iter().map(|(client, (tools, _))| (client, tools)).collect();
+        let key = VirtualKey::new(key.name, value.expose(), rows);
+        resolved.push(key.with_relayed(relayed));
     }
     Keys::new(resolved)
 }
@@ -64,18 +67,22 @@ fn rows(
     field: &Field<'_>,
     rows: &[file::KeyRow],
     clients: &BTreeSet<ClientName>,
-) -> BTreeMap<ClientName, Whitelist> {
+) -> BTreeMap<ClientName, (Whitelist, RelayRow)> {
     let mut resolved = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         let field = field.element(index);
         let tools = field.member("tools_to_execute").whitelist(&row.tools_to_execute);
+        let relayed = RelayRow {
+            resources: field.member("resources_to_read").uri_list(&row.resources_to_read),
+            prompts: field.member("prompts_to_get").whitelist(&row.prompts_to_get),
+        };
         let field = field.member("mcp_client_name");
         let Some(client) = clients.iter().find(|client| client.as_str() == row.mcp_client_name)
         else {
             field.refuse(format_args!("no client is named {:?}", row.mcp_client_name));
             continue;
         };
-        if resolved.insert(client.clone(), tools).is_some() {
+        if resolved.insert(client.clone(), (tools, relayed)).is_some() {
             field.refuse(format_args!("there is another row for {client:?}"));
         }
     }

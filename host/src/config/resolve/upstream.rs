@@ -1,6 +1,6 @@
-//! MCP servers: `stdio_config`, `connection_string`, `headers`.
+//! MCP servers: their transport, `connection_string` and `headers`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use http::{HeaderName, HeaderValue, Uri, uri::Scheme};
 
@@ -9,23 +9,25 @@ use super::{
         file::{self, ConnectionType},
         values::EnvText,
     },
-    Field,
+    Field, http_client, process,
 };
 use crate::{
     secret::Secret,
     tool::ClientName,
-    units::Span,
-    upstream::{Settings, Transport},
+    units::{SecondsOrSpan, Span},
+    upstream::{Bounds, Lifecycle, Restart, Settings, Timeouts, Transport, pins::Pinning},
 };
 
 /// Headers that the transport itself sets.
-const RESERVED: [&str; 9] = [
+pub(super) const RESERVED: [&str; 11] = [
     "accept",
     "connection",
     "content-length",
     "content-type",
     "host",
     "last-event-id",
+    "mcp-method",
+    "mcp-name",
     "mcp-protocol-version",
     "mcp-session-id",
     "transfer-encoding",
@@ -36,74 +38,141 @@ pub(super) fn resolve(
     name: &ClientName,
     client: file::Client,
 ) -> Option<Settings> {
-    let timeouts = Span::millis(1)..=Span::secs(10 * 60);
-    let connect_timeout =
-        field.member("connect_timeout").within(client.connect_timeout, Span::secs(30), timeouts).0;
+    let supervision = supervision(field, &client);
+    let pin = match client.pin {
+        None | Some(file::Pin::TrustOnFirstUse) => Pinning::TrustOnFirstUse,
+        Some(file::Pin::Off) => Pinning::Off,
+        Some(file::Pin::Strict) => Pinning::Strict,
+    };
     let transport = if client.connection_type == ConnectionType::Stdio {
         let field = field.member("stdio_config");
-        stdio(&field, field.required(client.stdio_config)?)
+        process::stdio(&field, field.required(client.stdio_config)?)
+    } else if client.connection_type == ConnectionType::Docker {
+        let field = field.member("docker_config");
+        process::docker(&field, field.required(client.docker_config)?)?
     } else {
-        let headers =
-            headers(&field.member("headers"), client.headers.unwrap_or_default(), &RESERVED);
-        let field = field.member("connection_string");
-        Transport::Http { url: url(&field, field.required(client.connection_string)?)?, headers }
+        let connection_type = client.connection_type;
+        let settings = Box::new(http_client::resolve(field, client)?);
+        if connection_type == ConnectionType::Sse {
+            Transport::Sse(settings)
+        } else {
+            Transport::Http(settings)
+        }
     };
-    Some(Settings { name: name.clone(), transport, connect_timeout })
+    let Supervision { timeouts, restart, lifecycle, bounds, sync_interval } = supervision;
+    let name = name.clone();
+    Some(Settings { name, transport, timeouts, restart, lifecycle, bounds, sync_interval, pin })
 }
 
-fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
-    let command = field.member("command");
-    if stdio.command.trim().is_empty() {
-        command.refuse("is empty");
-    }
-    // A command without `/` is searched in `PATH`.
-    let is_path = stdio.command.contains('/');
-    let command = if is_path {
-        command.base.join(&stdio.command).to_string_lossy().into_owned()
-    } else {
-        stdio.command
+/// Settings that all transports have.
+struct Supervision {
+    timeouts: Timeouts,
+    restart: Restart,
+    lifecycle: Lifecycle,
+    bounds: Bounds,
+    sync_interval: Option<Duration>,
+}
+
+fn supervision(field: &Field<'_>, client: &file::Client) -> Supervision {
+    let bounds = Bounds::default();
+    let calls = |name, value: Option<u64>, default: usize, range: RangeInclusive<u64>| {
+        let found = field.member(name).within(value, default as u64, range);
+        usize::try_from(found).unwrap_or(default)
     };
-    Transport::Stdio {
-        command,
-        args: stdio.args,
-        env: environment(&field.member("envs"), &stdio.envs),
+    Supervision {
+        timeouts: timeouts(field, client),
+        restart: restart(&field.member("restart"), &client.restart),
+        lifecycle: lifecycle(field, client),
+        bounds: Bounds {
+            running: calls(
+                "max_concurrent_calls",
+                client.max_concurrent_calls,
+                bounds.running,
+                1..=1024,
+            ),
+            waiting: calls("max_waiting_calls", client.max_waiting_calls, bounds.waiting, 0..=4096),
+        },
+        sync_interval: optional(
+            &field.member("tool_sync_interval"),
+            client.tool_sync_interval,
+            None,
+            10,
+        ),
     }
 }
 
-/// Returns the whole environment of the child process.
-fn environment(field: &Field<'_>, entries: &[String]) -> BTreeMap<String, Secret> {
-    let mut variables = BTreeMap::new();
-    let mut seen = std::collections::BTreeSet::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let field = field.element(index);
-        let (name, value) = entry
-            .split_once('=')
-            .map_or((entry.as_str(), None), |(name, value)| (name, Some(value)));
-        if !is_variable_name(name) {
-            // The entry is not quoted: it may be a secret without its name.
-            field.refuse("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`");
-        } else if !seen.insert(name) {
-            field.refuse(format_args!("{name} is listed twice"));
-        } else if let Some(value) = variable(&field, name, value) {
-            variables.insert(name.to_owned(), value);
+fn timeouts(field: &Field<'_>, client: &file::Client) -> Timeouts {
+    let hour = Span::secs(60 * 60);
+    let startup = match client.connection_type {
+        ConnectionType::Stdio | ConnectionType::Docker => Timeouts::default().startup,
+        _ => Duration::from_secs(30),
+    };
+    let startup = field
+        .member("startup_timeout")
+        .within(client.startup_timeout, Span(startup), Span::millis(1)..=hour)
+        .0;
+    let request = client.request_timeout.map(|SecondsOrSpan(limit)| {
+        field.member("request_timeout").within(Some(limit), hour, Span::millis(1)..=hour).0
+    });
+    let heartbeat = field.member("heartbeat_interval");
+    let heartbeat =
+        optional(&heartbeat, client.heartbeat_interval, Timeouts::default().heartbeat, 1)
+            .filter(|_| client.is_ping_available != Some(false));
+    let field = field.member("stale_timeout");
+    let stale = optional(&field, client.stale_timeout, None, 1);
+    if let Some(stale) = stale
+        && heartbeat.is_none_or(|heartbeat| stale <= heartbeat)
+    {
+        field.refuse("must be longer than `heartbeat_interval`: an idle server sends nothing but the answers to checks");
+    }
+    Timeouts { startup, request, heartbeat, stale }
+}
+
+/// Returns a time from `least_secs` to a day; `None` if it is 0.
+fn optional(
+    field: &Field<'_>,
+    value: Option<Span>,
+    default: Option<Duration>,
+    least_secs: u64,
+) -> Option<Duration> {
+    match value {
+        None => default,
+        Some(Span(Duration::ZERO)) => None,
+        Some(value) => {
+            let range = Span::secs(least_secs)..=Span::days(1);
+            Some(field.within(Some(value), Span::days(1), range).0)
         }
     }
-    variables
 }
 
-fn variable(field: &Field<'_>, name: &str, value: Option<&str>) -> Option<Secret> {
-    match value.map(EnvText::parse) {
-        None => field.variable(name),
-        Some(EnvText::Variable(other)) => field.variable(&other),
-        // A variable may be set to the empty string on purpose.
-        Some(EnvText::Written(value)) => Some(value),
+fn restart(field: &Field<'_>, restart: &file::Restart) -> Restart {
+    let default = Restart::default();
+    let time = |name, value: Option<Span>, default: Duration| {
+        let range = Span::millis(1)..=Span::days(1);
+        field.member(name).within(value, Span(default), range).0
+    };
+    let backoff = time("backoff", restart.backoff, default.backoff);
+    Restart {
+        max_attempts: restart.max_attempts.filter(|max| *max > 0),
+        backoff,
+        max_backoff: time("max_backoff", restart.max_backoff, default.max_backoff.max(backoff)),
+        stable_after: time("stable_after", restart.stable_after, default.stable_after),
     }
 }
 
-fn is_variable_name(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+fn lifecycle(field: &Field<'_>, client: &file::Client) -> Lifecycle {
+    let idle = field.member("idle_timeout");
+    let is_idle = client.lifecycle == Some(file::Lifecycle::Idle);
+    if client.idle_timeout.is_some() && !is_idle {
+        idle.refuse("belongs to a client whose `lifecycle` is \"idle\"");
+    }
+    match client.lifecycle {
+        None | Some(file::Lifecycle::Persistent) => Lifecycle::Persistent,
+        Some(file::Lifecycle::PerCall) => Lifecycle::PerCall,
+        Some(file::Lifecycle::Idle) => Lifecycle::Idle(
+            idle.within(client.idle_timeout, Span::secs(300), Span::secs(1)..=Span::days(1)).0,
+        ),
+    }
 }
 
 /// Returns an HTTP URL. Errors do not quote it, because some services put tokens into their URLs.

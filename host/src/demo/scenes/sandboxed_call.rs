@@ -19,7 +19,7 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
     }
     scene.tell("model", content(&reply));
     scene.check(reply.status == 200, || format!("HTTP {}: {}", reply.status, reply.body));
-    scene.check(content(&reply).contains("\"words\":9"), || {
+    scene.check(content(&reply).contains("words: 9\n"), || {
         "the answer should say 9 words".to_owned()
     });
     scene.check(calls(&reply).len() == 1, || {

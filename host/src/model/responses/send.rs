@@ -109,9 +109,9 @@ fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
     out.extend_from_slice(br#"{"type":"function","name":"#);
     write(out, tool.name.as_str());
     out.extend_from_slice(br#","description":"#);
-    write(out, tool.description.as_str());
+    write(out, &tool.described());
     out.extend_from_slice(br#","parameters":"#);
-    out.extend_from_slice(tool.input_schema.as_str().as_bytes());
+    out.extend_from_slice(tool.parameters().as_str().as_bytes());
     out.extend_from_slice(br#","strict":false}"#);
 }
 

@@ -149,6 +149,7 @@ mod tests {
             max_tool_calls: None,
             names_tools: false,
             reports: None,
+            results: None,
             budget: MemoryBudget::unlimited(),
         };
         let settings = agent::Settings { timeout, ..SETTINGS };

@@ -156,11 +156,16 @@ impl Source for NoticeSource {
                 () = self.listening.session().closed().cancelled() => return Some(self.end("the session was closed")),
                 () = self.service.closing().cancelled() => return Some(self.end(STOPPING)),
                 () = self.slot.evicted() => return Some(self.end("another caller needs the room")),
-                digest = self.watch.changed(self.service.toolboxes()) => {
+                changed = self.watch.changed(self.service.toolboxes()) => {
                     if self.listening.is_current() {
-                        self.listening.session().set_listed(digest);
-                        return Some(events::data(&service::list_changed()));
+                        self.listening.session().set_known(changed);
+                        let notices = changed.kinds().map(|list| events::data(&service::list_changed(list)));
+                        return Some(notices.collect::<Vec<_>>().concat().into());
                     }
+                }
+                // The newest stream takes them.
+                uri = self.listening.session().subscriptions().updated(), if self.listening.is_current() => {
+                    return Some(events::data(&service::updated(&uri)));
                 }
             }
         }

@@ -2,7 +2,7 @@
 import json, os, subprocess, sys, time
 
 how = sys.argv[1]
-cancelled, extra, held = [], False, None
+cancelled, extra, held, gone = [], False, None, False
 
 
 def say(message):
@@ -15,7 +15,7 @@ def tool(name):
 
 
 def call(id, name, arguments):
-    global extra, held
+    global extra, held, gone
     text = name
     if name == "hang":
         return None
@@ -28,6 +28,8 @@ def call(id, name, arguments):
     if name == "grow":
         extra = True
         say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    if name == "empty":
+        gone = True
     if name == "huge":
         text = "x" * (5 << 20)
     if name == "env":
@@ -66,8 +68,10 @@ for line in sys.stdin:
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
                   "serverInfo": {"name": "fake", "version": "1"}}
     elif method == "tools/list":
-        names = ["hang", "die", "grow", "huge", "env", "pid", "child", "cancelled", "echo", "stall"]
+        names = ["hang", "die", "grow", "huge", "env", "pid", "child", "cancelled", "echo", "stall", "empty"]
         result = {"tools": [tool(name) for name in names + ["grown"] * extra] + [{"name": "broken"}]}
+        if gone:
+            result = {"tools": []}
     elif method == "tools/call":
         result = call(id, params["name"], params.get("arguments", {}))
     elif method == "ping":

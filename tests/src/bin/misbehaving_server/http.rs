@@ -13,13 +13,16 @@
 //! | `huge` | a short result, next to 5 MiB in the same body |
 //! | `huge_event` | 5 MiB in one event |
 //! | `streams` | number of times that its event stream was opened |
+//! | `resumed` | an event stream that ends before the result; the result is on the resumed one |
+//! | `expire` | forgets all sessions, so that the next request with one gets status 404 |
+//! | `calls` | number of calls so far, this one included |
 
 use std::{
     collections::BTreeMap,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -29,13 +32,14 @@ use serde_json::{Value, json};
 
 use crate::flood;
 
-const TOOLS: [&str; 5] = ["echo", "echo_refused", "huge", "huge_event", "streams"];
+const TOOLS: [&str; 8] =
+    ["echo", "echo_refused", "huge", "huge_event", "streams", "resumed", "expire", "calls"];
 
 /// Serves until the process is killed. Its URL is the first line on stdout.
 pub(crate) fn serve(modes: &[String]) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("http://{}/mcp", listener.local_addr()?);
-    let server = Arc::new(Server { modes: modes.to_vec(), streams: AtomicU32::new(0) });
+    let server = Arc::new(Server { modes: modes.to_vec(), ..Server::default() });
     for stream in listener.incoming() {
         let (server, stream) = (server.clone(), stream?);
         // A connection that the client closes is normal: many tests do that.
@@ -44,9 +48,15 @@ pub(crate) fn serve(modes: &[String]) -> io::Result<()> {
     Ok(())
 }
 
+#[derive(Default)]
 struct Server {
     modes: Vec<String>,
     streams: AtomicU32,
+    calls: AtomicU32,
+    /// Number of the session that is known.
+    session: AtomicU32,
+    /// Identifier of the call whose result is on the resumed stream.
+    resumed: Mutex<Value>,
 }
 
 struct Request {
@@ -81,6 +91,7 @@ impl Server {
         self.modes.iter().find_map(|mode| mode.strip_prefix(name)?.strip_prefix('='))
     }
 
+    #[allow(clippy::too_many_lines, reason = "one arm for each mode")]
     fn respond(&self, mut stream: TcpStream) -> io::Result<()> {
         let request = Request::read(&stream)?;
         let headers = format!("you sent {:?}", request.headers);
@@ -89,8 +100,21 @@ impl Server {
                 format!("www-authenticate: Bearer error=\"{}\"\r\n", headers.replace('"', "'"));
             return answer(&mut stream, status, "text/plain", &challenge, headers.as_bytes());
         }
+        let session = self.session.load(Ordering::Relaxed).to_string();
+        if request.headers.get("mcp-session-id").is_some_and(|named| *named != session) {
+            return answer(&mut stream, "404 Not Found", "text/plain", "", b"");
+        }
+        if request.headers.get("last-event-id").is_some_and(|id| id == "resumable") {
+            let id = self.resumed.lock().expect("no panic").clone();
+            let event = json!({"jsonrpc": "2.0", "id": id, "result": text("resumed")});
+            let event = format!("data: {event}\n\n");
+            return answer(&mut stream, "200 OK", "text/event-stream", "", event.as_bytes());
+        }
         if request.method == "GET" {
             return self.events(&mut stream);
+        }
+        if request.body["method"] == "tools/call" {
+            self.calls.fetch_add(1, Ordering::Relaxed);
         }
         let id = &request.body["id"];
         let result = match request.body["method"].as_str().unwrap_or_default() {
@@ -138,6 +162,21 @@ impl Server {
                         format!("data: {event}\n\n").as_bytes(),
                     );
                 }
+                "resumed" => {
+                    *self.resumed.lock().expect("no panic") = id.clone();
+                    return answer(
+                        &mut stream,
+                        "200 OK",
+                        "text/event-stream",
+                        "",
+                        b"id: resumable\nretry: 0\ndata:\n\n",
+                    );
+                }
+                "expire" => {
+                    self.session.fetch_add(1, Ordering::Relaxed);
+                    text("forgotten")
+                }
+                "calls" => text(&self.calls.load(Ordering::Relaxed).to_string()),
                 "streams" => text(&self.streams.load(Ordering::Relaxed).to_string()),
                 other => text(&format!("there is no tool {other}")),
             },
@@ -154,7 +193,8 @@ impl Server {
             }
         };
         let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-        answer(&mut stream, "200 OK", "application/json", "mcp-session-id: 1\r\n", body.as_bytes())
+        let session = format!("mcp-session-id: {session}\r\n");
+        answer(&mut stream, "200 OK", "application/json", &session, body.as_bytes())
     }
 
     fn events(&self, stream: &mut TcpStream) -> io::Result<()> {

@@ -11,14 +11,33 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Arguments, Chain, Entry};
-use crate::tool::{CallError, Tool, ToolOutput};
+use super::{Arguments, Chain, Entry, Mailbox, Relay, RelayError, Subscription};
+use crate::tool::{CallError, Tool, ToolOutput, Trust};
 
 /// Runs the tools of one source.
 pub trait Provider: Send + Sync + 'static {
     /// Runs an admitted call to its end. Dropping the future cancels the call: a guest is stopped,
     /// an upstream server is notified.
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>>;
+
+    /// Runs an admitted request for a resource, a prompt or a completion. Returns the result of the
+    /// source as the text of a JSON object. Dropping the future cancels the request.
+    fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
+        drop(relay);
+        Box::pin(async { Err(RelayError::Unsupported) })
+    }
+
+    /// Begins to put `label` into `mailbox` for each change of the resource that an admitted request
+    /// names, until the returned value is dropped.
+    fn subscribe(
+        &self,
+        relay: Relay,
+        mailbox: &Arc<Mailbox>,
+        label: &str,
+    ) -> Result<Subscription, RelayError> {
+        let _ = (relay, mailbox, label);
+        Err(RelayError::Unsupported)
+    }
 
     /// Returns members for the source's entry in the administrative API, in addition to its state:
     /// an open circuit, for example. Must be cheap and must not hold secrets.
@@ -55,6 +74,7 @@ impl fmt::Debug for CallId {
 #[must_use = "an admitted call does nothing until it is run"]
 pub struct Admitted {
     tool: Arc<Tool>,
+    server: Option<Trust>,
     provider: Arc<dyn Provider>,
     arguments: Arguments,
     chain: Chain,
@@ -62,12 +82,18 @@ pub struct Admitted {
 
 impl Admitted {
     pub(super) fn new(entry: &Entry, arguments: Arguments, chain: Chain) -> Self {
-        Self { tool: entry.tool.clone(), provider: entry.provider.clone(), arguments, chain }
+        let (tool, provider) = (entry.tool.clone(), entry.provider.clone());
+        Self { tool, server: entry.is_server.then_some(entry.trust), provider, arguments, chain }
     }
 
     /// The tool.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
+    }
+
+    /// The operator's trust in the MCP server that runs the tool; `None` if no server does.
+    pub fn server(&self) -> Option<Trust> {
+        self.server
     }
 
     /// The arguments.

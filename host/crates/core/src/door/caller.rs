@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
 use super::{
-    Admitted, Budget, CallId, Chain, Entry, Event, Events, Ledger, Origin, View,
+    Admitted, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin, View,
     arguments::{Arguments, MAX_NAME_BYTES},
     budget::Shared,
     event,
@@ -23,6 +23,7 @@ struct Inner {
     budget: Budget,
     ledger: Ledger,
     events: Option<mpsc::Sender<Event>>,
+    log_level: Option<LogLevel>,
 }
 
 /// Position of a call in its chain.
@@ -36,11 +37,23 @@ pub(super) struct Start {
 impl Caller {
     /// Creates a caller with a view. Each of its calls gets the whole `budget`.
     pub fn new(view: View, origin: Origin, budget: Budget) -> Self {
-        Self(Arc::new(Inner { view, origin, budget, ledger: Ledger::default(), events: None }))
+        let ledger = Ledger::default();
+        Self(Arc::new(Inner { view, origin, budget, ledger, events: None, log_level: None }))
     }
 
     /// Creates a caller, and a receiver for the events of its running calls.
     pub fn with_events(view: View, origin: Origin, budget: Budget) -> (Self, Events) {
+        Self::with_logs(view, origin, budget, None)
+    }
+
+    /// Does the same as [`Self::with_events`]. The events have the log messages of sources that are
+    /// at least as severe as `log_level`; none for `None`.
+    pub fn with_logs(
+        view: View,
+        origin: Origin,
+        budget: Budget,
+        log_level: Option<LogLevel>,
+    ) -> (Self, Events) {
         let (sender, events) = event::channel();
         (
             Self(Arc::new(Inner {
@@ -49,6 +62,7 @@ impl Caller {
                 budget,
                 ledger: Ledger::default(),
                 events: Some(sender),
+                log_level,
             })),
             events,
         )
@@ -124,6 +138,11 @@ impl Caller {
 
     pub(super) fn budget(&self) -> &Budget {
         &self.0.budget
+    }
+
+    /// Least severe log messages that the caller receives; `None` for no messages.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        self.0.log_level
     }
 
     /// Sender of events; `None` if the caller does not receive them.

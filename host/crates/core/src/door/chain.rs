@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Admitted, CallId, Caller, Ledger, Origin, View,
+    Admitted, CallId, Caller, Ledger, LogLevel, Origin, View,
     budget::Shared,
     caller::Start,
     ledger::Open,
@@ -75,6 +75,12 @@ impl Chain {
     /// Returns the meter for the fuel and the host calls of the running call's guest.
     pub fn meter(&self) -> Meter<'_> {
         Meter::new(&self.shared, self.depth, &self.report)
+    }
+
+    /// Least severe log messages of the source that the caller receives; `None` for no messages, as
+    /// for all nested calls.
+    pub fn log_level(&self) -> Option<LogLevel> {
+        self.caller.log_level().filter(|_| self.depth == 1)
     }
 
     /// Returns the reporter for the running call's progress and partial results.

@@ -1,6 +1,7 @@
 //! Events of a running call, for a caller that receives them.
 
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::CallId;
@@ -26,6 +27,71 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
+/// Severity of a log message, as in RFC 5424, the least severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Details for developers.
+    Debug,
+    /// What happens.
+    Info,
+    /// What is remarkable.
+    Notice,
+    /// What may go wrong.
+    Warning,
+    /// What went wrong.
+    Error,
+    /// A part does not work.
+    Critical,
+    /// Someone must act at once.
+    Alert,
+    /// Nothing works.
+    Emergency,
+}
+
+impl LogLevel {
+    /// All levels, the least severe first.
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// The name, as in MCP.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    /// Finds a level by its name; `None` if there is none.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == name)
+    }
+}
+
+/// A log message of a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// Its severity.
+    pub level: LogLevel,
+    /// Name of the client, and of the part of it that logs.
+    pub logger: String,
+    /// Its contents; bounded, and without secrets.
+    pub data: Value,
+}
+
 /// An event of a caller's own call, before its result. Reports of nested calls are only in the
 /// ledger.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +110,14 @@ pub enum Event {
         call: CallId,
         /// The content.
         part: Box<Content>,
+    },
+    /// A log message that the source sent during the call. Only a caller that asked for log messages
+    /// receives them.
+    Log {
+        /// The call.
+        call: CallId,
+        /// The message.
+        log: Box<Log>,
     },
 }
 

@@ -7,11 +7,12 @@
 
 use std::collections::BTreeSet;
 
+use super::CallerHeaders;
 use crate::tool::{ClientName, Tool};
 
 /// Header that names clients; `*` stands for all.
 pub const INCLUDE_CLIENTS: &str = "x-bf-mcp-include-clients";
-/// Header that names tools as `client-tool`, or all tools of a client as `client-*`. A bare `*`
+/// Header that names tools as `client-tool`, whatever their prefix, or as models see them, or all tools of a client as `client-*`. A bare `*`
 /// matches no tool.
 pub const INCLUDE_TOOLS: &str = "x-bf-mcp-include-tools";
 
@@ -20,6 +21,7 @@ pub const INCLUDE_TOOLS: &str = "x-bf-mcp-include-tools";
 pub struct Filter {
     clients: Option<BTreeSet<String>>,
     tools: Option<BTreeSet<String>>,
+    headers: CallerHeaders,
 }
 
 impl Filter {
@@ -30,7 +32,23 @@ impl Filter {
 
     /// Parses the values of the two headers; `None` for a header that the request does not have.
     pub fn parse(include_clients: Option<&str>, include_tools: Option<&str>) -> Self {
-        Self { clients: include_clients.map(items), tools: include_tools.map(items) }
+        Self {
+            clients: include_clients.map(items),
+            tools: include_tools.map(items),
+            headers: CallerHeaders::default(),
+        }
+    }
+
+    /// Adds the headers of the request that sources of tools may pass on.
+    #[must_use]
+    pub fn with_headers(mut self, headers: CallerHeaders) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// Headers of the request that sources of tools may pass on.
+    pub(super) fn headers(&self) -> &CallerHeaders {
+        &self.headers
     }
 
     /// Leaves only the tools of `client`, if the filter admits it.
@@ -49,6 +67,12 @@ impl Filter {
         self.clients
             .as_ref()
             .is_none_or(|names| names.contains("*") || names.contains(client.as_str()))
+    }
+
+    /// Returns whether the headers admit the whole of a client, and not only some of its tools.
+    pub(super) fn admits_all_of(&self, client: &ClientName) -> bool {
+        self.admits_client(client)
+            && self.tools.as_ref().is_none_or(|names| names.contains(&format!("{client}-*")))
     }
 
     /// Returns whether the header for tools admits one tool of `client`.

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     tenant::Tenant,
-    tool::{ClientName, Policy, Tool, Whitelist},
+    tool::{ClientName, Policy, Tool, UriList, Whitelist},
 };
 
 /// One virtual key.
@@ -21,6 +21,18 @@ pub struct VirtualKey {
     /// Tools that the key grants, by client. A client without a row is denied, unless its policy
     /// allows all keys.
     pub rows: BTreeMap<ClientName, Whitelist>,
+    /// Resources and prompts that the key grants, by client. A client with a row for its tools and
+    /// none here is denied.
+    relayed: BTreeMap<ClientName, RelayRow>,
+}
+
+/// Resources and prompts of one client that a key grants. The default grants none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RelayRow {
+    /// Resources that may be read.
+    pub resources: UriList,
+    /// Prompts that may be got.
+    pub prompts: Whitelist,
 }
 
 impl VirtualKey {
@@ -31,7 +43,26 @@ impl VirtualKey {
         rows: BTreeMap<ClientName, Whitelist>,
     ) -> Self {
         let (name, digest) = (name.into(), digest(credential));
-        Self { tenant: Tenant::of_key(digest, name.clone()), name, digest, rows }
+        let tenant = Tenant::of_key(digest, name.clone());
+        Self { tenant, name, digest, rows, relayed: BTreeMap::new() }
+    }
+
+    /// Sets the resources and prompts that the key grants, by client.
+    #[must_use]
+    pub fn with_relayed(self, relayed: BTreeMap<ClientName, RelayRow>) -> Self {
+        Self { relayed, ..self }
+    }
+
+    /// Returns the resources and prompts of `client` that the key grants. As for tools, a row takes
+    /// precedence over the client's `allow_on_all_keys`.
+    pub(super) fn relayed(&self, client: &ClientName, policy: &Policy) -> RelayRow {
+        if self.rows.contains_key(client) || self.relayed.contains_key(client) {
+            return self.relayed.get(client).cloned().unwrap_or_default();
+        }
+        if policy.allow_on_all_keys {
+            return RelayRow { resources: UriList::All, prompts: Whitelist::All };
+        }
+        RelayRow::default()
     }
 
     /// Tenant that its calls are accounted to.
@@ -55,7 +86,7 @@ impl VirtualKey {
     /// `allow_on_all_keys`, even if the row is empty.
     pub(super) fn admits(&self, client: &ClientName, policy: &Policy, tool: &Tool) -> bool {
         match self.rows.get(client) {
-            Some(row) => row.allows(&tool.original),
+            Some(row) => row.allows_tool(tool),
             None => policy.allow_on_all_keys,
         }
     }

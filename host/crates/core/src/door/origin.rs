@@ -11,8 +11,8 @@ pub enum Origin {
     Model,
     /// A script, in code mode.
     Script,
-    /// A plugin, through the host's `tools` interface, with the tool names that the operator
-    /// granted it.
+    /// A plugin, through the host's `tools` interface, with the full names of the tools that the
+    /// operator granted it.
     Plugin(Arc<BTreeSet<String>>),
     /// A caller that requests one call by name. The request is the approval.
     Caller,
@@ -33,10 +33,13 @@ impl Origin {
     /// Returns whether a tool is listed for this origin. An origin can call only listed tools.
     pub(super) fn is_offered(&self, entry: &Entry) -> bool {
         match self {
-            Self::Model | Self::McpClient(_) => entry.placement != Placement::Script,
+            Self::Model => entry.placement != Placement::Script,
+            // Results for MCP clients are whole, so there is nothing to read in pages.
+            Self::McpClient(_) => matches!(entry.placement, Placement::Direct | Placement::Meta),
             Self::Script => entry.placement == Placement::Script,
             Self::Plugin(granted) => {
-                entry.placement != Placement::Meta && granted.contains(entry.tool.name.as_str())
+                matches!(entry.placement, Placement::Direct | Placement::Script)
+                    && granted.contains(entry.tool.full_name.as_str())
             }
             Self::Caller => true,
         }

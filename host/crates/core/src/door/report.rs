@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::mpsc;
 
-use super::{CallId, Event, Progress, event};
+use super::{CallId, Event, Log, Progress, event};
 use crate::tool::Content;
 
 /// Accepts the reports of a running call, for its record and for a caller that receives events.
@@ -44,6 +44,13 @@ impl<'c> Reporter<'c> {
             self.send(|call| Event::Progress { call, progress: progress.clone() });
         }
         self.report.set_progress(progress);
+    }
+
+    /// Passes on a log message of the source. A caller that receives events slowly gets only some.
+    pub fn log(&self, log: Log) {
+        if self.events.is_some_and(|events| events.capacity() > event::RESERVED) {
+            self.send(|call| Event::Log { call, log: Box::new(log) });
+        }
     }
 
     /// Returns a copy of the content that the running call has emitted so far.

@@ -35,6 +35,7 @@ struct Sources {
     clients: Vec<(ClientName, Policy, Vec<Arc<Tool>>)>,
     echo: Arc<dyn Provider>,
     meta_tools: OwnTools,
+    unaccepted: BTreeSet<String>,
 }
 
 impl Sources {
@@ -44,7 +45,9 @@ impl Sources {
             client,
             policy,
             tools,
+            unaccepted: &self.unaccepted,
             provider: &self.echo,
+            is_server: client.as_str() == CLIENTS[0],
         });
         View::new(sources, Some(&self.meta_tools), filter, key)
     }
@@ -62,7 +65,7 @@ fn sources(policies: &[Policy]) -> Sources {
     });
     let run = Tool::own("executeToolCode", "", json!({"type": "object"}));
     let meta_tools = OwnTools { tools: vec![Arc::new(run)], provider: echo.clone() };
-    Sources { clients: clients.collect(), echo, meta_tools }
+    Sources { clients: clients.collect(), echo, meta_tools, unaccepted: BTreeSet::new() }
 }
 
 fn caller(sources: &Sources, filter: &Filter, key: Option<&VirtualKey>, origin: Origin) -> Caller {
@@ -70,12 +73,7 @@ fn caller(sources: &Sources, filter: &Filter, key: Option<&VirtualKey>, origin: 
 }
 
 fn open_policy(code_mode: bool) -> Policy {
-    Policy {
-        execute: Whitelist::All,
-        auto_execute: Whitelist::All,
-        code_mode,
-        allow_on_all_keys: false,
-    }
+    Policy { execute: Whitelist::All, auto_execute: Whitelist::All, code_mode, ..Policy::default() }
 }
 
 /// Decides a call: as the caller's own call, or, for scripts and plugins, as a nested call.
@@ -106,6 +104,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             auto_execute,
             code_mode,
             allow_on_all_keys,
+            ..Policy::default()
         },
     )
 }
@@ -227,6 +226,20 @@ fn a_default_policy_lists_no_tools() {
 }
 
 #[test]
+fn an_unaccepted_tool_needs_approval_even_if_every_tool_is_in_auto_execute() {
+    let mut sources = sources(&[open_policy(false), open_policy(true)]);
+    sources.unaccepted.insert("write".to_owned());
+    let model = caller(&sources, &Filter::none(), None, Origin::Model);
+    let script = model.admit("executeToolCode", "").expect("it is listed");
+    let scripted = |name: &str| script.chain().admit(&Origin::Script, name, "").map(drop);
+    let direct = |name: &str| model.admit(name, "").map(drop);
+    for decided in [direct("alpha-write"), scripted("beta-write")] {
+        assert!(matches!(decided, Err(CallError::NeedsApproval { .. })), "{decided:?}");
+    }
+    assert!(direct("alpha-read").is_ok() && scripted("beta-read").is_ok());
+}
+
+#[test]
 fn a_tool_outside_auto_execute_needs_approval_for_a_model_and_not_for_a_caller() {
     let policy = Policy { execute: Whitelist::All, ..Policy::default() };
     let sources = sources(&[policy]);
@@ -264,7 +277,7 @@ fn a_nested_call_needs_the_same_approval_as_a_call_of_its_first_caller() {
         execute: Whitelist::All,
         auto_execute: auto,
         code_mode: true,
-        allow_on_all_keys: false,
+        ..Policy::default()
     }]);
     let nested = |origin, name| {
         let root = caller(&sources, &Filter::none(), None, origin)
@@ -432,4 +445,32 @@ fn a_storm_of_progress_does_not_displace_content_from_the_queue_of_events() {
     assert!(matches!(received.first(), Some(Event::Progress { .. })));
     assert!(matches!(received.pop(), Some(Event::Partial { .. })));
     assert_eq!(received.len(), event::RESERVED);
+}
+
+#[test]
+fn the_reader_is_offered_to_models_that_see_a_tool_of_a_server() {
+    let own = |sources: &Sources| OwnTools {
+        tools: vec![Arc::new(Tool::own("readContent", "", json!({"type": "object"})))],
+        provider: sources.echo.clone(),
+    };
+    let names = |sources: &Sources, filter: &Filter, origin: &Origin| -> Vec<String> {
+        let view = sources.view(filter, None).with_reader(&own(sources));
+        view.list(origin).map(|entry| entry.tool.name.to_string()).collect()
+    };
+    let reads = |policies: &[Policy], filter: &Filter, origin: &Origin| {
+        names(&sources(policies), filter, origin).contains(&"readContent".to_owned())
+    };
+    // The first client is a server.
+    let open = [open_policy(false), open_policy(false)];
+    assert!(reads(&open, &Filter::none(), &Origin::Model));
+    assert!(reads(&open, &Filter::none(), &Origin::Caller));
+    for origin in [
+        Origin::Script,
+        Origin::McpClient(Approval::Given),
+        Origin::Plugin(Arc::new(BTreeSet::from(["readContent".to_owned()]))),
+    ] {
+        assert!(!reads(&open, &Filter::none(), &origin), "{origin:?}");
+    }
+    assert!(!reads(&open, &Filter::parse(Some("beta"), None), &Origin::Model));
+    assert!(!reads(&[open_policy(true), open_policy(false)], &Filter::none(), &Origin::Model));
 }

@@ -1,11 +1,14 @@
 //! The tools one request may see: client config ∩ headers ∩ virtual key, computed once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use super::{Filter, Origin, Provider, VirtualKey};
+use super::{CallerHeaders, Filter, Origin, Provider, VirtualKey};
 use crate::{
     tenant::Tenant,
-    tool::{ClientName, Policy, Tool, ToolName},
+    tool::{ClientName, Policy, Tool, ToolName, Trust},
 };
 
 /// The tools that one caller may see. Listing and calling use the same view, so they cannot
@@ -13,7 +16,10 @@ use crate::{
 #[derive(Clone)]
 pub struct View {
     entries: Arc<BTreeMap<ToolName, Entry>>,
+    /// Names on the wire of the tools whose full name is another one, by full name.
+    full_names: Arc<BTreeMap<ToolName, ToolName>>,
     tenant: Tenant,
+    headers: CallerHeaders,
 }
 
 /// A visible tool.
@@ -25,6 +31,10 @@ pub struct Entry {
     pub auto: bool,
     /// The origins that the tool is listed for.
     pub placement: Placement,
+    /// Whether models are told that its description and results come from outside.
+    pub trust: Trust,
+    /// True if the tool belongs to an MCP server.
+    pub is_server: bool,
     pub(super) provider: Arc<dyn Provider>,
 }
 
@@ -37,23 +47,32 @@ pub enum Placement {
     Script,
     /// One of the meta-tools, which models call.
     Meta,
+    /// The tool that reads a result which was too large for the conversation. Models call it, and
+    /// callers on their behalf.
+    Reader,
 }
 
 /// The data of one source of tools that a view needs.
 #[derive(Clone, Copy)]
 pub struct Source<'s> {
-    /// Name of the client, the prefix of its tools.
+    /// Name of the client.
     pub client: &'s ClientName,
     /// Calls that the operator permits.
     pub policy: &'s Policy,
     /// The tools.
     pub tools: &'s [Arc<Tool>],
+    /// Names at the source of tools whose definitions the operator has not accepted yet. They need an
+    /// approval, whatever the policy says.
+    pub unaccepted: &'s BTreeSet<String>,
     /// Runs the tools.
     pub provider: &'s Arc<dyn Provider>,
+    /// True if the source is an MCP server.
+    pub is_server: bool,
 }
 
-/// The gateway's own tools, the meta-tools. Their names have no prefix. A view has them only if it
-/// has tools for scripts.
+/// Some of the gateway's own tools: the meta-tools, or the reader of large results. Their names have
+/// no prefix. A view has the meta-tools only if it has tools for scripts, and the reader only if
+/// models see a tool of an MCP server.
 #[derive(Clone)]
 pub struct OwnTools {
     /// The tools.
@@ -72,26 +91,54 @@ impl View {
         key: Option<&VirtualKey>,
     ) -> Self {
         let mut entries = BTreeMap::new();
+        let mut full_names = BTreeMap::new();
         for source in sources.into_iter().filter(|source| filter.admits_client(source.client)) {
             for tool in source.tools.iter().filter(|tool| source.shows(tool, filter, key)) {
                 entries.insert(tool.name.clone(), Entry::of(&source, tool));
+                if tool.full_name != tool.name {
+                    full_names.insert(tool.full_name.clone(), tool.name.clone());
+                }
             }
         }
         let has_scripted = entries.values().any(|entry| entry.placement == Placement::Script);
         if let Some(own) = meta_tools.filter(|_| has_scripted) {
             for tool in &own.tools {
-                entries.insert(tool.name.clone(), Entry::meta(tool, &own.provider));
+                let entry = Entry::own(tool, &own.provider, Placement::Meta);
+                entries.insert(tool.name.clone(), entry);
             }
         }
         Self {
             entries: Arc::new(entries),
+            full_names: Arc::new(full_names),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
+            headers: filter.headers().clone(),
         }
+    }
+
+    /// Adds the reader of large results, if models see at least one tool of an MCP server. It does not
+    /// depend on the results of the conversation: the list of tools would change in its middle, and
+    /// the provider's cache of the prompt would be lost.
+    #[must_use]
+    pub fn with_reader(mut self, reader: &OwnTools) -> Self {
+        let is_read = |entry: &Entry| entry.is_server && entry.placement == Placement::Direct;
+        if self.entries.values().any(is_read) {
+            let entries = Arc::make_mut(&mut self.entries);
+            for tool in &reader.tools {
+                let entry = Entry::own(tool, &reader.provider, Placement::Reader);
+                entries.insert(tool.name.clone(), entry);
+            }
+        }
+        self
     }
 
     /// Tenant that the calls of the request are accounted to.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
+    }
+
+    /// Headers of the request that sources of tools may pass on.
+    pub fn headers(&self) -> &CallerHeaders {
+        &self.headers
     }
 
     /// Iterates over the tools that are listed for `origin`, sorted by name. The same rule decides
@@ -120,15 +167,19 @@ impl View {
         scripted.filter(|entry| !entry.auto).map(|entry| entry.tool.name.clone()).collect()
     }
 
-    /// Finds a tool by name; `None` if it does not exist or is not listed for `origin`.
+    /// Finds a tool by its name on the wire, or else by its full name; `None` if it does not exist or
+    /// is not listed for `origin`.
     pub fn find(&self, origin: &Origin, name: &str) -> Option<&Entry> {
-        self.entries.get(name).filter(|entry| origin.is_offered(entry))
+        let entry = self.entries.get(name);
+        entry
+            .or_else(|| self.entries.get(self.full_names.get(name)?))
+            .filter(|entry| origin.is_offered(entry))
     }
 }
 
 impl Source<'_> {
     fn shows(&self, tool: &Tool, filter: &Filter, key: Option<&VirtualKey>) -> bool {
-        self.policy.execute.allows(&tool.original)
+        self.policy.execute.allows_tool(tool)
             && filter.admits_tool(self.client, tool)
             && key.is_none_or(|key| key.admits(self.client, self.policy, tool))
     }
@@ -138,19 +189,25 @@ impl Entry {
     fn of(source: &Source<'_>, tool: &Arc<Tool>) -> Self {
         Self {
             tool: tool.clone(),
-            auto: source.policy.auto_execute.allows(&tool.original),
+            auto: source.policy.auto_execute.allows_tool(tool)
+                && !source.unaccepted.contains(&tool.original),
             placement: if source.policy.code_mode { Placement::Script } else { Placement::Direct },
+            trust: source.policy.trust,
+            is_server: source.is_server,
             provider: source.provider.clone(),
         }
     }
 
-    /// Creates the entry of a meta-tool. It runs without an approval, because each call that a
-    /// script makes is decided separately.
-    fn meta(tool: &Arc<Tool>, provider: &Arc<dyn Provider>) -> Self {
+    /// Creates the entry of one of the gateway's own tools. It runs without an approval, because each
+    /// call that a script makes is decided separately, and the reader returns results of calls that
+    /// were decided.
+    fn own(tool: &Arc<Tool>, provider: &Arc<dyn Provider>, placement: Placement) -> Self {
         Self {
             tool: tool.clone(),
             auto: true,
-            placement: Placement::Meta,
+            placement,
+            trust: Trust::Trusted,
+            is_server: false,
             provider: provider.clone(),
         }
     }

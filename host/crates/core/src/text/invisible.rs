@@ -28,6 +28,23 @@ fn written_out(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
     out
 }
 
+/// Escapes the invisible characters of a JSON text as JSON does. They occur in its strings only, so
+/// the value stays the same. Line breaks are kept.
+pub fn visible_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c != '\n' && is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
 fn is_hidden(c: char) -> bool {
     c.is_control() || (c.is_whitespace() && c != ' ') || is_invisible(c)
 }
@@ -54,6 +71,15 @@ mod tests {
         assert_eq!(visible("a\u{200b}b\u{202e}c\u{1b}[2J"), "a⟨U+200B⟩b⟨U+202E⟩c⟨U+001B⟩[2J");
         assert_eq!(visible("\u{e0068}\u{e0069}\r\t"), "⟨U+E0068⟩⟨U+E0069⟩⟨U+000D⟩⟨U+0009⟩");
         assert_eq!(visible_line("a\nb\u{200b}\u{2028}"), "a⟨U+000A⟩b⟨U+200B⟩⟨U+2028⟩");
+    }
+
+    #[test]
+    fn invisible_characters_of_json_are_escaped_and_the_value_stays() {
+        let value = serde_json::json!({"a": "x\u{202e}\u{e0041}\u{7f}\u{a0}é\n", "b": [1, "大"]});
+        let json = serde_json::to_string_pretty(&value).expect("JSON");
+        let shown = visible_json(&json);
+        assert!(shown.contains(r"x\u202e\udb40\udc41\u007f\u00a0é\n"), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);
     }
 
     #[test]

@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::json;
+use super::readable::noted;
+use crate::{json, text::one_line};
 
 /// Media type of data whose source names none.
-const BYTES: &str = "application/octet-stream";
+pub(super) const BYTES: &str = "application/octet-stream";
 /// Members that every kind of block has fields for.
 const COMMON: [&str; 2] = ["annotations", "_meta"];
 /// Members that a [`Resource`] has fields for.
@@ -168,26 +169,43 @@ impl Content {
         }
     }
 
-    /// Writes the part for a model: texts unchanged, binary data as a short note.
+    /// Writes the part for a reader: texts unchanged, binary data as a short note.
     pub fn render(&self, out: &mut String) {
         // Writing to a String cannot fail.
         let _ = match &self.block {
             ContentBlock::Text { text } => write!(out, "{text}"),
-            ContentBlock::Image { mime_type, .. } => write!(out, "[Image: {mime_type}]"),
-            ContentBlock::Audio { mime_type, .. } => write!(out, "[Audio: {mime_type}]"),
+            ContentBlock::Image { mime_type, .. } => write!(out, "[Image: {}]", noted(mime_type)),
+            ContentBlock::Audio { mime_type, .. } => write!(out, "[Audio: {}]", noted(mime_type)),
             ContentBlock::ResourceLink(link) => {
-                write!(out, "[Resource link: {} {}]", link.name, link.uri)
+                write!(out, "[Resource link: {} {}]", noted(&link.name), one_line(&link.uri))
             }
             ContentBlock::Resource { resource } => match &resource.contents {
                 ResourceContents::Text(text) => write!(out, "{text}"),
                 ResourceContents::Blob(_) => {
-                    write!(out, "[Resource: {}]", resource.mime_type.as_deref().unwrap_or(BYTES))
+                    write!(
+                        out,
+                        "[Resource: {}]",
+                        noted(resource.mime_type.as_deref().unwrap_or(BYTES))
+                    )
                 }
             },
-            ContentBlock::Other(members) => match members.get("text").and_then(Value::as_str) {
-                Some(text) => write!(out, "{text}"),
-                None => write!(out, "{}", Text(members)),
-            },
+            ContentBlock::Other(members) => {
+                let member = |name| members.get(name).and_then(Value::as_str);
+                match (member("text").or_else(|| member("data")), member("mimeType")) {
+                    (Some(_), Some(mime_type))
+                        if member("text").is_none() && !mime_type.starts_with("text/") =>
+                    {
+                        write!(
+                            out,
+                            "[{}: {}]",
+                            noted(member("type").unwrap_or_default()),
+                            noted(mime_type)
+                        )
+                    }
+                    (Some(text), _) => write!(out, "{text}"),
+                    (None, _) => write!(out, "{}", Text(members)),
+                }
+            }
         };
     }
 

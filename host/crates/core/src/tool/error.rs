@@ -416,9 +416,10 @@ impl CallError {
         }
     }
 
-    /// Renders the error for a model: its message, and the content of a tool's own error after it.
+    /// Renders the error for a reader: its message, and the content of a tool's own error after it.
+    /// The text is never blank.
     pub fn to_text(&self) -> String {
-        let mut text = self.to_string();
+        let mut text = self.message();
         if let Self::Tool(error) = self {
             for part in &error.content {
                 text.push('\n');
@@ -426,6 +427,13 @@ impl CallError {
             }
         }
         text
+    }
+
+    /// Returns the message for a reader. It is never blank.
+    pub fn message(&self) -> String {
+        let message = self.to_string();
+        let is_blank = message.trim().is_empty();
+        if is_blank { "the tool failed and gave no reason".to_owned() } else { message }
     }
 
     /// Returns the time to wait before a retry; `None` if it is not known.

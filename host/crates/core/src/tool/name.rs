@@ -1,7 +1,11 @@
 //! Names of clients and tools. Only their constructors create them, so every name is valid on the
 //! wire.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use crate::text;
 use serde::Serialize;
@@ -11,12 +15,18 @@ use sha2::{Digest, Sha256};
 const MAX_WIRE_NAME: usize = 64;
 /// Client name of an embedding program's own tools. A configured client cannot have this name.
 pub const INTERNAL_CLIENT: &str = "internal";
+/// Names of the gateway's own tools, in lower case. No tool of a client has one of them, in any case:
+/// a model would take it for the gateway's.
+pub const OWN_TOOLS: [&str; 5] =
+    ["executetoolcode", "gettooldocs", "listtoolfiles", "readcontent", "readtoolfile"];
 /// The longest client name, in characters. It leaves room for the tool's own name after the prefix.
 const MAX_CLIENT_NAME: usize = 32;
+/// Digests that are tried for one name.
+const ATTEMPTS: u8 = 16;
 
 /// Name of a configured source of tools: `[A-Za-z_][A-Za-z0-9_]*`, at most 32 characters. It has no
 /// `-`, so the first `-` of `<client>-<tool>` is the separator, and tools of two clients can never
-/// have the same name.
+/// have the same full name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ClientName(Arc<str>);
@@ -49,27 +59,47 @@ impl ClientName {
     }
 }
 
-/// Name of a tool on the wire: `<client>-<tool>`, or the bare name of one of the gateway's own
-/// tools. It matches `^[a-zA-Z0-9_-]{1,64}$` for every name that a source uses.
+/// Name of a tool on the wire: `<prefix>-<tool>`, or a bare name. It matches
+/// `^[a-zA-Z0-9_-]{1,64}$` for every name that a source uses.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ToolName(Arc<str>);
 
 impl ToolName {
-    /// Maps the name of a tool at its source to its name on the wire.
+    /// Maps the name of a tool at its source to a name on the wire with a prefix.
     ///
     /// A name that is valid there is kept. In any other name, invalid characters become `_`, the
     /// name is cut, and `_` with the first eight hexadecimal digits of its SHA-256 is appended, so
-    /// that `查询`, `a/b` and `a.b` get different names.
-    pub fn new(client: &ClientName, original: &str) -> Self {
-        let room = MAX_WIRE_NAME - client.0.len() - 1;
-        if original.len() <= room && Self::is_valid(original) {
-            return Self(format!("{client}-{original}").into());
-        }
-        let digest = Sha256::digest(original.as_bytes());
+    /// that `查询`, `a/b` and `a.b` get different names. [`distinct_names`] gives longer digests to
+    /// names that are the same even so.
+    pub fn new(prefix: &ClientName, original: &str) -> Self {
+        Self::unchanged(prefix, original).unwrap_or_else(|| Self::digested(prefix, original, 0))
+    }
+
+    /// Returns `<prefix>-<original>`; `None` if it is not valid on the wire.
+    fn unchanged(prefix: &ClientName, original: &str) -> Option<Self> {
+        let fits = prefix.0.len() + 1 + original.len() <= MAX_WIRE_NAME;
+        (fits && Self::is_valid(original)).then(|| Self(format!("{prefix}-{original}").into()))
+    }
+
+    /// Returns the name with a digest of the original name. The first attempt has the digest of the
+    /// name alone; each further one a longer digest of another kind.
+    fn digested(prefix: &ClientName, original: &str, attempt: u8) -> Self {
+        let digest = match attempt {
+            0 => Sha256::digest(original.as_bytes()),
+            // No name has the character NUL.
+            _ => Sha256::digest(format!("{attempt}\0{original}").as_bytes()),
+        };
+        let digest = text::hex(if attempt == 0 { &digest[..4] } else { &digest[..8] });
+        let room = MAX_WIRE_NAME - prefix.0.len() - digest.len() - 2;
         let kept: String =
-            original.chars().map(|c| if is_of_name(c) { c } else { '_' }).take(room - 9).collect();
-        Self(format!("{client}-{kept}_{}", text::hex(&digest[..4])).into())
+            original.chars().map(|c| if is_of_name(c) { c } else { '_' }).take(room).collect();
+        Self(format!("{prefix}-{kept}_{digest}").into())
+    }
+
+    /// Returns the name without a prefix; `None` if it is not valid on the wire.
+    pub fn bare(original: &str) -> Option<Self> {
+        Self::is_valid(original).then(|| Self(original.into()))
     }
 
     /// Returns whether a name matches `^[a-zA-Z0-9_-]{1,64}$`, as the plugin contract requires of
@@ -83,8 +113,8 @@ impl ToolName {
         Self(name.into())
     }
 
-    /// Creates the name of one of the gateway's own tools. It has no `-`, so no client's tool can
-    /// have the same name.
+    /// Creates the name of one of the gateway's own tools. It has no `-`, so no tool with a prefix
+    /// can have the same name; [`OWN_TOOLS`] keeps bare names away.
     pub fn own(name: &'static str) -> Self {
         debug_assert!(!name.contains('-'));
         Self(name.into())
@@ -100,6 +130,42 @@ impl std::borrow::Borrow<str> for ToolName {
     fn borrow(&self) -> &str {
         &self.0
     }
+}
+
+/// Assigns each tool of one source its name on the wire. The names depend on the set of the original
+/// names and not on their order, and no two are the same.
+///
+/// A name that is valid is kept, even if another one's digest was made to equal it. Names whose
+/// digests collide all get longer ones. A source that takes all of these too, for which it needs 16
+/// names per tool, loses that tool: it has no name in the result.
+pub fn distinct_names<'o>(
+    prefix: &ClientName,
+    originals: impl IntoIterator<Item = &'o str>,
+) -> BTreeMap<&'o str, ToolName> {
+    let mut names = BTreeMap::new();
+    let mut waiting = BTreeSet::new();
+    for original in originals {
+        match ToolName::unchanged(prefix, original) {
+            Some(name) => drop(names.insert(original, name)),
+            None => drop(waiting.insert(original)),
+        }
+    }
+    let mut taken: BTreeSet<ToolName> = names.values().cloned().collect();
+    for attempt in 0..ATTEMPTS {
+        let mut wanted: BTreeMap<ToolName, Vec<&'o str>> = BTreeMap::new();
+        for original in &waiting {
+            wanted.entry(ToolName::digested(prefix, original, attempt)).or_default().push(original);
+        }
+        for (name, originals) in wanted {
+            if let [original] = originals[..]
+                && taken.insert(name.clone())
+            {
+                waiting.remove(original);
+                names.insert(original, name);
+            }
+        }
+    }
+    names
 }
 
 macro_rules! show_as_text {
@@ -154,6 +220,37 @@ mod tests {
         assert_ne!(slash, ToolName::new(&client("fs"), "a.b"));
     }
 
+    #[test]
+    fn a_name_made_to_equal_anothers_digest_takes_no_tool_away() {
+        let fs = client("fs");
+        let digested = |attempt| ToolName::digested(&fs, "a/b", attempt).as_str()[3..].to_owned();
+        let plain = digested(0);
+        let names = distinct_names(&fs, ["a/b", &plain]);
+        assert_eq!(names[plain.as_str()].as_str(), format!("fs-{plain}"));
+        assert_eq!(names["a/b"].as_str(), format!("fs-{}", digested(1)));
+        // Without the other tool, the name is the one of a plugin's manifest or a grant.
+        assert_eq!(distinct_names(&fs, ["a/b"])["a/b"], ToolName::new(&fs, "a/b"));
+        let all: Vec<_> = (0..ATTEMPTS).map(digested).collect();
+        let taken = distinct_names(&fs, all.iter().map(String::as_str).chain(["a/b"]));
+        assert_eq!((taken.len(), taken.get("a/b")), (ATTEMPTS.into(), None));
+        let left = distinct_names(&fs, all[1..].iter().map(String::as_str).chain(["a/b"]));
+        assert_eq!(left["a/b"].as_str(), format!("fs-{plain}"));
+    }
+
+    #[test]
+    fn similar_names_stay_distinct() {
+        let fs = client("fs");
+        let long = "x".repeat(65);
+        let longer = "x".repeat(66);
+        let originals = [
+            "a-b", "a_b", "GetUser", "getuser", "查询", "写", "", " ", "a b", "a/b", &long, &longer,
+        ];
+        let names = distinct_names(&fs, originals);
+        assert_eq!(names.values().collect::<BTreeSet<_>>().len(), originals.len());
+        assert_eq!(names["GetUser"].as_str(), "fs-GetUser");
+        assert_eq!(names[""].as_str(), "fs-_e3b0c442");
+    }
+
     proptest! {
         #[test]
         fn every_tool_name_is_valid_on_the_wire(client_name in "[a-z_][a-z0-9_]{0,31}", original in ".{0,200}") {
@@ -164,9 +261,35 @@ mod tests {
         }
 
         #[test]
-        fn different_tools_get_different_names(a in ".{0,80}", b in ".{0,80}") {
-            prop_assume!(a != b);
-            prop_assert_ne!(ToolName::new(&client("x"), &a), ToolName::new(&client("x"), &b));
+        fn hostile_names_get_distinct_valid_names_whatever_their_order(
+            client_name in "[a-z_][a-z0-9_]{0,31}",
+            names in prop::collection::btree_set("|[aAbB_.\\-/ 1$]{1,4}|[gG]et[uU]ser|\\PC{1,8}|[aä]{20,128}|[\\u{200b}\\u{202e}a]{1,4}|[查询写]{1,3}", 1..40),
+            seed in any::<u64>(),
+        ) {
+            let prefix = client(&client_name);
+            // A server that knows the rule names further tools like the digests of the others.
+            let mut names: Vec<String> = names.into_iter().collect();
+            for attempt in 0..3 {
+                let crafted: Vec<_> = names
+                    .iter()
+                    .filter(|name| name.len() as u64 % 3 == seed % 3)
+                    .map(|name| ToolName::digested(&prefix, name, attempt).as_str()[client_name.len() + 1..].to_owned())
+                    .collect();
+                names.extend(crafted);
+            }
+            names.sort();
+            names.dedup();
+            let assigned = distinct_names(&prefix, names.iter().map(String::as_str));
+            prop_assert_eq!(assigned.len(), names.len(), "every tool has a name");
+            let distinct: BTreeSet<_> = assigned.values().collect();
+            prop_assert_eq!(distinct.len(), names.len(), "no two have the same");
+            for name in distinct {
+                prop_assert!(ToolName::is_valid(name.as_str()) && name.as_str().starts_with(&format!("{client_name}-")), "{}", name);
+            }
+            let turn = usize::try_from(seed % names.len() as u64).expect("it is small");
+            let mut turned = names.clone();
+            turned.rotate_left(turn);
+            prop_assert_eq!(assigned, distinct_names(&prefix, turned.iter().rev().map(String::as_str)));
         }
     }
 }

@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 use super::{Content, Members};
 use crate::json;
 
+/// Text in place of a result without text.
+pub(super) const NOTHING: &str = "The tool ran and returned nothing.";
+
 /// Result of a tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,9 +32,9 @@ impl ToolOutput {
         Self { content: vec![Content::text(text)], ..Self::default() }
     }
 
-    /// Renders the result for a model: texts unchanged, other content as a short note. Structured
-    /// data is rendered only if there is no content. Binary data is left out, because a model
-    /// cannot read it as text.
+    /// Renders the result for a program: texts unchanged, other content as a short note. Structured
+    /// data is rendered, as JSON, only if there is no other text. Binary data is left out. The text is
+    /// never blank. For a model, see [`ToolOutput::into_readable`].
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         for part in &self.content {
@@ -40,13 +43,11 @@ impl ToolOutput {
             }
             part.render(&mut out);
         }
-        if self.content.is_empty() {
-            match &self.structured {
-                Some(value) => out = value.to_string(),
-                None => out.push_str("The tool ran and returned nothing."),
-            }
+        match &self.structured {
+            Some(value) if out.trim().is_empty() => value.to_string(),
+            _ if out.trim().is_empty() => NOTHING.to_owned(),
+            _ => out,
         }
-        out
     }
 
     /// Returns the approximate size of the result in bytes, for the limits on results.
@@ -106,6 +107,7 @@ mod tests {
     fn structured_data_is_rendered_if_there_is_no_content() {
         let output = ToolOutput { structured: Some(json!({"n": 1})), ..ToolOutput::default() };
         assert_eq!(output.to_text(), r#"{"n":1}"#);
-        assert_eq!(ToolOutput::default().to_text(), "The tool ran and returned nothing.");
+        assert_eq!(ToolOutput::default().to_text(), NOTHING);
+        assert_eq!(ToolOutput::text(" \n").to_text(), NOTHING);
     }
 }

@@ -2,14 +2,33 @@
 
 use std::collections::BTreeSet;
 
-/// A list of tool names, or all tools. Names are compared without case, as the configuration always
-/// did. An empty list allows no tool.
+use super::{ClientName, Tool};
+
+/// A list of tool names, or all tools. An empty list allows no tool.
+///
+/// Names are compared without case, as the configuration always did, unless the source has several
+/// tools whose names differ only in case: an entry then means the tool with exactly its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whitelist {
     /// All tools, written `["*"]`.
     All,
-    /// The tools with these names, in lower case.
-    Only(BTreeSet<String>),
+    /// The tools with these names.
+    Only(Names),
+}
+
+/// The names of a [`Whitelist`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    exact: BTreeSet<String>,
+    /// The same in lower case.
+    folded: BTreeSet<String>,
+}
+
+impl Names {
+    /// Iterates over the names as they were written, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.exact.iter().map(String::as_str)
+    }
 }
 
 /// Reason why a list is not a valid [`Whitelist`].
@@ -19,13 +38,13 @@ pub enum BadWhitelist {
     #[error("\"*\" stands for every tool and must be the only entry")]
     StarWithOthers,
     /// The list has the same name twice.
-    #[error("{0:?} is listed twice (case does not count)")]
+    #[error("{0:?} is listed twice")]
     Duplicate(String),
 }
 
 impl Default for Whitelist {
     fn default() -> Self {
-        Self::Only(BTreeSet::new())
+        Self::Only(Names::default())
     }
 }
 
@@ -37,29 +56,39 @@ impl Whitelist {
         {
             return Ok(Self::All);
         }
-        let mut set = BTreeSet::new();
+        let mut list = Names::default();
         for name in names.iter().map(AsRef::as_ref) {
             if name == "*" {
                 return Err(BadWhitelist::StarWithOthers);
             }
-            if !set.insert(name.to_lowercase()) {
+            if !list.exact.insert(name.to_owned()) {
                 return Err(BadWhitelist::Duplicate(name.to_owned()));
             }
+            list.folded.insert(name.to_lowercase());
         }
-        Ok(Self::Only(set))
+        Ok(Self::Only(list))
     }
 
-    /// Returns whether the list allows `name`.
+    /// Returns whether the list allows a tool.
+    pub fn allows_tool(&self, tool: &Tool) -> bool {
+        match self {
+            Self::Only(names) if tool.has_twin => names.exact.contains(&tool.original),
+            _ => self.allows(&tool.original),
+        }
+    }
+
+    /// Returns whether the list allows a tool that is named `name`, if no other tool of its source
+    /// has the same name but for case.
     pub fn allows(&self, name: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Only(names) => names.contains(&name.to_lowercase()),
+            Self::Only(names) => names.folded.contains(&name.to_lowercase()),
         }
     }
 
     /// Returns whether the list allows no tool.
     pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Only(names) if names.is_empty())
+        matches!(self, Self::Only(names) if names.exact.is_empty())
     }
 
     /// Returns a name of `self` that `other` does not allow; `None` if there is none.
@@ -68,10 +97,93 @@ impl Whitelist {
             (_, Self::All) => None,
             (Self::All, Self::Only(_)) => Some("*".into()),
             (Self::Only(names), Self::Only(_)) => {
-                names.iter().find(|name| !other.allows(name)).cloned()
+                names.iter().find(|name| !other.allows(name)).map(str::to_owned)
             }
         }
     }
+}
+
+/// A list of URIs, or all URIs. An entry that ends with `*` stands for every URI that begins with
+/// the rest of it. Upper and lower case differ. An empty list allows none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UriList {
+    /// All URIs, written `["*"]`.
+    All,
+    /// The URIs that match one of these entries.
+    Only(BTreeSet<String>),
+}
+
+/// Reason why a list is not a valid [`UriList`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadUriList {
+    /// The list has `*` and other entries.
+    #[error("\"*\" stands for every URI and must be the only entry")]
+    StarWithOthers,
+    /// The list has the same entry twice.
+    #[error("{0:?} is listed twice")]
+    Duplicate(String),
+}
+
+impl Default for UriList {
+    fn default() -> Self {
+        Self::Only(BTreeSet::new())
+    }
+}
+
+impl UriList {
+    /// Parses a list from the configuration. Fails if it has an entry twice, or `*` and others.
+    pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, BadUriList> {
+        if let [only] = entries
+            && only.as_ref() == "*"
+        {
+            return Ok(Self::All);
+        }
+        let mut set = BTreeSet::new();
+        for entry in entries.iter().map(AsRef::as_ref) {
+            if entry == "*" {
+                return Err(BadUriList::StarWithOthers);
+            }
+            if !set.insert(entry.to_owned()) {
+                return Err(BadUriList::Duplicate(entry.to_owned()));
+            }
+        }
+        Ok(Self::Only(set))
+    }
+
+    /// Returns whether the list allows `uri`. A URI with a segment `.` or `..` after the beginning
+    /// that an entry names is not allowed: it may lead to any other place.
+    pub fn allows(&self, uri: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(entries) => entries.iter().any(|entry| match entry.strip_suffix('*') {
+                Some(start) => uri.strip_prefix(start).is_some_and(|rest| !has_dot_segment(rest)),
+                None => entry == uri,
+            }),
+        }
+    }
+
+    /// Returns whether the list allows every URI that a URI template expands to, or names it.
+    pub fn allows_template(&self, template: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(entries) => entries.iter().any(|entry| match entry.strip_suffix('*') {
+                Some(start) => template.starts_with(start),
+                None => entry == template,
+            }),
+        }
+    }
+
+    /// Returns whether the list allows no URI.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Only(entries) if entries.is_empty())
+    }
+}
+
+/// Returns whether a part of a URI has a segment `.` or `..`, written out or percent-encoded.
+fn has_dot_segment(part: &str) -> bool {
+    let plain = part.to_ascii_lowercase().replace("%2e", ".");
+    let plain = plain.replace("%2f", "/").replace("%5c", "/");
+    plain.split(['/', '\\', '?', '#']).any(|segment| matches!(segment, "." | ".."))
 }
 
 /// Policy for the tools of one client. The default allows nothing.
@@ -85,6 +197,51 @@ pub struct Policy {
     pub code_mode: bool,
     /// True if a virtual key without a row for this client may use all its tools.
     pub allow_on_all_keys: bool,
+    /// Whether models are told that the texts of this client come from outside.
+    pub trust: Trust,
+    /// Prefix of the names of its tools.
+    pub prefix: Prefix,
+    /// Resources that MCP clients may read.
+    pub resources: UriList,
+    /// Prompts that MCP clients may get.
+    pub prompts: Whitelist,
+    /// True if the instructions of the source are passed on to MCP clients.
+    pub relays_instructions: bool,
+}
+
+/// Trust in the texts of one client: its descriptions, and the results of its tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Models see the texts marked as external. Every MCP server, unless the operator trusts it.
+    #[default]
+    Untrusted,
+    /// Models see the texts as they are. Also plugins and the tools of an embedding program, which
+    /// the operator installed.
+    Trusted,
+}
+
+/// Prefix of the names of one client's tools on the wire.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Prefix {
+    /// The name of the client.
+    #[default]
+    Client,
+    /// Another prefix, with the grammar of a client's name. No client has this name, and no other
+    /// client this prefix.
+    Other(ClientName),
+    /// None: tools have their names at the source, where no other tool has them.
+    Off,
+}
+
+impl Prefix {
+    /// Returns the prefix that separates the tools of `client` from those of other clients. Without
+    /// a prefix, the client's name is what a tool gets whose own name is taken.
+    pub fn of<'p>(&'p self, client: &'p ClientName) -> &'p ClientName {
+        match self {
+            Self::Other(prefix) => prefix,
+            Self::Client | Self::Off => client,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -95,10 +252,60 @@ mod tests {
     fn a_star_must_be_the_only_entry_and_case_does_not_count() {
         assert_eq!(Whitelist::parse(&["*"]), Ok(Whitelist::All));
         assert_eq!(Whitelist::parse(&["*", "a"]), Err(BadWhitelist::StarWithOthers));
-        assert_eq!(Whitelist::parse(&["a", "A"]), Err(BadWhitelist::Duplicate("A".into())));
+        assert_eq!(Whitelist::parse(&["A", "A"]), Err(BadWhitelist::Duplicate("A".into())));
+        assert!(Whitelist::parse(&["getUser", "getuser"]).is_ok());
         let list = Whitelist::parse(&["Read_File"]).expect("a good list");
         assert!(list.allows("read_file") && list.allows("READ_FILE") && !list.allows("write_file"));
         assert!(!Whitelist::default().allows("a") && Whitelist::default().is_empty());
+    }
+
+    #[test]
+    fn an_entry_means_exactly_its_tool_where_names_differ_only_in_case() {
+        let tool = |name: &str, has_twin| {
+            let mut tool = Tool::own("t", "", serde_json::json!({}));
+            (tool.original, tool.has_twin) = (name.to_owned(), has_twin);
+            tool
+        };
+        let list = Whitelist::parse(&["getuser"]).expect("a good list");
+        assert!(
+            list.allows_tool(&tool("GetUser", false)) && list.allows_tool(&tool("getuser", true))
+        );
+        assert!(!list.allows_tool(&tool("GetUser", true)));
+        // An entry that is neither of them opens none of them.
+        let list = Whitelist::parse(&["GETUSER"]).expect("a good list");
+        assert!(
+            !list.allows_tool(&tool("GetUser", true)) && !list.allows_tool(&tool("getuser", true))
+        );
+        assert!(Whitelist::All.allows_tool(&tool("GetUser", true)));
+    }
+
+    #[test]
+    fn a_list_of_uris_has_exact_entries_and_beginnings_that_cannot_be_left() {
+        let list = UriList::parse(&["memo://a", "file:///docs/*"]).expect("a good list");
+        for allowed in ["memo://a", "file:///docs/x", "file:///docs/a..b/.hidden"] {
+            assert!(list.allows(allowed), "{allowed}");
+        }
+        for other in [
+            "memo://A",
+            "memo://a/b",
+            "file:///doc",
+            "file:///docs/../etc",
+            "file:///docs/a/..",
+            "file:///docs/%2E%2e/etc",
+            "file:///docs/a%2f..%2Fetc",
+            "file:///docs/..\\etc",
+            "file:///docs/..?x",
+        ] {
+            assert!(!list.allows(other), "{other}");
+        }
+        assert!(
+            list.allows_template("file:///docs/{name}") && !list.allows_template("file:///{x}")
+        );
+        assert!(!list.allows("") && UriList::default().is_empty() && !list.is_empty());
+        assert!(UriList::All.allows("x") && UriList::All.allows_template("{x}"));
+        assert_eq!(UriList::parse(&["*"]), Ok(UriList::All));
+        assert_eq!(UriList::parse(&["*", "a"]), Err(BadUriList::StarWithOthers));
+        assert_eq!(UriList::parse(&["a", "a"]), Err(BadUriList::Duplicate("a".into())));
     }
 
     #[test]

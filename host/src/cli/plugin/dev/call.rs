@@ -121,5 +121,6 @@ fn line(event: &Event) -> String {
         Event::Partial { part, .. } => {
             output::one_line(&format!("part: {}", part.as_text().unwrap_or("not text")), 200)
         }
+        Event::Log { log, .. } => output::one_line(&format!("log: {}", log.data), 200),
     }
 }

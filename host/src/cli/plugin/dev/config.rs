@@ -106,7 +106,7 @@ impl Entry<'_> {
     /// pinned, and without access to the gateway's files.
     fn protect(&self, config: &mut Config, client: &ClientName) -> anyhow::Result<()> {
         config.sandbox.off_limits = config.own_files(&self.file.path);
-        if let Some(mut lock) = Lock::load(&self.file.path.with_file_name(LOCK_FILE))? {
+        if let Some(mut lock) = Lock::load_of_plugins(&self.file.path.with_file_name(LOCK_FILE))? {
             lock.accept(client, self.metadata);
             let path = self.state.join(LOCK_FILE);
             lock.save(&path)?;

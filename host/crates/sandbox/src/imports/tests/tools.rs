@@ -45,7 +45,14 @@ pub(super) fn chain() -> Chain {
     let policy =
         Policy { execute: Whitelist::All, auto_execute: Whitelist::All, ..Policy::default() };
     let provider: Arc<dyn Provider> = Arc::new(Echo);
-    let source = Source { client: &client, policy: &policy, tools: &tools, provider: &provider };
+    let source = Source {
+        client: &client,
+        policy: &policy,
+        tools: &tools,
+        unaccepted: &std::collections::BTreeSet::new(),
+        provider: &provider,
+        is_server: false,
+    };
     let view = View::new([source], None, &Filter::none(), None);
     let budget =
         Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };

@@ -1,0 +1,37 @@
+//! Child processes that are confined, limited, and stopped together with all that they started.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `command` | settings of a child: program, environment, directory, limits, confinement |
+//! | `child` | a running child: its pipes, its exit, how it is stopped |
+//! | `guard` | the thread that forks a child and outlives it |
+//! | `tag` | a mark by which the processes of a child are found again |
+//! | `linux` | everything that only Linux offers: Landlock, cgroups, pidfds, `/proc` |
+//! | `portable` | the same interface on other systems, where process groups are all there is |
+//!
+//! The crate knows nothing of MCP. A child gets its own process group. On Linux it dies with the
+//! gateway, gains no privileges, and cannot leave processes behind unless they hide: see
+//! [`Child::stop`].
+
+mod child;
+mod command;
+mod error;
+mod guard;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod portable;
+mod tag;
+#[cfg(test)]
+mod tests;
+
+#[cfg(target_os = "linux")]
+use self::linux as platform;
+#[cfg(not(target_os = "linux"))]
+use self::portable as platform;
+pub use self::{
+    child::{Child, Exit, Pipes},
+    command::{Command, Confinement, Limits},
+    error::SpawnError,
+    tag::VARIABLE,
+};

@@ -1,0 +1,15 @@
+//! Everything that only Linux offers.
+
+mod before_exec;
+mod cgroup;
+mod confine;
+mod proc;
+mod reach;
+mod strays;
+
+pub(crate) use self::{
+    before_exec::prepare,
+    proc::{memory_bytes, pid_namespace, start_time},
+    reach::{ExitNotice, Reach},
+    strays::kill_strays,
+};

@@ -1,0 +1,142 @@
+//! What `/proc` tells about processes. Everything in it may change between two looks.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File},
+    io::Read as _,
+    os::unix::fs::MetadataExt as _,
+};
+
+use rustix::process::Pid;
+
+use crate::tag::{Tag, VARIABLE};
+
+/// Maximum length of an environment that is searched, in bytes: as much as the kernel allows by
+/// default.
+const MAX_ENVIRONMENT_BYTES: u64 = 2 << 20;
+
+/// Returns the number of this process's namespace of process numbers; 0 if it is not known.
+pub(crate) fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// Returns the time at which a process started, in ticks after the start of the system; `None` if
+/// there is no such process.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    Stat::of(pid).map(|stat| stat.started)
+}
+
+/// The fields of `/proc/PID/stat` that are used.
+struct Stat {
+    parent: u32,
+    group: u32,
+    started: u64,
+    resident_pages: u64,
+    is_zombie: bool,
+}
+
+impl Stat {
+    fn of(pid: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The name of the program, in parentheses, may itself contain any character.
+        let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
+        // The first of these is the third of the line.
+        let number = |nth: usize| fields.get(nth - 3)?.parse::<u64>().ok();
+        Some(Self {
+            parent: number(4)?.try_into().ok()?,
+            group: number(5)?.try_into().ok()?,
+            started: number(22)?,
+            resident_pages: number(24)?,
+            is_zombie: matches!(fields.first(), Some(&("Z" | "X"))),
+        })
+    }
+}
+
+/// Returns the numbers of all processes, except for the calling one.
+pub(super) fn others() -> Vec<u32> {
+    let own = std::process::id();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != own)
+        .collect()
+}
+
+/// Returns the mark of a process; `None` if it has none or may not be looked at.
+pub(super) fn tag_of(pid: u32) -> Option<Tag> {
+    let mut environment = Vec::new();
+    let file = File::open(format!("/proc/{pid}/environ")).ok()?;
+    file.take(MAX_ENVIRONMENT_BYTES).read_to_end(&mut environment).ok()?;
+    environment.split(|byte| *byte == 0).find_map(|entry| {
+        let value = entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        Tag::parse(std::str::from_utf8(value).ok()?)
+    })
+}
+
+/// Returns the descendants of a process that are connected to it by living parents, and the other
+/// processes of its group.
+pub(super) fn family(leader: u32) -> Vec<u32> {
+    members(leader).into_iter().map(|(pid, _)| pid).filter(|pid| *pid != leader).collect()
+}
+
+/// Returns the resident memory of a process and its family, in bytes; `None` if it has ended.
+pub(crate) fn memory_bytes(leader: u32) -> Option<u64> {
+    let members = members(leader);
+    let pages: u64 = members.iter().map(|(_, stat)| stat.resident_pages).sum();
+    let is_alive = members.iter().any(|(pid, _)| *pid == leader);
+    is_alive.then(|| pages.saturating_mul(rustix::param::page_size() as u64))
+}
+
+fn members(leader: u32) -> Vec<(u32, Stat)> {
+    let all: HashMap<u32, Stat> = others()
+        .into_iter()
+        .filter_map(|pid| Some((pid, Stat::of(pid)?)))
+        .filter(|(_, stat)| !stat.is_zombie)
+        .collect();
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (pid, stat) in &all {
+        children.entry(stat.parent).or_default().push(*pid);
+    }
+    let mut found = HashSet::new();
+    let in_group = all.iter().filter(|(_, stat)| stat.group == leader).map(|(pid, _)| *pid);
+    let mut unread: Vec<u32> = in_group.chain([leader]).collect();
+    while let Some(pid) = unread.pop() {
+        if found.insert(pid) {
+            unread.extend(children.get(&pid).into_iter().flatten());
+        }
+    }
+    all.into_iter().filter(|(pid, _)| found.contains(pid)).collect()
+}
+
+/// Returns the number as the type of system calls.
+pub(super) fn pid(number: u32) -> Option<Pid> {
+    Pid::from_raw(number.try_into().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_program_cannot_forge_other_fields() {
+        let line = "7 (a) R 9 (b) S 1 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 77 1000 12 0";
+        let stat = Stat::parse(line).expect("a line");
+        assert_eq!(
+            (stat.parent, stat.group, stat.started, stat.resident_pages, stat.is_zombie),
+            (1, 5, 77, 12, false)
+        );
+        for bad in ["", "7 (a", "7 (a) R", "7 (a) R x 5 5"] {
+            assert!(Stat::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_calling_process_has_a_start_time_and_a_namespace() {
+        assert!(start_time(std::process::id()).is_some());
+        assert_ne!(pid_namespace(), 0);
+        assert_eq!(start_time(u32::MAX), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Finds and kills the processes of one child, wherever they went.
+
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::{cgroup::Cgroup, proc};
+use crate::tag::Tag;
+
+/// Maximum rounds of searching. A process that forks faster than it is killed needs a cgroup.
+const MAX_ROUNDS: usize = 20;
+/// Maximum descendants that are remembered.
+const MAX_FAMILY: usize = 256;
+
+/// Everything by which the processes of one child are found.
+pub(crate) struct Reach {
+    tag: Tag,
+    cgroup: Option<Cgroup>,
+    leader: Option<Pid>,
+    /// Processes that were found by their parents.
+    family: Vec<OwnedFd>,
+}
+
+impl Reach {
+    /// Creates a cgroup for the child where the gateway may do so.
+    pub(crate) fn new(tag: Tag) -> Self {
+        let cgroup = Cgroup::create(&tag);
+        Self { tag, cgroup, leader: None, family: Vec::new() }
+    }
+
+    pub(crate) fn tag(&self) -> &Tag {
+        &self.tag
+    }
+
+    /// Returns the file by which a process enters the cgroup.
+    pub(super) fn cgroup_entrance(&self) -> Option<OwnedFd> {
+        self.cgroup.as_ref().and_then(Cgroup::entrance)
+    }
+
+    /// Sets the process that was started.
+    pub(crate) fn watch(&mut self, leader: Pid) {
+        self.leader = Some(leader);
+    }
+
+    /// Remembers the present descendants of the process that was started. A parent that ends later
+    /// no longer connects them.
+    pub(crate) fn remember(&mut self) {
+        let room = MAX_FAMILY.saturating_sub(self.family.len());
+        let found = self.leader.map(family).unwrap_or_default();
+        self.family.extend(found.into_iter().take(room));
+    }
+
+    /// Kills all processes of the child that can be found; those of its group only if its leader is
+    /// not reaped, so that their number still means them. May block for some milliseconds.
+    pub(crate) fn kill(mut self, is_reaped: bool) {
+        self.remember();
+        if let Some(leader) = self.leader.filter(|_| !is_reaped) {
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+        }
+        for process in &self.family {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+        for _ in 0..MAX_ROUNDS {
+            if !kill_tagged(|tag| *tag == self.tag) {
+                break;
+            }
+        }
+        if let Some(cgroup) = self.cgroup.take() {
+            cgroup.remove();
+        }
+    }
+}
+
+/// Opens the descendants of a process, so that their numbers cannot be reused in the meantime.
+fn family(leader: Pid) -> Vec<OwnedFd> {
+    let leader = leader.as_raw_nonzero().get().unsigned_abs();
+    let found = proc::family(leader).into_iter();
+    found.filter_map(|pid| pidfd_open(proc::pid(pid)?, PidfdFlags::empty()).ok()).collect()
+}
+
+/// Kills all processes with a mark for which `is_meant` returns true. Returns whether there was
+/// one.
+pub(super) fn kill_tagged(is_meant: impl Fn(&Tag) -> bool) -> bool {
+    let is_tagged = |pid| proc::tag_of(pid).is_some_and(|tag| is_meant(&tag));
+    let mut found = false;
+    for pid in proc::others().into_iter().filter(|pid| is_tagged(*pid)) {
+        let open = proc::pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        // The number may have been reused until it was opened.
+        if let Some(open) = open.filter(|_| is_tagged(pid)) {
+            found |= pidfd_send_signal(open, Signal::KILL).is_ok();
+        }
+    }
+    found
+}
+
+/// Waits for the exit of a process without reaping it, so that its number, which is also that of
+/// its group, stays reserved.
+pub(crate) struct ExitNotice(Option<AsyncFd<OwnedFd>>);
+
+impl ExitNotice {
+    pub(crate) fn of(process: Pid) -> Self {
+        let open = pidfd_open(process, PidfdFlags::NONBLOCK)
+            .or_else(|_| pidfd_open(process, PidfdFlags::empty()));
+        #[expect(unsafe_code, reason = "tokio has no safe constructor for an owned descriptor")]
+        // SAFETY: an `OwnedFd` stays open and the same until the `AsyncFd`, which owns it, is
+        // dropped.
+        let register = |open| unsafe { AsyncFd::register_with_interest(open, Interest::READABLE) };
+        let watched = open.ok().and_then(|open: OwnedFd| register(open).ok());
+        Self(watched)
+    }
+
+    /// Waits for the exit; reaps `child` if the kernel cannot tell otherwise.
+    pub(crate) async fn wait(&self, child: &mut tokio::process::Child) {
+        match &self.0 {
+            Some(process) => {
+                let _ = process.readable().await;
+            }
+            None => {
+                let _ = child.wait().await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! Tests with real processes.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+
+use super::*;
+
+/// Time limit for every wait, longer than any step takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Grace of a child that is expected to ignore it.
+const SHORT: Duration = Duration::from_millis(50);
+
+/// Returns whether a process ends within [`PATIENCE`]. One that is not reaped counts as ended.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+        if status.is_err() || status.is_ok_and(|status| status.contains("State:\tZ")) {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+fn command(program: &str, args: &[&str]) -> Command {
+    Command {
+        program: PathBuf::from(program),
+        args: args.iter().map(OsString::from).collect(),
+        env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin:/usr/sbin".into())],
+        ..Command::default()
+    }
+}
+
+fn shell(script: &str) -> Command {
+    command("/bin/sh", &["-c", script])
+}
+
+fn python(script: &str) -> Command {
+    command("/usr/bin/env", &["python3", "-c", script])
+}
+
+/// Runs a command to its end, and returns its exit with its two outputs.
+async fn run(command: Command) -> (Exit, String, String) {
+    let (child, pipes) = command.spawn().await.expect("it starts");
+    drop(pipes.stdin);
+    let (mut stdout, mut stderr) = (pipes.stdout, pipes.stderr);
+    let (mut out, mut err) = (String::new(), String::new());
+    let read = tokio::join!(stdout.read_to_string(&mut out), stderr.read_to_string(&mut err));
+    assert!(read.0.is_ok() && read.1.is_ok());
+    (child.stop(PATIENCE).await, out, err)
+}
+
+async fn output(command: Command) -> String {
+    let (exit, out, err) = run(command).await;
+    assert!(exit.status.is_some_and(|status| status.success()), "{exit:?}: {out}{err}");
+    out
+}
+
+/// Starts a command that prints a number and keeps running.
+async fn printing(command: Command) -> (Child, Pipes, u32) {
+    let (child, mut pipes) = command.spawn().await.expect("it starts");
+    let mut line = String::new();
+    BufReader::new(&mut pipes.stdout).read_line(&mut line).await.expect("a line");
+    (child, pipes, line.trim().parse().expect("a number"))
+}
+
+#[tokio::test]
+async fn the_environment_is_the_configured_one_and_the_mark() {
+    let mut command = command("/usr/bin/env", &[]);
+    command.env = vec![("A".into(), "1".into())];
+    let out = output(command).await;
+    let lines: Vec<_> = out.lines().collect();
+    assert!(lines.len() == 2 && lines.contains(&"A=1"), "{out}");
+    assert!(lines.iter().any(|line| line.starts_with("AIRLOCK_UPSTREAM=")), "{out}");
+}
+
+#[tokio::test]
+async fn a_child_starts_in_its_directory_and_a_missing_one_is_named() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().canonicalize().expect("it exists");
+    let there = output(Command { directory: Some(path.clone()), ..shell("pwd") }).await;
+    assert_eq!(Path::new(there.trim()), path);
+    let missing = Command { directory: Some(path.join("none")), ..shell("pwd") };
+    let error = missing.spawn().await.expect_err("no directory").to_string();
+    assert!(error.ends_with("cannot be used; create it, or correct `cwd`"), "{error}");
+}
+
+#[tokio::test]
+async fn no_child_gains_privileges() {
+    let status = output(shell("cat /proc/self/status")).await;
+    assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+}
+
+#[tokio::test]
+async fn the_limits_are_set_soft_and_hard() {
+    let limits = Limits {
+        memory_bytes: Some(1 << 30),
+        cpu_time: Some(Duration::from_millis(2_500)),
+        open_files: Some(40),
+        processes: Some(50),
+    };
+    let shown = output(Command { limits, ..shell("cat /proc/self/limits") }).await;
+    let row = |name: &str| {
+        let line = shown.lines().find(|line| line.starts_with(name)).expect("a row");
+        line[name.len()..].split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("Max address space"), "1073741824 1073741824");
+    assert_eq!(row("Max cpu time"), "3 4");
+    assert_eq!(row("Max open files"), "40 40");
+    assert_eq!(row("Max processes"), "50 50");
+}
+
+#[tokio::test]
+async fn a_limit_above_the_own_hard_limit_is_lowered_to_it() {
+    let limits = Limits { open_files: Some(u64::MAX - 1), ..Limits::default() };
+    output(Command { limits, ..shell("true") }).await;
+}
+
+#[tokio::test]
+async fn a_limited_child_cannot_raise_its_limits() {
+    let limits = Limits { open_files: Some(40), ..Limits::default() };
+    let script = "ulimit -n 41 2>/dev/null && echo raised || echo kept";
+    assert_eq!(output(Command { limits, ..shell(script) }).await.trim(), "kept");
+}
+
+#[tokio::test]
+async fn memory_and_files_fail_beyond_their_limits_alone() {
+    let script = "\
+import sys
+def works(use):
+    try:
+        use()
+        return True
+    except (MemoryError, OSError):
+        return False
+opened = []
+while len(opened) < 100 and works(lambda: opened.append(open('/dev/null'))):
+    pass
+top = max(file.fileno() for file in opened)
+opened.clear()
+print(top, works(lambda: bytearray(64 << 20)), works(lambda: bytearray(1 << 30)))";
+    let limits =
+        Limits { memory_bytes: Some(512 << 20), open_files: Some(32), ..Limits::default() };
+    let out = output(Command { limits, ..python(script) }).await;
+    // Numbers of files begin at 0.
+    assert_eq!(out.trim(), "31 True False");
+}
+
+#[tokio::test]
+async fn a_child_past_its_cpu_time_is_ended() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let limits = Limits { cpu_time: Some(Duration::from_secs(1)), ..Limits::default() };
+    let (exit, ..) = run(Command { limits, ..shell("while :; do :; done") }).await;
+    let signal = exit.status.and_then(|status| status.signal());
+    assert_eq!(signal, Some(rustix::process::Signal::XCPU.as_raw()));
+    assert!(exit.before_signal);
+}
+
+#[tokio::test]
+async fn a_child_that_ends_with_its_stdin_is_sent_no_signal() {
+    let (child, pipes) = shell("cat; exit 7").spawn().await.expect("it starts");
+    drop(pipes);
+    let exit = child.stop(PATIENCE).await;
+    assert_eq!(exit.status.and_then(|status| status.code()), Some(7));
+    assert!(exit.before_signal);
+}
+
+#[tokio::test]
+async fn a_child_that_ignores_sigterm_is_killed_with_its_group() {
+    let script = "trap '' TERM; sleep 1000 >&2 & echo $!; while :; do wait; done";
+    let (child, pipes, grandchild) = printing(shell(script)).await;
+    drop(pipes);
+    let exit = child.stop(SHORT).await;
+    assert!(!exit.before_signal && exit.status.is_some_and(|status| status.code().is_none()));
+    assert!(is_gone(grandchild));
+}
+
+#[tokio::test]
+async fn a_grandchild_in_a_session_of_its_own_is_killed() {
+    let (child, pipes, grandchild) =
+        printing(shell("setsid sleep 1000 >&2 & echo $!; cat >&2")).await;
+    drop(pipes);
+    child.stop(PATIENCE).await;
+    assert!(is_gone(grandchild));
+}
+
+#[tokio::test]
+async fn dropping_a_child_kills_all_its_processes() {
+    let (child, pipes, grandchild) =
+        printing(shell("trap '' TERM; setsid sleep 1000 >&2 & echo $!; cat >&2")).await;
+    let leader = child.id();
+    assert!(Child::memory_bytes(leader).is_some_and(|bytes| bytes > 4096));
+    drop(child);
+    assert!(is_gone(leader) && is_gone(grandchild));
+    drop(pipes);
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_run_is_an_error() {
+    let error = command("/etc/passwd", &[]).spawn().await.expect_err("no program");
+    assert!(matches!(error, SpawnError::Start(_)), "{error:?}");
+}
+
+/// Returns the outcome of a script under a required confinement; `None` where the kernel has no
+/// Landlock.
+async fn confined(script: &str, read: &[&Path], write: &[&Path]) -> Option<String> {
+    let paths = |paths: &[&Path]| paths.iter().map(|path| (*path).to_owned()).collect();
+    let confinement = Confinement { read: paths(read), write: paths(write), required: true };
+    let command = || Command { confinement: Some(confinement.clone()), ..shell(script) };
+    if matches!(command().spawn().await, Err(SpawnError::NoLandlock)) {
+        println!("skipped: this kernel has no Landlock");
+        return None;
+    }
+    let (_, out, err) = run(command()).await;
+    Some(out + &err)
+}
+
+#[tokio::test]
+async fn a_confined_child_reads_and_writes_only_the_named_paths() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let [read, write, other] = ["read", "write", "other"].map(|name| directory.path().join(name));
+    for path in [&read, &write, &other] {
+        std::fs::create_dir(path).expect("a directory");
+        std::fs::write(path.join("file"), "text").expect("a file");
+    }
+    let attempt = |what: &str| format!("({what}) >/dev/null 2>&1 && echo yes || echo no; ");
+    let script = [&read, &write, &other]
+        .map(|path| {
+            let path = path.display();
+            attempt(&format!("cat {path}/file")) + &attempt(&format!("echo x > {path}/new"))
+        })
+        .concat();
+    let Some(out) = confined(&script, &[&read], &[&write]).await else { return };
+    assert_eq!(out.lines().collect::<Vec<_>>(), ["yes", "no", "yes", "yes", "no", "no"]);
+    assert!(write.join("new").exists() && !read.join("new").exists());
+}
+
+#[tokio::test]
+async fn a_confined_child_sees_no_environment_of_others_and_signals_none() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let own = std::process::id();
+    let script = format!("cat /proc/{own}/environ | wc -c; kill -0 {own} && echo signalled; true");
+    let Some(out) = confined(&script, &[directory.path()], &[]).await else { return };
+    assert!(out.lines().any(|line| line == "0") && !out.contains("signalled"), "{out}");
+}
+
+#[tokio::test]
+async fn a_path_to_confine_to_must_exist() {
+    let confinement =
+        Confinement { read: vec!["/none/such".into()], write: vec![], required: false };
+    let command = Command { confinement: Some(confinement), ..shell("true") };
+    let error = command.spawn().await.expect_err("no such path").to_string();
+    assert_eq!(
+        error,
+        "\"/none/such\" of `confine.read` cannot be opened; create it, or remove it from the configuration"
+    );
+}

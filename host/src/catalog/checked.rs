@@ -1,0 +1,235 @@
+//! Checks the structured results of an MCP server against the output schemas of its tools.
+//!
+//! The schemas are compiled once, when the tools are published. A schema that cannot be compiled, or
+//! for which no check is bounded, is reported to the operator, and results pass unchecked: the
+//! server's tools stay usable.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+
+use super::report_unchecked;
+use crate::{
+    door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
+    schema::{BadSchema, CompiledSchema},
+    tool::{CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
+};
+
+/// Maximum memory of the compiled schemas of one server, in bytes: enough for thousands of ordinary
+/// ones.
+const MAX_BYTES: usize = 64 << 20;
+/// Name of the schema in reports.
+const WHICH: &str = "outputSchema";
+
+/// A provider whose results are checked.
+struct Checked {
+    provider: Arc<dyn Provider>,
+    schemas: HashMap<ToolName, CompiledSchema>,
+}
+
+/// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
+/// Content).
+#[derive(Debug, thiserror::Error)]
+#[error("the structured result is missing; a tool with an output schema must return one")]
+struct NoStructuredResult;
+
+/// Reason that results are not checked against a schema.
+#[derive(Debug, thiserror::Error)]
+enum Unchecked {
+    #[error(transparent)]
+    Bad(#[from] BadSchema),
+    #[error(
+        "nothing can be checked against the {WHICH}: with it, the server's compiled schemas take more than {MAX_BYTES} bytes"
+    )]
+    TooMany,
+}
+
+/// Returns a provider that checks the results of the tools with an output schema. Reports the
+/// schemas that cannot be checked. Blocks while the schemas are compiled.
+pub(super) fn results(
+    client: &ClientName,
+    tools: &[Arc<Tool>],
+    provider: Arc<dyn Provider>,
+) -> Arc<dyn Provider> {
+    let (schemas, unchecked) = compile(tools);
+    report_unchecked(client, &unchecked);
+    if schemas.is_empty() { provider } else { Arc::new(Checked { provider, schemas }) }
+}
+
+/// Compiles the output schemas. Also returns the reasons for those that are left out.
+fn compile(tools: &[Arc<Tool>]) -> (HashMap<ToolName, CompiledSchema>, Vec<String>) {
+    let (mut schemas, mut unchecked, mut bytes) = (HashMap::new(), Vec::new(), 0_usize);
+    for tool in tools {
+        let Some(schema) = &tool.output_schema else { continue };
+        let compiled = CompiledSchema::compile_text(WHICH, schema).map_err(Unchecked::from);
+        match compiled.and_then(|it| within(&mut bytes, it)) {
+            Ok(compiled) => drop(schemas.insert(tool.full_name.clone(), compiled)),
+            Err(reason) => unchecked.push(format!("tool {:?}: {reason}", tool.original)),
+        }
+    }
+    (schemas, unchecked)
+}
+
+/// Counts the memory of a schema. Fails, and counts nothing, if it is more than is left.
+fn within(bytes: &mut usize, schema: CompiledSchema) -> Result<CompiledSchema, Unchecked> {
+    let with_it = bytes.saturating_add(schema.bytes());
+    if with_it > MAX_BYTES {
+        return Err(Unchecked::TooMany);
+    }
+    *bytes = with_it;
+    Ok(schema)
+}
+
+impl Checked {
+    fn check(&self, tool: &ToolName, output: &ToolOutput) -> Result<(), CallError> {
+        let Some(schema) = self.schemas.get(tool) else { return Ok(()) };
+        let invalid = |place, cause| CallError::InvalidResult { tool: tool.clone(), place, cause };
+        let Some(structured) = &output.structured else {
+            return Err(invalid(String::new(), Cause::from(NoStructuredResult)));
+        };
+        schema.check(structured).map_err(|violations| {
+            let first = violations.told().first();
+            let place = first.map_or(String::new(), |first| first.place.clone());
+            invalid(place, Cause::from(violations))
+        })
+    }
+}
+
+impl Provider for Checked {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            // Names on the wire change with those of other clients; this one does not.
+            let tool = call.tool().full_name.clone();
+            let output = self.provider.call(call).await?;
+            self.check(&tool, &output)?;
+            Ok(output)
+        })
+    }
+
+    fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
+        self.provider.relay(relay)
+    }
+
+    fn subscribe(
+        &self,
+        relay: Relay,
+        mailbox: &Arc<Mailbox>,
+        label: &str,
+    ) -> Result<Subscription, RelayError> {
+        self.provider.subscribe(relay, mailbox, label)
+    }
+
+    fn status(&self) -> Map<String, Value> {
+        self.provider.status()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        catalog::Catalog,
+        door::{Budget, Caller, Filter, Origin},
+        tool::{ErrorKind, Policy, ToolError, Whitelist},
+    };
+
+    /// Returns the member `returns` of the arguments as structured data, or an error without it.
+    struct Returns;
+    impl Provider for Returns {
+        fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+            Box::pin(async move {
+                match call.arguments().to_object().get("returns").cloned() {
+                    Some(structured) => Ok(ToolOutput {
+                        structured: Some(structured).filter(|it| !it.is_null()),
+                        ..ToolOutput::text("text")
+                    }),
+                    None => Err(CallError::Tool(ToolError {
+                        details: Some(json!(7)),
+                        ..ToolError::new(ErrorKind::Internal, "it failed")
+                    })),
+                }
+            })
+        }
+    }
+
+    async fn caller(connection_type: &'static str) -> Caller {
+        let endless = json!({"anyOf": [{"$ref": "#"}]});
+        let tools = json!([
+            {"name": "rows", "inputSchema": {}, "outputSchema":
+                {"type": "object", "properties": {"rows": {"items": {"type": "string"}}}}},
+            {"name": "endless", "inputSchema": {}, "outputSchema": endless},
+            {"name": "broken", "inputSchema": {}, "outputSchema": {"type": "text"}},
+            {"name": "plain", "inputSchema": {}},
+        ]);
+        let name = ClientName::parse("db").expect("a good name");
+        let catalog = Catalog::new();
+        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        catalog.add_client(&name, connection_type, policy);
+        let tools = serde_json::from_value(tools).expect("definitions");
+        assert_eq!(catalog.publish(&name, tools, Arc::new(Returns)).await, [""; 0]);
+        let budget = Budget {
+            deadline: std::time::Duration::from_secs(30),
+            nested_calls: 0,
+            depth: 1,
+            in_flight: 1,
+        };
+        let view = catalog.snapshot().view(&Filter::none(), None);
+        Caller::new(view, Origin::Caller, budget)
+    }
+
+    async fn call(caller: &Caller, tool: &str, arguments: &Value) -> Result<String, CallError> {
+        let admitted = caller.admit(&format!("db-{tool}"), &arguments.to_string())?;
+        admitted.run().await.map(|output| output.to_text())
+    }
+
+    #[tokio::test]
+    async fn a_result_that_does_not_fit_the_output_schema_of_a_server_fails_with_its_own_code() {
+        let caller = caller("stdio").await;
+        let fits = call(&caller, "rows", &json!({"returns": {"rows": ["a"]}})).await;
+        assert_eq!(fits.expect("it fits"), "text");
+        let refused = call(&caller, "rows", &json!({"returns": {"rows": ["a", 7]}})).await;
+        let refused = refused.expect_err("not a text");
+        assert_eq!(refused.code(), "invalid_result");
+        insta::assert_snapshot!(refused, @"the result of tool db-rows does not fit its output schema at rows[1]");
+        let missing = call(&caller, "rows", &json!({"returns": null})).await;
+        assert_eq!(missing.expect_err("nothing").code(), "invalid_result");
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_not_checked() {
+        let caller = caller("http").await;
+        let failed = call(&caller, "rows", &json!({})).await.expect_err("it failed");
+        assert_eq!((failed.code(), failed.to_string().as_str()), ("tool_error", "it failed"));
+    }
+
+    #[tokio::test]
+    async fn results_pass_if_there_is_no_schema_that_can_be_checked_or_no_server() {
+        let servers = caller("stdio").await;
+        for tool in ["endless", "broken", "plain"] {
+            assert!(call(&servers, tool, &json!({"returns": {"rows": 7}})).await.is_ok(), "{tool}");
+        }
+        let plugin = caller("wasm").await;
+        assert!(call(&plugin, "rows", &json!({"returns": {"rows": 7}})).await.is_ok());
+    }
+
+    #[test]
+    fn schemas_that_cannot_be_checked_are_reported_and_the_memory_is_bounded() {
+        let client = ClientName::parse("db").expect("a good name");
+        let large = json!({"enum": vec![0; 100_000]});
+        let tools = (0..6)
+            .map(|n| json!({"name": format!("t{n}"), "inputSchema": {}, "outputSchema": large}));
+        let tools = tools
+            .chain([json!({"name": "z", "inputSchema": {}, "outputSchema": {"type": "text"}})]);
+        let tools: Vec<_> = tools
+            .map(|tool| serde_json::from_value(tool).expect("a definition"))
+            .map(|tool| Arc::new(Tool::adopt(&client, tool).expect("a good tool")))
+            .collect();
+        let (schemas, unchecked) = compile(&tools);
+        assert_eq!((schemas.len(), unchecked.len()), (4, 3), "{unchecked:?}");
+        insta::assert_snapshot!(unchecked[0], @r#"tool "t4": nothing can be checked against the outputSchema: with it, the server's compiled schemas take more than 67108864 bytes"#);
+        assert!(unchecked[2].contains("invalid outputSchema"), "{}", unchecked[2]);
+    }
+}

@@ -1,0 +1,68 @@
+//! `airlock upstream`: shows the MCP servers of a running gateway and gives them orders; shows what
+//! servers have changed, and records the operator's decisions about it in `airlock.lock`.
+
+mod accept;
+mod diff;
+mod list;
+mod logs;
+mod restart;
+mod reviews;
+mod running;
+mod show;
+
+use super::Done;
+
+/// Show and restart MCP servers, and accept changes of their tools
+///
+/// `list` shows all servers of a running gateway with their state, and `show` one with its history.
+/// `logs` shows the last lines that a server wrote to standard error. `restart` closes the connection
+/// to a server and opens a new one; this also starts a server again whose attempts are used up. These
+/// commands talk to the gateway that runs at `server.listen` of the configuration, or at --url. It
+/// accepts them only from its own machine, and orders only if it requires no virtual keys.
+///
+/// The gateway pins the definitions of tools: names, descriptions, schemas and all other members. A
+/// tool that has changed since it was accepted, or first used, stays in quarantine, and its old
+/// definition stays in use. `diff` shows the changes and `accept` accepts them.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  airlock upstream list\n  airlock upstream logs github --url http://127.0.0.1:8080\n  airlock upstream restart github\n  airlock upstream diff\n  airlock upstream accept github search_code"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Diff(diff::Args),
+    Accept(accept::Args),
+    List(list::Args),
+    Show(show::Args),
+    Logs(logs::Args),
+    Restart(restart::Args),
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    match &args.command {
+        Command::Diff(args) => diff::run(args).await,
+        Command::Accept(args) => accept::run(args).await,
+        Command::List(args) => list::run(args).await,
+        Command::Show(args) => show::run(args).await,
+        Command::Logs(args) => logs::run(args).await,
+        Command::Restart(args) => restart::run(args).await,
+    }
+}
+
+impl Args {
+    pub(super) fn wants_json(&self) -> bool {
+        match &self.command {
+            Command::Diff(args) => args.json,
+            Command::Accept(args) => args.json,
+            Command::List(args) => args.json,
+            Command::Show(args) => args.json,
+            Command::Logs(args) => args.json,
+            Command::Restart(args) => args.json,
+        }
+    }
+}

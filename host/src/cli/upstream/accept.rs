@@ -1,0 +1,174 @@
+//! `airlock upstream accept`.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    path::Path,
+    thread,
+};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::{
+    super::{Done, output, session::ConfigFile, signals::Signals},
+    reviews::{Reviewed, lines, reviewed, select},
+};
+use crate::{
+    gateway::Gateway,
+    plugin::{LOCK_FILE, Lock, LockedTool},
+    tool::{CallError, ClientName},
+    upstream::pins::Review,
+};
+
+/// Accept the tools of MCP servers as they are now
+///
+/// Starts the server, shows what has changed, and asks. What was shown is written to `airlock.lock`,
+/// and what the server sends later is compared with it. A running gateway uses it within seconds. A
+/// server that is in the file is compared with the file alone.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  airlock upstream accept github\n  airlock upstream accept github search_code get_file\n  airlock upstream accept --all --yes"
+)]
+pub(super) struct Args {
+    /// The server's name in the configuration.
+    #[arg(value_name = "CLIENT", required_unless_present = "all")]
+    client: Option<String>,
+    /// Accept the changes of these tools only.
+    #[arg(value_name = "TOOL", conflicts_with = "all")]
+    tools: Vec<String>,
+    /// Accept every change; without a server, every change of every server.
+    #[arg(long)]
+    all: bool,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Accept only if nothing has changed since `airlock upstream diff` printed this digest.
+    #[arg(long, value_name = "DIGEST", requires = "client")]
+    expect: Option<String>,
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Print a JSON document: `{ok, lock, clients: [{client, tools, changed: [tool]}]}`.
+    #[arg(long, requires = "yes")]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let clients = select(&args.config.load()?, args.client.as_slice())?;
+    args.config
+        .with_sources(
+            |client| clients.contains(&client.name),
+            |_, _| true,
+            async |gateway, signals| accept(args, &clients, gateway, signals).await,
+        )
+        .await
+}
+
+/// A server with the definitions that are accepted of it.
+struct Accepted {
+    client: ClientName,
+    /// Digest of the review that was shown.
+    review: String,
+    tools: Vec<LockedTool>,
+    changed: Vec<String>,
+}
+
+async fn accept(
+    args: &Args,
+    clients: &[ClientName],
+    gateway: &Gateway,
+    signals: &mut Signals,
+) -> anyhow::Result<Done> {
+    let mut accepted = Vec::new();
+    for it in reviewed(gateway, clients) {
+        accepted.push(one(args, it)?);
+    }
+    if !args.yes {
+        confirm(&accepted, signals).await?;
+    }
+    for it in reviewed(gateway, clients) {
+        let is_shown = |shown: &Accepted| {
+            shown.client == it.client
+                && it.review.as_ref().is_ok_and(|review| review.digest() == shown.review)
+        };
+        ensure!(
+            accepted.iter().any(is_shown),
+            "{} has changed its tools since they were shown; nothing was accepted",
+            it.client
+        );
+    }
+    let path = args.config.path.with_file_name(LOCK_FILE);
+    save(&path, &accepted)?;
+    if args.json {
+        let clients: Vec<_> = accepted.iter().map(document).collect();
+        output::visible_document(&json!({"ok": true, "lock": path, "clients": clients}))?;
+    } else {
+        output::line(&format!("accepted in {}", path.display()))?;
+    }
+    Ok(Done::Yes)
+}
+
+/// Shows the changes of one server, and returns the definitions to accept.
+fn one(args: &Args, Reviewed { client, review }: Reviewed) -> anyhow::Result<Accepted> {
+    let review: Review =
+        review.map_err(|reason| anyhow!("{client} cannot be accepted: {reason}"))?;
+    if !args.json {
+        output::line(&lines(&client, &review).join("\n"))?;
+    }
+    if let Some(problem) = &review.problem {
+        bail!("{client} cannot be accepted: {problem}");
+    }
+    let digest = review.digest();
+    ensure!(
+        args.expect.as_ref().is_none_or(|expected| *expected == digest),
+        "{client} is not as `airlock upstream diff` showed it: its digest is {digest}"
+    );
+    let named: BTreeSet<_> = args.tools.iter().cloned().collect();
+    let tools = review.accept((!named.is_empty()).then_some(&named))?;
+    let is_meant = |name: &String| named.is_empty() || named.contains(name);
+    let changed = review.changes.iter().map(|change| change.tool.clone()).filter(is_meant);
+    Ok(Accepted { changed: changed.collect(), client, review: digest, tools })
+}
+
+fn document(accepted: &Accepted) -> Value {
+    let Accepted { client, tools, changed, .. } = accepted;
+    json!({"client": client, "tools": tools.len(), "changed": changed})
+}
+
+/// Asks the operator. Fails if there is no terminal to ask on, or if the operator disagrees.
+async fn confirm(accepted: &[Accepted], signals: &mut Signals) -> anyhow::Result<()> {
+    ensure!(
+        io::stdin().is_terminal() && io::stdout().is_terminal(),
+        "nothing was accepted: there is no terminal to ask on; `--yes` accepts without a question"
+    );
+    let changes: usize = accepted.iter().map(|it| it.changed.len()).sum();
+    let tools: usize = accepted.iter().map(|it| it.tools.len()).sum();
+    let mut out = io::stdout();
+    write!(out, "write {tools} definitions, {changes} of them changed, to {LOCK_FILE}? [y/N] ")
+        .and_then(|()| out.flush())
+        .context("standard output cannot be written to")?;
+    let (send, answer) = oneshot::channel();
+    // A thread of its own, which the runtime does not wait for if a signal ends the command.
+    thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        let _ = send.send(read.map(|_| line));
+    });
+    let answer = tokio::select! {
+        answer = answer => answer.context("the question was not answered")??,
+        () = signals.next() => return Err(CallError::Cancelled.into()),
+    };
+    let is_yes = matches!(answer.trim(), "y" | "Y" | "yes");
+    ensure!(is_yes, "nothing was accepted");
+    Ok(())
+}
+
+/// Writes the accepted definitions into the lock file. All else in the file stays.
+fn save(path: &Path, accepted: &[Accepted]) -> anyhow::Result<()> {
+    let mut lock = Lock::load(path)?.unwrap_or_default();
+    for it in accepted {
+        lock.accept_upstream(&it.client, it.tools.clone());
+    }
+    lock.save(path).context("nothing was accepted")
+}

@@ -1,0 +1,61 @@
+//! `airlock upstream diff`.
+
+use serde_json::json;
+
+use super::{
+    super::{Done, output, session::ConfigFile},
+    reviews::{differs, document, lines, reviewed, select},
+};
+
+/// Show what MCP servers have changed since it was accepted
+///
+/// Starts the servers, and compares every member of every definition with the accepted one, or with
+/// the first one that the gateway used. Invisible characters are shown as ⟨U+200B⟩. The exit code is
+/// 1 if anything differs, or if a server does not respond.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  airlock upstream diff\n  airlock upstream diff github --json")]
+pub(super) struct Args {
+    /// The servers' names in the configuration. Default: every MCP server.
+    #[arg(value_name = "CLIENT")]
+    clients: Vec<String>,
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Print a JSON document: `{ok, clients: [{client, review, changes: [{tool, kind, digest,
+    /// accepted_digest, accepted, pending, diff}], …}]}`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let clients = select(&args.config.load()?, &args.clients)?;
+    args.config
+        .with_sources(
+            |client| clients.contains(&client.name),
+            |_, _| true,
+            async |gateway, _| {
+                let reviewed = reviewed(gateway, &clients);
+                let is_same =
+                    reviewed.iter().all(|it| it.review.as_ref().is_ok_and(|it| !differs(it)));
+                if args.json {
+                    let clients: Vec<_> = reviewed.iter().map(document).collect();
+                    output::visible_document(&json!({"ok": is_same, "clients": clients}))?;
+                    return Ok(is_same.into());
+                }
+                for it in &reviewed {
+                    match &it.review {
+                        Ok(review) => output::line(&lines(&it.client, review).join("\n"))?,
+                        Err(reason) => output::line(&format!("{}: {reason}", it.client))?,
+                    }
+                    if let Some(review) = it.review.as_ref().ok().filter(|it| differs(it)) {
+                        let (client, option) = (&it.client, args.config.option());
+                        output::hint(&format!(
+                            "`airlock upstream accept {client}{option} --expect {}` accepts exactly this",
+                            review.digest()
+                        ));
+                    }
+                }
+                Ok(is_same.into())
+            },
+        )
+        .await
+}

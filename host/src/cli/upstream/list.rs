@@ -1,0 +1,91 @@
+//! `airlock upstream list`.
+
+use std::io::IsTerminal as _;
+
+use serde_json::{Value, json};
+
+use super::running::Running;
+use crate::cli::{Done, output};
+
+/// Widths of the last column on a terminal and elsewhere, in characters.
+const TERMINAL_WIDTH: usize = 60;
+const FILE_WIDTH: usize = 600;
+
+/// List the MCP servers of a running gateway
+///
+/// A server is `ready` for calls, `degraded` if its last list of tools is in doubt, `starting`,
+/// `restarting` after a failure, `failed` until it is restarted by hand, or `stopped` until a call
+/// needs it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock upstream list --url http://127.0.0.1:8080")]
+pub(super) struct Args {
+    #[command(flatten)]
+    gateway: Running,
+    /// Print a JSON document: `{upstreams: [{config, tools, state, phase, reason, …}]}`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let servers = args.gateway.servers().await?;
+    if args.json {
+        output::document(&json!({"upstreams": servers}))?;
+        return Ok(Done::Yes);
+    }
+    let width = if std::io::stdout().is_terminal() { TERMINAL_WIDTH } else { FILE_WIDTH };
+    for line in table(&servers, width) {
+        output::line(&line)?;
+    }
+    Ok(Done::Yes)
+}
+
+/// Returns the lines of the table. The reason has at most `width` characters.
+fn table(servers: &[Value], width: usize) -> Vec<String> {
+    let name = |server: &Value| text(&server["config"]["name"]);
+    let name_width = servers.iter().map(|it| name(it).len()).max().unwrap_or(0).max(4);
+    let head = format!(
+        "{:name_width$}  {:6}  {:10}  {:>5}  {:>8}  REASON",
+        "NAME", "TYPE", "STATE", "TOOLS", "RESTARTS"
+    );
+    let row = |server: &Value| {
+        let reason = output::both_ends(server["reason"].as_str().unwrap_or_default(), width);
+        let row = format!(
+            "{:name_width$}  {:6}  {:10}  {:>5}  {:>8}  {reason}",
+            name(server),
+            text(&server["config"]["connection_type"]),
+            text(&server["phase"]),
+            server["tools"].as_array().map_or(0, Vec::len),
+            server["restarts"].as_u64().unwrap_or_default(),
+        );
+        row.trim_end().to_owned()
+    };
+    std::iter::once(head).chain(servers.iter().map(row)).collect()
+}
+
+fn text(value: &Value) -> String {
+    output::one_line(value.as_str().unwrap_or_default(), usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_one_line_for_each_server_without_invisible_characters() {
+        let server = |name: &str, phase: &str, reason: &str| {
+            json!({
+                "config": {"name": name, "connection_type": "stdio"}, "phase": phase,
+                "tools": [{}, {}], "restarts": 12, "reason": reason,
+            })
+        };
+        let servers = [
+            server("fs", "ready", "it listed 2 tools"),
+            server("github_enterprise", "failed", "it ended\n\u{1b}[2J with exit status: 1"),
+        ];
+        insta::assert_snapshot!(table(&servers, 30).join("\n"), @"
+        NAME               TYPE    STATE       TOOLS  RESTARTS  REASON
+        fs                 stdio   ready           2        12  it listed 2 tools
+        github_enterprise  stdio   failed          2        12  it ended ⟨U+00… exit status: 1
+        ");
+    }
+}

@@ -1,0 +1,38 @@
+//! `airlock upstream logs`.
+
+use serde_json::Value;
+
+use super::running::Running;
+use crate::{
+    cli::{Done, output},
+    tool::ClientName,
+};
+
+/// Show the last lines that an MCP server wrote to standard error
+///
+/// The gateway keeps the last 64 KiB of the present process and of the one before it, without the
+/// secrets of the configuration. A server over HTTP has none.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock upstream logs github")]
+pub(super) struct Args {
+    /// The client's name in the configuration.
+    #[arg(value_name = "NAME", value_parser = ClientName::parse)]
+    name: ClientName,
+    #[command(flatten)]
+    gateway: Running,
+    /// Print a JSON document: `{client, lines: […]}`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let logs = args.gateway.get(&format!("/api/mcp/client/{}/logs", args.name)).await?;
+    if args.json {
+        output::document(&logs)?;
+        return Ok(Done::Yes);
+    }
+    for line in logs["lines"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        output::line(&output::for_stdout(line))?;
+    }
+    Ok(Done::Yes)
+}

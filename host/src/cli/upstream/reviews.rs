@@ -1,0 +1,146 @@
+//! The lists of MCP servers as they are now, compared with the accepted definitions.
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::super::output;
+use crate::{
+    config::{self, Config, Source},
+    gateway::Gateway,
+    text::visible_line,
+    tool::ClientName,
+    upstream::pins::{self, Change, Kind, Pinning, Quarantined, Review},
+};
+
+/// Maximum characters of the name of a tool.
+const NAME_WIDTH: usize = 200;
+/// Maximum lines about the changes of one server.
+const MAX_LINES: usize = 2_000;
+
+/// One server: its list, or the reason that there is none.
+pub(super) struct Reviewed {
+    pub(super) client: ClientName,
+    pub(super) review: Result<Review, String>,
+}
+
+/// Returns the names of the MCP servers that `names` selects; all pinned ones if it is empty. Fails if
+/// a name is not that of a server whose definitions are pinned.
+pub(super) fn select(config: &Config, names: &[String]) -> anyhow::Result<Vec<ClientName>> {
+    let pinning = |client: &config::Client| match &client.source {
+        Source::Upstream(settings) => Some((client.name.clone(), settings.pin)),
+        Source::Plugin(_) => None,
+    };
+    let servers: Vec<_> = config.clients.iter().filter_map(pinning).collect();
+    if names.is_empty() {
+        let pinned = servers.into_iter().filter(|(_, pin)| *pin != Pinning::Off);
+        return Ok(pinned.map(|(name, _)| name).collect());
+    }
+    let known = || match servers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>() {
+        names if names.is_empty() => "none".to_owned(),
+        names => names.join(", "),
+    };
+    let find = |wanted: &String| {
+        let found = servers.iter().find(|(name, _)| name.as_str() == wanted);
+        let (name, pin) = found.with_context(|| {
+            format!("no MCP server is named {wanted:?}; configured: {}", known())
+        })?;
+        ensure!(*pin != Pinning::Off, "{name} has `pin: \"off\"`, so nothing of it is pinned");
+        Ok(name.clone())
+    };
+    names.iter().map(find).collect()
+}
+
+/// Returns the lists of these servers, as the gateway received them last.
+pub(super) fn reviewed(gateway: &Gateway, clients: &[ClientName]) -> Vec<Reviewed> {
+    let of = |client: &ClientName| {
+        let review = gateway.upstream_pins().client(client.as_str()).and_then(|it| it.review());
+        Reviewed { client: client.clone(), review: review.ok_or_else(|| absence(gateway, client)) }
+    };
+    clients.iter().map(of).collect()
+}
+
+/// Returns the reason that a server has sent no list.
+fn absence(gateway: &Gateway, client: &ClientName) -> String {
+    let snapshot = gateway.catalog().snapshot();
+    let state = snapshot.clients().find(|it| it.name == *client).map(|it| it.state.clone());
+    let reason = state.as_ref().and_then(|state| state.reason()).unwrap_or("it does not respond");
+    format!("it is not connected: {}", output::both_ends(reason, 1000))
+}
+
+/// Returns whether an operator has something to decide.
+pub(super) fn differs(review: &Review) -> bool {
+    !review.changes.is_empty() || review.problem.is_some()
+}
+
+/// Describes a server for people: a line for each change, with its differences below it.
+pub(super) fn lines(client: &ClientName, review: &Review) -> Vec<String> {
+    let count = review.accepted.len();
+    let state = match (&review.problem, review.is_locked, review.pinning) {
+        (Some(problem), ..) => format!("the accepted definitions are unknown: {problem}"),
+        (None, true, _) if review.changes.is_empty() => {
+            format!("as it was accepted ({count} tools)")
+        }
+        (None, false, Pinning::Strict) => "nothing was accepted yet".to_owned(),
+        (None, false, _) if review.changes.is_empty() => {
+            format!("as it was first used ({count} tools); not in airlock.lock yet")
+        }
+        (None, true, _) => format!("it changed since it was accepted ({count} tools)"),
+        (None, false, _) => format!("it changed since it was first used ({count} tools)"),
+    };
+    let mut lines = vec![format!("{client}: {}", visible_line(&state))];
+    let mut hidden = 0;
+    for change in &review.changes {
+        lines.push(format!("  {}", heading(change, review.pinning)));
+        let shown = pins::shown(change);
+        let room = MAX_LINES.saturating_sub(lines.len());
+        hidden += shown.hidden + shown.lines.len().saturating_sub(room);
+        lines.extend(shown.lines.iter().take(room).map(|line| format!("    {line}")));
+    }
+    if hidden > 0 {
+        lines.push(format!(
+            "  {hidden} MORE LINES ARE NOT SHOWN; `airlock upstream diff {client} --json` has all"
+        ));
+    }
+    lines
+}
+
+fn heading(change: &Change, pinning: Pinning) -> String {
+    let tool = output::one_line(&change.tool, NAME_WIDTH);
+    let first_use = pinning == Pinning::TrustOnFirstUse;
+    match (change.kind, &change.was) {
+        (Kind::Changed, _) => format!("{tool}: changed; the old definition is used"),
+        (Kind::Removed, _) => format!("{tool}: removed by the server"),
+        (Kind::Renamed, Some(was)) => {
+            format!("{tool}: renamed, was {}", output::one_line(was, NAME_WIDTH))
+        }
+        _ if first_use => format!("{tool}: new; every call needs an approval"),
+        _ => format!("{tool}: new; withheld"),
+    }
+}
+
+/// Describes a server for programs.
+pub(super) fn document(reviewed: &Reviewed) -> Value {
+    let client = &reviewed.client;
+    let review = match &reviewed.review {
+        Ok(review) => review,
+        Err(reason) => return json!({"client": client, "reason": reason, "changes": []}),
+    };
+    let value =
+        |definition: &Option<pins::Definition>| definition.as_ref().map(pins::Definition::value);
+    let change = |change: &Change| {
+        let mut document = json!(Quarantined::of(change));
+        document["accepted"] = json!(value(&change.accepted));
+        document["pending"] = json!(value(&change.pending));
+        document["diff"] = json!(pins::shown(change).lines);
+        document
+    };
+    json!({
+        "client": client,
+        "pin": review.pinning,
+        "locked": review.is_locked,
+        "accepted_tools": review.accepted.len(),
+        "review": review.digest(),
+        "reason": review.problem,
+        "changes": review.changes.iter().map(change).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,135 @@
+//! The administrative API of a running gateway.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use http::Method;
+use reqwest::Url;
+use serde_json::Value;
+
+use crate::{cli::session::ConfigFile, tls};
+
+/// Time for a response. The gateway waits for an order for at most three minutes.
+const TIMEOUT: Duration = Duration::from_secs(200);
+/// Time for the gateway to accept the connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest response, in bytes.
+const MAX_BYTES: usize = 256 << 20;
+
+/// Address of a running gateway.
+#[derive(Debug, clap::Args)]
+pub(super) struct Running {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Address of the running gateway, such as `http://127.0.0.1:8080`. Default: `server.listen` of
+    /// the configuration.
+    #[arg(long, value_name = "URL", conflicts_with = "path")]
+    url: Option<Url>,
+}
+
+impl Running {
+    /// Sends a GET request. Returns the body.
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(Method::GET, path).await
+    }
+
+    /// Sends a POST request. Returns the body.
+    pub(super) async fn post(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(Method::POST, path).await
+    }
+
+    /// Returns the entries of the MCP servers.
+    pub(super) async fn servers(&self) -> anyhow::Result<Vec<Value>> {
+        let mut clients = self.get("/api/mcp/clients").await?;
+        let Value::Array(mut clients) = clients["clients"].take() else {
+            bail!("the gateway's response has no list of clients");
+        };
+        // Plugins have no connection and no phase.
+        clients.retain(|client| client["phase"].is_string());
+        Ok(clients)
+    }
+
+    async fn send(&self, method: Method, path: &str) -> anyhow::Result<Value> {
+        let base = self.base()?;
+        let url = base.join(path).context("the address of the gateway is no base of a URL")?;
+        let http = tls::client()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TIMEOUT)
+            .build()?;
+        let response = http.request(method, url).send().await.with_context(|| {
+            format!("no gateway responds at {base}; start it with `airlock serve`, or name another address with --url")
+        })?;
+        let status = response.status();
+        let body = read(response).await.context("the gateway's response is incomplete")?;
+        let body: Value = serde_json::from_slice(&body).with_context(|| {
+            format!("the response from {base} is not that of an Airlock gateway")
+        })?;
+        if !status.is_success() {
+            let message = body["error"]["message"].as_str().unwrap_or("no reason given");
+            bail!("the gateway refused the request with status {}: {message}", status.as_u16());
+        }
+        Ok(body)
+    }
+
+    fn base(&self) -> anyhow::Result<Url> {
+        if let Some(url) = &self.url {
+            ensure!(
+                matches!(url.scheme(), "http" | "https") && url.has_host(),
+                "found --url {url}; expected an http or https URL"
+            );
+            return Ok(url.clone());
+        }
+        let config = self.config.load().context(
+            "the address of the gateway is unknown without the configuration; name it with --url",
+        )?;
+        address(config.server.listen)
+    }
+}
+
+/// Returns the URL of a gateway that listens on an address. Fails if the system chose the port.
+fn address(listen: SocketAddr) -> anyhow::Result<Url> {
+    ensure!(
+        listen.port() != 0,
+        "the gateway listens on a port that the system chose; name its address with --url"
+    );
+    let ip = match listen.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    let listen = SocketAddr::new(ip, listen.port());
+    Url::parse(&format!("http://{listen}")).context("the address is no URL")
+}
+
+async fn read(mut response: reqwest::Response) -> anyhow::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await? {
+        ensure!(body.len() + part.len() <= MAX_BYTES, "it is larger than {} MiB", MAX_BYTES >> 20);
+        body.extend_from_slice(&part);
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_on_all_addresses_is_reached_on_the_loopback_address() {
+        let address = |listen: &str| address(listen.parse().expect("an address"));
+        for (listen, expected) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080/"),
+            ("0.0.0.0:8080", "http://127.0.0.1:8080/"),
+            ("[::]:8080", "http://[::1]:8080/"),
+            ("10.1.2.3:80", "http://10.1.2.3/"),
+        ] {
+            assert_eq!(address(listen).expect("a URL").as_str(), expected);
+        }
+        assert!(address("127.0.0.1:0").is_err());
+    }
+}

@@ -1,0 +1,151 @@
+//! `airlock upstream show`.
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use super::running::Running;
+use crate::{
+    cli::{Done, output},
+    tool::ClientName,
+};
+
+/// Width of a text of the server, in characters.
+const WIDTH: usize = 2_000;
+
+/// Show one MCP server of a running gateway with its history
+///
+/// Shows the state with its reason, the protocol, the tools, the calls with the quantiles of their
+/// last durations, the last failure, and the last changes of the state.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  airlock upstream show github")]
+pub(super) struct Args {
+    /// The client's name in the configuration.
+    #[arg(value_name = "NAME", value_parser = ClientName::parse)]
+    name: ClientName,
+    #[command(flatten)]
+    gateway: Running,
+    /// Print the server's entry of `GET /api/mcp/clients` as a JSON document.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let servers = args.gateway.servers().await?;
+    let found = servers.iter().find(|server| server["config"]["name"] == args.name.as_str());
+    let server = found.with_context(|| {
+        let known: Vec<_> = servers.iter().filter_map(|it| it["config"]["name"].as_str()).collect();
+        format!(
+            "no MCP server is named {:?}; the gateway has: {}",
+            args.name.as_str(),
+            known.join(", ")
+        )
+    })?;
+    if args.json {
+        output::document(server)?;
+        return Ok(Done::Yes);
+    }
+    for line in lines(server) {
+        output::line(&line)?;
+    }
+    Ok(Done::Yes)
+}
+
+fn lines(server: &Value) -> Vec<String> {
+    let stale = if server["stale"] == true { ", of an earlier connection" } else { "" };
+    let tools = server["tools"].as_array().map_or(0, Vec::len);
+    let calls = format!("{} running, {} waiting", server["in_flight"], server["queued"]);
+    let attempts =
+        format!("{}, failed attempts in a row: {}", server["restarts"], server["attempts"]);
+    let mut lines = vec![
+        format!(
+            "{} ({})",
+            text(&server["config"]["name"]),
+            text(&server["config"]["connection_type"])
+        ),
+        member("state", &format!("{} since {}", text(&server["phase"]), text(&server["since"]))),
+        member("reason", &text(&server["reason"])),
+    ];
+    let protocol = &server["protocol"];
+    if protocol.is_object() {
+        let version =
+            format!("{} ({})", text(&protocol["protocol_version"]), text(&protocol["era"]));
+        lines.push(member("protocol", &version));
+    }
+    lines.push(member("tools", &format!("{tools}{stale}")));
+    let quarantine: Vec<_> =
+        server["quarantine"].as_array().into_iter().flatten().map(text).collect();
+    if !quarantine.is_empty() {
+        lines.push(member("quarantine", &quarantine.join(", ")));
+    }
+    lines.push(member("calls", &calls));
+    let latency = &server["latency_ms"];
+    if latency.is_object() {
+        let quantiles = ["p50", "p90", "p99"]
+            .map(|name| format!("{name} {} ms", latency[name].as_f64().unwrap_or_default()));
+        lines.push(member("latency", &quantiles.join(", ")));
+    }
+    lines.push(member("restarts", &attempts));
+    let failure = &server["last_failure"];
+    if failure.is_object() {
+        let (when, step) = (text(&failure["at"]), text(&failure["stage"]));
+        lines.push(member("failure", &format!("{when} {step}: {}", text(&failure["message"]))));
+    }
+    lines.push("  history".to_owned());
+    lines.extend(server["history"].as_array().into_iter().flatten().map(change));
+    lines
+}
+
+fn member(name: &str, value: &str) -> String {
+    format!("  {name:10}  {value}").trim_end().to_owned()
+}
+
+fn change(change: &Value) -> String {
+    let (at, phase) = (text(&change["at"]), text(&change["phase"]));
+    format!("    {at}  {phase:10}  {}", text(&change["reason"])).trim_end().to_owned()
+}
+
+fn text(value: &Value) -> String {
+    output::both_ends(value.as_str().unwrap_or_default(), WIDTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_is_shown_with_its_history() {
+        let server = json!({
+            "config": {"name": "fs", "connection_type": "stdio"}, "tools": [{}], "stale": true,
+            "phase": "restarting", "since": "2026-11-23T01:02:03Z", "reason": "the connection ended",
+            "protocol": {"protocol_version": "2025-11-25", "era": "legacy"},
+            "in_flight": 1, "queued": 0, "latency_ms": {"p50": 1.5, "p90": 2.0, "p99": 30.25},
+            "restarts": 3, "attempts": 2, "quarantine": ["delete\u{200b}"],
+            "last_failure": {"stage": "transport_lost", "message": "the connection ended",
+                             "at": "2026-11-23T01:02:03Z"},
+            "history": [{"phase": "starting", "reason": "first start", "at": "2026-11-23T01:02:00Z"}],
+        });
+        insta::assert_snapshot!(lines(&server).join("\n"), @"
+        fs (stdio)
+          state       restarting since 2026-11-23T01:02:03Z
+          reason      the connection ended
+          protocol    2025-11-25 (legacy)
+          tools       1, of an earlier connection
+          quarantine  delete⟨U+200B⟩
+          calls       1 running, 0 waiting
+          latency     p50 1.5 ms, p90 2 ms, p99 30.25 ms
+          restarts    3, failed attempts in a row: 2
+          failure     2026-11-23T01:02:03Z transport_lost: the connection ended
+          history
+            2026-11-23T01:02:00Z  starting    first start
+        ");
+    }
+
+    #[test]
+    fn members_that_are_missing_are_left_out() {
+        let server = json!({"config": {"name": "fs"}, "phase": "stopped", "in_flight": 0});
+        let text = lines(&server).join("\n");
+        assert!(!text.contains("latency") && !text.contains("failure"), "{text}");
+    }
+}

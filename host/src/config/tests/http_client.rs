@@ -1,0 +1,76 @@
+//! Settings of MCP servers that are reached over HTTP.
+
+use crate::upstream::{Authorities, ExtraHeaders, HttpSettings, Transport};
+
+use super::*;
+
+#[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]
+fn client(connection_type: &str, more: Value) -> Value {
+    let mut client = json!({"name": "web", "connection_type": connection_type, "connection_string": "https://example.com/mcp"});
+    let members = client.as_object_mut().expect("an object");
+    members.extend(more.as_object().expect("an object").clone());
+    clients(json!([client]))
+}
+
+fn settings(file: &Value) -> HttpSettings {
+    let config = good(file);
+    let Source::Upstream(upstream) = &config.clients[0].source else { panic!("no server") };
+    upstream.transport.http().expect("HTTP").clone()
+}
+
+#[test]
+fn the_settings_of_http_and_sse_are_the_same() {
+    let more = json!({
+        "allowed_extra_headers": ["X-Tenant", "authorization"],
+        "tls_config": {"ca_file": "ca.pem"},
+        "allow_private": true,
+    });
+    let expected = HttpSettings {
+        extra_headers: ExtraHeaders::Named(["authorization", "x-tenant"].map(str::to_owned).into()),
+        authorities: Authorities::File("/etc/airlock/ca.pem".into()),
+        allow_private: true,
+        ..HttpSettings::new("https://example.com/mcp")
+    };
+    for connection_type in ["http", "sse"] {
+        let file = client(connection_type, more.clone());
+        assert_eq!(settings(&file), expected);
+        let Source::Upstream(upstream) = &good(&file).clients[0].source else { panic!("none") };
+        assert_eq!(upstream.transport.connection_type(), connection_type);
+        assert_eq!(matches!(upstream.transport, Transport::Sse(_)), connection_type == "sse");
+    }
+    let all = settings(&client("http", json!({"allowed_extra_headers": ["*"]})));
+    assert_eq!((all.extra_headers, all.allow_private), (ExtraHeaders::All, false));
+    let none = settings(&client("http", json!({"tls_config": {}})));
+    assert_eq!((none.extra_headers, none.authorities), (ExtraHeaders::None, Authorities::System));
+    let pem = settings(&client("http", json!({"tls_config": {"ca_cert_pem": "PEM"}})));
+    assert_eq!(pem.authorities, Authorities::Pem("PEM".into()));
+}
+
+#[test]
+fn headers_and_certificates_that_cannot_be_used_are_refused() {
+    let names = json!(["Host", "mcp-param-x", "a b", "x", "X", "*"]);
+    assert_snapshot!(error(&client("http", json!({"allowed_extra_headers": names}))), @r#"
+    mcp.client_configs[0].allowed_extra_headers[0]: is set by the transport itself
+    mcp.client_configs[0].allowed_extra_headers[1]: is set by the transport itself
+    mcp.client_configs[0].allowed_extra_headers[2]: is not a valid header name
+    mcp.client_configs[0].allowed_extra_headers[4]: is listed twice (case does not count)
+    mcp.client_configs[0].allowed_extra_headers[5]: "*" stands for every header and must be the only entry
+    "#);
+    let tls = json!({"ca_cert_pem": "x", "ca_file": "y"});
+    assert_snapshot!(error(&client("sse", json!({"tls_config": tls}))), @"mcp.client_configs[0].tls_config: has both `ca_cert_pem` and `ca_file`; choose one");
+    let insecure = json!({"insecure_skip_verify": true});
+    assert_snapshot!(error(&client("http", json!({"tls_config": insecure}))), @"mcp.client_configs[0].tls_config.insecure_skip_verify: this build does not act on it: certificates are always checked; put the server's own authority into `ca_cert_pem` or `ca_file`");
+    let foreign = json!({"allowed_extra_headers": ["*"], "tls_config": {}, "allow_private": true, "stdio_config": {"command": "x"}, "connection_string": null});
+    assert_snapshot!(error(&client("stdio", foreign)), @r#"
+    mcp.client_configs[0].allowed_extra_headers: belongs to a client whose `connection_type` is "http" or "sse"
+    mcp.client_configs[0].tls_config: belongs to a client whose `connection_type` is "http" or "sse"
+    mcp.client_configs[0].allow_private: belongs to a client whose `connection_type` is "http" or "sse"
+    "#);
+}
+
+#[tokio::test]
+async fn certificates_of_a_server_are_checked_with_the_other_files() {
+    let file = client("http", json!({"tls_config": {"ca_cert_pem": "none"}}));
+    let error = good(&file).check_files("gateway.json").await.expect_err("no certificate");
+    assert_snapshot!(error.to_string(), @r#"gateway.json: mcp.client_configs[name = "web"].tls_config: the text of `ca_cert_pem` has no certificate in PEM format"#);
+}

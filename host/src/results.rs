@@ -1,0 +1,109 @@
+//! Presents the results of tools to models: marks those of MCP servers as untrusted, and keeps large
+//! ones out of the conversation.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `marks` | the lines around an untrusted result, and look-alikes of them inside it |
+//! | `kept` | large results, by tenant, until they expire |
+//! | `preview` | beginning and end of a large result, with its handle |
+//! | `reader` | the tool `readContent`, which reads a large result in pages |
+//!
+//! A result that is marked or shortened becomes the text of one message, which is kept in the
+//! conversation as it is: it stays the same in all rounds, so a provider's cache of the prompt stays
+//! valid. This module does not call tools and decides nothing about them.
+
+mod kept;
+mod marks;
+mod preview;
+mod reader;
+
+use std::{sync::Arc, time::Duration};
+
+pub use self::marks::Marks;
+pub(crate) use self::marks::neutral;
+use self::{kept::Kept, reader::Reader};
+use crate::{
+    door::OwnTools,
+    tenant::Tenant,
+    tool::{ClientName, Trust},
+};
+
+/// Bounds on large results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Maximum length of the text of a server's result in a conversation, in bytes, without its
+    /// marks. A longer text is kept, and replaced by a preview.
+    pub max_inline_bytes: usize,
+    /// Time for which a large result is kept.
+    pub expire_after: Duration,
+    /// Maximum size of all kept results, in bytes. One tenant gets at most half of it.
+    pub total_bytes: usize,
+}
+
+/// Provenance of a result: the MCP server that sent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provenance {
+    /// Name of the server.
+    pub server: ClientName,
+    /// The operator's trust in it.
+    pub trust: Trust,
+}
+
+/// Presents results of MCP servers. Cheap to clone; clones share the kept results.
+#[derive(Debug, Clone)]
+pub struct Results {
+    settings: Settings,
+    kept: Arc<Kept>,
+}
+
+/// A result as the text of a message has it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Presented {
+    /// Text of the result, whole or as a preview.
+    pub text: String,
+    /// The gateway's own remark about a preview. It belongs after the marks. Empty for a whole text.
+    pub remark: String,
+}
+
+impl Results {
+    /// Creates the presentation without kept results.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, kept: Arc::new(Kept::new(settings.expire_after, settings.total_bytes)) }
+    }
+
+    /// Returns the text of a result for a message. A text over the bound is kept for `tenant` and
+    /// replaced by a preview.
+    pub fn present(&self, text: String, provenance: &Provenance, tenant: &Tenant) -> Presented {
+        if text.len() <= self.settings.max_inline_bytes {
+            return Presented { text, remark: String::new() };
+        }
+        let preview = preview::of(&text, self.settings.max_inline_bytes);
+        let bytes = text.len();
+        let handle = self.kept.put(tenant, provenance.clone(), text);
+        let remark = preview.remark(bytes, handle.as_ref(), self.settings.expire_after);
+        Presented { text: preview.text, remark }
+    }
+
+    /// Returns the tool that reads kept results, for
+    /// [`Catalog::set_reader`](crate::catalog::Catalog::set_reader).
+    pub fn own_tools(&self) -> OwnTools {
+        let reader = Reader::new(self.kept.clone(), self.settings.max_inline_bytes);
+        OwnTools { tools: vec![reader.tool()], provider: Arc::new(reader) }
+    }
+}
+
+impl Provenance {
+    /// Returns the marks for one result; `None` if the server is trusted. Each result gets marks of
+    /// its own.
+    pub fn marks(&self) -> Option<Marks> {
+        (self.trust == Trust::Untrusted).then(|| Marks::new(self.server.as_str()))
+    }
+}
+
+/// Settings for tests.
+#[cfg(test)]
+pub(crate) const SETTINGS: Settings = Settings {
+    max_inline_bytes: 4 << 10,
+    expire_after: Duration::from_mins(1),
+    total_bytes: 64 << 10,
+};

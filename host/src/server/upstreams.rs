@@ -1,0 +1,176 @@
+//! `/api/mcp/client/{name}/reconnect`, `/refresh-tools` and `/logs`: orders and questions of the
+//! operator to one MCP server, in the form of Bifrost's admin API.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use super::{
+    App,
+    metrics::Sample,
+    operator::Act,
+    respond::{self, ApiError, Reply},
+};
+
+const PREFIX: &str = "/api/mcp/client/";
+/// Time for an order to be carried out. Starting a server may take two minutes by default, and
+/// stopping the old one some seconds.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Gives orders to MCP servers and reads their diagnostics. The server does not depend on the way
+/// they are connected.
+pub trait Upstreams: Send + Sync + 'static {
+    /// Closes the connection to one server and opens a new one. Dropping the future does not take
+    /// the order back.
+    fn reconnect<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), NotDone>>;
+
+    /// Reads the list of tools of one server again. Returns the number of its tools.
+    fn refresh<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<usize, NotDone>>;
+
+    /// Returns the last lines that one server wrote to stderr, without secrets; `None` if there is
+    /// no such server.
+    fn logs(&self, client: &str) -> Option<Vec<String>>;
+
+    /// Returns the counters of all servers, sorted by name.
+    fn samples(&self) -> Vec<Sample>;
+}
+
+/// Reason that an order was not carried out, as a message for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotDone {
+    /// No MCP server has this name.
+    #[error("no MCP server is named {0:?}; one that is disabled must be enabled first")]
+    Unknown(String),
+    /// An earlier order to reconnect is still being carried out.
+    #[error("reconnect already in progress for this client")]
+    InProgress,
+    /// The server failed, with the reason.
+    #[error("{0}")]
+    Failed(String),
+    /// The gateway stops.
+    #[error("the gateway stops")]
+    Stopping,
+}
+
+/// Order or question to one MCP server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Opens a new connection.
+    Reconnect,
+    /// Reads the list of tools again.
+    Refresh,
+    /// Returns the stored stderr.
+    Logs,
+}
+
+impl Order {
+    /// Returns the order that a path of this API means, and the client that it names; `None` for
+    /// other paths.
+    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+        let (client, order) = path.strip_prefix(PREFIX)?.split_once('/')?;
+        let order = match order {
+            "reconnect" => Self::Reconnect,
+            "refresh-tools" => Self::Refresh,
+            "logs" => Self::Logs,
+            _ => return None,
+        };
+        (!client.is_empty()).then_some((order, client))
+    }
+
+    pub(super) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Reconnect | Self::Refresh => &[Method::POST],
+            Self::Logs => &[Method::GET, Method::HEAD],
+        }
+    }
+
+    pub(super) fn act(self) -> Act {
+        match self {
+            Self::Reconnect | Self::Refresh => Act::Order,
+            Self::Logs => Act::ReadLogs,
+        }
+    }
+}
+
+/// Carries out an order. The request has passed [`operator::check`](super::operator::check).
+pub(super) async fn run(app: &App, order: Order, path: &str) -> Result<Reply, ApiError> {
+    let client = Order::find(path).map_or("", |(_, client)| client);
+    let unknown = || NotDone::Unknown(client.to_owned());
+    let Some(upstreams) = &app.hooks.upstreams else { return Err(refusal(order, &unknown())) };
+    let body = match order {
+        Order::Reconnect => in_time(upstreams.reconnect(client)).await?.map(|()| {
+            json!({"status": "success", "message": "MCP client reconnected successfully"})
+        }),
+        Order::Refresh => in_time(upstreams.refresh(client)).await?.map(|tools| {
+            json!({"status": "success", "message": "MCP client tools refreshed successfully", "tools_count": tools})
+        }),
+        Order::Logs => upstreams
+            .logs(client)
+            .map(|lines| json!({"client": client, "lines": lines}))
+            .ok_or_else(unknown),
+    };
+    body.map(|body| respond::json(&body)).map_err(|error| refusal(order, &error))
+}
+
+/// Waits for an order for at most [`PATIENCE`].
+async fn in_time<T>(
+    order: BoxFuture<'_, Result<T, NotDone>>,
+) -> Result<Result<T, NotDone>, ApiError> {
+    tokio::time::timeout(PATIENCE, order).await.map_err(|_| {
+        let message = format!(
+            "the order was not carried out within {PATIENCE:?}, and still stands; GET /api/mcp/clients shows the state"
+        );
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "server_error", "order_pending", message)
+    })
+}
+
+fn refusal(order: Order, error: &NotDone) -> ApiError {
+    let (status, kind, code) = match error {
+        NotDone::Unknown(_) if order == Order::Logs => {
+            (StatusCode::NOT_FOUND, "invalid_request_error", "unknown_client")
+        }
+        NotDone::Unknown(_) => (StatusCode::BAD_REQUEST, "invalid_request_error", "unknown_client"),
+        NotDone::InProgress => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "server_error", "reconnect_in_progress")
+        }
+        NotDone::Failed(_) => (StatusCode::BAD_GATEWAY, "server_error", "upstream_failed"),
+        NotDone::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "stopping"),
+    };
+    ApiError::new(status, kind, code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_one_segment_of_the_path() {
+        for (path, expected) in [
+            ("/api/mcp/client/fs/reconnect", Some((Order::Reconnect, "fs"))),
+            ("/api/mcp/client/fs/refresh-tools", Some((Order::Refresh, "fs"))),
+            ("/api/mcp/client/fs/logs", Some((Order::Logs, "fs"))),
+            ("/api/mcp/client//logs", None),
+            ("/api/mcp/client/logs", None),
+            ("/api/mcp/client/a/b/logs", None),
+            ("/api/mcp/client/fs/logs/", None),
+            ("/api/mcp/client/fs/reload", None),
+            ("/api/mcp/clients", None),
+        ] {
+            assert_eq!(Order::find(path), expected, "{path}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_is_waited_for_only_so_long() {
+        let never: BoxFuture<'_, Result<(), NotDone>> = Box::pin(std::future::pending());
+        let error = in_time(never).await.expect_err("it never ends");
+        assert_eq!(error.status(), StatusCode::GATEWAY_TIMEOUT);
+        let late: BoxFuture<'_, Result<(), NotDone>> = Box::pin(async {
+            tokio::time::sleep(PATIENCE.saturating_sub(Duration::from_millis(1))).await;
+            Ok(())
+        });
+        assert_eq!(in_time(late).await.expect("in time"), Ok(()));
+    }
+}

@@ -1,0 +1,44 @@
+//! A stream of bytes to a server, and the process or container behind it.
+//!
+//! This is all that the layers above know of a server on this machine. How its messages are framed
+//! is not known here.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{error::ProcessExit, stderr::StderrTail};
+
+/// The reading half of a channel.
+pub(super) type Read = Box<dyn AsyncRead + Send + Unpin>;
+/// The writing half of a channel. Dropping it closes the server's stdin.
+pub(super) type Write = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// A duplex of bytes to a server, and the process or container behind it.
+pub(super) struct Channel {
+    /// The server's stdout.
+    pub(super) read: Read,
+    /// The server's stdin.
+    pub(super) write: Write,
+    /// The owner of the process.
+    pub(super) owner: Box<dyn Owner>,
+}
+
+/// The owner of a server's process. Dropping it kills the server, without waiting for it.
+pub(super) trait Owner: Send {
+    /// Stops the server, whose stdin is closed already: waits for it to exit, then sends SIGTERM,
+    /// then kills it with all that it has started.
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ProcessExit>;
+
+    /// Returns the end of the server's stderr, which grows while the server runs.
+    #[allow(dead_code, reason = "for the diagnostics of a running server")]
+    fn stderr(&self) -> Arc<StderrTail>;
+
+    /// Returns the number of the server's process, as `airlock_process::Child::memory_bytes` takes
+    /// it; `None` if it does not run on this machine.
+    #[allow(dead_code, reason = "for the diagnostics of a running server")]
+    fn id(&self) -> Option<u32> {
+        None
+    }
+}

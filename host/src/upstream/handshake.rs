@@ -1,0 +1,248 @@
+//! Agrees with a server on a revision of the protocol: the modern way (`server/discover`) or the
+//! legacy way (`initialize`).
+
+use std::pin::pin;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{
+    decode::RpcError,
+    error::ConnectionError,
+    limits::{MAX_INSTRUCTIONS_BYTES, MAX_QUOTE_BYTES, MAX_VERSION_BYTES, PROBE_PATIENCE},
+    link::{AskError, Link, Request},
+    transport::SendError,
+};
+use crate::{
+    mcp::version::Version,
+    text::{cut, one_line},
+    tool::{Cause, ClientName},
+};
+
+/// Handshake to try first. A legacy connection begins with `initialize`, a modern one with
+/// `server/discover`. A legacy server that never answers an unknown method delays the modern
+/// handshake by [`PROBE_PATIENCE`], so the one that worked is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handshake {
+    /// The modern handshake, then the legacy one.
+    ModernFirst,
+    /// The legacy handshake.
+    Legacy,
+}
+
+impl Handshake {
+    /// Returns the handshake to try after an attempt with this one has failed.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::ModernFirst => Self::Legacy,
+            Self::Legacy => Self::ModernFirst,
+        }
+    }
+}
+
+/// Result of a handshake. Texts of the server are cut and on one line.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Agreed {
+    /// Revision of the protocol.
+    pub(super) version: Version,
+    /// Capabilities of the server, as received.
+    pub(super) capabilities: Value,
+    /// Name and version of the server's software.
+    pub(super) software: String,
+    /// Instructions of the server for models.
+    pub(super) instructions: Option<String>,
+    /// Members of `_meta` of every request of the modern era, as JSON text.
+    meta: String,
+}
+
+impl Agreed {
+    /// Returns the members of `_meta` of every request; `None` in the legacy era.
+    pub(super) fn request_meta(&self) -> Option<&str> {
+        self.version.is_modern().then_some(&*self.meta)
+    }
+
+    /// Returns whether the server has a capability, such as `tools.listChanged`.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let mut found = &self.capabilities;
+        for name in path.split('.') {
+            let Some(member) = found.get(name) else { return false };
+            found = member;
+        }
+        found.is_object() || found.as_bool() == Some(true)
+    }
+}
+
+/// Identity and capabilities of the gateway as a client of one server.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    info: Value,
+    capabilities: Value,
+}
+
+impl Identity {
+    /// Creates the identity of the gateway as a client named `client`.
+    pub(super) fn new(client: &ClientName, capabilities: Value) -> Self {
+        let info =
+            json!({"name": format!("Airlock-{client}"), "version": env!("CARGO_PKG_VERSION")});
+        Self { info, capabilities }
+    }
+
+    /// Returns the members of `_meta` of a modern request.
+    fn meta(&self, version: Version) -> String {
+        format!(
+            r#""io.modelcontextprotocol/protocolVersion":"{}","io.modelcontextprotocol/clientInfo":{},"io.modelcontextprotocol/clientCapabilities":{}"#,
+            version.as_str(),
+            self.info,
+            self.capabilities
+        )
+    }
+}
+
+/// Completes a handshake. The answer to the modern handshake may come at any time: after
+/// [`PROBE_PATIENCE`] the legacy one is sent too, and the first that succeeds counts. A server that
+/// is slow to start is therefore never taken for one that is silent.
+pub(super) async fn complete(
+    link: &Link,
+    identity: &Identity,
+    handshake: Handshake,
+) -> Result<(), ConnectionError> {
+    let agreed = match handshake {
+        Handshake::Legacy => initialize(link, identity).await?,
+        Handshake::ModernFirst => modern_first(link, identity).await?,
+    };
+    let is_legacy = !agreed.version.is_modern();
+    link.agree(agreed);
+    if is_legacy {
+        let sent = link.notify("notifications/initialized", &json!({})).await;
+        sent.map_err(|error| failed(AskError::Send(error)))?;
+    }
+    Ok(())
+}
+
+async fn modern_first(link: &Link, identity: &Identity) -> Result<Agreed, ConnectionError> {
+    let mut probe = pin!(discover(link, identity));
+    tokio::select! {
+        answered = &mut probe => return match answered {
+            Ok(Probed::Agreed(agreed)) => Ok(agreed),
+            Ok(Probed::Refused) => initialize(link, identity).await,
+            Err(error) => Err(error),
+        },
+        () = sleep(PROBE_PATIENCE) => {}
+    }
+    let mut legacy = pin!(initialize(link, identity));
+    let mut is_refused = false;
+    let mut legacy_error = None;
+    loop {
+        tokio::select! {
+            biased;
+            answered = &mut probe, if !is_refused => match answered {
+                Ok(Probed::Agreed(agreed)) => return Ok(agreed),
+                Ok(Probed::Refused) => is_refused = true,
+                Err(error) => return Err(error),
+            },
+            initialized = &mut legacy, if legacy_error.is_none() => match initialized {
+                Ok(agreed) => return Ok(agreed),
+                // A modern server refuses `initialize`; its answer to the probe is still to come.
+                Err(error @ ConnectionError::Refused { .. }) => legacy_error = Some(error),
+                Err(error) => return Err(error),
+            },
+        }
+        if let (true, Some(error)) = (is_refused, legacy_error.take_if(|_| is_refused)) {
+            return Err(error);
+        }
+    }
+}
+
+/// Result of the modern handshake.
+enum Probed {
+    Agreed(Agreed),
+    /// The server does not know the method, or no revision that has it.
+    Refused,
+}
+
+async fn discover(link: &Link, identity: &Identity) -> Result<Probed, ConnectionError> {
+    let meta = identity.meta(Version::LATEST);
+    let probe = || Request::new("server/discover").uncancellable().with_raw_meta(&meta);
+    let mut asked = link.ask(probe()).await;
+    // A server may refuse the first request with the revisions that it speaks (2026-07-28, section
+    // "Protocol Version Negotiation").
+    if asked.as_ref().is_err_and(lists_latest) {
+        asked = link.ask(probe()).await;
+    }
+    let result = match asked {
+        Ok(result) => result,
+        // A server of the legacy era may refuse an unknown method with any code.
+        Err(AskError::Refused(_) | AskError::Unreadable(_)) => return Ok(Probed::Refused),
+        Err(error) => return Err(failed(error)),
+    };
+    let supported = result.get("supportedVersions").and_then(Value::as_array);
+    // A legacy server may answer an unknown method with an empty result.
+    let is_spoken = supported.is_some_and(|supported| {
+        supported.iter().any(|version| version.as_str() == Some(Version::LATEST.as_str()))
+    });
+    if !is_spoken {
+        return Ok(Probed::Refused);
+    }
+    let info = result.pointer("/_meta/io.modelcontextprotocol~1serverInfo");
+    let info = info.or_else(|| result.get("serverInfo")).cloned().unwrap_or_default();
+    Ok(Probed::Agreed(agreed(link, Version::LATEST, &result, &info, meta)))
+}
+
+/// Returns whether a server refuses a revision and lists the newest one as spoken.
+fn lists_latest(error: &AskError) -> bool {
+    let AskError::Refused(RpcError { code, data, .. }) = error else { return false };
+    let supported = data.as_ref().and_then(|data| data.get("supported")).and_then(Value::as_array);
+    *code == RpcError::UNSUPPORTED_VERSION
+        && supported.is_some_and(|supported| {
+            supported.iter().any(|version| version.as_str() == Some(Version::LATEST.as_str()))
+        })
+}
+
+async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, ConnectionError> {
+    let request = Request::new("initialize")
+        .uncancellable()
+        .with("protocolVersion", Value::from(Version::LATEST_LEGACY.as_str()).to_string())
+        .with("capabilities", identity.capabilities.to_string())
+        .with("clientInfo", identity.info.to_string());
+    let result = link.ask(request).await.map_err(failed)?;
+    let named = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    let version = Version::find(named)
+        .filter(|version| !version.is_modern())
+        .ok_or_else(|| ConnectionError::UnknownVersion(cut(one_line(named), MAX_VERSION_BYTES)))?;
+    let info = result.get("serverInfo").cloned().unwrap_or_default();
+    Ok(agreed(link, version, &result, &info, String::new()))
+}
+
+fn agreed(link: &Link, version: Version, result: &Value, info: &Value, meta: String) -> Agreed {
+    let quoted = |value: Option<&Value>, limit_bytes: usize| {
+        link.inbox().scrubber().line(value.and_then(Value::as_str).unwrap_or_default(), limit_bytes)
+    };
+    let software =
+        [quoted(info.get("name"), MAX_QUOTE_BYTES), quoted(info.get("version"), MAX_VERSION_BYTES)];
+    let instructions = result.get("instructions").and_then(Value::as_str);
+    Agreed {
+        version,
+        capabilities: result.get("capabilities").cloned().unwrap_or_default(),
+        software: software.join(" ").trim().to_owned(),
+        instructions: instructions
+            .map(|text| link.inbox().scrubber().cut(text, MAX_INSTRUCTIONS_BYTES)),
+        meta,
+    }
+}
+
+fn failed(error: AskError) -> ConnectionError {
+    match error {
+        AskError::Refused(RpcError { code, message, .. }) => {
+            ConnectionError::Refused { code, message: one_line(&message) }
+        }
+        // The pipe broke, or its end was read, before the response.
+        AskError::Lost | AskError::Send(SendError::Closed) => ConnectionError::Closed,
+        AskError::Send(SendError::Failed(cause)) if cause.is::<std::io::Error>() => {
+            ConnectionError::Closed
+        }
+        error => {
+            let was_reached = !error.is_unsent();
+            ConnectionError::Handshake { cause: Cause::from(error), was_reached }
+        }
+    }
+}

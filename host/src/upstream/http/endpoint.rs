@@ -1,0 +1,159 @@
+//! The HTTP client of one server.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use reqwest::{RequestBuilder, Url, redirect};
+
+use super::{
+    super::{
+        HttpSettings,
+        error::ConnectionError,
+        limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_IDLE_CONNECTIONS, MAX_REDIRECTS},
+    },
+    extra::{self, ExtraHeaders},
+};
+use crate::{egress::Guard, secret::Secret, text::with_causes, tls};
+
+/// Sends the requests to one server. Its connections and credentials are not shared with other
+/// servers. Cheap to clone.
+#[derive(Clone)]
+pub(in super::super) struct Endpoint {
+    http: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    extra: ExtraHeaders,
+}
+
+impl Endpoint {
+    /// Creates the client. Nothing is sent yet. Fails if the URL, a header or a certificate cannot
+    /// be used.
+    pub(in super::super) fn new(settings: &HttpSettings) -> Result<Self, ConnectionError> {
+        let url = Url::parse(&settings.url)
+            .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            let scheme = url.scheme();
+            return Err(invalid(format!(
+                "the URL must begin with http:// or https://, found {scheme}://"
+            )));
+        }
+        let http = client(&url, settings)?;
+        let headers = settings.headers.iter().map(|(name, value)| header(name, value));
+        let headers = headers.collect::<Result<_, _>>()?;
+        Ok(Self { http, url, headers, extra: settings.extra_headers.clone() })
+    }
+
+    /// Headers of callers that are passed on.
+    pub(in super::super) fn extra_headers(&self) -> &ExtraHeaders {
+        &self.extra
+    }
+
+    /// Returns the URL of the configuration.
+    pub(in super::super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Begins a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers
+    /// replace those of the configuration that have the same name.
+    pub(in super::super) fn request(
+        &self,
+        method: Method,
+        url: &Url,
+        own: HeaderMap,
+    ) -> RequestBuilder {
+        // `RequestBuilder::headers` replaces headers of the same name.
+        self.http.request(method, url.clone()).headers(self.headers.clone()).headers(own)
+    }
+}
+
+/// Builds a client. It takes no proxy from the environment, reaches private networks only if the
+/// settings permit it, and follows few redirects.
+fn client(url: &Url, settings: &HttpSettings) -> Result<reqwest::Client, ConnectionError> {
+    let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
+    let guard = Guard::new(&host, settings.allow_private)
+        .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
+    let mut builder = tls::client()
+        .dns_resolver(guard)
+        .no_proxy()
+        .connect_timeout(HTTP_CONNECT_TIMEOUT)
+        .pool_idle_timeout(HTTP_IDLE_TIMEOUT)
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+        .tcp_nodelay(true)
+        .referer(false)
+        .redirect(redirect::Policy::custom(same_origin));
+    let certificates = settings.authorities.read();
+    let certificates = certificates.map_err(|error| invalid(with_causes(&error)))?;
+    if !certificates.is_empty() {
+        builder = builder.tls_certs_merge(certificates);
+    }
+    builder.build().map_err(|error| invalid(format!("no HTTP client: {}", with_causes(&error))))
+}
+
+/// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays within the
+/// origin that the credentials are for. Any other redirect is returned as the response.
+fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
+    let first = attempt.previous().first();
+    let stays = first.is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps_method && stays && attempt.previous().len() <= MAX_REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ConnectionError> {
+    let parsed =
+        HeaderName::try_from(name).map_err(|_| invalid(format!("{name:?} is no header name")))?;
+    if extra::is_reserved(&parsed) {
+        return Err(invalid(format!("header {name:?} belongs to the protocol and cannot be set")));
+    }
+    let mut value = HeaderValue::try_from(value.expose()).map_err(|_| {
+        invalid(format!("the value of header {name:?} has characters that a header cannot hold"))
+    })?;
+    value.set_sensitive(true);
+    Ok((parsed, value))
+}
+
+fn invalid(reason: String) -> ConnectionError {
+    ConnectionError::InvalidSettings(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::http::Authorities;
+
+    fn refused(url: &str, name: &str, value: &str) -> String {
+        let mut settings = HttpSettings::new(url);
+        settings.headers.insert(name.to_owned(), Secret::new(value));
+        let Err(error) = Endpoint::new(&settings) else { panic!("{url} {name} was taken") };
+        assert!(error.is_permanent());
+        error.to_string()
+    }
+
+    #[test]
+    fn settings_that_can_never_work_are_refused_without_their_secrets() {
+        insta::assert_snapshot!(refused("localhost", "a", "b"), @"the URL cannot be used: relative URL without a base");
+        insta::assert_snapshot!(refused("ftp://h/", "a", "b"), @"the URL must begin with http:// or https://, found ftp://");
+        insta::assert_snapshot!(refused("http://h/", "a b", "c"), @r#""a b" is no header name"#);
+        insta::assert_snapshot!(
+            refused("http://h/", "Accept", "c"),
+            @r#"header "Accept" belongs to the protocol and cannot be set"#
+        );
+        insta::assert_snapshot!(
+            refused("http://h/", "x-key", "s3cret\n"),
+            @r#"the value of header "x-key" has characters that a header cannot hold"#
+        );
+        insta::assert_snapshot!(
+            refused("http://169.254.169.254/mcp", "a", "b"),
+            @"the URL cannot be used: 169.254.169.254 has an address that no setting can permit: it is link-local or reserved"
+        );
+    }
+
+    #[test]
+    fn certificates_that_cannot_be_read_are_refused() {
+        let mut settings = HttpSettings::new("https://h/");
+        settings.authorities = Authorities::Pem("no certificate".to_owned());
+        let Err(error) = Endpoint::new(&settings) else { panic!("it was taken") };
+        insta::assert_snapshot!(error.to_string(), @"the text of `ca_cert_pem` has no certificate in PEM format");
+    }
+}

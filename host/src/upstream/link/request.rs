@@ -1,0 +1,130 @@
+//! Requests to a server, as JSON text.
+
+use std::fmt::Write as _;
+
+use http::{HeaderName, HeaderValue};
+use serde_json::Value;
+
+use super::super::{
+    handshake::Agreed,
+    inbox::{Logs, ResponseKind},
+};
+
+/// A request to a server, before it has an identifier.
+#[derive(Debug)]
+pub(in super::super) struct Request {
+    pub(super) method: &'static str,
+    pub(super) name: Option<String>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) kind: ResponseKind,
+    pub(super) is_cancellable: bool,
+    params: Vec<(&'static str, String)>,
+    /// Members of `_meta`, as JSON text.
+    meta: Vec<String>,
+    wants_progress: bool,
+    pub(super) logs: Logs,
+}
+
+impl Request {
+    /// Creates a request without parameters.
+    pub(in super::super) fn new(method: &'static str) -> Self {
+        Self {
+            method,
+            name: None,
+            headers: Vec::new(),
+            kind: ResponseKind::Whole,
+            is_cancellable: true,
+            params: Vec::new(),
+            meta: Vec::new(),
+            wants_progress: false,
+            logs: Logs::Foreign,
+        }
+    }
+
+    /// Adds a parameter. `json` must be JSON text without line breaks.
+    pub(in super::super) fn with(mut self, name: &'static str, json: impl Into<String>) -> Self {
+        self.params.push((name, json.into()));
+        self
+    }
+
+    /// Adds a member of `_meta`. `json` must be JSON text without line breaks.
+    pub(in super::super) fn with_meta(mut self, name: &str, json: impl Into<String>) -> Self {
+        self.meta.push(member(name, &json.into()));
+        self
+    }
+
+    /// Adds members of `_meta` that are JSON text already.
+    pub(in super::super) fn with_raw_meta(mut self, members: &str) -> Self {
+        self.meta.push(members.to_owned());
+        self
+    }
+
+    /// Names the tool, prompt or resource that the request is about, and passes it on as the
+    /// parameter `member`.
+    pub(in super::super) fn about(mut self, member: &'static str, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self.with(member, Value::from(name).to_string())
+    }
+
+    /// Sends headers with this request alone.
+    pub(in super::super) fn with_headers(
+        mut self,
+        headers: Vec<(HeaderName, HeaderValue)>,
+    ) -> Self {
+        self.headers.extend(headers);
+        self
+    }
+
+    /// Asks for reports of progress.
+    pub(in super::super) fn with_progress(mut self) -> Self {
+        self.wants_progress = true;
+        self
+    }
+
+    /// Sets what happens with log messages that the server sends meanwhile.
+    pub(in super::super) fn with_logs(mut self, logs: Logs) -> Self {
+        self.logs = logs;
+        self
+    }
+
+    /// Keeps the response as received, because its items are read one by one.
+    pub(in super::super) fn in_pages(mut self) -> Self {
+        self.kind = ResponseKind::Pages;
+        self
+    }
+
+    /// Makes an abandoned request end without `notifications/cancelled`, which `initialize` must
+    /// not get (2025-11-25, section "Cancellation").
+    pub(in super::super) fn uncancellable(mut self) -> Self {
+        self.is_cancellable = false;
+        self
+    }
+
+    /// Returns the message. In the modern era `_meta` names the revision and the gateway's
+    /// capabilities.
+    pub(super) fn to_text(&self, id: i64, agreed: Option<&Agreed>) -> String {
+        let mut params: Vec<String> =
+            self.params.iter().map(|(name, json)| member(name, json)).collect();
+        let mut meta = self.meta.clone();
+        if let Some(modern) = agreed.and_then(Agreed::request_meta) {
+            meta.push(modern.to_owned());
+        }
+        if self.wants_progress {
+            meta.push(member("progressToken", &id.to_string()));
+        }
+        if !meta.is_empty() {
+            params.push(member("_meta", &format!("{{{}}}", meta.join(","))));
+        }
+        let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}""#, self.method);
+        if !params.is_empty() {
+            // Writing to a string does not fail.
+            let _ = write!(text, r#","params":{{{}}}"#, params.join(","));
+        }
+        text.push('}');
+        text
+    }
+}
+
+fn member(name: &str, json: &str) -> String {
+    format!("{}:{json}", Value::from(name))
+}

@@ -1,0 +1,334 @@
+//! State of the connection to one server, for operators.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    handshake::Agreed,
+    limits::{KEPT_TRANSITIONS, MAX_KEPT_REASON_CHARS},
+};
+
+/// State of the connection to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Not running: before the first start, while no call needs it, or after the gateway stopped.
+    Stopped,
+    /// Starting: the process, the handshake, and the first list of tools.
+    Starting,
+    /// Ready for calls.
+    Ready,
+    /// Ready for calls, but its list of tools is in doubt: the last good one is kept.
+    Degraded,
+    /// Waiting to be started again after a failure.
+    Restarting,
+    /// Not started again without the operator.
+    Failed,
+    /// Disabled by the configuration.
+    Disabled,
+}
+
+impl Phase {
+    /// Number of states.
+    pub const COUNT: usize = 7;
+    /// All states.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Stopped,
+        Self::Starting,
+        Self::Ready,
+        Self::Degraded,
+        Self::Restarting,
+        Self::Failed,
+        Self::Disabled,
+    ];
+
+    /// Returns the name in the administrative API and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::Restarting => "restarting",
+            Self::Failed => "failed",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// A change of the state.
+#[derive(Debug, Clone, Serialize)]
+pub struct Transition {
+    /// The new state.
+    pub phase: Phase,
+    /// Reason of the change, without secrets, cut to 512 characters.
+    pub reason: String,
+    /// Time of the change.
+    #[serde(serialize_with = "as_text")]
+    pub at: SystemTime,
+}
+
+/// The state of one server with its history. Shared between the supervisor, which writes it, and
+/// readers.
+#[derive(Debug)]
+pub(super) struct Status(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    phase: Phase,
+    /// Reason of the present state, whole.
+    reason: String,
+    since: Instant,
+    /// The last changes, the oldest first.
+    transitions: VecDeque<Transition>,
+    last_failure: Option<Failure>,
+    /// True if the server was not ready since the last failure.
+    is_failing: bool,
+    time_in: [Duration; Phase::COUNT],
+    restarts: u64,
+    /// Starts that failed since the last stable connection.
+    attempts: u32,
+    is_stale: bool,
+    agreed: Option<Agreed>,
+    /// Names at the server of the tools whose definitions the operator has not accepted.
+    quarantine: Vec<String>,
+}
+
+/// The last failure of a server.
+#[derive(Debug)]
+struct Failure {
+    stage: &'static str,
+    message: String,
+    at: SystemTime,
+    /// Time of the first failure since the server was last ready.
+    since: SystemTime,
+}
+
+impl Status {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Inner {
+            phase: Phase::Stopped,
+            reason: String::new(),
+            since: Instant::now(),
+            transitions: VecDeque::new(),
+            last_failure: None,
+            is_failing: false,
+            time_in: [Duration::ZERO; Phase::COUNT],
+            restarts: 0,
+            attempts: 0,
+            is_stale: false,
+            agreed: None,
+            quarantine: Vec::new(),
+        }))
+    }
+
+    /// Records a change. A change to the same state with the same reason is none.
+    pub(super) fn enter(&self, phase: Phase, reason: &str) {
+        let mut inner = self.lock();
+        if inner.phase == phase && inner.reason == reason {
+            return;
+        }
+        let now = Instant::now();
+        let spent = now.duration_since(inner.since);
+        let left = inner.phase as usize;
+        inner.time_in[left] += spent;
+        let transition = Transition { phase, reason: shortened(reason), at: SystemTime::now() };
+        if let Some(stage) = stage(inner.phase, phase) {
+            let (message, at) = (transition.reason.clone(), transition.at);
+            let began = inner.last_failure.as_ref().filter(|_| inner.is_failing);
+            let since = began.map_or(at, |failure| failure.since);
+            inner.last_failure = Some(Failure { stage, message, at, since });
+            inner.is_failing = true;
+        } else if phase == Phase::Ready {
+            inner.is_failing = false;
+        }
+        inner.since = now;
+        inner.phase = phase;
+        reason.clone_into(&mut inner.reason);
+        if phase == Phase::Restarting {
+            inner.restarts += 1;
+        }
+        if inner.transitions.len() == KEPT_TRANSITIONS {
+            inner.transitions.pop_front();
+        }
+        inner.transitions.push_back(transition);
+    }
+
+    /// Returns the present state.
+    pub(super) fn phase(&self) -> Phase {
+        self.lock().phase
+    }
+
+    /// Records the result of a handshake.
+    pub(super) fn agree(&self, agreed: &Agreed) {
+        self.lock().agreed = Some(agreed.clone());
+    }
+
+    /// Records the number of starts that failed since the last stable connection.
+    pub(super) fn set_attempts(&self, attempts: u32) {
+        self.lock().attempts = attempts;
+    }
+
+    /// Records whether the list of tools is that of an earlier connection.
+    pub(super) fn set_stale(&self, is_stale: bool) {
+        self.lock().is_stale = is_stale;
+    }
+
+    /// Records the tools whose definitions the operator has not accepted, by their names at the
+    /// server.
+    #[allow(dead_code, reason = "for the pins of definitions")]
+    pub(super) fn set_quarantine(&self, tools: Vec<String>) {
+        self.lock().quarantine = tools;
+    }
+
+    /// Returns the number of restarts, and the time spent in each state.
+    pub(super) fn totals(&self) -> (u64, Vec<(Phase, Duration)>) {
+        let inner = self.lock();
+        let times = Phase::ALL.into_iter().map(|phase| {
+            let present = if inner.phase == phase { inner.since.elapsed() } else { Duration::ZERO };
+            (phase, inner.time_in[phase as usize] + present)
+        });
+        (inner.restarts, times.collect())
+    }
+
+    /// Returns the members of the server's entry in the administrative API.
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        let inner = self.lock();
+        let last = inner.transitions.back();
+        let era = inner.agreed.as_ref().map(|agreed| {
+            json!({
+                "protocol_version": agreed.version.as_str(),
+                "era": if agreed.version.is_modern() { "modern" } else { "legacy" },
+                "software": agreed.software,
+            })
+        });
+        let mut members = json!({
+            "phase": inner.phase.name(),
+            "reason": last.map(|_| &inner.reason),
+            "since": last.map(|last| time(last.at)),
+            "restarts": inner.restarts,
+            "attempts": inner.attempts,
+            "stale": inner.is_stale,
+            "protocol": era,
+            "quarantine": inner.quarantine,
+            "history": inner.transitions,
+        });
+        if let Some(failure) = &inner.last_failure {
+            members["last_failure"] = json!({
+                "stage": failure.stage,
+                "message": failure.message,
+                "at": time(failure.at),
+                "since": time(failure.since),
+            });
+        }
+        match members {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // The state is consistent after every statement.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the stage at which a server failed, in the words of Bifrost's admin API; `None` if the
+/// change is no failure.
+fn stage(before: Phase, after: Phase) -> Option<&'static str> {
+    match after {
+        Phase::Restarting | Phase::Failed => match before {
+            Phase::Ready | Phase::Degraded => Some("transport_lost"),
+            _ => Some("connect"),
+        },
+        Phase::Degraded => Some("tool_discovery"),
+        _ => None,
+    }
+}
+
+/// Returns a reason with at most [`MAX_KEPT_REASON_CHARS`] characters.
+fn shortened(reason: &str) -> String {
+    match reason.char_indices().nth(MAX_KEPT_REASON_CHARS) {
+        None => reason.to_owned(),
+        Some(_) => reason.chars().take(MAX_KEPT_REASON_CHARS - 1).chain(['…']).collect(),
+    }
+}
+
+fn as_text<S: serde::Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&time(*at))
+}
+
+/// Returns a time in UTC, in the form of RFC 3339.
+fn time(at: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(at).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_is_kept_with_its_reason_and_the_history_is_bounded() {
+        let status = Status::new();
+        status.enter(Phase::Starting, "first start");
+        status.enter(Phase::Ready, "listed 3 tools");
+        status.enter(Phase::Ready, "listed 3 tools");
+        status.enter(Phase::Restarting, "the connection ended");
+        let json = status.to_json();
+        assert_eq!(json["history"].as_array().map(Vec::len), Some(3));
+        assert_eq!(json["phase"], "restarting");
+        assert_eq!(json["last_failure"]["message"], "the connection ended");
+        for n in 0..3 * KEPT_TRANSITIONS {
+            status.enter(Phase::Degraded, &n.to_string());
+        }
+        let (restarts, times) = status.totals();
+        assert_eq!((restarts, times.len()), (1, Phase::COUNT));
+        assert_eq!(status.to_json()["history"].as_array().map(Vec::len), Some(KEPT_TRANSITIONS));
+        assert!(Phase::ALL.iter().enumerate().all(|(at, phase)| *phase as usize == at));
+    }
+    #[test]
+    fn a_failure_has_its_stage_and_the_time_since_which_the_server_fails() {
+        let status = Status::new();
+        let failure = || status.to_json().get("last_failure").cloned();
+        status.enter(Phase::Starting, "first start");
+        assert_eq!(failure(), None);
+        status.enter(Phase::Failed, "no such program");
+        let first = failure().expect("it failed");
+        assert_eq!((&first["stage"], &first["since"]), (&json!("connect"), &first["at"]));
+        status.enter(Phase::Starting, "attempt 2");
+        status.enter(Phase::Ready, "listed 3 tools");
+        assert_eq!(failure().as_ref(), Some(&first), "the last failure is kept");
+        status.enter(Phase::Degraded, "the list is in doubt");
+        assert_eq!(failure().expect("it is kept")["stage"], "tool_discovery");
+        status.enter(Phase::Restarting, "the connection ended");
+        assert_eq!(failure().expect("it is kept")["stage"], "transport_lost");
+    }
+
+    #[test]
+    fn a_kept_reason_has_at_most_512_characters() {
+        let status = Status::new();
+        for (length, kept) in [(512, 512), (513, 512)] {
+            let reason = "ä".repeat(length);
+            status.enter(Phase::Failed, &reason);
+            let json = status.to_json();
+            assert_eq!(json["reason"], reason.as_str());
+            let message = json["last_failure"]["message"].as_str().expect("a text");
+            assert_eq!(message.chars().count(), kept);
+            assert_eq!(message.ends_with('…'), length > kept);
+        }
+    }
+
+    #[test]
+    fn tools_in_quarantine_are_shown() {
+        let status = Status::new();
+        assert_eq!(status.to_json()["quarantine"], json!([]));
+        status.set_quarantine(vec!["delete".to_owned()]);
+        assert_eq!(status.to_json()["quarantine"], json!(["delete"]));
+    }
+}

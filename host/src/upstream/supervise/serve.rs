@@ -1,0 +1,260 @@
+//! Serves one connection until it ends: follows the list of tools, checks the server, and answers
+//! its requests.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{
+        connection::{Connection, Intake},
+        control::Command,
+        decode::RpcError,
+        error::ConnectionError,
+        handshake::Handshake,
+        inbox::{Inbox, ServerRequest},
+        limits::LIST_CHANGE_DELAY,
+        link::{AskError, Link},
+        listing, relay,
+        server::{Access, Server},
+        settings::{Lifecycle, Timeouts},
+    },
+    Ended, Supervisor, list_pace,
+};
+use crate::tool::Cause;
+
+/// Reason that serving ended, before the connection is closed.
+enum Cut {
+    Stopped,
+    Idle,
+    Reconnect,
+    Failed(ConnectionError),
+}
+
+impl Supervisor {
+    /// Serves a connection until it ends, then closes it and stops its process. With `recheck`, the
+    /// list is read again after this time.
+    pub(super) async fn serve(
+        &mut self,
+        mut connection: Connection,
+        handshake: Handshake,
+        recheck: Option<Duration>,
+        stop: &CancellationToken,
+    ) -> Ended {
+        let link = connection.link.clone();
+        let Some(Intake { unsolicited, abandoned }) = connection.intake.take() else {
+            return Ended::Failed(connection.close(ConnectionError::Closed).await);
+        };
+        let (server, pins) = (self.server.clone(), self.pins.clone());
+        let timeouts = self.settings.timeouts;
+        let inbox = link.inbox().clone();
+        let lifecycle = self.settings.lifecycle;
+        let (catalog, settings) = (self.catalog.clone(), self.settings.clone());
+        let cut = tokio::select! {
+            () = stop.cancelled() => Cut::Stopped,
+            ended = &mut connection.receiver => Cut::Failed(ended.unwrap_or(ConnectionError::Closed)),
+            flood = inbox.flooded() => Cut::Failed(ConnectionError::Flood(flood)),
+            error = check_regularly(&server, &link, &timeouts) => Cut::Failed(error),
+            error = watch_silence(&inbox, timeouts.stale) => Cut::Failed(error),
+            cut = self.follow_list(&link, recheck) => cut,
+            () = link.cancel_abandoned(abandoned) => Cut::Failed(ConnectionError::Closed),
+            () = relay::subscribe(&server, &link) => Cut::Failed(ConnectionError::Closed),
+            () = relay::follow_lists(&catalog, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
+            () = answer_requests(&link, unsolicited.requests) => Cut::Failed(ConnectionError::Closed),
+            () = relay::follow_events(&server, unsolicited.events) => Cut::Failed(ConnectionError::Closed),
+            () = pins.follow(|| inbox.suspect_change()) => Cut::Failed(ConnectionError::Closed),
+            () = unneeded(&server, lifecycle) => Cut::Idle,
+        };
+        match (&cut, lifecycle) {
+            (Cut::Idle, Lifecycle::PerCall) => self.give_own_access(handshake),
+            (Cut::Idle, _) => {
+                self.server.set_access(Access::OnDemand);
+                // A call may have taken the link before.
+                server.drained().await;
+            }
+            _ => self.server.set_access(Access::Down),
+        }
+        match cut {
+            Cut::Failed(error) => Ended::Failed(connection.close(error).await),
+            other => {
+                connection.shut_down().await;
+                match other {
+                    Cut::Idle if lifecycle == Lifecycle::PerCall => {
+                        self.wait_between_lists(stop).await
+                    }
+                    Cut::Idle => Ended::Idle,
+                    Cut::Reconnect => Ended::Reconnect,
+                    Cut::Stopped | Cut::Failed(_) => Ended::Stopped,
+                }
+            }
+        }
+    }
+
+    /// Waits until the list of a server with one connection for each call is to be read again.
+    async fn wait_between_lists(&mut self, stop: &CancellationToken) -> Ended {
+        let interval = self.settings.sync_interval;
+        tokio::select! {
+            () = stop.cancelled() => Ended::Stopped,
+            () = after(interval) => Ended::Reconnect,
+            Some(command) = self.commands.recv() => {
+                match command {
+                    Command::Reconnect(answer) => self.reconnecting = Some(answer),
+                    Command::Refresh(answer) => drop(answer.send(Ok(self.published))),
+                }
+                Ended::Reconnect
+            }
+        }
+    }
+
+    /// Reads the list again whenever it has changed, its time to live has ended, the interval of the
+    /// configuration has passed, or the operator orders it. A list that changes constantly is read
+    /// less and less often.
+    async fn follow_list(&mut self, link: &Arc<Link>, recheck: Option<Duration>) -> Cut {
+        let mut pace = list_pace();
+        let mut read = Instant::now();
+        let mut next = self.next_reading(recheck, None, read);
+        loop {
+            let mut answer = None;
+            tokio::select! {
+                () = link.inbox().changed() => {
+                    let delay = pace.after(read.elapsed()).max(LIST_CHANGE_DELAY);
+                    sleep(delay).await;
+                }
+                () = at(next) => {}
+                Some(command) = self.commands.recv() => match command {
+                    Command::Reconnect(ordered) => {
+                        self.reconnecting = Some(ordered);
+                        return Cut::Reconnect;
+                    }
+                    Command::Refresh(ordered) => answer = Some(ordered),
+                },
+            }
+            let list = match listing::read(link).await {
+                Ok(list) => list,
+                // The server is connected; a list that cannot be read is no reason to end calls.
+                Err(AskError::TooLarge | AskError::Unreadable(_) | AskError::Refused(_)) => {
+                    listing::ToolList::unread()
+                }
+                Err(error) => return Cut::Failed(ConnectionError::ListTools(Cause::from(error))),
+            };
+            let ttl = list.ttl;
+            let recheck = self.adopt(list, link).await;
+            if let Some(answer) = answer {
+                let _ = answer.send(Ok(self.published));
+            }
+            read = Instant::now();
+            next = self.next_reading(recheck, ttl, read);
+        }
+    }
+
+    /// Returns the time of the next reading; `None` if only a report of the server or the operator
+    /// causes one.
+    fn next_reading(
+        &self,
+        recheck: Option<Duration>,
+        ttl: Option<Duration>,
+        read: Instant,
+    ) -> Option<Instant> {
+        let ttl = ttl.map(|ttl| ttl.clamp(MIN_TTL, MAX_TTL)).filter(|_| self.honours_ttl());
+        recheck
+            .or_else(|| [self.settings.sync_interval, ttl].into_iter().flatten().min())
+            .map(|delay| read + delay)
+    }
+
+    /// Returns whether a server's time to live causes a reading: it need not if the operator has set
+    /// an interval.
+    fn honours_ttl(&self) -> bool {
+        self.settings.sync_interval.is_none()
+    }
+}
+
+/// Bounds on the time to live that a server announces.
+const MIN_TTL: Duration = Duration::from_mins(1);
+const MAX_TTL: Duration = Duration::from_hours(24);
+
+async fn after(delay: Option<Duration>) {
+    match delay {
+        Some(delay) => sleep(delay).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Checks an idle server at intervals, and any server to which a message could not be sent. A busy
+/// server is not checked at intervals: many do not respond while they work, and their calls have
+/// deadlines. Returns the error if a check fails.
+async fn check_regularly(server: &Server, link: &Link, timeouts: &Timeouts) -> ConnectionError {
+    loop {
+        tokio::select! {
+            () = after(timeouts.heartbeat) => if !server.is_idle() { continue },
+            () = link.check_requested() => {}
+        }
+        if let Err(error) = link.check().await {
+            return error;
+        }
+    }
+}
+
+/// Waits until the server has sent nothing for `limit`.
+async fn watch_silence(inbox: &Inbox, limit: Option<Duration>) -> ConnectionError {
+    let Some(limit) = limit else { return std::future::pending().await };
+    loop {
+        let due = inbox.last_received() + limit;
+        if due <= Instant::now() {
+            return ConnectionError::Stale(limit);
+        }
+        sleep_until(due).await;
+    }
+}
+
+/// Waits until the connection is not needed: at once if every call has its own, or after the time
+/// without calls that the operator has set.
+async fn unneeded(server: &Server, lifecycle: Lifecycle) {
+    match lifecycle {
+        Lifecycle::Persistent => std::future::pending().await,
+        Lifecycle::PerCall => {}
+        Lifecycle::Idle(ttl) => loop {
+            let uses = server.uses();
+            sleep(ttl).await;
+            if server.is_idle() && server.uses() == uses {
+                return;
+            }
+        },
+    }
+}
+
+/// Answers the requests of the server, several at a time.
+async fn answer_requests(link: &Link, mut requests: mpsc::Receiver<ServerRequest>) {
+    let mut answering = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            Some(request) = requests.recv() => answering.push(answer(link, request)),
+            Some(()) = answering.next() => {}
+            else => return,
+        }
+    }
+}
+
+/// Answers one request. A server may ask for `ping` alone.
+async fn answer(link: &Link, request: ServerRequest) {
+    let response = match request.method.as_str() {
+        "ping" => Ok("{}".to_owned()),
+        method => Err(RpcError {
+            code: RpcError::METHOD_NOT_FOUND,
+            message: format!("this client does not offer {method}"),
+            data: None,
+        }),
+    };
+    link.respond(&request.id, response).await;
+}

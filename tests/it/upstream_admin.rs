@@ -1,0 +1,221 @@
+//! State, metrics and orders of MCP servers: the administrative API, `/metrics`, and
+//! `airlock upstream` against a running gateway.
+
+mod cli;
+mod metrics;
+
+use std::{os::unix::fs::symlink, time::Duration};
+
+use airlock_tests::{Client, Gateway, Reply, Setup, binary, misbehaving, wait};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const KEY: &str = "sk-bf-0123456789-ann";
+/// All paths for operators, with their methods.
+const OPERATOR: [(Method, &str); 4] = [
+    (Method::POST, "/api/mcp/client/server/reconnect"),
+    (Method::POST, "/api/mcp/client/server/refresh-tools"),
+    (Method::GET, "/api/mcp/client/server/logs"),
+    (Method::GET, "/metrics"),
+];
+
+async fn order(gateway: &Gateway, client: &str, order: &str) -> Reply {
+    gateway.post(&format!("/api/mcp/client/{client}/{order}"), &json!({})).await
+}
+
+/// Waits until a server is in a phase.
+async fn in_phase(gateway: &Gateway, name: &str, phase: &str) -> Value {
+    wait::until(&format!("{name} to be {phase}"), async || {
+        gateway.client(name).await.filter(|client| client["phase"] == phase)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_crash_and_the_restart_are_in_the_history_with_their_reasons() {
+    let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
+    let before = in_phase(&gateway, "server", "ready").await;
+    assert_eq!((&before["restarts"], &before["attempts"]), (&json!(0), &json!(0)));
+    assert!(before.get("last_failure").is_none(), "{before:#}");
+    assert_eq!(before["protocol"]["era"], "legacy");
+    let crashed = gateway.execute("server-die", &json!({})).await;
+    assert_eq!(crashed.code(), "unavailable");
+    let after = wait::until("the server to be back", async || {
+        let client = gateway.client("server").await?;
+        (client["phase"] == "ready" && client["restarts"] == 1).then_some(client)
+    })
+    .await;
+    let failure = &after["last_failure"];
+    assert_eq!(failure["stage"], "transport_lost", "{after:#}");
+    let message = failure["message"].as_str().expect("a reason");
+    assert!(message.contains("exit status: 4"), "{message}");
+    let history = after["history"].as_array().expect("a history");
+    let phases: Vec<_> = history.iter().filter_map(|it| it["phase"].as_str()).collect();
+    assert_eq!(phases, ["starting", "ready", "restarting", "starting", "ready"]);
+    assert!(history.iter().all(|it| it["reason"].is_string() && it["at"].is_string()));
+    assert!(after["latency_ms"]["p99"].is_number(), "{after:#}");
+    assert_eq!((&after["in_flight"], &after["queued"]), (&json!(0), &json!(0)));
+    assert_eq!((&after["stale"], &after["quarantine"]), (&json!(false), &json!([])));
+}
+
+#[tokio::test]
+async fn a_reconnect_starts_a_new_process_and_revives_a_failed_server() {
+    let setup = Setup::new();
+    let late = setup.directory().join("late-server");
+    let gateway = setup
+        .client(misbehaving("server", []))
+        .client(Client::stdio("late", &late, Vec::<String>::new()))
+        .serve()
+        .await;
+    gateway.connected("server").await;
+    in_phase(&gateway, "late", "failed").await;
+    let refused = order(&gateway, "late", "reconnect").await;
+    assert_eq!((refused.status, refused.code()), (502, "upstream_failed"), "{}", refused.text);
+    assert!(refused.refusal().1.contains("is not found in the file system"), "{}", refused.text);
+    let refused = order(&gateway, "late", "refresh-tools").await;
+    assert_eq!((refused.status, refused.code()), (502, "upstream_failed"), "{}", refused.text);
+
+    symlink(binary("misbehaving-server"), &late).expect("a link");
+    let first = gateway.execute("server-pid", &json!({})).await.content();
+    let success = json!({"status": "success", "message": "MCP client reconnected successfully"});
+    for name in ["late", "server"] {
+        assert_eq!(order(&gateway, name, "reconnect").await.ok(), success);
+        assert_eq!(gateway.client(name).await.expect("it is listed")["state"], "connected");
+    }
+    assert_ne!(gateway.execute("server-pid", &json!({})).await.content(), first);
+    let revived = gateway.client("late").await.expect("it is listed");
+    assert_eq!(revived["last_failure"]["stage"], "connect");
+}
+
+#[tokio::test]
+async fn one_order_to_reconnect_is_carried_out_at_a_time() {
+    let gateway = Setup::new().client(misbehaving("mute", ["mute"])).serve().await;
+    let reply = wait::until("an order to be refused", async || {
+        let request = gateway.request(Method::POST, "/api/mcp/client/mute/reconnect");
+        // The first one waits for the server; the operator who sent it leaves.
+        request.timeout(Duration::from_millis(500)).send().await.ok()
+    })
+    .await;
+    assert_eq!(reply.status(), 500);
+    let body: Value = serde_json::from_str(&reply.text().await.expect("a body")).expect("JSON");
+    assert_eq!(body["error"]["message"], "reconnect already in progress for this client");
+}
+
+#[tokio::test]
+async fn tools_are_listed_again_on_the_operators_order() {
+    let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
+    let listed = async || gateway.execute("server-listed", &json!({})).await.content();
+    let before: u32 = listed().await.parse().expect("a number");
+    let done = order(&gateway, "server", "refresh-tools").await.ok();
+    let tools = gateway.client("server").await.expect("it is listed")["tools"].clone();
+    assert_eq!(done["tools_count"], tools.as_array().map_or(0, Vec::len));
+    assert_eq!(done["message"], "MCP client tools refreshed successfully");
+    assert_eq!(listed().await, (before + 1).to_string());
+}
+
+#[tokio::test]
+async fn unknown_and_disabled_clients_and_plugins_get_no_orders() {
+    let gateway = Setup::new()
+        .client(misbehaving("server", []))
+        .client(misbehaving("off", []).set("/disabled", true))
+        .serve()
+        .await;
+    for name in ["nobody", "off"] {
+        for what in ["reconnect", "refresh-tools"] {
+            let refused = order(&gateway, name, what).await;
+            assert_eq!((refused.status, refused.code()), (400, "unknown_client"), "{name} {what}");
+        }
+        let refused = gateway.get(&format!("/api/mcp/client/{name}/logs")).await;
+        assert_eq!((refused.status, refused.code()), (404, "unknown_client"), "{name}");
+    }
+    let wrong = gateway.get("/api/mcp/client/server/reconnect").await;
+    assert_eq!(wrong.status, 405, "{}", wrong.text);
+}
+
+#[tokio::test]
+async fn clients_are_listed_in_pages_with_sorted_tools() {
+    let gateway = Setup::new()
+        .client(misbehaving("alpha", []))
+        .client(misbehaving("beta", []))
+        .client(misbehaving("gamma", []))
+        .serve_connected()
+        .await;
+    let page = async |query: &str| {
+        let page = gateway.get(&format!("/api/mcp/clients?{query}")).await.ok();
+        let clients = page["clients"].as_array().expect("a list").iter();
+        let names: Vec<_> =
+            clients.map(|it| it["config"]["client_id"].as_str().unwrap_or("").to_owned()).collect();
+        let numbers = ["count", "total_count", "limit", "offset"].map(|it| page[it].as_u64());
+        (names.join(" "), numbers.map(Option::unwrap_or_default))
+    };
+    assert_eq!(page("").await, ("alpha beta gamma".to_owned(), [3, 3, 3, 0]));
+    assert_eq!(page("limit=1&offset=1").await, ("beta".to_owned(), [1, 3, 1, 1]));
+    assert_eq!(page("search=MM").await, ("gamma".to_owned(), [1, 1, 1, 0]));
+    let refused = gateway.get("/api/mcp/clients?limit=-1").await;
+    assert_eq!(refused.refusal(), (400, "Invalid limit parameter: must be non-negative"));
+    let client = gateway.client("alpha").await.expect("it is listed");
+    let tools = client["tools"].as_array().expect("a list").iter();
+    let names: Vec<_> = tools.map(|tool| tool["name"].as_str().unwrap_or_default()).collect();
+    assert!(names.is_sorted() && names.contains(&"echo"), "{names:?}");
+}
+
+#[tokio::test]
+async fn the_holder_of_a_key_is_no_operator() {
+    let setup =
+        || Setup::new().client(misbehaving("server", [])).key("ann", KEY, &[("server", &["echo"])]);
+    let gateway = setup().set("/server/require_virtual_key", false).serve_connected().await;
+    for (method, path) in OPERATOR {
+        let reply = Reply::of(gateway.request(method.clone(), path).header("x-bf-vk", KEY)).await;
+        assert_eq!((reply.status, reply.code()), (403, "operator_only"), "{path}");
+        for header in ["x-forwarded-for", "sec-fetch-site"] {
+            let value = if header == "sec-fetch-site" { "none" } else { "10.0.0.1" };
+            let request = gateway.request(method.clone(), path).header(header, value);
+            let reply = Reply::of(request).await;
+            assert_eq!((reply.status, reply.code()), (403, "operator_only"), "{path} {header}");
+        }
+    }
+    let request = gateway.request(Method::GET, "/api/mcp/clients").header("x-bf-vk", KEY);
+    let shown = Reply::of(request).await.ok();
+    let members: Vec<_> = shown["clients"][0].as_object().expect("a client").keys().collect();
+    assert_eq!(members, ["config", "tools", "state"]);
+    assert_eq!(shown["clients"][0]["tools"].as_array().map(Vec::len), Some(1));
+    drop(gateway);
+
+    let gateway = setup().serve().await;
+    for (method, path) in OPERATOR {
+        let reply = Reply::of(gateway.request(method, path)).await;
+        let expected = if path == "/metrics" { 200 } else { 403 };
+        assert_eq!(reply.status, expected, "{path}: {}", reply.text);
+    }
+    let reply = Reply::of(gateway.request(Method::GET, "/metrics").header("x-bf-vk", KEY)).await;
+    assert_eq!((reply.status, reply.code()), (403, "operator_only"));
+}
+
+#[tokio::test]
+async fn no_secret_is_in_the_state_the_logs_or_the_metrics() {
+    const SECRET: &str = "hunter2-hunter2-hunter2";
+    let script = "echo first line >&2; echo \"the token is $API_TOKEN\" >&2; exit 3";
+    let gateway = Setup::new()
+        .client(
+            Client::stdio("leaky", "/bin/sh", ["-c", script])
+                .envs(&[&format!("API_TOKEN={SECRET}")]),
+        )
+        .serve()
+        .await;
+    wait::until("the server to fail", async || {
+        gateway.client("leaky").await.filter(|client| client["last_failure"].is_object())
+    })
+    .await;
+    let lines = wait::until("its stderr", async || {
+        let logs = gateway.get("/api/mcp/client/leaky/logs").await.ok();
+        logs["lines"].as_array().filter(|lines| lines.len() >= 2).cloned()
+    })
+    .await;
+    assert_eq!(lines[..2], [json!("first line"), json!("the token is [secret API_TOKEN]")]);
+    for path in ["/api/mcp/clients", "/api/mcp/client/leaky/logs", "/metrics"] {
+        let reply = gateway.get(path).await;
+        assert_eq!(reply.status, 200, "{path}");
+        assert!(!reply.text.contains(SECRET), "{path}: {}", reply.text);
+    }
+    assert!(!gateway.said().contains(SECRET));
+}
