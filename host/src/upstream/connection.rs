@@ -33,7 +33,7 @@ pub(super) struct Connection {
     pub(super) intake: Option<Intake>,
 }
 
-/// What a connection leaves for the one who serves it.
+/// Queues of a connection, for the one who serves it.
 pub(super) struct Intake {
     pub(super) unsolicited: Unsolicited,
     pub(super) abandoned: AbandonedRequests,

@@ -62,7 +62,7 @@ pub(super) struct ServerEvent {
     pub(super) text: Vec<u8>,
 }
 
-/// What a server sends on its own, in the order of its arrival.
+/// Messages that a server sends on its own, in the order of their arrival.
 pub(super) struct Unsolicited {
     /// Its requests, each of which must be answered.
     pub(super) requests: mpsc::Receiver<ServerRequest>,

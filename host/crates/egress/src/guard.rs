@@ -1,19 +1,15 @@
 //! Checks the addresses that a client of the host itself dials. The operator names the host in the
 //! configuration, and a name must not lead to a network that the operator did not mean.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::{io, net::IpAddr, sync::Arc};
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::dns::{Name, Resolve, Resolving};
 use tracing::warn;
 use url::Host;
 
 use super::{
     address::{self, Reach},
-    resolve::{MAX_DIALLED, Resolver, SystemResolver},
+    resolve::{Checked, Resolver, SystemResolver, Unresolved},
 };
 
 /// Reason that a host is not dialled. Addresses are not part of it, because callers may read it.
@@ -78,36 +74,33 @@ impl Guard {
     }
 }
 
-/// Checks all addresses of a host. One forbidden address refuses the host, as it does for plugins.
-fn check(host: &str, addresses: &[IpAddr], farthest: Reach) -> Result<(), Unreachable> {
-    let judged = addresses.iter().map(|address| (address::reach(*address), address));
-    if let Some((reach, address)) = judged.max_by_key(|(reach, _)| *reach)
-        && reach > farthest
-    {
-        warn!(host, %address, "address of an upstream server refused");
-        let host = host.to_owned();
-        return Err(match reach {
-            Reach::Private => Unreachable::Private(host),
-            _ => Unreachable::Never(host),
-        });
-    }
-    if addresses.is_empty() { Err(Unreachable::Nothing(host.to_owned())) } else { Ok(()) }
-}
-
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
-        let (host, farthest) = (name.as_str().to_owned(), self.farthest);
-        let resolving = self.resolver.resolve(&host);
+        let checked = Checked { resolver: self.resolver.clone(), farthest: self.farthest };
+        let resolving = checked.resolve(name);
         Box::pin(async move {
-            let addresses = resolving
-                .await
-                .map_err(|cause| Unreachable::Failed { host: host.clone(), cause })?;
-            check(&host, &addresses, farthest)?;
-            // The client replaces port 0 by the port of the URL.
-            let dialled =
-                addresses.into_iter().take(MAX_DIALLED).map(|address| SocketAddr::new(address, 0));
-            Ok(Box::new(dialled) as Addrs)
+            resolving.await.map_err(|error| match error.downcast::<Unresolved>() {
+                Ok(unresolved) => Unreachable::from(*unresolved).into(),
+                Err(other) => other,
+            })
         })
+    }
+}
+
+impl From<Unresolved> for Unreachable {
+    /// Leaves out the address, which only the log of the operator names.
+    fn from(unresolved: Unresolved) -> Self {
+        match unresolved {
+            Unresolved::Refused { host, address, reach } => {
+                warn!(host, %address, "address of an upstream server refused");
+                match reach {
+                    Reach::Private => Self::Private(host),
+                    _ => Self::Never(host),
+                }
+            }
+            Unresolved::Nothing { host } => Self::Nothing(host),
+            Unresolved::Failed { host, cause } => Self::Failed { host, cause },
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::address::{self, Reach};
 
 /// Maximum addresses that are tried for one name. A name with a hundred unreachable addresses would
 /// otherwise block its request for all of them.
-pub(super) const MAX_DIALLED: usize = 6;
+const MAX_DIALLED: usize = 6;
 /// Maximum concurrent lookups of the operating system. Each holds a thread, even if its request no
 /// longer waits for it.
 const MAX_LOOKUPS: usize = 128;
@@ -82,7 +82,7 @@ pub(super) enum Unresolved {
 /// the operator should see. A refusal also does not depend on the order of the addresses.
 pub(super) fn check(host: &str, addresses: &[IpAddr], farthest: Reach) -> Result<(), Unresolved> {
     let judged = addresses.iter().map(|address| (*address, address::reach(*address)));
-    match judged.into_iter().find(|(_, reach)| *reach > farthest) {
+    match judged.max_by_key(|(_, reach)| *reach).filter(|(_, reach)| *reach > farthest) {
         Some((address, reach)) => {
             Err(Unresolved::Refused { host: host.to_owned(), address, reach })
         }

@@ -2,11 +2,8 @@
 
 use serde_json::Value;
 
-use super::running::Running;
-use crate::{
-    cli::{Done, output},
-    tool::ClientName,
-};
+use super::running::Server;
+use crate::cli::{Done, output};
 
 /// Show the last lines that an MCP server wrote to standard error
 ///
@@ -15,18 +12,16 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream logs github")]
 pub(super) struct Args {
-    /// The client's name in the configuration.
-    #[arg(value_name = "NAME", value_parser = ClientName::parse)]
-    name: ClientName,
     #[command(flatten)]
-    gateway: Running,
+    server: Server,
     /// Print a JSON document: `{client, lines: […]}`.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let logs = args.gateway.get(&format!("/api/mcp/client/{}/logs", args.name)).await?;
+    let logs =
+        args.server.gateway.get(&format!("/api/mcp/client/{}/logs", args.server.name)).await?;
     if args.json {
         output::document(&logs)?;
         return Ok(Done::Yes);

@@ -1,10 +1,7 @@
 //! `airlock upstream restart`.
 
-use super::running::Running;
-use crate::{
-    cli::{Done, output},
-    tool::ClientName,
-};
+use super::running::Server;
+use crate::cli::{Done, output};
 
 /// Close the connection to an MCP server and open a new one
 ///
@@ -13,22 +10,23 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream restart github")]
 pub(super) struct Args {
-    /// The client's name in the configuration.
-    #[arg(value_name = "NAME", value_parser = ClientName::parse)]
-    name: ClientName,
     #[command(flatten)]
-    gateway: Running,
+    server: Server,
     /// Print a JSON document: `{status, message}`.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let done = args.gateway.post(&format!("/api/mcp/client/{}/reconnect", args.name)).await?;
+    let done = args
+        .server
+        .gateway
+        .post(&format!("/api/mcp/client/{}/reconnect", args.server.name))
+        .await?;
     if args.json {
         output::document(&done)?;
     } else {
-        output::line(&format!("{} is connected", args.name))?;
+        output::line(&format!("{} is connected", args.server.name))?;
     }
     Ok(Done::Yes)
 }

@@ -10,7 +10,7 @@ use http::Method;
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::{cli::session::ConfigFile, tls};
+use crate::{cli::session::ConfigFile, tls, tool::ClientName};
 
 /// Time for a response. The gateway waits for an order for at most three minutes.
 const TIMEOUT: Duration = Duration::from_secs(200);
@@ -28,6 +28,16 @@ pub(super) struct Running {
     /// the configuration.
     #[arg(long, value_name = "URL", conflicts_with = "path")]
     url: Option<Url>,
+}
+
+/// One MCP server of a running gateway.
+#[derive(Debug, clap::Args)]
+pub(super) struct Server {
+    /// The client's name in the configuration.
+    #[arg(value_name = "NAME", value_parser = ClientName::parse)]
+    pub(super) name: ClientName,
+    #[command(flatten)]
+    pub(super) gateway: Running,
 }
 
 impl Running {

@@ -3,11 +3,8 @@
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::running::Running;
-use crate::{
-    cli::{Done, output},
-    tool::ClientName,
-};
+use super::running::Server;
+use crate::cli::{Done, output};
 
 /// Width of a text of the server, in characters.
 const WIDTH: usize = 2_000;
@@ -19,24 +16,21 @@ const WIDTH: usize = 2_000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream show github")]
 pub(super) struct Args {
-    /// The client's name in the configuration.
-    #[arg(value_name = "NAME", value_parser = ClientName::parse)]
-    name: ClientName,
     #[command(flatten)]
-    gateway: Running,
+    server: Server,
     /// Print the server's entry of `GET /api/mcp/clients` as a JSON document.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let servers = args.gateway.servers().await?;
-    let found = servers.iter().find(|server| server["config"]["name"] == args.name.as_str());
+    let servers = args.server.gateway.servers().await?;
+    let found = servers.iter().find(|server| server["config"]["name"] == args.server.name.as_str());
     let server = found.with_context(|| {
         let known: Vec<_> = servers.iter().filter_map(|it| it["config"]["name"].as_str()).collect();
         format!(
             "no MCP server is named {:?}; the gateway has: {}",
-            args.name.as_str(),
+            args.server.name.as_str(),
             known.join(", ")
         )
     })?;

@@ -32,13 +32,13 @@ pub struct Progress {
 pub enum LogLevel {
     /// Details for developers.
     Debug,
-    /// What happens.
+    /// An ordinary event.
     Info,
-    /// What is remarkable.
+    /// A remarkable event.
     Notice,
-    /// What may go wrong.
+    /// A possible problem.
     Warning,
-    /// What went wrong.
+    /// A failure.
     Error,
     /// A part does not work.
     Critical,

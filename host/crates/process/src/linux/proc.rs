@@ -1,4 +1,4 @@
-//! What `/proc` tells about processes. Everything in it may change between two looks.
+//! Reads processes from `/proc`. Everything in it may change between two looks.
 
 use std::{
     collections::{HashMap, HashSet},
