@@ -54,7 +54,6 @@ mod usage;
 
 use std::{sync::Arc, time::Duration};
 
-pub(crate) use self::record::{describe, milliseconds};
 use self::{
     allowance::Allowance,
     dialog::{Dialog, Ending},
@@ -65,6 +64,10 @@ use self::{
 pub use self::{
     error::{AgentError, Failure},
     event::{Answering, Completion, Ended, Event, Run, Started},
+};
+pub(crate) use self::{
+    record::{describe, milliseconds},
+    trace::{INPUT_REQUIRED, input_required},
 };
 use crate::{
     door::{Caller, Events},

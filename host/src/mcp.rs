@@ -20,7 +20,8 @@
 //! | [`subscriptions`] | subscriptions to changes of resources |
 //! | `list` | lists as text, in pages |
 //! | [`result`] | the result of `tools/call`, for the client's revision |
-//! | [`approval`] | asks the client's user, in both eras |
+//! | [`approval`] | asks the client's user for an approval, in both eras |
+//! | `questions` | passes on the questions of sources, in both eras |
 //! | [`exchange`] | one request that is being handled, and what it sends |
 //! | [`session`] | sessions of the legacy era, bounded and expiring |
 //! | [`event_log`] | the events of one stream, kept for a client that lost the connection |
@@ -47,6 +48,7 @@ mod list;
 pub(crate) mod message;
 pub(crate) mod meta;
 pub(crate) mod offers;
+mod questions;
 pub(crate) mod relay;
 pub(crate) mod result;
 mod running;

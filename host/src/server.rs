@@ -61,7 +61,8 @@ use crate::{
     agent::{self, Run},
     catalog::Catalog,
     door::{
-        Budget, Caller, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View, VirtualKey,
+        Budget, Caller, Filter, Hearing, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View,
+        VirtualKey,
     },
     json::RawObject,
     mcp::{service::Service, session::Sessions},
@@ -69,6 +70,7 @@ use crate::{
     results::Results,
     store,
     tenant::Tenant,
+    tool::QuestionKinds,
 };
 
 /// Smallest head limit that hyper accepts.
@@ -375,12 +377,14 @@ impl App {
         timeout: Duration,
         charge: &Charge,
     ) -> Run {
+        let (view, origin, budget) = (self.view(sender), Origin::Model, self.budget);
+        // A person reads the answer.
+        let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
         let (caller, reports) = if wants_events {
-            let view = self.view(sender);
-            let (caller, reports) = Caller::with_events(view, Origin::Model, self.budget);
+            let (caller, reports) = Caller::with_events(view, origin, budget, hearing);
             (caller, Some(reports))
         } else {
-            (self.caller(sender, Origin::Model), None)
+            (Caller::hearing(view, origin, budget, hearing), None)
         };
         let request = agent::Request {
             body,

@@ -21,10 +21,12 @@
 //! | `process` | runs servers that are child processes |
 //! | `inbox` | screens every message of a server, with `flood`, `envelope`, `scan` and `decode` |
 //! | `secrets` | the secrets of a server's settings, which are redacted in what it sends |
+//! | `answer` | answers the requests of a server that are for no caller |
 //! | `listing`, `skipped` | reads the list of tools |
 //! | [`pins`] | the definitions that the operator has accepted, and the quarantine of others |
 //! | `server` | runs the tools of one server, connected or not |
 //! | `result` | reads the result of a tool call |
+//! | `questions` | questions of a server to the caller of a running request |
 //! | `relay` | relays requests for resources and prompts, and what the server reports of them |
 //! | [`Runtime`] | threads for all of this |
 //!
@@ -32,6 +34,7 @@
 //! that starts slowly for one of the other era, sends a call again after a session has expired, and
 //! starts a task for each notification.
 
+mod answer;
 mod backoff;
 mod channel;
 mod connection;
@@ -51,6 +54,7 @@ mod logs;
 mod metrics;
 pub mod pins;
 mod process;
+mod questions;
 mod relay;
 mod result;
 mod runtime;

@@ -43,5 +43,7 @@ fn fixture() -> Client {
     let server = root().join(FIXTURE).join("server.py").display().to_string();
     // With -B, no compiled files are left beside the sources.
     let client = Client::stdio("fixture", peers::python(), ["-B", server.as_str()]).auto(&["*"]);
-    client.set("/resources_to_read", ["*"].as_slice()).set("/prompts_to_get", ["*"].as_slice())
+    let client =
+        client.set("/resources_to_read", ["*"].as_slice()).set("/prompts_to_get", ["*"].as_slice());
+    client.set("/allow", ["elicitation", "sampling", "roots"].as_slice())
 }

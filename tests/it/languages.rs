@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use airlock::{
     Gateway,
     config::Config,
-    door::{Budget, Caller, Event, Origin, Progress},
+    door::{Budget, Caller, Event, Hearing, Origin, Progress},
 };
 use airlock_tests::{Airlock, Client, Finished, Service, Setup, languages};
 use serde_json::{Value, json};
@@ -82,7 +82,8 @@ async fn progress(setup: &Setup) -> Vec<(f64, Option<f64>, Option<String>)> {
     let view = gateway.caller(Origin::Caller).view().clone();
     let budget =
         Budget { deadline: airlock_tests::wait::SOON, nested_calls: 64, depth: 4, in_flight: 8 };
-    let (caller, mut events) = Caller::with_events(view, Origin::Caller, budget);
+    let (caller, mut events) =
+        Caller::with_events(view, Origin::Caller, budget, Hearing::default());
     let call = caller.admit("skies-get_weather", r#"{"city": "Lima"}"#).expect("it is allowed");
     let _ = call.run().await.expect("it works");
     let mut seen = Vec::new();

@@ -16,7 +16,7 @@ use crate::{
     catalog::log_failure,
     door::{CallId, Caller},
     results::{Provenance, Results},
-    tool::{CallError, ToolOutput},
+    tool::{CallError, InputRequired, ToolOutput},
 };
 
 /// The calls of a response, divided.
@@ -81,6 +81,8 @@ pub(super) enum Reason {
         /// Arguments of the nested call, as JSON text.
         arguments: String,
     },
+    /// The tool waits for answers of the caller.
+    InputRequired(Box<InputRequired>),
     /// The tool is not the gateway's: it is the caller's own or does not exist.
     NotOffered,
     /// The gateway would run the call, but the maximum number of rounds is reached.
@@ -169,15 +171,18 @@ impl Ended {
         Self { call, id: Some(id), text: text.into(), parts, error }
     }
 
-    /// Returns whether the call waits for an approval and so has no result.
-    pub(super) fn needs_approval(&self) -> bool {
-        matches!(self.error, Some(CallError::NeedsApproval { .. }))
+    /// Returns whether the call waits for the caller and so has no result.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(
+            self.error,
+            Some(CallError::NeedsApproval { .. } | CallError::InputRequired { .. })
+        )
     }
 
     /// Charges the result. If it does not fit, its images become notes; if that does not fit
     /// either, an error replaces it.
     fn within(self, allowance: &Allowance) -> Self {
-        if self.needs_approval() {
+        if self.is_waiting() {
             return self;
         }
         // An admitted call has an identifier, and its tool may have run.

@@ -13,8 +13,9 @@
 //! the text that the model received, up to 64 KiB. `calls` holds every call, in the order in which
 //! the model asked for them. Each is followed by the calls that it made in turn, which name it as
 //! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
-//! has the `id` null. `reason` is `needs_approval`, `not_offered` or `depth_limit`; `needs` names
-//! the call inside a script that waits for approval.
+//! has the `id` null. `reason` is `needs_approval`, `input_required`, `not_offered` or
+//! `depth_limit`; `needs` names the call inside a script that waits for approval, and
+//! `input_required` has the questions of a tool.
 
 use std::{mem, sync::Arc};
 
@@ -32,12 +33,24 @@ use crate::{
     door::{CallId, Ledger},
     model::{Document, Object, object},
     text::cut,
-    tool::CallError,
+    tool::{CallError, InputRequired},
 };
 
 /// Maximum length of a result in the `airlock` object, and of the arguments of a refused call, in
 /// bytes. Longer text is cut there; the model receives all of it.
 const MAX_TEXT_BYTES: usize = 64 << 10;
+
+/// Member with the questions of a tool that waits for answers.
+pub(crate) const INPUT_REQUIRED: &str = "input_required";
+
+/// Returns the questions of a tool, with the state that its caller sends back with the answers.
+pub(crate) fn input_required(asked: &InputRequired) -> Value {
+    json!({
+        "client": asked.client.as_str(),
+        "input_requests": asked.to_requests(),
+        "request_state": asked.token,
+    })
+}
 
 /// Record of the work for one request so far.
 pub(super) struct Trace<'a> {
@@ -57,7 +70,7 @@ pub(super) struct Trace<'a> {
 struct Top {
     tool_call_id: String,
     id: Option<CallId>,
-    /// Text that the model received; `None` if the call waits for approval.
+    /// Text that the model received; `None` if the call waits for the caller.
     result: Option<Arc<str>>,
     /// JSON of the call if the ledger has no record of it.
     refused: Value,
@@ -75,23 +88,29 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Records a round. Returns the calls that stopped because they need approval; they have no
+    /// Records a round. Returns the calls that wait for an approval or for answers; they have no
     /// result and are handed to the caller.
     pub(super) fn note(&mut self, round: &[Ended]) -> Vec<Pending> {
         self.rounds += 1;
         let mut suspended = Vec::new();
         for ended in round {
             self.tops.push(Top::new(ended));
-            if let Some(CallError::NeedsApproval { name, arguments }) = &ended.error {
-                let reason = Reason::Suspended {
+            let reason = match &ended.error {
+                Some(CallError::NeedsApproval { name, arguments }) => Reason::Suspended {
                     tool: name.as_str().to_owned(),
                     arguments: arguments.clone(),
-                };
-                suspended.push(Pending::new(ended.call.clone(), reason));
-            } else {
-                let (tool, tool_call_id) = (ended.call.name.clone(), ended.call.id.clone());
-                self.results.push(answer::Result { tool, tool_call_id, text: ended.text.clone() });
-            }
+                },
+                Some(CallError::InputRequired { asked, .. }) => {
+                    Reason::InputRequired(asked.clone())
+                }
+                _ => {
+                    let (tool, tool_call_id) = (ended.call.name.clone(), ended.call.id.clone());
+                    let text = ended.text.clone();
+                    self.results.push(answer::Result { tool, tool_call_id, text });
+                    continue;
+                }
+            };
+            suspended.push(Pending::new(ended.call.clone(), reason));
         }
         suspended
     }
@@ -191,7 +210,7 @@ impl Top {
             "error": error,
             "duration_ms": 0.0,
         });
-        let result = (!ended.needs_approval()).then(|| ended.text.clone());
+        let result = (!ended.is_waiting()).then(|| ended.text.clone());
         Self { tool_call_id: ended.call.id.clone(), id: ended.id, result, refused }
     }
 }
@@ -207,11 +226,15 @@ impl Pending {
         let (reason, needs) = match &self.reason {
             Reason::NeedsApproval => ("needs_approval", None),
             Reason::Suspended { tool, arguments } => ("needs_approval", Some((tool, arguments))),
+            Reason::InputRequired(_) => ("input_required", None),
             Reason::NotOffered => ("not_offered", None),
             Reason::DepthLimit => ("depth_limit", None),
         };
         let mut out =
             json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
+        if let Reason::InputRequired(asked) = &self.reason {
+            out[INPUT_REQUIRED] = input_required(asked);
+        }
         if let Some((tool, arguments)) = needs {
             out["needs"] = json!({"name": tool, "arguments": record::parsed(arguments)});
         }

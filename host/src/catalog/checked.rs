@@ -13,7 +13,7 @@ use super::report_unchecked;
 use crate::{
     door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
     schema::{BadSchema, CompiledSchema},
-    tool::{CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
+    tool::{Answers, CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
 };
 
 /// Maximum memory of the compiled schemas of one server, in bytes: enough for thousands of ordinary
@@ -102,6 +102,19 @@ impl Provider for Checked {
             // Names on the wire change with those of other clients; this one does not.
             let tool = call.tool().full_name.clone();
             let output = self.provider.call(call).await?;
+            self.check(&tool, &output)?;
+            Ok(output)
+        })
+    }
+
+    fn resume(
+        &self,
+        call: Admitted,
+        answers: Answers,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            let tool = call.tool().full_name.clone();
+            let output = self.provider.resume(call, answers).await?;
             self.check(&tool, &output)?;
             Ok(output)
         })

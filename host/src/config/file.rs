@@ -7,7 +7,10 @@ mod plugin;
 mod process;
 mod provider;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -313,6 +316,10 @@ pub(super) struct Client {
     /// True to pass the server's instructions for models on to MCP clients. Default: false.
     #[serde(default)]
     pub(super) relay_instructions: bool,
+    /// For MCP servers: questions that the server may ask the callers of its tools, resources and
+    /// prompts. A caller is asked only what it can answer. Default: none.
+    #[serde(default)]
+    pub(super) allow: BTreeSet<Allowed>,
     /// True to offer the tools to scripts, through the meta-tools, and not to the model directly.
     /// Default: false.
     #[serde(default, rename = "is_code_mode_client")]
@@ -394,6 +401,18 @@ impl ConnectionType {
     pub(super) fn is_plugin(self) -> bool {
         matches!(self, Self::Wasm | Self::Inprocess)
     }
+}
+
+/// A question of an MCP server to the caller of a request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Allowed {
+    /// A form or a URL for the caller's user.
+    Elicitation,
+    /// A message that the caller's model writes.
+    Sampling,
+    /// The list of the caller's roots.
+    Roots,
 }
 
 /// Trust in the texts of an MCP server.

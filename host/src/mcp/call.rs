@@ -6,21 +6,22 @@ use serde_json::{Map, Value, json, value::Number};
 
 use super::{
     approval::{ApprovalMode, Outcome, Question},
-    error::RpcError,
+    error::{RpcError, code},
     exchange::Outlet,
     message::{Params, Request},
     meta::{self, LogLevel, Peer},
+    questions::{self, Dialog},
     result,
     service::{Client, Service},
+    version::Version,
 };
 use crate::{
     catalog::log_failure,
     door::{
-        Approval, Arguments, Budget, CallId, Caller, Entry, Event, Events, Log, Origin, Progress,
+        Approval, Arguments, Budget, CallId, Caller, Event, Events, Hearing, Log, Origin, Progress,
     },
-    json::raw,
     text::cut,
-    tool::{CallError, Content, ErrorKind, ToolError, ToolOutput},
+    tool::{Answers, CallError, Content, ErrorKind, QuestionKind, Tool, ToolError, ToolOutput},
 };
 
 /// Level of the messages with partial results.
@@ -37,7 +38,8 @@ pub(super) async fn run(
     let params = &request.params;
     let (name, arguments) = (name(params)?, arguments(params)?);
     let token = meta::progress_token(params)?;
-    check_answers(params)?;
+    let limit = service.settings().approval_timeout;
+    let mut dialog = Dialog::new(client.peer, params, &outlet, limit)?;
     let toolbox = service.toolboxes().open(&client.selection);
     let entry = toolbox.find(&name).ok_or_else(|| unknown(&name))?;
     let version = client.peer.version;
@@ -52,7 +54,13 @@ pub(super) async fn run(
         tools: toolbox.view().unapproved(entry),
         tenant: client.selection.tenant(),
     };
-    let approval = match decide(&service, &client, &question, params, &outlet).await? {
+    let decided = if dialog.goes_on() {
+        // Its source goes on only with a call that was admitted before.
+        Outcome::Decided(Approval::Given)
+    } else {
+        decide(&service, &client, &question, params, &outlet).await?
+    };
+    let approval = match decided {
         Outcome::Decided(approval) => approval,
         Outcome::Asked(result) => return Ok(result),
         Outcome::Declined(reason) => return Ok(result::failed(&declined(&name, reason), version)),
@@ -68,18 +76,28 @@ pub(super) async fn run(
     let budget = Budget { deadline: client.timeout, ..service.budget() };
     let reports = Reports { token, name: &name, peer: client.peer, outlet: &outlet, last: None };
     let view = toolbox.view().clone();
+    let hearing = Hearing { log_level: client.peer.log_level, questions: dialog.answerable() };
     let (caller, events) = if reports.are_wanted() {
-        let (caller, events) = Caller::with_logs(view, origin, budget, client.peer.log_level);
+        let (caller, events) = Caller::with_events(view, origin, budget, hearing);
         (caller, Some(events))
     } else {
-        (Caller::new(view, origin, budget), None)
+        (Caller::hearing(view, origin, budget, hearing), None)
     };
-    let ran = execute(&caller, entry, arguments, events, reports).await;
-    log_failure(entry.tool.name.as_str(), ran.as_ref().err());
+    let mut running = Running { caller, tool: entry.tool.clone(), arguments, events, reports };
+    let ran = running.run(&mut dialog).await;
+    log_failure(running.tool.name.as_str(), ran.as_ref().err());
     Ok(match ran {
         Err(CallError::NeedsApproval { .. }) if approval == Approval::Missing => {
             let reason = "it needs an approval, and the operator has it refused to MCP clients";
             result::failed(&declined(&name, reason), version)
+        }
+        Err(CallError::InputRequired { asked, .. }) => questions::input_required(&asked),
+        Err(CallError::Tool(error)) if is_missing_capability(&error, version) => {
+            let code = code::MISSING_CAPABILITY;
+            return Err(RpcError { data: error.details, ..RpcError::new(code, error.message) });
+        }
+        Err(error @ CallError::NotWaiting { .. }) => {
+            return Err(RpcError::invalid_params(error.as_called(&name).to_string()));
         }
         Ok(output) => result::complete(output, version),
         Err(error) => result::failed(&error.as_called(&name), version),
@@ -102,18 +120,11 @@ fn arguments(params: &Params) -> Result<&str, RpcError> {
     }
 }
 
-/// Fails if the answers of the client's user are not an object of objects.
-fn check_answers(params: &Params) -> Result<(), RpcError> {
-    let Some(answers) = params.get("inputResponses") else { return Ok(()) };
-    let are_objects = raw::members(answers)
-        .is_some_and(|mut answers| answers.all(|(_, answer)| answer.starts_with('{')));
-    if are_objects {
-        Ok(())
-    } else {
-        Err(RpcError::invalid_params(
-            "`inputResponses` must be an object whose members are objects",
-        ))
-    }
+/// Returns whether a source refuses a call because its client lacks a capability. The error is about
+/// the client, so it is no result of the tool.
+fn is_missing_capability(error: &ToolError, version: Version) -> bool {
+    let code = error.code.as_deref().and_then(|code| code.parse().ok());
+    version.is_modern() && code == Some(code::MISSING_CAPABILITY)
 }
 
 /// An unknown tool and a hidden one look the same.
@@ -140,7 +151,7 @@ async fn decide(
     outlet: &Outlet,
 ) -> Result<Outcome, RpcError> {
     let needs_none = question.entry.auto && question.tools.is_empty();
-    let can_ask = client.peer.can_elicit && (client.peer.version.is_modern() || outlet.can_ask());
+    let can_ask = questions::answerable(client.peer, outlet).has(QuestionKind::Form);
     match service.approval() {
         // The door decides each call without an approval.
         ApprovalMode::Never => Ok(Outcome::Decided(Approval::Missing)),
@@ -152,32 +163,67 @@ async fn decide(
     }
 }
 
-/// Runs the call, and sends what the tool reports meanwhile.
-async fn execute(
-    caller: &Caller,
-    entry: &Entry,
-    arguments: &str,
+/// A call that is decided.
+struct Running<'r> {
+    caller: Caller,
+    tool: Arc<Tool>,
+    arguments: &'r str,
     events: Option<Events>,
-    mut reports: Reports<'_>,
-) -> Result<ToolOutput, CallError> {
-    let admitted = caller.admit(entry.tool.name.as_str(), arguments)?;
-    let id = admitted.chain().id();
-    let Some(mut events) = events else { return admitted.run().await };
-    let mut work = pin!(admitted.run());
-    loop {
-        tokio::select! {
-            biased;
-            event = events.recv() => {
-                // The caller holds a sender, so the channel is open.
-                if let Some(event) = event {
-                    reports.send(id, event);
-                }
+    reports: Reports<'r>,
+}
+
+impl Running<'_> {
+    /// Runs the call, or goes on with it, until it ends or the client has to repeat it with answers.
+    async fn run(&mut self, dialog: &mut Dialog<'_>) -> Result<ToolOutput, CallError> {
+        loop {
+            match self.step(dialog.take()).await {
+                // A source asks a bounded number of times.
+                Err(CallError::InputRequired { name, asked }) => dialog
+                    .answer(asked)
+                    .await
+                    .map_err(|asked| CallError::InputRequired { name, asked })?,
+                ran => return ran,
             }
-            ran = &mut work => {
-                while let Ok(event) = events.try_recv() {
-                    reports.send(id, event);
+        }
+    }
+
+    async fn step(&mut self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
+        let name = self.tool.name.as_str();
+        match answers {
+            None => {
+                let admitted = self.caller.admit(name, self.arguments)?;
+                self.report(admitted.chain().id(), admitted.run()).await
+            }
+            Some(answers) => {
+                let resumed = self.caller.resume(name, self.arguments, answers)?;
+                self.report(resumed.id(), resumed.run()).await
+            }
+        }
+    }
+
+    /// Waits for a call, and sends what its tool reports meanwhile.
+    async fn report(
+        &mut self,
+        id: CallId,
+        work: impl Future<Output = Result<ToolOutput, CallError>>,
+    ) -> Result<ToolOutput, CallError> {
+        let Some(events) = &mut self.events else { return work.await };
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                event = events.recv() => {
+                    // The caller holds a sender, so the channel is open.
+                    if let Some(event) = event {
+                        self.reports.send(id, event);
+                    }
                 }
-                return ran;
+                ran = &mut work => {
+                    while let Ok(event) = events.try_recv() {
+                        self.reports.send(id, event);
+                    }
+                    return ran;
+                }
             }
         }
     }

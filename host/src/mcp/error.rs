@@ -21,6 +21,8 @@ pub(crate) mod code {
     /// The resource does not exist. Of the legacy era; the modern one has [`INVALID_PARAMS`].
     pub(crate) const RESOURCE_NOT_FOUND: i32 = -32002;
     pub(crate) const HEADER_MISMATCH: i32 = -32020;
+    /// A source needs a capability that its client has not declared. Of the modern era.
+    pub(crate) const MISSING_CAPABILITY: i32 = -32021;
     pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 }
 

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use super::{error::RpcError, message::Params, version::Version};
 pub(crate) use crate::door::LogLevel;
-use crate::json::raw;
+use crate::{
+    json::raw,
+    tool::{QuestionKind, QuestionKinds},
+};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -18,8 +21,8 @@ const MAX_TOKEN_BYTES: usize = 256;
 pub(crate) struct Peer {
     /// Revision of the request.
     pub(crate) version: Version,
-    /// True if the client can ask its user with a form.
-    pub(crate) can_elicit: bool,
+    /// Questions that the client can answer: a form is for its user.
+    pub(crate) questions: QuestionKinds,
     /// The least severe log messages that the client receives; `None` for no messages.
     pub(crate) log_level: Option<LogLevel>,
 }
@@ -59,7 +62,7 @@ pub(crate) fn modern(params: &Params) -> Result<Peer, RpcError> {
         .ok_or_else(|| RpcError::unsupported_version(&named))?;
     let level = params.meta(LOG_LEVEL).map(|level| log_level(LOG_LEVEL, Some(level)));
     let log_level = level.transpose()?;
-    Ok(Peer { version, can_elicit: can_elicit(capabilities), log_level })
+    Ok(Peer { version, questions: questions(capabilities), log_level })
 }
 
 /// Reads the client of an `initialize` request, with the revision that answers it. It receives no
@@ -71,19 +74,22 @@ pub(crate) fn initialize(params: &Params) -> Result<Peer, RpcError> {
     let capabilities = params.get("capabilities").unwrap_or("{}");
     Ok(Peer {
         version: Version::negotiate(&requested),
-        can_elicit: can_elicit(capabilities),
+        questions: questions(capabilities),
         log_level: None,
     })
 }
 
-/// Returns whether a client can ask its user with a form. An empty `elicitation` means forms
-/// (2025-11-25, section "Elicitation").
-fn can_elicit(capabilities: &str) -> bool {
-    raw::member(capabilities, "elicitation").is_some_and(|elicitation| {
-        elicitation.starts_with('{')
-            && (raw::member(elicitation, "form").is_some()
-                || raw::member(elicitation, "url").is_none())
-    })
+/// Reads the questions that a client can answer from its capabilities. An empty `elicitation` means
+/// forms (2025-11-25, section "Elicitation").
+fn questions(capabilities: &str) -> QuestionKinds {
+    let capability = |name| raw::member(capabilities, name).filter(|it| it.starts_with('{'));
+    let elicitation = capability("elicitation");
+    let mode = |name| elicitation.is_some_and(|modes| raw::member(modes, name).is_some());
+    QuestionKinds::NONE
+        .with(QuestionKind::Form, mode("form") || elicitation.is_some() && !mode("url"))
+        .with(QuestionKind::Url, mode("url"))
+        .with(QuestionKind::Sampling, capability("sampling").is_some())
+        .with(QuestionKind::Roots, capability("roots").is_some())
 }
 
 /// Returns the token by which the client wants progress, as JSON text; `None` if it wants none.
@@ -114,7 +120,8 @@ mod tests {
     #[test]
     fn a_modern_request_names_its_revision_and_what_the_client_can_do() {
         let peer = modern(&params(&json!("2026-07-28"), &json!({"elicitation": {}})));
-        let expected = Peer { version: Version::V2026_07_28, can_elicit: true, log_level: None };
+        let questions = QuestionKinds::NONE.with(QuestionKind::Form, true);
+        let expected = Peer { version: Version::V2026_07_28, questions, log_level: None };
         assert_eq!(peer, Ok(expected));
         let code = |params: &Params| modern(params).expect_err("refused").code;
         assert_eq!(code(&read("{}")), -32602);
@@ -126,16 +133,20 @@ mod tests {
     }
 
     #[test]
-    fn a_client_can_elicit_if_it_has_forms() {
+    fn a_client_can_answer_what_its_capabilities_name() {
+        use QuestionKind::{Form, Roots, Sampling, Url};
         for (capabilities, expected) in [
-            (json!({}), false),
-            (json!({"elicitation": {}}), true),
-            (json!({"elicitation": {"form": {}}}), true),
-            (json!({"elicitation": {"form": {}, "url": {}}}), true),
-            (json!({"elicitation": {"url": {}}}), false),
-            (json!({"elicitation": true}), false),
+            (json!({}), &[][..]),
+            (json!({"elicitation": {}}), &[Form]),
+            (json!({"elicitation": {"form": {}}}), &[Form]),
+            (json!({"elicitation": {"form": {}, "url": {}}}), &[Form, Url]),
+            (json!({"elicitation": {"url": {}}}), &[Url]),
+            (json!({"elicitation": true, "roots": []}), &[]),
+            (json!({"sampling": {}, "roots": {"listChanged": true}}), &[Sampling, Roots]),
         ] {
-            assert_eq!(can_elicit(&capabilities.to_string()), expected, "{capabilities}");
+            let expected =
+                expected.iter().fold(QuestionKinds::NONE, |kinds, kind| kinds.with(*kind, true));
+            assert_eq!(questions(&capabilities.to_string()), expected, "{capabilities}");
         }
     }
 

@@ -1,15 +1,17 @@
 //! `resources/read`, `prompts/get` and `completion/complete`: the door, and the result in the era of
 //! the client.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tracing::warn;
 
 use super::{
     error::{RpcError, code},
+    exchange::Outlet,
     message::Request,
     offers::{OfferList, Offering, Target, wrapped},
+    questions::{self, Dialog},
     result::{SERVER_INFO, repaired, server_info},
     service::{Client, Service},
     version::Version,
@@ -18,7 +20,7 @@ use crate::{
     door::{RelayError, RelayRequest, Subject},
     json::{Caps, RawObject, raw},
     text::{cut, with_causes},
-    tool::{ClientName, Content},
+    tool::{ClientName, Content, InputRequired},
 };
 
 /// Result of a completion that nobody makes.
@@ -36,42 +38,129 @@ pub(super) async fn run(
     service: Arc<Service>,
     client: Client,
     request: Request,
+    outlet: Outlet,
 ) -> Result<String, RpcError> {
     let toolbox = service.toolboxes().open(&client.selection);
-    let offering = toolbox.offering();
     let version = client.peer.version;
-    match request.method.as_str() {
-        "resources/read" => read(offering, &client, &request).await,
-        "prompts/get" => get(offering, &client, &request).await,
-        _ => complete(offering, &client, &request).await,
-    }
-    .map(|result| result.write(version))
+    let context = Context {
+        offering: toolbox.offering(),
+        client: &client,
+        request: &request,
+        outlet: &outlet,
+        limit: service.settings().approval_timeout,
+    };
+    let response = match request.method.as_str() {
+        "resources/read" => context.read().await?,
+        "prompts/get" => context.get().await?,
+        _ => Response::Result(complete(context.offering, &client, &request).await?),
+    };
+    Ok(match response {
+        Response::Result(result) => result.write(version),
+        Response::Asked(asked) => questions::input_required(&asked),
+    })
 }
 
-async fn read(
-    offering: &Offering,
-    client: &Client,
-    request: &Request,
-) -> Result<Relayed, RpcError> {
-    let version = client.peer.version;
-    let (uri, target) = target(offering, request, version)?;
-    let read = RelayRequest::Read { uri: target.uri.clone() };
-    let ran = relay(offering, &target.client, read, client).await;
-    let text = ran.map_err(|error| match error {
-        // The code of either era: a URI is the only parameter.
-        RelayError::NotFound
-        | RelayError::Unsupported
-        | RelayError::Refused { code: -32_002 | -32_602, .. } => not_found(&uri, version),
-        error => failed(&request.method, &target.client, &error),
-    })?;
-    let mut result = Relayed::parse(text)?;
-    if target.is_wrapped {
-        result.wrap_uris(&target.client);
+/// Response to a client.
+enum Response {
+    /// The result of the source.
+    Result(Relayed),
+    /// The questions of the source.
+    Asked(Box<InputRequired>),
+}
+
+/// One request for a resource or a prompt.
+struct Context<'c> {
+    offering: &'c Offering,
+    client: &'c Client,
+    request: &'c Request,
+    outlet: &'c Outlet,
+    /// Time for the client to answer questions.
+    limit: Duration,
+}
+
+impl Context<'_> {
+    /// Sends a request to a source. A legacy client is asked what the source asks, a bounded number
+    /// of times; the questions for a modern one are the error.
+    async fn relay(
+        &self,
+        source: &ClientName,
+        request: RelayRequest,
+    ) -> Result<Result<String, RelayError>, RpcError> {
+        let params = &self.request.params;
+        let mut dialog = Dialog::new(self.client.peer, params, self.outlet, self.limit)?;
+        loop {
+            let admitted = self.offering.view().admit(source, request.clone(), self.client.timeout);
+            let relay = match admitted {
+                Ok(relay) => relay.hearing(dialog.answerable()),
+                Err(error) => return Ok(Err(error)),
+            };
+            let ran = match dialog.take() {
+                Some(answers) => relay.answering(answers).run().await,
+                None => relay.run().await,
+            };
+            match ran {
+                Err(RelayError::InputRequired(asked)) => {
+                    if let Err(asked) = dialog.answer(asked).await {
+                        return Ok(Err(RelayError::InputRequired(asked)));
+                    }
+                }
+                Err(error @ RelayError::NotWaiting) => {
+                    return Err(RpcError::invalid_params(error.to_string()));
+                }
+                ran => return Ok(ran),
+            }
+        }
     }
-    if version.is_modern() {
-        result.make_private();
+
+    async fn read(&self) -> Result<Response, RpcError> {
+        let version = self.client.peer.version;
+        let (uri, target) = target(self.offering, self.request, version)?;
+        let read = RelayRequest::Read { uri: target.uri.clone() };
+        let ran = match self.relay(&target.client, read).await? {
+            Err(RelayError::InputRequired(asked)) => return Ok(Response::Asked(asked)),
+            ran => ran,
+        };
+        let text = ran.map_err(|error| match error {
+            // The code of either era: a URI is the only parameter.
+            RelayError::NotFound
+            | RelayError::Unsupported
+            | RelayError::Refused { code: -32_002 | -32_602, .. } => not_found(&uri, version),
+            error => failed(&self.request.method, &target.client, &error),
+        })?;
+        let mut result = Relayed::parse(text)?;
+        if target.is_wrapped {
+            result.wrap_uris(&target.client);
+        }
+        if version.is_modern() {
+            result.make_private();
+        }
+        Ok(Response::Result(result))
     }
-    Ok(result)
+
+    async fn get(&self) -> Result<Response, RpcError> {
+        let (offering, request) = (self.offering, self.request);
+        if !offering.has(OfferList::Prompts) {
+            return Err(RpcError::method_not_found(&request.method));
+        }
+        let name = request.params.string("name").filter(|name| name.len() <= MAX_NAME_BYTES);
+        let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a string"))?;
+        let unknown =
+            || RpcError::invalid_params(format!("there is no prompt {:?}", shortened(&name)));
+        let (source, original) = offering.prompt(&name).ok_or_else(unknown)?;
+        let arguments = object(request, "arguments")?;
+        let get = RelayRequest::Prompt { name: original, arguments };
+        let ran = match self.relay(&source, get).await? {
+            Err(RelayError::InputRequired(asked)) => return Ok(Response::Asked(asked)),
+            ran => ran,
+        };
+        let text = ran.map_err(|error| match error {
+            RelayError::NotFound | RelayError::Unsupported => unknown(),
+            error => failed(&request.method, &source, &error),
+        })?;
+        let mut result = Relayed::parse(text)?;
+        result.repair_messages(self.client.peer.version);
+        Ok(Response::Result(result))
+    }
 }
 
 /// Returns the URI of a request and the resource that has it. Unknown, hidden and ambiguous ones
@@ -96,26 +185,6 @@ pub(super) fn not_found(uri: &str, version: Version) -> RpcError {
     let code = if version.is_modern() { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
     let uri = cut(uri.to_owned(), MAX_NAME_BYTES);
     RpcError { data: Some(json!({"uri": uri})), ..RpcError::new(code, "resource not found") }
-}
-
-async fn get(offering: &Offering, client: &Client, request: &Request) -> Result<Relayed, RpcError> {
-    if !offering.has(OfferList::Prompts) {
-        return Err(RpcError::method_not_found(&request.method));
-    }
-    let name = request.params.string("name").filter(|name| name.len() <= MAX_NAME_BYTES);
-    let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a string"))?;
-    let unknown = || RpcError::invalid_params(format!("there is no prompt {:?}", shortened(&name)));
-    let (source, original) = offering.prompt(&name).ok_or_else(unknown)?;
-    let arguments = object(request, "arguments")?;
-    let get = RelayRequest::Prompt { name: original, arguments };
-    let ran = relay(offering, &source, get, client).await;
-    let text = ran.map_err(|error| match error {
-        RelayError::NotFound | RelayError::Unsupported => unknown(),
-        error => failed(&request.method, &source, &error),
-    })?;
-    let mut result = Relayed::parse(text)?;
-    result.repair_messages(client.peer.version);
-    Ok(result)
 }
 
 async fn complete(
@@ -147,7 +216,11 @@ async fn complete(
         .ok_or_else(|| RpcError::invalid_params("`argument` must be an object"))?;
     let context = object(request, "context")?;
     let complete = RelayRequest::Complete { subject, argument, context };
-    let text = match relay(offering, &source, complete, client).await {
+    let ran = match offering.view().admit(&source, complete, client.timeout) {
+        Ok(relay) => relay.run().await,
+        Err(error) => Err(error),
+    };
+    let text = match ran {
         // Not every server completes arguments; a client asks while its user writes.
         Err(RelayError::Unsupported) => NO_COMPLETION.to_owned(),
         Err(RelayError::NotFound) => return Err(unknown()),
@@ -167,15 +240,6 @@ fn object(request: &Request, member: &str) -> Result<Option<String>, RpcError> {
 
 fn shortened(name: &str) -> String {
     cut(name.to_owned(), 128)
-}
-
-async fn relay(
-    offering: &Offering,
-    source: &ClientName,
-    request: RelayRequest,
-    client: &Client,
-) -> Result<String, RelayError> {
-    offering.view().admit(source, request, client.timeout)?.run().await
 }
 
 /// Returns the error for the client. Causes are for the operator.

@@ -111,8 +111,8 @@ impl Service {
                 Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
             }
             method if relay::handles(method) => {
-                let service = self.clone();
-                Exchange::new(id, None, |_| relay::run(service, client, request))
+                let (service, asks) = (self.clone(), client.asks.clone());
+                Exchange::new(id, asks, |outlet| relay::run(service, client, request, outlet))
             }
             "server/discover" if is_modern => {
                 Exchange::ready(id, Ok(self.discover(&client.selection)))

@@ -24,6 +24,7 @@ use super::{
     version::Version,
     watch::{Known, ListWatch},
 };
+use crate::tool::QuestionKinds;
 
 /// Settings of a connection.
 pub(crate) struct Settings {
@@ -152,7 +153,8 @@ impl Connection {
 
     /// Client of the legacy era as far as it is known.
     fn legacy_peer(&self) -> Peer {
-        let unknown = Peer { version: Version::LATEST_LEGACY, can_elicit: false, log_level: None };
+        let questions = QuestionKinds::NONE;
+        let unknown = Peer { version: Version::LATEST_LEGACY, questions, log_level: None };
         self.peer.unwrap_or(unknown)
     }
 

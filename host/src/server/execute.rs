@@ -4,7 +4,11 @@
 //! The body is a tool call as a model writes it. The response is the message that a model is sent
 //! back: in the form of chat completions, or of responses with `?format=responses`. The response
 //! also has an `airlock` object, with `duration_ms`, `fuel` if the tool ran in the sandbox, and
-//! `calls` with the calls that the tool made in turn.
+//! `calls` with the calls that the tool made in turn. A tool may ask the user before it goes on:
+//! `input_required` has the questions, and the caller sends the call once more with
+//! `request_state` and `input_responses`.
+
+use std::collections::BTreeMap;
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
@@ -18,11 +22,11 @@ use super::{
     respond::{self, ApiError, Reply},
 };
 use crate::{
-    agent::{self, EXTENSION},
+    agent::{self, EXTENSION, INPUT_REQUIRED, input_required},
     catalog::log_failure,
-    door::{Budget, CallId, Caller, Ledger, Origin},
+    door::{Budget, CallId, Caller, Hearing, Ledger, Origin},
     model::{Object, object},
-    tool::CallError,
+    tool::{Answers, CallError, QuestionKinds},
 };
 
 /// Runs the tool that the body names. An error result of the tool is a normal response with
@@ -37,16 +41,35 @@ pub(super) async fn run(
     let deadline = options::timeout(request.headers(), app.budget.deadline)?;
     let call = format.read(app.intake.object(request, &app.settings, charge).await?)?;
     let view = app.view(sender);
-    let caller = Caller::new(view, Origin::Caller, Budget { deadline, ..app.budget });
-    let admitted = caller.admit(&call.name, &call.arguments).map_err(|error| refusal(&error))?;
-    let id = admitted.chain().id();
-    let result = admitted.run().await;
-    log_failure(&call.name, result.as_ref().err());
-    let airlock = extension(caller.ledger(), id);
+    let budget = Budget { deadline, ..app.budget };
+    let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
+    let caller = Caller::hearing(view, Origin::Caller, budget, hearing);
+    let (name, arguments) = (&call.name, &call.arguments);
+    let (id, result) = match call.answers {
+        None => {
+            let admitted = caller.admit(name, arguments).map_err(|error| refusal(&error))?;
+            (admitted.chain().id(), admitted.run().await)
+        }
+        Some(answers) => {
+            let resumed =
+                caller.resume(name, arguments, answers).map_err(|error| refusal(&error))?;
+            (resumed.id(), resumed.run().await)
+        }
+    };
+    log_failure(name, result.as_ref().err());
+    let mut airlock = extension(caller.ledger(), id);
     let mut reply = match result {
         Ok(output) => format.write(call.id, &output.to_text()),
         Err(error @ CallError::Tool(_)) => {
             let mut reply = format.write(call.id, &error.to_text());
+            reply.insert("is_error".to_owned(), true.into());
+            reply
+        }
+        Err(error @ CallError::InputRequired { .. }) => {
+            if let CallError::InputRequired { asked, .. } = &error {
+                airlock.insert(INPUT_REQUIRED.to_owned(), input_required(asked));
+            }
+            let mut reply = format.write(call.id, &error.to_string());
             reply.insert("is_error".to_owned(), true.into());
             reply
         }
@@ -75,7 +98,8 @@ fn refusal(error: &CallError) -> ApiError {
         CallError::NotFound { .. }
         | CallError::BadArguments { .. }
         | CallError::InvalidArguments { .. }
-        | CallError::NeedsApproval { .. } => ApiError::bad_request(error.code(), error.to_string()),
+        | CallError::NeedsApproval { .. }
+        | CallError::NotWaiting { .. } => ApiError::bad_request(error.code(), error.to_string()),
         _ => {
             ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string())
         }
@@ -107,6 +131,15 @@ struct Call {
     id: Option<Value>,
     name: String,
     arguments: String,
+    answers: Option<Answers>,
+}
+
+/// Members of a body that go on with a call that waits for answers.
+#[derive(Default, Deserialize)]
+struct Answered {
+    request_state: Option<String>,
+    #[serde(default)]
+    input_responses: BTreeMap<String, Object>,
 }
 
 #[derive(Deserialize)]
@@ -146,6 +179,11 @@ impl Format {
 
     fn read(self, body: Object) -> Result<Call, ApiError> {
         let body = Value::from(body);
+        let bad_json = |error: serde_json::Error| {
+            ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
+        };
+        let Answered { request_state, input_responses } =
+            Answered::deserialize(&body).map_err(bad_json)?;
         let (id, function) = match self {
             Self::Chat => {
                 serde_json::from_value::<ChatCall>(body).map(|call| (call.id, call.function))
@@ -153,9 +191,7 @@ impl Format {
             Self::Responses => serde_json::from_value::<ResponsesCall>(body)
                 .map(|call| (call.call_id, Some(call.function))),
         }
-        .map_err(|error| {
-            ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
-        })?;
+        .map_err(bad_json)?;
         let function = function.unwrap_or(Function { name: None, arguments: None });
         let name = function.name.filter(|name| !name.is_empty());
         let (place, example) = match self {
@@ -167,7 +203,12 @@ impl Format {
         };
         let name =
             name.ok_or_else(|| ApiError::bad_request("missing_name", missing()).about(place))?;
-        Ok(Call { id, name, arguments: function.arguments.unwrap_or_default() })
+        let given = input_responses
+            .into_iter()
+            .map(|(key, answer)| (key, Some(Value::from(answer).to_string())))
+            .collect();
+        let answers = request_state.map(|token| Answers { token, given });
+        Ok(Call { id, name, arguments: function.arguments.unwrap_or_default(), answers })
     }
 
     fn write(self, id: Option<Value>, text: &str) -> Object {

@@ -42,7 +42,7 @@ use crate::{
         watch::ListWatch,
     },
     model::MemoryBudget,
-    tool::ClientName,
+    tool::{ClientName, QuestionKinds},
 };
 
 /// Time for a response to be ready before a stream begins. Most are, and need no stream.
@@ -315,7 +315,7 @@ impl Call<'_> {
             let result = service::log_level(&request).map(|_| EMPTY.to_owned());
             return self.whole(&id, Answer::new(&id, result), legacy_status);
         }
-        let peer = Peer { version, can_elicit: false, log_level: None };
+        let peer = Peer { version, questions: QuestionKinds::NONE, log_level: None };
         let mut exchange = self.app.mcp.begin(request, self.client(peer, timeout));
         match exchange.response().await {
             Some(answer) => self.whole(&id, answer, legacy_status),
@@ -398,7 +398,9 @@ fn not_acceptable() -> Reply {
 fn modern_status(error: Option<i32>) -> StatusCode {
     match error {
         Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        Some(code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION) => StatusCode::BAD_REQUEST,
+        Some(code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION) => {
+            StatusCode::BAD_REQUEST
+        }
         _ => StatusCode::OK,
     }
 }

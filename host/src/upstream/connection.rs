@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -59,7 +58,7 @@ impl Connection {
         let (link, abandoned, receiver) = Link::open(transport, inbox);
         let intake = Some(Intake { unsolicited, abandoned });
         let mut connection = Self { link, process, receiver, intake };
-        let identity = Identity::new(&settings.name, json!({}));
+        let identity = Identity::new(&settings.name, settings.questions);
         let link = connection.link.clone();
         let completing = handshake::complete(&link, &identity, handshake);
         let error = tokio::select! {

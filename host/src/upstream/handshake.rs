@@ -16,7 +16,7 @@ use super::{
 use crate::{
     mcp::version::Version,
     text::{cut, one_line},
-    tool::{Cause, ClientName},
+    tool::{Cause, ClientName, QuestionKinds},
 };
 
 /// Handshake to try first. A legacy connection begins with `initialize`, a modern one with
@@ -51,14 +51,18 @@ pub(super) struct Agreed {
     pub(super) software: String,
     /// Instructions of the server for models.
     pub(super) instructions: Option<String>,
-    /// Members of `_meta` of every request of the modern era, as JSON text.
+    /// Members of `_meta` of every request of the modern era but the capabilities, as JSON text.
     meta: String,
 }
 
+/// Member of `_meta` with the capabilities of the client, of which each request has its own.
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
 impl Agreed {
-    /// Returns the members of `_meta` of every request; `None` in the legacy era.
-    pub(super) fn request_meta(&self) -> Option<&str> {
-        self.version.is_modern().then_some(&*self.meta)
+    /// Returns the members of `_meta` of a request whose caller can be asked `questions`; `None` in
+    /// the legacy era.
+    pub(super) fn request_meta(&self, questions: QuestionKinds) -> Option<String> {
+        self.version.is_modern().then(|| with_capabilities(&self.meta, questions))
     }
 
     /// Returns whether the server has a capability, such as `tools.listChanged`.
@@ -76,26 +80,31 @@ impl Agreed {
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     info: Value,
-    capabilities: Value,
+    /// Questions that a legacy server may ask at all. A modern one learns with each request what its
+    /// caller can answer.
+    questions: QuestionKinds,
 }
 
 impl Identity {
     /// Creates the identity of the gateway as a client named `client`.
-    pub(super) fn new(client: &ClientName, capabilities: Value) -> Self {
+    pub(super) fn new(client: &ClientName, questions: QuestionKinds) -> Self {
         let info =
             json!({"name": format!("Airlock-{client}"), "version": env!("CARGO_PKG_VERSION")});
-        Self { info, capabilities }
+        Self { info, questions }
     }
 
-    /// Returns the members of `_meta` of a modern request.
+    /// Returns the members of `_meta` of a modern request but the capabilities.
     fn meta(&self, version: Version) -> String {
         format!(
-            r#""io.modelcontextprotocol/protocolVersion":"{}","io.modelcontextprotocol/clientInfo":{},"io.modelcontextprotocol/clientCapabilities":{}"#,
+            r#""io.modelcontextprotocol/protocolVersion":"{}","io.modelcontextprotocol/clientInfo":{}"#,
             version.as_str(),
             self.info,
-            self.capabilities
         )
     }
+}
+
+fn with_capabilities(meta: &str, questions: QuestionKinds) -> String {
+    format!(r#"{meta},"{CAPABILITIES}":{}"#, questions.to_capabilities())
 }
 
 /// Completes a handshake. The answer to the modern handshake may come at any time: after
@@ -162,7 +171,8 @@ enum Probed {
 
 async fn discover(link: &Link, identity: &Identity) -> Result<Probed, ConnectionError> {
     let meta = identity.meta(Version::LATEST);
-    let probe = || Request::new("server/discover").uncancellable().with_raw_meta(&meta);
+    let full = with_capabilities(&meta, QuestionKinds::NONE);
+    let probe = || Request::new("server/discover").uncancellable().with_raw_meta(&full);
     let mut asked = link.ask(probe()).await;
     // A server may refuse the first request with the revisions that it speaks (2026-07-28, section
     // "Protocol Version Negotiation").
@@ -202,7 +212,7 @@ async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, Connecti
     let request = Request::new("initialize")
         .uncancellable()
         .with("protocolVersion", Value::from(Version::LATEST_LEGACY.as_str()).to_string())
-        .with("capabilities", identity.capabilities.to_string())
+        .with("capabilities", identity.questions.to_capabilities().to_string())
         .with("clientInfo", identity.info.to_string());
     let result = link.ask(request).await.map_err(failed)?;
     let named = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();

@@ -26,8 +26,9 @@ use super::{
     flood::{Flood, TokenBucket},
     limits::{
         BYTES_PER_TOKEN, MAX_EVENTS, MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_NOTIFICATION_BYTES,
-        MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
+        MAX_QUESTION_BYTES, MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
+    questions::{self, ServerQuestion},
     scan,
 };
 use crate::{secret::Scrubber, text::cut};
@@ -184,10 +185,16 @@ impl Inbox {
 
     /// Screens a message and hands it on.
     pub(super) fn receive(&self, text: &[u8]) {
+        self.receive_within(None, text);
+    }
+
+    /// Does the same as [`Self::receive`]. `request` is the request of the gateway on whose stream the
+    /// message came, where the transport tells.
+    pub(super) fn receive_within(&self, request: Option<i64>, text: &[u8]) {
         self.touch();
         match Kind::of(text) {
             Some(Kind::Answer(id)) => self.answer(&id, text),
-            Some(Kind::Request { id, method }) => self.request(id, method, text.len()),
+            Some(Kind::Request { id, method }) => self.request(id, method, text, request),
             Some(Kind::Notification(method)) => self.notification(&method, text),
             // An error that names no request: only HTTP tells what it answers.
             Some(Kind::Refusal) => self.charge(text.len()),
@@ -240,10 +247,9 @@ impl Inbox {
         self.answer(&RpcId::Number(id), text);
     }
 
-    /// Screens a request of the server. Its parameters are not read: the gateway offers servers
-    /// nothing but a response to `ping`.
-    fn request(&self, id: RpcId, method: Cow<'_, str>, bytes: usize) {
-        self.spend(price(bytes).saturating_add(REQUEST_TOKENS));
+    /// Screens a request of the server. Only the parameters of a question to a caller are read.
+    fn request(&self, id: RpcId, method: Cow<'_, str>, text: &[u8], within: Option<i64>) {
+        self.spend(price(text.len()).saturating_add(REQUEST_TOKENS));
         let unanswered = {
             let mut in_flight = lock(&self.in_flight);
             // A second request with the same identifier could not be distinguished from the first.
@@ -256,10 +262,23 @@ impl Inbox {
         if !(1..=MAX_UNANSWERED).contains(&unanswered) {
             return;
         }
+        if self.question(&id, &method, text, within).is_some() {
+            return;
+        }
         let method = cut(method.into_owned(), MAX_METHOD_BYTES);
         // The queue has a place for every unanswered request, and its receiver lives as long as the
         // connection.
         let _ = self.requests.try_send(ServerRequest { id, method });
+    }
+
+    /// Hands a question to the caller that it is for; `None` if it is none, or if nobody takes it.
+    fn question(&self, id: &RpcId, method: &str, text: &[u8], within: Option<i64>) -> Option<()> {
+        if !questions::is_question(method) || text.len() > MAX_QUESTION_BYTES {
+            return None;
+        }
+        let taker = lock(&self.in_flight).taker(within)?;
+        let text = decode::passed(text, &self.scrubber)?;
+        taker.try_send(ServerQuestion { id: id.clone(), text }).ok()
     }
 
     /// Screens a notification.

@@ -61,6 +61,25 @@ pub(super) const LOG_QUARANTINE: Duration = Duration::from_secs(10);
 /// Time for a server to confirm a level of log messages. It is not waited for any longer.
 pub(super) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 
+// Questions of a server to a caller.
+
+/// Maximum questions that a server asks at a time.
+pub(super) const MAX_QUESTIONS: usize = 16;
+/// Maximum questions of a legacy server during one call, and maximum rounds of questions of a modern
+/// one.
+pub(super) const MAX_ROUNDS: u32 = 16;
+/// Maximum length of the questions that a server asks at a time, in bytes.
+pub(super) const MAX_QUESTION_BYTES: usize = 64 << 10;
+/// Maximum length of the state that a modern server wants back with the answers, in bytes.
+pub(super) const MAX_STATE_BYTES: usize = 64 << 10;
+/// Time for a caller to come back with answers. Until then, a running call keeps its place.
+pub(super) const QUESTION_TIMEOUT: Duration = Duration::from_mins(5);
+/// Maximum requests of one server that wait for answers.
+pub(super) const MAX_PARKED: usize = 64;
+/// Maximum requests of one server and one tenant that wait for answers: a quarter of the calls that
+/// run by default.
+pub(super) const MAX_TENANT_PARKED: usize = 8;
+
 // Messages to a server.
 
 /// Maximum requests that wait to be written: more than the calls that run by default, so that pings

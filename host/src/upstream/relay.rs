@@ -16,7 +16,7 @@ mod lists;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
 pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscribe};
@@ -26,6 +26,7 @@ use super::{
     inbox::Logs,
     limits::{MAX_FAILURE_BYTES, MAX_QUOTE_BYTES, MAX_RESULT_BYTES},
     link::{AskError, Link, Request},
+    questions::{self, Asked, Bound, Refused},
     server::{NoLink, Server, on_one_line},
     transport::SendError,
 };
@@ -48,15 +49,48 @@ pub(super) struct Relaying {
 }
 
 /// Sends an admitted request. Returns the result as the text of a JSON object.
-pub(super) async fn run(server: &Server, relay: Relay) -> Result<String, RelayError> {
+pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, RelayError> {
     let (deadline, limit) = (relay.deadline(), relay.limit());
-    let tenant = relay.tenant().clone();
-    let asking = move |link: Arc<Link>| async move { ask(&link, relay.request()).await };
+    let (tenant, permitted) = (relay.tenant().clone(), server.permitted(relay.questions()));
+    let bound = Bound::new(&tenant, &[&to_request(relay.request()).to_text(0, None)]);
+    let (parameters, rounds) = match relay.take_answers() {
+        None => (Vec::new(), 0),
+        Some(answers) => {
+            server.take_again(answers, &bound).ok_or(RelayError::NotWaiting)?.map_err(not_asked)?
+        }
+    };
+    let asking = move |link: Arc<Link>| async move {
+        let mut request = to_request(relay.request()).asking(permitted, None);
+        for (name, json) in parameters {
+            request = request.with(name, json);
+        }
+        ask(&link, request, expected(relay.request())).await
+    };
     match server.with_link(&tenant, deadline, asking).await {
-        Ok(answered) => answered,
+        Ok(Ok(Answered::Result(result))) => Ok(result),
+        Ok(Ok(Answered::Asks(asked))) => {
+            let parked = server.park_again(asked, bound, permitted, rounds);
+            Err(parked.map_or_else(not_asked, RelayError::InputRequired))
+        }
+        Ok(Err(error)) => Err(error),
         Err(NoLink::Busy) => Err(RelayError::Busy),
         Err(NoLink::Late) => Err(RelayError::Deadline { limit }),
         Err(NoLink::Unavailable(cause)) => Err(RelayError::Unavailable(cause)),
+    }
+}
+
+/// Response of a server to a request.
+enum Answered {
+    /// Its result, as the text of a JSON object.
+    Result(String),
+    /// It asks the caller before it goes on.
+    Asks(Asked),
+}
+
+fn not_asked(refused: Refused) -> RelayError {
+    match refused {
+        Refused::Full => RelayError::Busy,
+        _ => RelayError::Invalid { reason: "it asks for input, and the caller cannot be asked" },
     }
 }
 
@@ -150,9 +184,12 @@ fn to_request(request: &RelayRequest) -> Request {
     }
 }
 
-async fn ask(link: &Link, request: &RelayRequest) -> Result<String, RelayError> {
-    let request_to_send = to_request(request).with_logs(Logs::Dropped);
-    let text = match link.ask_raw(request_to_send, |_| {}).await {
+async fn ask(
+    link: &Link,
+    request: Request,
+    expected: (&str, char),
+) -> Result<Answered, RelayError> {
+    let text = match link.ask_raw(request.with_logs(Logs::Dropped), |_| {}).await {
         Ok(text) => text,
         Err(error) => {
             if matches!(error, AskError::Lost | AskError::Send(_)) && !error.is_full() {
@@ -161,7 +198,7 @@ async fn ask(link: &Link, request: &RelayRequest) -> Result<String, RelayError> 
             return Err(failed(error));
         }
     };
-    read(&text, expected(request))
+    read(&text, expected)
 }
 
 fn failed(error: AskError) -> RelayError {
@@ -189,7 +226,7 @@ fn refused(error: &decode::RpcError) -> RelayError {
 }
 
 /// Reads the result out of a response, as text: its members stay as the server wrote them.
-fn read(text: &[u8], (member, begins): (&str, char)) -> Result<String, RelayError> {
+fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Answered, RelayError> {
     let invalid = |reason| RelayError::Invalid { reason };
     let text = std::str::from_utf8(text).map_err(|_| invalid("it is not UTF-8"))?;
     let is_error = raw::member(text, "error").is_some_and(|error| error != "null");
@@ -208,12 +245,14 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<String, RelayErro
         None => {}
         Some(Some(kind)) if kind == "complete" => {}
         Some(Some(kind)) if kind == "input_required" => {
-            return Err(invalid("it asks for input of the user, which is not relayed"));
+            let mut result: Map<String, Value> =
+                serde_json::from_str(result).map_err(|_| invalid("its result is no object"))?;
+            return questions::asked(&mut result).map(Answered::Asks).map_err(not_asked);
         }
         Some(_) => return Err(invalid("its result is of an unknown type")),
     }
     match raw::member(result, member) {
-        Some(value) if value.starts_with(begins) => Ok(result.to_owned()),
+        Some(value) if value.starts_with(begins) => Ok(Answered::Result(result.to_owned())),
         _ => Err(invalid("a member of its result is missing")),
     }
 }
@@ -223,6 +262,14 @@ mod tests {
     use super::*;
 
     const READ: (&str, char) = ("contents", '[');
+
+    fn read(text: &[u8], expected: (&str, char)) -> Result<String, RelayError> {
+        match super::read(text, expected) {
+            Ok(Answered::Result(text)) => Ok(text),
+            Ok(Answered::Asks(_)) => panic!("it asks"),
+            Err(error) => Err(error),
+        }
+    }
 
     #[test]
     fn a_result_is_passed_on_as_it_was_written() {

@@ -4,13 +4,29 @@ mod failure;
 
 use serde_json::{Map, Value};
 
-use super::{decode::RpcError, limits::MAX_RESULT_BYTES};
+use super::{
+    decode::RpcError,
+    limits::MAX_RESULT_BYTES,
+    questions::{self, Asked, Refused},
+};
 use crate::tool::{
     CallError, Cause, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
 };
 
 /// Key of the metadata that names the server. It is for the operator and not for the caller.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Takes the questions out of a result that asks the caller; `None` if it asks nothing.
+pub(super) fn asks(result: &mut Value) -> Option<Result<Asked, Refused>> {
+    let result = result.as_object_mut()?;
+    let is_asking = result.get("resultType").and_then(Value::as_str) == Some("input_required");
+    is_asking.then(|| questions::asked(result))
+}
+
+/// Returns the error of a call that cannot go on without answers.
+pub(super) fn not_asked(refused: Refused) -> CallError {
+    unsupported("input_required", &format!("it asks for input, and {refused}"))
+}
 
 /// Reads a result. Fails if it is not a complete result, if it has more than [`MAX_RESULT_BYTES`],
 /// or if it reports the tool's own failure.
@@ -20,9 +36,6 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
     };
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
-        Some("input_required") => {
-            return Err(unsupported("input_required", "it asks for more input while it runs"));
-        }
         Some("task") => {
             return Err(unsupported("task", "it answers with a task to ask about later"));
         }
@@ -173,10 +186,9 @@ mod tests {
 
     #[test]
     fn results_of_another_type_are_refused() {
-        assert_eq!(
-            error(json!({"resultType": "input_required"})).code.as_deref(),
-            Some("input_required")
-        );
+        let mut asking = json!({"resultType": "input_required", "requestState": "s"});
+        assert!(asks(&mut asking).expect("it asks").is_ok());
+        assert!(asks(&mut json!({"content": []})).is_none());
         assert_eq!(error(json!({"resultType": "task"})).code.as_deref(), Some("task"));
         assert!(output(json!({"resultType": "complete", "content": []})).content.is_empty());
         for odd in [json!({"resultType": "novel"}), json!([]), json!(null)] {

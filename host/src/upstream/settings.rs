@@ -12,7 +12,10 @@ use super::{
     },
     pins::Pinning,
 };
-use crate::{secret::Secret, tool::ClientName};
+use crate::{
+    secret::Secret,
+    tool::{ClientName, QuestionKinds},
+};
 
 /// Settings for one MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub struct Settings {
     pub sync_interval: Option<Duration>,
     /// Definitions of its tools that are used.
     pub pin: Pinning,
+    /// Questions that it may ask the callers of its tools.
+    pub questions: QuestionKinds,
 }
 
 impl Settings {
@@ -48,6 +53,7 @@ impl Settings {
             bounds: Bounds::default(),
             sync_interval: None,
             pin: Pinning::default(),
+            questions: QuestionKinds::NONE,
         }
     }
 }

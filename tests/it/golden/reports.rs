@@ -4,7 +4,7 @@
 
 use airlock::{
     Gateway,
-    door::{Budget, Caller, Event, Origin},
+    door::{Budget, Caller, Event, Hearing, Origin},
 };
 use airlock_tests::{Setup, wait::SOON};
 use serde_json::{Value, json};
@@ -31,7 +31,8 @@ pub(super) async fn are_as_released(gateway: &Gateway) {
 async fn events(gateway: &Gateway, tool: &str) -> Vec<Value> {
     let view = gateway.caller(Origin::Caller).view().clone();
     let budget = Budget { deadline: SOON, nested_calls: 64, depth: 4, in_flight: 8 };
-    let (caller, mut events) = Caller::with_events(view, Origin::Caller, budget);
+    let (caller, mut events) =
+        Caller::with_events(view, Origin::Caller, budget, Hearing::default());
     let call = caller.admit(&format!("golden-{tool}"), "{}").expect("it is permitted");
     // One of the tools fails on purpose.
     let _ = call.run().await;

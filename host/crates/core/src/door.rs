@@ -5,8 +5,9 @@
 //! request. [`Caller::admit`] decides the calls of the request. [`Chain::admit`] decides the nested
 //! calls that a running call makes; they use what is left of the first call's budget. Each decision
 //! uses the real name and arguments, at the moment of the call. Resources and prompts are used in the
-//! same way: a [`RelayView`] decides, and a [`Relay`] is the permission. A [`Provider`] runs admitted calls;
-//! this module defines the trait and does not depend on its implementations. It does no I/O.
+//! same way: a [`RelayView`] decides, and a [`Relay`] is the permission. A source may ask its caller
+//! a [`Question`](crate::tool::Question), with whose [`Answers`](crate::tool::Answers) the request goes
+//! on. A [`Provider`] runs admitted calls; this module defines the trait and does not depend on its implementations. It does no I/O.
 
 mod admitted;
 mod arguments;
@@ -25,10 +26,10 @@ mod report;
 mod view;
 
 pub use self::{
-    admitted::{Admitted, CallId, Provider},
+    admitted::{Admitted, CallId, Provider, Resumed},
     arguments::{Arguments, MAX_ARGUMENT_BYTES},
     budget::Budget,
-    caller::Caller,
+    caller::{Caller, Hearing},
     chain::Chain,
     event::{Event, Events, Log, LogLevel, Progress},
     filter::{Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},

@@ -13,6 +13,7 @@ mod offer;
 mod output;
 mod parameters;
 mod policy;
+mod question;
 mod readable;
 mod yaml;
 
@@ -26,6 +27,7 @@ pub use self::{
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
     policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},
+    question::{Answers, InputRequired, Question, QuestionKind, QuestionKinds},
     readable::join,
     yaml::to_yaml,
 };

@@ -306,7 +306,8 @@ async fn rounds_that_the_model_does_not_stream_are_shown_as_chunks() {
 async fn parallel_calls_that_report_at_once_do_not_stop_each_other() {
     let (catalog, _) = fake::catalog();
     let view = catalog.snapshot().view(&Filter::none(), None);
-    let (caller, reports) = Caller::with_events(view, Origin::Model, fake::BUDGET);
+    let (caller, reports) =
+        Caller::with_events(view, Origin::Model, fake::BUDGET, crate::door::Hearing::default());
     let calls = json!([{"name": "desk-report"}, {"name": "desk-report"}, {"name": "desk-report"}]);
     let models = fake::scripted(&json!([
         {"when": {"role": "user"}, "answer": {"tool_calls": calls}},

@@ -170,6 +170,7 @@ fn refuse_foreign_keys(field: &Field<'_>, client: &file::Client) {
         ("resources_to_read", !client.resources_to_read.is_empty(), !is_wasm, mcp),
         ("prompts_to_get", !client.prompts_to_get.is_empty(), !is_wasm, mcp),
         ("relay_instructions", client.relay_instructions, !is_wasm, mcp),
+        ("allow", !client.allow.is_empty(), !is_wasm, mcp),
         ("wasm_config", client.wasm_config.is_some(), is_wasm, "\"wasm\""),
     ];
     for (key, _, _, owner) in

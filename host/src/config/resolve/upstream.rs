@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     secret::Secret,
-    tool::ClientName,
+    tool::{ClientName, QuestionKind, QuestionKinds},
     units::{SecondsOrSpan, Span},
     upstream::{Bounds, Lifecycle, Restart, Settings, Timeouts, Transport, pins::Pinning},
 };
@@ -39,6 +39,13 @@ pub(super) fn resolve(
     client: file::Client,
 ) -> Option<Settings> {
     let supervision = supervision(field, &client);
+    let questions = client.allow.iter().fold(QuestionKinds::NONE, |kinds, allowed| match allowed {
+        file::Allowed::Elicitation => {
+            kinds.with(QuestionKind::Form, true).with(QuestionKind::Url, true)
+        }
+        file::Allowed::Sampling => kinds.with(QuestionKind::Sampling, true),
+        file::Allowed::Roots => kinds.with(QuestionKind::Roots, true),
+    });
     let pin = match client.pin {
         None | Some(file::Pin::TrustOnFirstUse) => Pinning::TrustOnFirstUse,
         Some(file::Pin::Off) => Pinning::Off,
@@ -61,7 +68,17 @@ pub(super) fn resolve(
     };
     let Supervision { timeouts, restart, lifecycle, bounds, sync_interval } = supervision;
     let name = name.clone();
-    Some(Settings { name, transport, timeouts, restart, lifecycle, bounds, sync_interval, pin })
+    Some(Settings {
+        name,
+        transport,
+        timeouts,
+        restart,
+        lifecycle,
+        bounds,
+        sync_interval,
+        pin,
+        questions,
+    })
 }
 
 /// Settings that all transports have.

@@ -11,7 +11,7 @@ use crate::{
         message::{Id, tests::params as params_of},
         version::Version,
     },
-    tool::{CallError, ClientName, Policy, ToolOutput, Whitelist},
+    tool::{CallError, ClientName, Policy, QuestionKinds, ToolOutput, Whitelist},
 };
 
 struct Nobody;
@@ -22,7 +22,8 @@ impl Provider for Nobody {
 }
 
 const LIMIT: Duration = Duration::from_mins(5);
-const MODERN: Peer = Peer { version: Version::V2026_07_28, can_elicit: true, log_level: None };
+const MODERN: Peer =
+    Peer { version: Version::V2026_07_28, questions: QuestionKinds::ELICITATION, log_level: None };
 const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
 
 fn view() -> View {

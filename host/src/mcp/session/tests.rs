@@ -14,11 +14,13 @@ use crate::{
         version::Version,
     },
     model::Limited,
+    tool::QuestionKinds,
 };
 
 const BOUNDS: Bounds =
     Bounds { total: 4, per_key: 3, streams_per_key: 2, streams: 3, idle: Duration::from_mins(10) };
-const PEER: Peer = Peer { version: Version::V2025_11_25, can_elicit: true, log_level: None };
+const PEER: Peer =
+    Peer { version: Version::V2025_11_25, questions: QuestionKinds::ELICITATION, log_level: None };
 
 fn account(name: &str) -> Tenant {
     VirtualKey::new(name, name, BTreeMap::new()).tenant().clone()

@@ -219,7 +219,7 @@ impl Session {
     /// Receives a message. Returns whether it was the response to `id`, or whether that is no longer
     /// expected.
     fn receive(&self, id: i64, text: &[u8]) -> bool {
-        self.inbox.receive(text);
+        self.inbox.receive_within(Some(id), text);
         if !self.inbox.is_awaited(id) {
             return true;
         }

@@ -15,6 +15,7 @@ use super::{
     super::{
         envelope::{Id, RpcId},
         limits::{LOG_QUARANTINE, MAX_PROGRESS_BYTES, PROGRESS_QUEUE},
+        questions::ServerQuestion,
     },
     Inbox, lock,
 };
@@ -79,6 +80,8 @@ pub(super) struct Awaited {
     progress: mpsc::Sender<Progress>,
     logs: Logs,
     log: mpsc::Sender<Vec<u8>>,
+    /// Takes the questions of the server; `None` if the caller cannot be asked.
+    questions: Option<mpsc::Sender<ServerQuestion>>,
 }
 
 impl Awaited {
@@ -107,14 +110,20 @@ impl Waiting {
         let (sender, response) = oneshot::channel();
         let (progress, reports) = mpsc::channel(PROGRESS_QUEUE);
         let (log, logs) = mpsc::channel(PROGRESS_QUEUE);
-        let awaited = Awaited { kind, response: sender, progress, logs: Logs::Foreign, log };
+        let (logs_of, questions) = (Logs::Foreign, None);
+        let awaited = Awaited { kind, response: sender, progress, logs: logs_of, log, questions };
         (Self { inbox, id, response, reports, logs }, awaited)
     }
 
-    /// Sets what happens with log messages. Without it, they do not belong to the request.
-    pub(in super::super) fn set_logs(&self, logs: Logs) {
+    /// Sets what happens with log messages and questions of the server. Without it, they do not
+    /// belong to the request.
+    pub(in super::super) fn belong(
+        &self,
+        logs: Logs,
+        questions: Option<mpsc::Sender<ServerQuestion>>,
+    ) {
         if let Some(awaited) = lock(&self.inbox.in_flight).awaited.get_mut(&self.id) {
-            awaited.logs = logs;
+            (awaited.logs, awaited.questions) = (logs, questions);
         }
     }
 }
@@ -145,21 +154,35 @@ struct Notification {
 }
 
 impl InFlight {
-    /// Hands a log message to the request that it belongs to. No member of it says which one does,
-    /// so it is dropped unless exactly one request of a caller is in flight, and none was given up
-    /// shortly before: a caller must not see the messages of another one.
-    pub(super) fn log(&self, text: Vec<u8>) {
+    /// Returns the only request of a caller that a message of the server can belong to; `None` if
+    /// there are several or none, or if one was given up shortly before. No member of such a message
+    /// says which request it belongs to, and a caller must not see those of another one.
+    fn only(&self) -> Option<&Awaited> {
         let now = Instant::now();
         if self.abandoned.is_some_and(|given_up| now < given_up + LOG_QUARANTINE) {
-            return;
+            return None;
         }
         let mut callers = self.awaited.values().filter(|it| it.logs != Logs::Foreign);
-        if let (Some(only), None) = (callers.next(), callers.next())
-            && only.logs == Logs::Wanted
-        {
+        let only = callers.next()?;
+        callers.next().is_none().then_some(only)
+    }
+
+    /// Hands a log message to the request that it belongs to.
+    pub(super) fn log(&self, text: Vec<u8>) {
+        if let Some(only) = self.only().filter(|it| it.logs == Logs::Wanted) {
             // A full queue means that the caller takes them more slowly than the server sends them.
             let _ = only.log.try_send(text);
         }
+    }
+
+    /// Returns the taker of a question; `None` if nobody can be asked. `within` is the request on
+    /// whose stream it came, where the transport tells.
+    pub(super) fn taker(&self, within: Option<i64>) -> Option<mpsc::Sender<ServerQuestion>> {
+        let asked = match within {
+            Some(id) => self.awaited.get(&id),
+            None => self.only(),
+        };
+        asked?.questions.clone()
     }
 
     /// Passes on a report of progress, whose token is the identifier of the request. One that

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     secret::Secret,
-    upstream::limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
+    upstream::{
+        limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
+        questions::ServerQuestion,
+    },
 };
 
 fn inbox() -> (Arc<Inbox>, Unsolicited) {
@@ -59,16 +62,16 @@ async fn a_log_message_belongs_to_the_only_request_of_a_caller() {
     let message = json!({"method": "notifications/message", "params": {"level": "info"}});
     let mut gateways_own = inbox.expect(1, ResponseKind::Whole);
     let mut first = inbox.expect(2, ResponseKind::Whole);
-    first.set_logs(Logs::Wanted);
+    first.belong(Logs::Wanted, None);
     receive(&inbox, &message);
     assert!(first.logs.try_recv().is_ok() && gateways_own.logs.try_recv().is_err());
     let mut second = inbox.expect(3, ResponseKind::Whole);
-    second.set_logs(Logs::Dropped);
+    second.belong(Logs::Dropped, None);
     receive(&inbox, &message);
     assert!(first.logs.try_recv().is_err(), "it may be about the other one");
     drop(first);
     let mut third = inbox.expect(4, ResponseKind::Whole);
-    third.set_logs(Logs::Wanted);
+    third.belong(Logs::Wanted, None);
     receive(&inbox, &answer(3));
     receive(&inbox, &message);
     assert!(third.logs.try_recv().is_err(), "it may be about the one that was given up");
@@ -271,4 +274,43 @@ async fn every_unsolicited_message_is_charged_by_its_kind_and_size() {
         receive(inbox, &large);
     });
     assert_eq!(requested, 0);
+}
+
+#[tokio::test]
+async fn a_question_reaches_the_only_caller_or_the_one_on_whose_stream_it_came() {
+    let (inbox, mut unsolicited) = inbox();
+    let ask = |id: i64, within: Option<i64>| {
+        let question = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "hunter2hunter2"}});
+        inbox.receive_within(within, question.to_string().as_bytes());
+    };
+    let mut refused = || unsolicited.requests.try_recv().map(|it| it.id).ok();
+    ask(0, None);
+    assert_eq!(refused(), Some(RpcId::Number(0)), "no caller is there");
+    let (taker, mut asked) = mpsc::channel(2);
+    let mut next = || asked.try_recv().map(|it: ServerQuestion| it.id).ok();
+    let first = inbox.expect(1, ResponseKind::Whole);
+    first.belong(Logs::Dropped, Some(taker));
+    ask(1, None);
+    assert_eq!((next(), refused()), (Some(RpcId::Number(1)), None));
+    let second = inbox.expect(2, ResponseKind::Whole);
+    second.belong(Logs::Dropped, None);
+    ask(2, None);
+    assert_eq!((next(), refused()), (None, Some(RpcId::Number(2))), "it may be either's");
+    ask(3, Some(1));
+    ask(4, Some(2));
+    assert_eq!((next(), refused()), (Some(RpcId::Number(3)), Some(RpcId::Number(4))));
+    drop(second);
+    ask(5, None);
+    assert_eq!(
+        (next(), refused()),
+        (None, Some(RpcId::Number(5))),
+        "it may be of the one given up"
+    );
+    for id in 6..9 {
+        ask(id, Some(1));
+    }
+    assert_eq!(refused(), Some(RpcId::Number(8)), "the queue is full");
+    let long = json!({"jsonrpc": "2.0", "id": 9, "method": "roots/list", "params": {"x": "x".repeat(MAX_QUESTION_BYTES)}});
+    inbox.receive_within(Some(1), long.to_string().as_bytes());
+    assert_eq!(refused(), Some(RpcId::Number(9)), "it is too long");
 }

@@ -4,11 +4,14 @@ use std::fmt::Write as _;
 
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::super::{
     handshake::Agreed,
     inbox::{Logs, ResponseKind},
+    questions::ServerQuestion,
 };
+use crate::tool::QuestionKinds;
 
 /// A request to a server, before it has an identifier.
 #[derive(Debug)]
@@ -23,6 +26,9 @@ pub(in super::super) struct Request {
     meta: Vec<String>,
     wants_progress: bool,
     pub(super) logs: Logs,
+    /// Questions that the caller can answer.
+    kinds: QuestionKinds,
+    pub(super) questions: Option<mpsc::Sender<ServerQuestion>>,
 }
 
 impl Request {
@@ -38,6 +44,8 @@ impl Request {
             meta: Vec::new(),
             wants_progress: false,
             logs: Logs::Foreign,
+            kinds: QuestionKinds::NONE,
+            questions: None,
         }
     }
 
@@ -87,6 +95,18 @@ impl Request {
         self
     }
 
+    /// Permits the server to ask the caller. A modern one asks with its result; the questions of a
+    /// legacy one are sent to `taker`.
+    pub(in super::super) fn asking(
+        mut self,
+        kinds: QuestionKinds,
+        taker: Option<mpsc::Sender<ServerQuestion>>,
+    ) -> Self {
+        self.kinds = kinds;
+        self.questions = taker.filter(|_| !kinds.is_empty());
+        self
+    }
+
     /// Keeps the response as received, because its items are read one by one.
     pub(in super::super) fn in_pages(mut self) -> Self {
         self.kind = ResponseKind::Pages;
@@ -102,13 +122,11 @@ impl Request {
 
     /// Returns the message. In the modern era `_meta` names the revision and the gateway's
     /// capabilities.
-    pub(super) fn to_text(&self, id: i64, agreed: Option<&Agreed>) -> String {
+    pub(in super::super) fn to_text(&self, id: i64, agreed: Option<&Agreed>) -> String {
         let mut params: Vec<String> =
             self.params.iter().map(|(name, json)| member(name, json)).collect();
         let mut meta = self.meta.clone();
-        if let Some(modern) = agreed.and_then(Agreed::request_meta) {
-            meta.push(modern.to_owned());
-        }
+        meta.extend(agreed.and_then(|agreed| agreed.request_meta(self.kinds)));
         if self.wants_progress {
             meta.push(member("progressToken", &id.to_string()));
         }

@@ -4,7 +4,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 
 use super::*;
 use crate::{
-    tool::ClientName,
+    tool::{ClientName, QuestionKinds},
     upstream::{
         handshake::{self, Handshake, Identity},
         inbox::Unsolicited,
@@ -65,7 +65,8 @@ fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
 
 /// Completes the handshake.
 async fn complete(link: &Link, handshake: Handshake) -> Result<(), ConnectionError> {
-    let identity = Identity::new(&ClientName::parse("up").expect("a good name"), json!({}));
+    let identity =
+        Identity::new(&ClientName::parse("up").expect("a good name"), QuestionKinds::NONE);
     handshake::complete(link, &identity, handshake).await
 }
 

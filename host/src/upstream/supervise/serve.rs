@@ -3,21 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
+        answer,
         connection::{Connection, Intake},
         control::Command,
-        decode::RpcError,
         error::ConnectionError,
         handshake::Handshake,
-        inbox::{Inbox, ServerRequest},
+        inbox::Inbox,
         limits::LIST_CHANGE_DELAY,
         link::{AskError, Link},
         listing, relay,
@@ -65,7 +61,7 @@ impl Supervisor {
             () = link.cancel_abandoned(abandoned) => Cut::Failed(ConnectionError::Closed),
             () = relay::subscribe(&server, &link) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_lists(&catalog, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = answer_requests(&link, unsolicited.requests) => Cut::Failed(ConnectionError::Closed),
+            () = answer::requests(&link, unsolicited.requests) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_events(&server, unsolicited.events) => Cut::Failed(ConnectionError::Closed),
             () = pins.follow(|| inbox.suspect_change()) => Cut::Failed(ConnectionError::Closed),
             () = unneeded(&server, lifecycle) => Cut::Idle,
@@ -232,29 +228,4 @@ async fn unneeded(server: &Server, lifecycle: Lifecycle) {
             }
         },
     }
-}
-
-/// Answers the requests of the server, several at a time.
-async fn answer_requests(link: &Link, mut requests: mpsc::Receiver<ServerRequest>) {
-    let mut answering = FuturesUnordered::new();
-    loop {
-        tokio::select! {
-            Some(request) = requests.recv() => answering.push(answer(link, request)),
-            Some(()) = answering.next() => {}
-            else => return,
-        }
-    }
-}
-
-/// Answers one request. A server may ask for `ping` alone.
-async fn answer(link: &Link, request: ServerRequest) {
-    let response = match request.method.as_str() {
-        "ping" => Ok("{}".to_owned()),
-        method => Err(RpcError {
-            code: RpcError::METHOD_NOT_FOUND,
-            message: format!("this client does not offer {method}"),
-            data: None,
-        }),
-    };
-    link.respond(&request.id, response).await;
 }

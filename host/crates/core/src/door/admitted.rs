@@ -12,13 +12,24 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{Arguments, Chain, Entry, Mailbox, Relay, RelayError, Subscription};
-use crate::tool::{CallError, Tool, ToolOutput, Trust};
+use crate::tool::{Answers, CallError, Tool, ToolOutput, Trust};
 
 /// Runs the tools of one source.
 pub trait Provider: Send + Sync + 'static {
     /// Runs an admitted call to its end. Dropping the future cancels the call: a guest is stopped,
     /// an upstream server is notified.
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>>;
+
+    /// Goes on with a call that waits for answers. It must have been admitted before, for the same
+    /// tenant, tool and arguments: a continuation has no approval of its own.
+    fn resume(
+        &self,
+        call: Admitted,
+        answers: Answers,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        drop(answers);
+        Box::pin(async move { Err(CallError::NotWaiting { tool: call.tool.name.clone() }) })
+    }
 
     /// Runs an admitted request for a resource, a prompt or a completion. Returns the result of the
     /// source as the text of a JSON object. Dropping the future cancels the request.
@@ -118,13 +129,44 @@ impl Admitted {
     /// is recorded as cancelled. A request may make 20,000 calls; further calls fail and are not
     /// recorded.
     pub async fn run(self) -> Result<ToolOutput, CallError> {
+        self.recorded(None).await
+    }
+
+    async fn recorded(self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
         let record = self.chain.record(self.tool.name.clone(), self.arguments.0.clone())?;
         // Waits before the provider measures any time, because the wait for siblings is the
         // chain's own cost.
         let _turn = self.chain.wait_for_siblings().await;
         let provider = self.provider.clone();
-        let result = provider.call(self).await;
+        let result = match answers {
+            None => provider.call(self).await,
+            Some(answers) => provider.resume(self, answers).await,
+        };
         record.close(&result);
         result
+    }
+}
+
+/// The continuation of a call that waits for answers.
+#[must_use = "a continuation does nothing until it is run"]
+pub struct Resumed {
+    call: Admitted,
+    answers: Answers,
+}
+
+impl Resumed {
+    pub(super) fn new(call: Admitted, answers: Answers) -> Self {
+        Self { call, answers }
+    }
+
+    /// Identifier of the continuation, which is a call of its own in the ledger.
+    pub fn id(&self) -> CallId {
+        self.call.chain.id()
+    }
+
+    /// Goes on with the call. Fails with [`CallError::NotWaiting`] if no such call waits. Dropping
+    /// the future cancels the call.
+    pub async fn run(self) -> Result<ToolOutput, CallError> {
+        self.call.recorded(Some(self.answers)).await
     }
 }

@@ -5,13 +5,16 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
 use super::{
-    Admitted, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin, View,
+    Admitted, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin, Resumed, View,
     arguments::{Arguments, MAX_NAME_BYTES},
     budget::Shared,
     event,
     report::Report,
 };
-use crate::{text::cut, tool::CallError};
+use crate::{
+    text::cut,
+    tool::{Answers, CallError, QuestionKinds},
+};
 
 /// One request's authority to call tools. Cheap to clone.
 #[derive(Clone)]
@@ -23,7 +26,16 @@ struct Inner {
     budget: Budget,
     ledger: Ledger,
     events: Option<mpsc::Sender<Event>>,
-    log_level: Option<LogLevel>,
+    hearing: Hearing,
+}
+
+/// Messages of running calls, besides events, that a caller takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hearing {
+    /// Least severe log messages of sources that are sent as events; `None` for no messages.
+    pub log_level: Option<LogLevel>,
+    /// Questions of sources that the caller can answer.
+    pub questions: QuestionKinds,
 }
 
 /// Position of a call in its chain.
@@ -37,35 +49,34 @@ pub(super) struct Start {
 impl Caller {
     /// Creates a caller with a view. Each of its calls gets the whole `budget`.
     pub fn new(view: View, origin: Origin, budget: Budget) -> Self {
-        let ledger = Ledger::default();
-        Self(Arc::new(Inner { view, origin, budget, ledger, events: None, log_level: None }))
+        Self::hearing(view, origin, budget, Hearing::default())
+    }
+
+    /// Creates a caller that can answer questions of sources.
+    pub fn hearing(view: View, origin: Origin, budget: Budget, hearing: Hearing) -> Self {
+        Self::build(view, origin, budget, hearing, None)
     }
 
     /// Creates a caller, and a receiver for the events of its running calls.
-    pub fn with_events(view: View, origin: Origin, budget: Budget) -> (Self, Events) {
-        Self::with_logs(view, origin, budget, None)
-    }
-
-    /// Does the same as [`Self::with_events`]. The events have the log messages of sources that are
-    /// at least as severe as `log_level`; none for `None`.
-    pub fn with_logs(
+    pub fn with_events(
         view: View,
         origin: Origin,
         budget: Budget,
-        log_level: Option<LogLevel>,
+        hearing: Hearing,
     ) -> (Self, Events) {
         let (sender, events) = event::channel();
-        (
-            Self(Arc::new(Inner {
-                view,
-                origin,
-                budget,
-                ledger: Ledger::default(),
-                events: Some(sender),
-                log_level,
-            })),
-            events,
-        )
+        (Self::build(view, origin, budget, hearing, Some(sender)), events)
+    }
+
+    fn build(
+        view: View,
+        origin: Origin,
+        budget: Budget,
+        hearing: Hearing,
+        events: Option<mpsc::Sender<Event>>,
+    ) -> Self {
+        let ledger = Ledger::default();
+        Self(Arc::new(Inner { view, origin, budget, ledger, events, hearing }))
     }
 
     /// The tools that the caller may see.
@@ -86,13 +97,32 @@ impl Caller {
     /// Decides one call. Fails if the tool does not exist or is hidden, if the arguments cannot be
     /// used, or if the call needs an approval.
     pub fn admit(&self, name: &str, arguments: &str) -> Result<Admitted, CallError> {
-        let start = Start {
+        self.decide(&self.0.origin, name, arguments, self.start())
+    }
+
+    /// Admits the continuation of a call that waits for answers, with a new budget. It needs no
+    /// approval: the source goes on only with a call that was admitted before, of the same tenant,
+    /// the same tool and the same arguments. Fails if the tool does not exist or is hidden by now, or
+    /// if the arguments cannot be used.
+    pub fn resume(
+        &self,
+        name: &str,
+        arguments: &str,
+        answers: Answers,
+    ) -> Result<Resumed, CallError> {
+        let entry = self.find(&self.0.origin, name)?;
+        let arguments = Arguments::parse(name, arguments)?;
+        let chain = Chain::new(self.clone(), self.start(), Report::new());
+        Ok(Resumed::new(Admitted::new(entry, arguments, chain), answers))
+    }
+
+    fn start(&self) -> Start {
+        Start {
             shared: Arc::new(Shared::new(&self.0.budget)),
             parent: None,
             depth: 1,
             deadline: Instant::now() + self.0.budget.deadline,
-        };
-        self.decide(&self.0.origin, name, arguments, start)
+        }
     }
 
     /// Returns the decision that [`Self::admit`] would make, but creates no call. A caller uses it
@@ -140,9 +170,9 @@ impl Caller {
         &self.0.budget
     }
 
-    /// Least severe log messages that the caller receives; `None` for no messages.
-    pub(super) fn log_level(&self) -> Option<LogLevel> {
-        self.0.log_level
+    /// Messages that the caller takes.
+    pub(super) fn heard(&self) -> Hearing {
+        self.0.hearing
     }
 
     /// Sender of events; `None` if the caller does not receive them.

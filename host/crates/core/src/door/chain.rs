@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Admitted, CallId, Caller, Ledger, LogLevel, Origin, View,
+    Admitted, CallId, Caller, Hearing, Ledger, Origin, View,
     budget::Shared,
     caller::Start,
     ledger::Open,
@@ -77,10 +77,9 @@ impl Chain {
         Meter::new(&self.shared, self.depth, &self.report)
     }
 
-    /// Least severe log messages of the source that the caller receives; `None` for no messages, as
-    /// for all nested calls.
-    pub fn log_level(&self) -> Option<LogLevel> {
-        self.caller.log_level().filter(|_| self.depth == 1)
+    /// Messages of the source that the caller takes; none for nested calls.
+    pub fn heard(&self) -> Hearing {
+        if self.depth == 1 { self.caller.heard() } else { Hearing::default() }
     }
 
     /// Returns the reporter for the running call's progress and partial results.

@@ -16,7 +16,10 @@ pub use self::mailbox::{Mailbox, Subscription};
 use super::{Filter, Provider, RelayRow, VirtualKey};
 use crate::{
     tenant::Tenant,
-    tool::{Cause, ClientName, Offer, Offers, Policy, may_expand_to},
+    tool::{
+        Answers, Cause, ClientName, InputRequired, Offer, Offers, Policy, QuestionKinds,
+        may_expand_to,
+    },
 };
 
 /// Resources and prompts one request may use. Cheap to clone. It does not change when the catalog
@@ -131,6 +134,14 @@ pub enum RelayError {
         /// Reason, without text of the source.
         reason: &'static str,
     },
+    /// The source asks the caller, and goes on with the answers.
+    #[error("its server waits for answers of the caller")]
+    InputRequired(Box<InputRequired>),
+    /// No request waits for the answers.
+    #[error(
+        "no such request waits for these answers: they came too late, were given before, or belong to another request"
+    )]
+    NotWaiting,
     /// The source refused the request.
     #[error("{message}")]
     Refused {
@@ -149,10 +160,32 @@ pub struct Relay {
     tenant: Tenant,
     limit: Duration,
     deadline: Instant,
+    questions: QuestionKinds,
+    answers: Option<Answers>,
     provider: Arc<dyn Provider>,
 }
 
 impl Relay {
+    /// Permits the source to ask the caller questions of these kinds.
+    pub fn hearing(self, questions: QuestionKinds) -> Self {
+        Self { questions, ..self }
+    }
+
+    /// Makes the request the continuation of one that waits for answers.
+    pub fn answering(self, answers: Answers) -> Self {
+        Self { answers: Some(answers), ..self }
+    }
+
+    /// Questions that the caller can answer.
+    pub fn questions(&self) -> QuestionKinds {
+        self.questions
+    }
+
+    /// Takes the answers, if the request is the continuation of one that waits for them.
+    pub fn take_answers(&mut self) -> Option<Answers> {
+        self.answers.take()
+    }
+
     /// The client that is asked.
     pub fn client(&self) -> &ClientName {
         &self.client
@@ -294,6 +327,8 @@ impl RelayView {
             tenant: self.tenant.clone(),
             limit,
             deadline: Instant::now() + limit,
+            questions: QuestionKinds::NONE,
+            answers: None,
             provider,
         })
     }

@@ -431,7 +431,8 @@ fn a_key_grants_its_rows_and_an_empty_row_denies_a_client_open_to_all_keys() {
 fn a_storm_of_progress_does_not_displace_content_from_the_queue_of_events() {
     let sources = sources(&[open_policy(false)]);
     let view = sources.view(&Filter::none(), None);
-    let (caller, mut events) = Caller::with_events(view, Origin::Caller, BUDGET);
+    let (caller, mut events) =
+        Caller::with_events(view, Origin::Caller, BUDGET, Hearing::default());
     let call = caller.admit("alpha-read", "{}").expect("it is listed");
     let reporter = call.chain().reporter();
     for done in 0..10_000 {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Content, Members, ToolName,
+    Content, InputRequired, Members, ToolName,
     output::{content_size, extra_size},
 };
 use crate::{json, schema::Violations};
@@ -47,6 +47,22 @@ pub enum CallError {
         name: ToolName,
         /// The arguments it was called with, as JSON text.
         arguments: String,
+    },
+    /// The tool asks its caller, and goes on with the answers.
+    #[error("tool '{name}' waits for {} answers of its caller", asked.questions.len())]
+    InputRequired {
+        /// The tool.
+        name: ToolName,
+        /// The questions.
+        asked: Box<InputRequired>,
+    },
+    /// No call waits for the answers.
+    #[error(
+        "no call of tool '{tool}' with these arguments waits for these answers: they came too late, were given before, or belong to another call"
+    )]
+    NotWaiting {
+        /// The tool.
+        tool: ToolName,
     },
     /// The arguments are not a JSON object, have a duplicate key, or are too large.
     #[error("the arguments of tool '{name}' cannot be used: {detail}")]
@@ -314,6 +330,8 @@ impl CallError {
         match &mut self {
             Self::NotFound { name } | Self::BadArguments { name, .. } => called.clone_into(name),
             Self::NeedsApproval { name: tool, .. }
+            | Self::InputRequired { name: tool, .. }
+            | Self::NotWaiting { tool }
             | Self::InvalidArguments { name: tool, .. }
             | Self::Fuel { tool, .. }
             | Self::Cpu { tool, .. }
@@ -347,6 +365,8 @@ impl CallError {
             Self::UnboundSlot { .. } => "unbound_slot",
             Self::UndeclaredEffect { .. } => "undeclared_effect",
             Self::NeedsApproval { .. } => "needs_approval",
+            Self::InputRequired { .. } => "input_required",
+            Self::NotWaiting { .. } => "not_waiting",
             // One code for both, because in both cases the caller has to change the arguments.
             Self::BadArguments { .. } | Self::InvalidArguments { .. } => "bad_arguments",
             Self::Tool(_) => "tool_error",
@@ -394,7 +414,10 @@ impl CallError {
         match self {
             Self::NotFound { .. } | Self::UnboundSlot { .. } => ErrorKind::NotFound,
             Self::NeedsApproval { .. } | Self::UndeclaredEffect { .. } => ErrorKind::Denied,
-            Self::BadArguments { .. } | Self::InvalidArguments { .. } => ErrorKind::InvalidInput,
+            Self::BadArguments { .. } | Self::InvalidArguments { .. } | Self::NotWaiting { .. } => {
+                ErrorKind::InvalidInput
+            }
+            Self::InputRequired { .. } => ErrorKind::Unsupported,
             Self::Tool(error) => error.kind,
             Self::Deadline { .. } => ErrorKind::Timeout,
             Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } => ErrorKind::TooLarge,

@@ -9,7 +9,7 @@ use crate::{
         output::{self, Failure},
         session,
     },
-    door::{Caller, Event, Events, Origin, Progress},
+    door::{Caller, Event, Events, Hearing, Origin, Progress},
     gateway::Gateway,
     sandbox::UseRecorder,
     tool::{CallError, ToolOutput},
@@ -41,7 +41,8 @@ pub(super) async fn run(
                 continue;
             }
             let view = gateway.caller(Origin::Caller).view().clone();
-            let (caller, events) = Caller::with_events(view, Origin::Caller, budget);
+            let (caller, events) =
+                Caller::with_events(view, Origin::Caller, budget, Hearing::default());
             let name = format!("{}-{}", entry.client(), call[0]);
             let result = follow(&caller, &name, &call[1], events).await;
             if has_run(&result) {

@@ -1,0 +1,215 @@
+//! Questions of a source to the client of a request, in both eras.
+//!
+//! In the modern era the result of the request is the questions, and the client repeats the request
+//! with the answers. In the legacy era the gateway sends the client requests and waits.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    error::RpcError,
+    exchange::Outlet,
+    message::Params,
+    meta::Peer,
+    result::{SERVER_INFO, server_info},
+};
+use crate::{
+    json::raw,
+    tool::{Answers, InputRequired, Question, QuestionKinds},
+};
+
+/// Beginning of the state of a request that waits for answers at its source. The states of approvals
+/// are base64, which has no full stop.
+const PREFIX: &str = "question.";
+
+/// Returns the questions that the client of a request can answer.
+pub(super) fn answerable(peer: Peer, outlet: &Outlet) -> QuestionKinds {
+    if peer.version.is_modern() || outlet.can_ask() { peer.questions } else { QuestionKinds::NONE }
+}
+
+/// Answers by the names of their questions.
+type Given = BTreeMap<String, Option<String>>;
+
+/// The answers of the client of one request.
+pub(super) struct Dialog<'d> {
+    peer: Peer,
+    outlet: &'d Outlet,
+    /// Time for a legacy client to answer.
+    limit: Duration,
+    /// Answers to pass on next.
+    next: Option<Answers>,
+    /// Answers that a modern client sent before it was asked.
+    early: Option<Given>,
+}
+
+impl<'d> Dialog<'d> {
+    /// Begins with the answers that a request has. Fails if they are malformed. A legacy client has
+    /// `limit` for each round of questions.
+    pub(super) fn new(
+        peer: Peer,
+        params: &Params,
+        outlet: &'d Outlet,
+        limit: Duration,
+    ) -> Result<Self, RpcError> {
+        let mut dialog = Self { peer, outlet, limit, next: None, early: None };
+        if peer.version.is_modern() {
+            let given = given(params)?;
+            let state = params.get("requestState").and_then(raw::string);
+            match state.as_deref().map(|state| state.strip_prefix(PREFIX)) {
+                Some(Some(token)) => {
+                    dialog.next = Some(Answers { token: token.to_owned(), given });
+                }
+                // The state of an approval.
+                Some(None) => {}
+                None => dialog.early = Some(given).filter(|given| !given.is_empty()),
+            }
+        }
+        Ok(dialog)
+    }
+
+    /// Returns the questions that the client can answer.
+    pub(super) fn answerable(&self) -> QuestionKinds {
+        answerable(self.peer, self.outlet)
+    }
+
+    /// Returns whether the request goes on with an earlier one.
+    pub(super) fn goes_on(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Takes the answers to pass on; `None` if the request is a new one.
+    pub(super) fn take(&mut self) -> Option<Answers> {
+        self.next.take()
+    }
+
+    /// Gets answers from the client, so that the request goes on. Returns the questions if the client
+    /// has to repeat the request with the answers.
+    pub(super) async fn answer(
+        &mut self,
+        asked: Box<InputRequired>,
+    ) -> Result<(), Box<InputRequired>> {
+        let given = if self.peer.version.is_modern() {
+            let answers_all = |given: &Given| {
+                asked.questions.iter().all(|question| given.contains_key(&question.key))
+            };
+            match self.early.take().filter(answers_all) {
+                Some(early) => early,
+                None => return Err(asked),
+            }
+        } else {
+            ask(self.outlet, asked.questions, self.limit).await
+        };
+        self.next = Some(Answers { token: asked.token, given });
+        Ok(())
+    }
+}
+
+/// Reads the answers of a modern client.
+fn given(params: &Params) -> Result<Given, RpcError> {
+    let Some(answers) = params.get("inputResponses").filter(|it| *it != "null") else {
+        return Ok(Given::new());
+    };
+    let members = raw::members(answers).map(|members| {
+        members
+            .map(|(key, it)| it.starts_with('{').then(|| (key.into_owned(), Some(it.to_owned()))))
+            .collect::<Option<Given>>()
+    });
+    members.flatten().ok_or_else(|| {
+        RpcError::invalid_params("`inputResponses` must be an object whose members are objects")
+    })
+}
+
+/// Returns the result of a modern request that waits for answers.
+pub(super) fn input_required(asked: &InputRequired) -> String {
+    let result = json!({
+        "resultType": "input_required",
+        "inputRequests": asked.to_requests(),
+        "requestState": format!("{PREFIX}{}", asked.token),
+        "_meta": {SERVER_INFO: server_info()},
+    });
+    result.to_string()
+}
+
+/// Asks a legacy client. What it has not answered within `limit` counts as refused.
+async fn ask(outlet: &Outlet, questions: Vec<Question>, limit: Duration) -> Given {
+    let deadline = Instant::now() + limit;
+    let asking = questions.into_iter().map(|question| async move {
+        let params = question.params.into();
+        let answer = timeout_at(deadline, outlet.ask(question.kind.method(), &params)).await;
+        let is_object = |answer: &String| answer.starts_with('{');
+        (question.key, answer.ok().flatten().filter(is_object))
+    });
+    futures_util::future::join_all(asking).await.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::{
+        mcp::{
+            exchange::{Exchange, Outgoing},
+            message::{Id, tests::params as read},
+            version::Version,
+        },
+        tool::{ClientName, QuestionKind},
+    };
+
+    const MODERN: Peer = Peer {
+        version: Version::V2026_07_28,
+        questions: QuestionKinds::ELICITATION,
+        log_level: None,
+    };
+
+    /// Returns what a modern request passes on, and whether its early answers answer a question `a`.
+    fn answers(params: &str) -> Result<(Option<Answers>, bool), RpcError> {
+        let params = read(params);
+        let checking = |outlet: Outlet| async move {
+            let mut dialog = Dialog::new(MODERN, &params, &outlet, Duration::ZERO)?;
+            let taken = dialog.take();
+            let client = ClientName::parse("up").expect("a good name");
+            let key = "a".to_owned();
+            let question =
+                Question { key, kind: QuestionKind::Form, params: serde_json::Map::new() };
+            let asked = InputRequired { client, questions: vec![question], token: "t2".to_owned() };
+            let is_early = dialog.answer(Box::new(asked)).await.is_ok();
+            Ok(json!([taken.map(|it| json!([it.token, it.given])), is_early]).to_string())
+        };
+        let mut exchange = Exchange::new(Id::own(1), None, checking);
+        let Some(Some(Outgoing::Last(answer))) = exchange.next().now_or_never() else {
+            panic!("it waits")
+        };
+        let answer: serde_json::Value = serde_json::from_str(&answer.text).expect("JSON");
+        if answer.get("error").is_some() {
+            return Err(RpcError::invalid_params(
+                answer["error"]["message"].as_str().unwrap_or(""),
+            ));
+        }
+        let result = &answer["result"];
+        let taken = result[0].as_array().map(|it| Answers {
+            token: it[0].as_str().expect("a token").to_owned(),
+            given: serde_json::from_value(it[1].clone()).expect("answers"),
+        });
+        Ok((taken, result[1] == true))
+    }
+
+    #[test]
+    fn answers_belong_to_the_state_of_a_question_or_come_early() {
+        let with_state = r#"{"requestState":"question.t","inputResponses":{"a":{"k":1}}}"#;
+        let given = [("a".to_owned(), Some(r#"{"k":1}"#.to_owned()))].into();
+        let expected = Answers { token: "t".to_owned(), given };
+        assert_eq!(answers(with_state), Ok((Some(expected), false)));
+        // The state of an approval.
+        let approval = r#"{"requestState":"AAAA","inputResponses":{"a":{}}}"#;
+        assert_eq!(answers(approval), Ok((None, false)));
+        assert_eq!(answers(r#"{"inputResponses":{"a":{},"b":{}}}"#), Ok((None, true)));
+        assert_eq!(answers(r#"{"inputResponses":{"b":{}}}"#), Ok((None, false)));
+        assert_eq!(answers("{}"), Ok((None, false)));
+        for bad in [r#"{"inputResponses":[]}"#, r#"{"inputResponses":{"a":7}}"#] {
+            assert!(answers(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Requests that wait for the answers of their callers.
+//!
+//! A caller names its request with a random token, which is valid once. The token alone is no
+//! authority: the tenant and the request must be the same.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{runtime::Handle, time::sleep};
+use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
+
+use super::{
+    super::limits::{MAX_PARKED, MAX_TENANT_PARKED, QUESTION_TIMEOUT},
+    read::{Again, Refused},
+};
+use crate::tenant::Tenant;
+
+/// Sender and contents of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct Bound {
+    tenant: Tenant,
+    request: blake3::Hash,
+}
+
+impl Bound {
+    /// Creates the binding to a request, all of whose `parts` must be the same later.
+    pub(in super::super) fn new(tenant: &Tenant, parts: &[&str]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&part.len().to_be_bytes()).update(part.as_bytes());
+        }
+        Self { tenant: tenant.clone(), request: hasher.finalize() }
+    }
+}
+
+/// Something that waits for answers.
+pub(in super::super) enum Waits<C> {
+    /// A running call.
+    Running(C),
+    /// A request that is sent once more.
+    Again(Again),
+}
+
+/// Requests of one server that wait for answers. `C` is a running call.
+pub(in super::super) struct Parked<C> {
+    entries: Arc<Mutex<HashMap<String, Entry<C>>>>,
+    runtime: Handle,
+}
+
+struct Entry<C> {
+    bound: Bound,
+    waits: Waits<C>,
+    /// Removes the entry when its time has passed.
+    _expiry: AbortOnDropHandle<()>,
+}
+
+impl<C: Send + 'static> Parked<C> {
+    /// Creates the table. Its timers run on `runtime`.
+    pub(in super::super) fn new(runtime: Handle) -> Self {
+        Self { entries: Arc::default(), runtime }
+    }
+
+    /// Keeps what waits for [`QUESTION_TIMEOUT`], and returns its token. Fails, and returns it, if
+    /// the tenant or all tenants have too many.
+    pub(in super::super) fn park(
+        &self,
+        bound: Bound,
+        waits: Waits<C>,
+    ) -> Result<String, (Refused, Waits<C>)> {
+        let token = Uuid::new_v4().simple().to_string();
+        let mut entries = lock(&self.entries);
+        let of_tenant = entries.values().filter(|entry| entry.bound.tenant == bound.tenant).count();
+        if entries.len() >= MAX_PARKED || of_tenant >= MAX_TENANT_PARKED {
+            return Err((Refused::Full, waits));
+        }
+        let (table, own) = (Arc::downgrade(&self.entries), token.clone());
+        let expiry = AbortOnDropHandle::new(self.runtime.spawn(async move {
+            sleep(QUESTION_TIMEOUT).await;
+            if let Some(table) = table.upgrade() {
+                let expired = lock(&table).remove(&own);
+                drop(expired);
+            }
+        }));
+        entries.insert(token.clone(), Entry { bound, waits, _expiry: expiry });
+        Ok(token)
+    }
+
+    /// Takes what waits under a token; `None` if nothing does, or if it belongs to another request.
+    pub(in super::super) fn take(&self, token: &str, bound: &Bound) -> Option<Waits<C>> {
+        let mut entries = lock(&self.entries);
+        if entries.get(token)?.bound != *bound {
+            return None;
+        }
+        entries.remove(token).map(|entry| entry.waits)
+    }
+}
+
+fn lock<C>(
+    entries: &Mutex<HashMap<String, Entry<C>>>,
+) -> MutexGuard<'_, HashMap<String, Entry<C>>> {
+    // The table is consistent after every statement.
+    entries.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(number: u8) -> Tenant {
+        Tenant::of_key([number; 32], "name")
+    }
+
+    fn bound(number: u8) -> Bound {
+        Bound::new(&tenant(number), &["tool", "{}"])
+    }
+
+    #[tokio::test]
+    async fn a_token_is_valid_once_and_for_its_own_request_alone() {
+        let parked = Parked::new(Handle::current());
+        let park = || parked.park(bound(1), Waits::Running(7)).ok().expect("room");
+        let token = park();
+        for other in [
+            bound(2),
+            Bound::new(&tenant(1), &["tool", "{ }"]),
+            Bound::new(&tenant(1), &["tool{", "}"]),
+        ] {
+            assert!(parked.take(&token, &other).is_none());
+        }
+        assert!(parked.take(&park(), &bound(1)).is_some());
+        assert!(matches!(parked.take(&token, &bound(1)), Some(Waits::Running(7))));
+        assert!(parked.take(&token, &bound(1)).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_tenant_and_all_tenants_have_a_bound() {
+        let parked = Parked::new(Handle::current());
+        let mut room = 0;
+        'tenants: for number in 0..=u8::MAX {
+            for of_tenant in 0.. {
+                match parked.park(bound(number), Waits::Running(())) {
+                    Ok(_) => room += 1,
+                    Err(_) if of_tenant == 0 => break 'tenants,
+                    Err(_) => {
+                        assert!(of_tenant == MAX_TENANT_PARKED || room == MAX_PARKED);
+                        break;
+                    }
+                }
+            }
+        }
+        assert_eq!(room, MAX_PARKED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_answers_expires() {
+        let parked = Parked::new(Handle::current());
+        let kept = Arc::new(());
+        let waits = Waits::Running(kept.clone());
+        let token = parked.park(bound(1), waits).ok().expect("room");
+        sleep(QUESTION_TIMEOUT / 2).await;
+        assert_eq!(Arc::strong_count(&kept), 2);
+        sleep(QUESTION_TIMEOUT).await;
+        assert_eq!(Arc::strong_count(&kept), 1, "it was dropped");
+        assert!(parked.take(&token, &bound(1)).is_none());
+    }
+}

@@ -1,0 +1,373 @@
+//! Reads questions. All of them come from the server, and their texts are shown to a person or to a
+//! model of the caller.
+
+use std::borrow::Cow;
+
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::super::{
+    decode::RpcError,
+    envelope::RpcId,
+    limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES, MAX_URL_BYTES},
+    server::on_one_line,
+};
+use crate::{
+    text::stripped,
+    tool::{Answers, ClientName, Question, QuestionKind, QuestionKinds},
+};
+
+/// Metadata of a question with the name of the client whose source asks.
+const CLIENT: &str = "airlock/client";
+/// Answer to a form or a URL that nobody answers.
+const CANCELLED: &str = r#"{"action":"cancel"}"#;
+
+/// A request of a legacy server that may be passed on to a caller.
+#[derive(Debug)]
+pub(in super::super) struct ServerQuestion {
+    /// Its identifier.
+    pub(in super::super) id: RpcId,
+    /// The whole message; redacted, and at most [`MAX_QUESTION_BYTES`] long.
+    pub(in super::super) text: Vec<u8>,
+}
+
+/// Returns whether a request of a server is a question.
+pub(in super::super) fn is_question(method: &str) -> bool {
+    QuestionKind::ALL.iter().any(|kind| kind.method() == method)
+}
+
+/// The questions in the result of a request to a modern server.
+#[derive(Debug)]
+pub(in super::super) struct Asked {
+    requests: Map<String, Value>,
+    state: Option<String>,
+}
+
+/// Reason that a question is not passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(in super::super) enum Refused {
+    /// The operator does not permit it, or the caller cannot answer it.
+    #[error("the caller cannot be asked")]
+    NotPermitted,
+    /// It is none of MCP.
+    #[error("the question is none of MCP")]
+    Malformed,
+    /// It is over a bound.
+    #[error("the questions are too large or too many")]
+    TooLarge,
+    /// The URL does not begin with `https`.
+    #[error("a URL for a user must begin with https")]
+    Url,
+    /// The caller's model would get tools of the server.
+    #[error("tools of a server cannot be offered to the caller's model")]
+    Tools,
+    /// Too many requests wait for answers.
+    #[error("too many questions wait for answers")]
+    Full,
+}
+
+/// Reads the result `input_required` of a modern server. Fails if it is malformed or over a bound.
+pub(in super::super) fn asked(result: &mut Map<String, Value>) -> Result<Asked, Refused> {
+    let requests = match result.remove("inputRequests") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(requests)) => requests,
+        Some(_) => return Err(Refused::Malformed),
+    };
+    let state = match result.remove("requestState") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(state)) if state.len() <= MAX_STATE_BYTES => Some(state),
+        Some(Value::String(_)) => return Err(Refused::TooLarge),
+        Some(_) => return Err(Refused::Malformed),
+    };
+    if requests.is_empty() && state.is_none() {
+        return Err(Refused::Malformed);
+    }
+    if requests.len() > MAX_QUESTIONS {
+        return Err(Refused::TooLarge);
+    }
+    Ok(Asked { requests, state })
+}
+
+/// A request to a modern server that is to be sent once more.
+#[derive(Debug)]
+pub(in super::super) struct Again {
+    keys: Vec<(String, QuestionKind)>,
+    state: Option<String>,
+    /// Times that it was sent.
+    pub(in super::super) rounds: u32,
+}
+
+impl Asked {
+    /// Splits the questions from what is kept until they are answered. Fails if one of them is not
+    /// permitted, or is malformed.
+    pub(in super::super) fn split(
+        self,
+        client: &ClientName,
+        permitted: QuestionKinds,
+        rounds: u32,
+    ) -> Result<(Vec<Question>, Again), Refused> {
+        let mut questions = Vec::with_capacity(self.requests.len());
+        let mut bytes = 0;
+        for (key, request) in self.requests {
+            let Request { method, params } =
+                serde_json::from_value(request).map_err(|_| Refused::Malformed)?;
+            let question = question(key, &method, params, client, permitted)?;
+            bytes += question.key.len() + Value::from(question.params.clone()).to_string().len();
+            if bytes > MAX_QUESTION_BYTES {
+                return Err(Refused::TooLarge);
+            }
+            questions.push(question);
+        }
+        let keys = questions.iter().map(|question| (question.key.clone(), question.kind)).collect();
+        Ok((questions, Again { keys, state: self.state, rounds }))
+    }
+}
+
+impl Again {
+    /// Returns the parameters that go on with the request, as JSON texts on one line. Fails if the
+    /// caller refuses to answer a question that has no answer for that.
+    pub(in super::super) fn parameters(
+        &self,
+        mut answers: Answers,
+    ) -> Result<Vec<(&'static str, String)>, Refused> {
+        let mut parameters = Vec::new();
+        let mut members = Vec::new();
+        for (key, kind) in &self.keys {
+            // A server asks again what has no answer.
+            let Some(given) = answers.given.remove(key) else { continue };
+            let result = response(*kind, given).map_err(|_| Refused::NotPermitted)?;
+            members.push(format!("{}:{result}", Value::from(key.as_str())));
+        }
+        if !self.keys.is_empty() {
+            parameters.push(("inputResponses", format!("{{{}}}", members.join(","))));
+        }
+        let state = self.state.as_deref();
+        parameters.extend(state.map(|state| ("requestState", Value::from(state).to_string())));
+        Ok(parameters)
+    }
+}
+
+/// Returns the result for a question, as JSON text on one line; an error if the caller refuses to
+/// answer.
+pub(super) fn response(kind: QuestionKind, given: Option<String>) -> Result<String, RpcError> {
+    match (given, kind) {
+        (Some(result), _) => Ok(on_one_line(&result)),
+        (None, QuestionKind::Form | QuestionKind::Url) => Ok(CANCELLED.to_owned()),
+        (None, QuestionKind::Sampling | QuestionKind::Roots) => Err(RpcError {
+            // The code that the specification uses for a user's refusal (2025-11-25, "Sampling").
+            code: -1,
+            message: "the caller refused to answer".to_owned(),
+            data: None,
+        }),
+    }
+}
+
+#[derive(Deserialize)]
+struct Request {
+    method: String,
+    #[serde(default)]
+    params: Map<String, Value>,
+}
+
+impl ServerQuestion {
+    /// Reads the question. Fails if it is not permitted, or is malformed.
+    pub(super) fn read(
+        &self,
+        key: String,
+        client: &ClientName,
+        permitted: QuestionKinds,
+    ) -> Result<Question, Refused> {
+        let Request { method, params } =
+            serde_json::from_slice(&self.text).map_err(|_| Refused::Malformed)?;
+        question(key, &method, params, client, permitted)
+    }
+}
+
+fn question(
+    key: String,
+    method: &str,
+    mut params: Map<String, Value>,
+    client: &ClientName,
+    permitted: QuestionKinds,
+) -> Result<Question, Refused> {
+    let mode = params.get("mode").map(|mode| mode.as_str().unwrap_or_default());
+    let kind = QuestionKind::find(method, mode).ok_or(Refused::Malformed)?;
+    if !permitted.has(kind) {
+        return Err(Refused::NotPermitted);
+    }
+    clean(&mut params);
+    match kind {
+        QuestionKind::Form | QuestionKind::Url => {
+            let message = params.get("message").and_then(Value::as_str);
+            let message = message.ok_or(Refused::Malformed)?;
+            // A person must see which server asks: the client names only the gateway.
+            let message = format!("The MCP server \"{client}\" asks: {message}");
+            params.insert("message".to_owned(), message.into());
+            if kind == QuestionKind::Url {
+                check_url(params.get("url").and_then(Value::as_str).unwrap_or_default())?;
+            }
+        }
+        QuestionKind::Sampling => {
+            if params.contains_key("tools") || params.contains_key("toolChoice") {
+                return Err(Refused::Tools);
+            }
+            // The context of the client's "this server" is that of the gateway, so of all servers.
+            params.shift_remove("includeContext");
+        }
+        QuestionKind::Roots => {}
+    }
+    params.shift_remove("task");
+    if !params.get("_meta").is_some_and(Value::is_object) {
+        params.shift_remove("_meta");
+    }
+    let meta = params.entry("_meta").or_insert_with(|| Map::new().into());
+    meta[CLIENT] = client.as_str().into();
+    Ok(Question { key, kind, params })
+}
+
+/// Checks a URL that a person is to open.
+fn check_url(text: &str) -> Result<(), Refused> {
+    let url = Url::parse(text).map_err(|_| Refused::Url)?;
+    let is_good = url.scheme() == "https"
+        && url.username().is_empty()
+        && url.password().is_none()
+        && text.len() <= MAX_URL_BYTES;
+    if is_good { Ok(()) } else { Err(Refused::Url) }
+}
+
+/// Removes invisible characters from all texts. The depth is that of a message that has passed.
+fn clean(object: &mut Map<String, Value>) {
+    let is_clean = object.keys().all(|key| matches!(stripped(key), Cow::Borrowed(_)));
+    if !is_clean {
+        let members = std::mem::take(object).into_iter();
+        object.extend(members.map(|(key, value)| (stripped(&key).into_owned(), value)));
+    }
+    object.values_mut().for_each(clean_value);
+}
+
+fn clean_value(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = stripped(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(clean_value),
+        Value::Object(members) => clean(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn client() -> ClientName {
+        ClientName::parse("up").expect("a good name")
+    }
+
+    fn all() -> QuestionKinds {
+        QuestionKind::ALL
+            .into_iter()
+            .fold(QuestionKinds::NONE, |kinds, kind| kinds.with(kind, true))
+    }
+
+    fn read(method: &str, params: Value) -> Result<Question, Refused> {
+        let Value::Object(params) = params else { panic!("an object") };
+        question("k".to_owned(), method, params, &client(), all())
+    }
+
+    #[test]
+    fn a_question_names_its_server_and_has_no_hidden_text() {
+        let params = json!({"message": "Your\u{200b} name?", "requestedSchema": {"properties": {"a\u{202e}": {"title": "x\u{e0068}"}}}});
+        let question = read("elicitation/create", params).expect("a question");
+        let expected = json!({
+            "message": "The MCP server \"up\" asks: Your name?",
+            "requestedSchema": {"properties": {"a": {"title": "x"}}},
+            "_meta": {"airlock/client": "up"},
+        });
+        assert_eq!(Value::from(question.params), expected);
+        assert_eq!((question.kind, question.key.as_str()), (QuestionKind::Form, "k"));
+    }
+
+    #[test]
+    fn what_is_no_permitted_question_is_refused_with_a_reason() {
+        let form = |params| read("elicitation/create", params).map(|it| it.kind);
+        assert_eq!(form(json!({"message": 7})), Err(Refused::Malformed));
+        assert_eq!(form(json!({"message": "m", "mode": "voice"})), Err(Refused::Malformed));
+        assert_eq!(form(json!({"message": "m", "mode": 7})), Err(Refused::Malformed));
+        let url = |url: &str| form(json!({"message": "m", "mode": "url", "url": url}));
+        assert_eq!(url("https://example.com/a?b"), Ok(QuestionKind::Url));
+        for bad in ["http://example.com/", "javascript:x", "https://a:b@example.com/", "", "x"] {
+            assert_eq!(url(bad), Err(Refused::Url), "{bad}");
+        }
+        let long = format!("https://example.com/{}", "x".repeat(MAX_URL_BYTES));
+        assert_eq!(url(&long), Err(Refused::Url));
+        let sample = |params| read("sampling/createMessage", params);
+        assert_eq!(sample(json!({"messages": [], "tools": []})), Err(Refused::Tools));
+        let plain = sample(json!({"messages": [], "includeContext": "allServers", "task": {}}));
+        let plain = plain.expect("a question").params;
+        assert_eq!(plain.keys().collect::<Vec<_>>(), ["messages", "_meta"]);
+        assert_eq!(read("ping", json!({})), Err(Refused::Malformed));
+        let none = question("k".into(), "roots/list", Map::new(), &client(), QuestionKinds::NONE);
+        assert_eq!(none, Err(Refused::NotPermitted));
+    }
+
+    fn asks(result: Value) -> Result<Asked, Refused> {
+        let Value::Object(mut result) = result else { panic!("an object") };
+        asked(&mut result)
+    }
+
+    #[test]
+    fn the_questions_of_a_result_are_bounded() {
+        let request = json!({"method": "roots/list"});
+        let of = |count: usize| -> Value {
+            let requests = (0..count).map(|n| (n.to_string(), request.clone()));
+            json!({"inputRequests": requests.collect::<Map<_, _>>()})
+        };
+        assert!(asks(of(MAX_QUESTIONS)).is_ok());
+        assert_eq!(asks(of(MAX_QUESTIONS + 1)).err(), Some(Refused::TooLarge));
+        let state = |bytes: usize| json!({"requestState": "x".repeat(bytes)});
+        assert!(asks(state(MAX_STATE_BYTES)).is_ok());
+        assert_eq!(asks(state(MAX_STATE_BYTES + 1)).err(), Some(Refused::TooLarge));
+        for bad in [json!({}), json!({"inputRequests": []}), json!({"requestState": 7})] {
+            assert_eq!(asks(bad).err(), Some(Refused::Malformed));
+        }
+        let long = |bytes: usize| {
+            let params = json!({"message": "x".repeat(bytes)});
+            let requests = json!({"q": {"method": "elicitation/create", "params": params}});
+            let asked = asks(json!({"inputRequests": requests})).expect("questions");
+            asked.split(&client(), all(), 1).map(|(questions, _)| questions.len())
+        };
+        assert_eq!(long(MAX_QUESTION_BYTES - 1_000), Ok(1));
+        assert_eq!(long(MAX_QUESTION_BYTES), Err(Refused::TooLarge));
+    }
+
+    #[test]
+    fn a_request_goes_on_with_the_answers_to_its_own_questions() {
+        let requests = json!({"a": {"method": "elicitation/create", "params": {"message": "m"}},
+                              "b": {"method": "roots/list"}, "c": {"method": "roots/list"}});
+        let asked = asks(json!({"inputRequests": requests, "requestState": "s\n"}));
+        let (_, again) = asked.expect("questions").split(&client(), all(), 1).expect("permitted");
+        let answers = |given: &[(&str, Option<&str>)]| Answers {
+            token: String::new(),
+            given: given
+                .iter()
+                .map(|(key, it)| ((*key).to_owned(), it.map(str::to_owned)))
+                .collect::<BTreeMap<_, _>>(),
+        };
+        let sent =
+            again.parameters(answers(&[("a", None), ("b", Some("{\n}")), ("x", Some("{}"))]));
+        let expected = vec![
+            ("inputResponses", r#"{"a":{"action":"cancel"},"b":{ }}"#.to_owned()),
+            ("requestState", r#""s\n""#.to_owned()),
+        ];
+        assert_eq!(sent, Ok(expected));
+        assert_eq!(again.parameters(answers(&[("b", None)])), Err(Refused::NotPermitted));
+    }
+}

@@ -1,0 +1,180 @@
+//! The way to the server, and the permits that its calls share.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicU64},
+};
+
+use tokio::{
+    sync::{Notify, Semaphore, watch},
+    time::timeout,
+};
+
+use super::{
+    super::{
+        connection::Connection,
+        handshake::Handshake,
+        limits::RECONNECT_PATIENCE,
+        link::Link,
+        logs::Logs,
+        metrics::Metrics,
+        settings::{Bounds, Settings},
+        status::Status,
+    },
+    NoLink,
+    sending::Unavailable,
+};
+use crate::{
+    secret::Scrubber,
+    tenant::Tenant,
+    tool::{Cause, ClientName, QuestionKinds},
+};
+
+/// State of a server that its calls share with the one who keeps it connected.
+pub(super) struct Shared {
+    pub(super) access: watch::Sender<Access>,
+    /// Notified by a call that waits for the server to be started.
+    pub(super) demand: Notify,
+    /// Calls so far.
+    pub(super) uses: AtomicU64,
+    pub(super) client: ClientName,
+    pub(super) status: Status,
+    pub(super) metrics: Metrics,
+    pub(super) logs: Logs,
+    pub(super) bounds: Bounds,
+    /// Questions that the server may ask callers.
+    pub(super) questions: QuestionKinds,
+    /// Permits for running calls.
+    pub(super) permits: Semaphore,
+    /// Permits for the running calls of each tenant that has a running or waiting call. There are
+    /// at most as many tenants as slots.
+    pub(super) tenant_permits: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
+}
+
+/// Way to the server for a call.
+#[derive(Clone, Default)]
+pub(in super::super) enum Access {
+    /// There is none at present.
+    #[default]
+    Down,
+    /// The server is started by a call, or is starting because of one.
+    OnDemand,
+    /// Over this link.
+    Up(Arc<Link>),
+    /// Over a connection of the call's own.
+    PerCall(Arc<PerCall>),
+}
+
+/// Settings for connections of single calls.
+pub(in super::super) struct PerCall {
+    pub(in super::super) settings: Settings,
+    pub(in super::super) scrubber: Arc<Scrubber>,
+    pub(in super::super) handshake: Handshake,
+}
+
+impl Shared {
+    /// Returns the permits of one tenant.
+    pub(super) fn tenant_permits(&self, tenant: &Tenant) -> Arc<Semaphore> {
+        // The map is consistent after every statement.
+        let mut permits = self.tenant_permits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = permits.get(tenant).and_then(Weak::upgrade) {
+            return known;
+        }
+        permits.retain(|_, known| known.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(per_tenant(self.bounds.running)));
+        permits.insert(tenant.clone(), Arc::downgrade(&own));
+        own
+    }
+
+    /// Runs `work` with a link to the server, within the permits of its calls.
+    pub(super) async fn with_link<T, F: Future<Output = T>>(
+        &self,
+        tenant: &Tenant,
+        work: impl FnOnce(Arc<Link>) -> F,
+    ) -> Result<T, NoLink> {
+        let own = self.tenant_permits(tenant);
+        let _own_permit = own.acquire().await.map_err(|_| NoLink::Busy)?;
+        let _permit = self.permits.acquire().await.map_err(|_| NoLink::Busy)?;
+        let down = |cause: Unavailable| NoLink::Unavailable(Cause::from(cause));
+        match self.access().await {
+            Access::Down | Access::OnDemand => Err(down(Unavailable::NotConnected)),
+            Access::Up(link) => Ok(work(link).await),
+            Access::PerCall(own) => {
+                let opening =
+                    Connection::open(&own.settings, &own.scrubber, &self.logs, own.handshake);
+                let opened = Box::pin(opening).await;
+                let connection =
+                    opened.map_err(|failure| down(Unavailable::NotStarted(failure.error)))?;
+                let worked = work(connection.link.clone()).await;
+                Box::pin(connection.shut_down()).await;
+                Ok(worked)
+            }
+        }
+    }
+
+    /// Returns the way to the server. Waits for a server that is started on demand.
+    pub(super) async fn access(&self) -> Access {
+        let mut access = self.access.subscribe();
+        loop {
+            let now = access.borrow_and_update().clone();
+            if !matches!(now, Access::OnDemand) {
+                return now;
+            }
+            self.demand.notify_one();
+            if access.changed().await.is_err() {
+                return Access::Down;
+            }
+        }
+    }
+
+    /// Waits for the link of a later connection; `None` if there is none soon.
+    pub(super) async fn replacement(&self, old: &Arc<Link>) -> Option<Arc<Link>> {
+        let mut access = self.access.subscribe();
+        let waiting =
+            access.wait_for(|access| matches!(access, Access::Up(link) if !Arc::ptr_eq(link, old)));
+        match timeout(RECONNECT_PATIENCE, waiting).await {
+            Ok(Ok(found)) => match &*found {
+                Access::Up(link) => Some(link.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Returns the calls of one tenant that may run at the same time, so that other tenants get
+/// permits.
+pub(super) fn per_tenant(running: usize) -> usize {
+    (running / 4 * 3).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Handle;
+
+    use super::{super::Server, *};
+    use crate::upstream::Transport;
+
+    #[tokio::test]
+    async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {
+        let name = ClientName::parse("up").expect("a good name");
+        let url = Transport::Http(Box::default());
+        let server = Server::new(&Settings::new(name, url), Handle::current());
+        let tenant = |number: u8| Tenant::of_key([number; 32], "name");
+        let first = server.shared.tenant_permits(&tenant(0));
+        assert!(Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(0))));
+        assert!(!Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(1))));
+        assert_eq!(first.available_permits(), per_tenant(server.shared.bounds.running));
+        for number in 1..=u8::MAX {
+            drop(server.shared.tenant_permits(&tenant(number)));
+        }
+        let kept = server.shared.tenant_permits.lock().expect("not poisoned").len();
+        assert_eq!(kept, 2, "those of the first tenant and of the last");
+    }
+
+    #[test]
+    fn a_tenant_gets_three_quarters_of_the_permits_and_at_least_one() {
+        assert_eq!([1, 2, 4, 32].map(per_tenant), [1, 1, 3, 24]);
+    }
+}
