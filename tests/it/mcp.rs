@@ -7,6 +7,7 @@ mod calls;
 mod changes;
 mod http2;
 mod pipe;
+mod questions;
 mod readers;
 mod refusals;
 mod relay;

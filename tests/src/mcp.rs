@@ -66,8 +66,14 @@ impl Endpoint {
 
     /// Declares that the client can ask its user with a form.
     #[must_use]
-    pub fn with_elicitation(mut self) -> Self {
-        self.capabilities = json!({"elicitation": {}});
+    pub fn with_elicitation(self) -> Self {
+        self.with_capabilities(json!({"elicitation": {}}))
+    }
+
+    /// Declares capabilities.
+    #[must_use]
+    pub fn with_capabilities(mut self, capabilities: Value) -> Self {
+        self.capabilities = capabilities;
         self
     }
 
@@ -353,6 +359,15 @@ impl McpRequest {
     /// Sends it and reads the response as a stream. Panics unless it is one.
     pub async fn stream(self) -> Messages {
         Messages(EventStream::of(self.builder()).await)
+    }
+
+    /// Sends it and reads the response: as a stream, or as the message that is all of it.
+    pub async fn stream_or_response(self) -> Result<Messages, Value> {
+        let response = self.send().await;
+        if response.headers()["content-type"] == "application/json" {
+            return Err(response.json().await.expect("JSON"));
+        }
+        Ok(Messages(EventStream::from(response).await))
     }
 
     /// Sends it and returns the JSON-RPC response, whether it comes as JSON or at the end of a

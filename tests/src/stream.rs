@@ -12,7 +12,11 @@ pub struct EventStream {
 impl EventStream {
     /// Sends a request and waits for the head of the response. Panics unless it is an event stream.
     pub async fn of(request: RequestBuilder) -> Self {
-        let response = request.send().await.expect("the gateway answers");
+        Self::from(request.send().await.expect("the gateway answers")).await
+    }
+
+    /// Reads a response whose head has come. Panics unless it is an event stream.
+    pub async fn from(response: reqwest::Response) -> Self {
         let status = response.status();
         if status == StatusCode::OK {
             assert_eq!(response.headers()["content-type"], "text/event-stream");
