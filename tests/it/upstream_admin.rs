@@ -219,3 +219,15 @@ async fn no_secret_is_in_the_state_the_logs_or_the_metrics() {
     }
     assert!(!gateway.said().contains(SECRET));
 }
+
+#[tokio::test]
+async fn a_server_whose_list_keeps_changing_does_not_delay_its_operator() {
+    // Each listing is followed by a report of a change, so the delays between listings grow to a
+    // minute. Twenty requests that waited for them would take as many minutes.
+    let gateway = Setup::new().client(misbehaving("server", ["changing"])).serve_connected().await;
+    for _ in 0..20 {
+        let reply = order(&gateway, "server", "refresh-tools").await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+    }
+    assert_eq!(order(&gateway, "server", "reconnect").await.status, 200);
+}

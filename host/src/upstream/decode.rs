@@ -5,13 +5,17 @@ use serde_json::Value;
 
 use super::{
     inbox::Reception,
-    limits::{MAX_MESSAGE_BYTES, MAX_TREE_BYTES},
+    limits::{MAX_MESSAGE_BYTES, MAX_REASON_BYTES, MAX_TREE_BYTES},
 };
-use crate::{json, secret::Scrubber};
+use crate::{
+    json::{self, raw},
+    secret::Scrubber,
+    text::{cut, one_line},
+};
 
 /// An error of JSON-RPC.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("the server refused the request with code {code}: {message}")]
+#[error("the server refused the request with code {code}: {}", shown(message))]
 pub(super) struct RpcError {
     /// Its code.
     pub(super) code: i64,
@@ -26,6 +30,13 @@ impl RpcError {
     pub(super) const INVALID_PARAMS: i64 = -32_602;
     /// The server does not speak the revision of the request (2026-07-28).
     pub(super) const UNSUPPORTED_VERSION: i64 = -32_022;
+}
+
+/// Returns a text of the server as a part of a message.
+fn shown(text: &str) -> String {
+    // Read no further than needed: a text may have megabytes.
+    let beginning = &text[..text.floor_char_boundary(MAX_REASON_BYTES)];
+    cut(one_line(beginning), MAX_REASON_BYTES)
 }
 
 /// Bounds and redacts a response.
@@ -47,12 +58,17 @@ pub(super) fn screened(text: &[u8], scrubber: &Scrubber) -> Reception {
     }
 }
 
-/// Bounds the length of a response whose items are bounded and redacted one by one.
-pub(super) fn screened_pages(text: &[u8]) -> Reception {
+/// Bounds the length of a response whose items are bounded and redacted one by one. A response
+/// without a result, such as an error, is bounded and redacted as a whole.
+pub(super) fn screened_pages(text: &[u8], scrubber: &Scrubber) -> Reception {
     if text.len() > MAX_MESSAGE_BYTES {
-        Reception::TooLarge
-    } else {
+        return Reception::TooLarge;
+    }
+    let result = std::str::from_utf8(text).ok().and_then(|text| raw::member(text, "result"));
+    if result.is_some_and(|result| result.starts_with('{')) {
         Reception::Text(text.to_vec())
+    } else {
+        screened(text, scrubber)
     }
 }
 
@@ -122,6 +138,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::secret::Secret;
 
     #[test]
     fn a_response_has_a_result_or_an_error_of_any_shape() {
@@ -139,6 +156,19 @@ mod tests {
     }
 
     #[test]
+    fn an_error_is_one_bounded_line_of_a_message() {
+        let message = format!("boom\nFAKE LOG LINE \u{1b}[31m{}", "x".repeat(4 << 20));
+        let error = RpcError { code: -1, message, data: None }.to_string();
+        assert!(error.len() < MAX_REASON_BYTES + 100, "{}", error.len());
+        assert!(!error.contains(['\n', '\u{1b}']), "{error}");
+        let scrubber = Scrubber::new([("TOKEN", &Secret::new("hunter2hunter2"))]);
+        let scrubber = scrubber.expect("a good secret");
+        let text = br#"{"error":{"code":1,"message":"hunter2hunter2"}}"#;
+        let Reception::Text(text) = screened_pages(text, &scrubber) else { panic!("no text") };
+        assert!(!String::from_utf8_lossy(&text).contains("hunter2"));
+    }
+
+    #[test]
     fn a_response_is_bounded_in_bytes_depth_and_memory() {
         let scrubber = Scrubber::default();
         let text = |bytes: usize| format!(r#"{{"result":"{}"}}"#, "x".repeat(bytes - 13));
@@ -148,9 +178,17 @@ mod tests {
         assert_eq!(screened(beyond.as_bytes(), &scrubber), Reception::TooLarge);
         let deep = format!(r#"{{"result":{}{}}}"#, "[".repeat(200), "]".repeat(200));
         assert!(matches!(screened(deep.as_bytes(), &scrubber), Reception::Unreadable(_)));
-        assert!(matches!(screened_pages(deep.as_bytes()), Reception::Text(_)));
+        let paged = |text: &str| screened_pages(text.as_bytes(), &scrubber);
+        let page = deep.replace(r#"{"result":"#, r#"{"result":{"tools":"#) + "}";
+        assert!(matches!(paged(&page), Reception::Text(_)));
         let dense = format!(r#"{{"result":[{}1]}}"#, r#"{"":0},"#.repeat(200_000));
         assert_eq!(screened(dense.as_bytes(), &scrubber), Reception::TooLarge);
+        // What has no items is bounded as a whole.
+        assert_eq!(paged(&dense), Reception::TooLarge);
+        let error = dense.replace("result", "error");
+        assert_eq!(paged(&error), Reception::TooLarge);
+        let error = error.replace(r#"{"error""#, r#"{"result":null,"error""#);
+        assert_eq!(paged(&error), Reception::TooLarge);
         assert!(matches!(screened(b"{", &scrubber), Reception::Unreadable(_)));
     }
 }

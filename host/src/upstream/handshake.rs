@@ -45,8 +45,8 @@ impl Handshake {
 pub(super) struct Agreed {
     /// Revision of the protocol.
     pub(super) version: Version,
-    /// Capabilities of the server, as received.
-    pub(super) capabilities: Value,
+    /// Capabilities of the server that the gateway uses.
+    capabilities: [bool; USED.len()],
     /// Name and version of the server's software.
     pub(super) software: String,
     /// Instructions of the server for models.
@@ -65,15 +65,41 @@ impl Agreed {
         self.version.is_modern().then(|| with_capabilities(&self.meta, questions))
     }
 
-    /// Returns whether the server has a capability, such as `tools.listChanged`.
-    pub(super) fn has(&self, path: &str) -> bool {
-        let mut found = &self.capabilities;
-        for name in path.split('.') {
-            let Some(member) = found.get(name) else { return false };
-            found = member;
-        }
-        found.is_object() || found.as_bool() == Some(true)
+    /// Returns whether the server has a capability.
+    pub(super) fn has(&self, capability: Capability) -> bool {
+        self.capabilities[capability as usize]
     }
+}
+
+/// A capability of a server that the gateway uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Capability {
+    ToolChanges,
+    Resources,
+    ResourceChanges,
+    ResourceSubscriptions,
+    Prompts,
+    PromptChanges,
+    Logging,
+}
+
+/// Paths of the capabilities, in the order of [`Capability`].
+const USED: [&str; 7] = [
+    "/tools/listChanged",
+    "/resources",
+    "/resources/listChanged",
+    "/resources/subscribe",
+    "/prompts",
+    "/prompts/listChanged",
+    "/logging",
+];
+
+/// Reads the capabilities that are used. The others are not kept: a server may send megabytes.
+fn used(capabilities: Option<&Value>) -> [bool; USED.len()] {
+    USED.map(|path| {
+        let found = capabilities.and_then(|capabilities| capabilities.pointer(path));
+        found.is_some_and(|found| found.is_object() || found.as_bool() == Some(true))
+    })
 }
 
 /// Identity and capabilities of the gateway as a client of one server.
@@ -232,7 +258,7 @@ fn agreed(link: &Link, version: Version, result: &Value, info: &Value, meta: Str
     let instructions = result.get("instructions").and_then(Value::as_str);
     Agreed {
         version,
-        capabilities: result.get("capabilities").cloned().unwrap_or_default(),
+        capabilities: used(result.get("capabilities")),
         software: software.join(" ").trim().to_owned(),
         instructions: instructions
             .map(|text| link.inbox().scrubber().cut(text, MAX_INSTRUCTIONS_BYTES)),

@@ -231,7 +231,7 @@ impl Inbox {
             return;
         };
         let reception = match awaited.kind {
-            ResponseKind::Pages => decode::screened_pages(text),
+            ResponseKind::Pages => decode::screened_pages(text, &self.scrubber),
             ResponseKind::Whole => decode::screened(text, &self.scrubber),
         };
         if let Reception::Unreadable(reason) = &reception {

@@ -25,7 +25,7 @@ use super::{
     decode::{self, RpcError},
     envelope::RpcId,
     error::ConnectionError,
-    handshake::Agreed,
+    handshake::{Agreed, Capability},
     inbox::{Inbox, Reception, Waiting},
     limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED, PING_RETRY, PING_TIMEOUT},
     transport::{Outgoing, OutgoingKind, RequestHead, SendError, Transport},
@@ -220,7 +220,7 @@ impl Link {
     /// Makes a legacy server send log messages from `level` on. A level that was set before is only
     /// lowered: the callers take what they want.
     pub(super) async fn lower_log_level(&self, level: LogLevel) {
-        if !self.agreed().is_some_and(|agreed| agreed.has("logging")) {
+        if !self.agreed().is_some_and(|agreed| agreed.has(Capability::Logging)) {
             return;
         }
         {

@@ -90,8 +90,9 @@ impl Server {
             metrics: Metrics::new(),
             logs: Logs::default(),
             bounds,
+            heartbeat: settings.timeouts.heartbeat,
             questions: settings.questions,
-            permits: Semaphore::new(bounds.running),
+            permits: Arc::new(Semaphore::new(bounds.running)),
             tenant_permits: Mutex::default(),
         };
         Arc::new(Self {
@@ -171,11 +172,14 @@ impl Server {
         self.shared.permits.available_permits() == self.shared.bounds.running
     }
 
-    /// Waits until no call is running.
-    pub(super) async fn drained(&self) {
+    /// Makes calls wait for the server to be started by them, if no call is running. Returns whether
+    /// it does.
+    pub(super) fn retire(&self) -> bool {
         let all = u32::try_from(self.shared.bounds.running).unwrap_or(u32::MAX);
-        // The semaphore is never closed.
-        drop(self.shared.permits.acquire_many(all).await);
+        // While all permits are held, no call can take the link.
+        let Ok(_held) = self.shared.permits.try_acquire_many(all) else { return false };
+        self.set_access(Access::OnDemand);
+        true
     }
 
     async fn run(&self, call: Admitted, answers: Option<Answers>) -> Result<ToolOutput, CallError> {

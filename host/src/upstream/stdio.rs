@@ -38,7 +38,7 @@ pub(super) struct Stdio<R> {
 struct Line {
     text: String,
     written: oneshot::Sender<std::io::Result<()>>,
-    /// Whether the message is left out if its sender no longer waits.
+    /// True if the message is left out when its sender no longer waits.
     is_request: bool,
 }
 
@@ -52,9 +52,10 @@ impl<R: AsyncRead + Send + Unpin + 'static> Stdio<R> {
         let (requests, queue) = mpsc::channel(MAX_REQUESTS_IN_FLIGHT);
         let (control, control_queue) = mpsc::channel(MAX_CONTROL_IN_FLIGHT);
         let closed = CancellationToken::new();
+        let receiving = inbox.clone();
         let writing = write_all(write, queue, control_queue, closed.clone());
         Self {
-            frames: Mutex::new(Frames::new(read)),
+            frames: Mutex::new(Frames::new(read, move || receiving.touch())),
             requests,
             control,
             closed,

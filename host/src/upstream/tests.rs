@@ -389,6 +389,20 @@ async fn a_server_in_use_by_calls_alone_is_stopped_when_idle_and_started_by_the_
 }
 
 #[tokio::test]
+async fn a_server_per_call_that_does_not_end_keeps_its_caller_not_waiting() {
+    let mut settings = settings(fake("stubborn"));
+    settings.lifecycle = Lifecycle::PerCall;
+    let server = Supervised::start(settings);
+    server.until(|client| client.state == State::Connected).await;
+    let pid = server.answer("pid").await;
+    let process = Path::new("/proc").join(&pid);
+    // It has ignored the end of its input, and would be killed only seconds later.
+    assert!(process.exists(), "the caller waited for the end of {pid}");
+    eventually(|| (!process.exists()).then_some(())).await.expect("it is killed");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_server_per_call_is_a_process_of_its_own_that_ends_with_the_call() {
     let mut settings = settings(fake("well"));
     settings.lifecycle = Lifecycle::PerCall;

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     tool::{ClientName, QuestionKinds},
     upstream::{
-        handshake::{self, Handshake, Identity},
+        handshake::{self, Capability, Handshake, Identity},
         inbox::Unsolicited,
         limits::{MAX_REQUESTS_IN_FLIGHT, PROBE_PATIENCE},
         stdio::Stdio,
@@ -41,7 +41,7 @@ impl Server {
     async fn initialize(&mut self, version: &str) {
         let initialize = self.read().await;
         assert_eq!(initialize["method"], "initialize");
-        let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "a\nb", "version": "1"}});
+        let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": "a\nb", "version": "1"}});
         self.respond(&initialize, result).await;
     }
 }
@@ -113,7 +113,11 @@ async fn a_server_that_refuses_the_probe_is_initialized() {
     assert_eq!(initialized["method"], "notifications/initialized");
     let agreed = link.agreed().expect("agreed");
     assert_eq!((agreed.version.as_str(), &*agreed.software), ("2025-06-18", "a b 1"));
-    assert!(agreed.has("tools.listChanged") && !agreed.has("resources"));
+    assert!(
+        agreed.has(Capability::Logging)
+            && agreed.has(Capability::ToolChanges)
+            && !agreed.has(Capability::Resources)
+    );
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use tokio::{
 use tracing::{debug, info};
 
 use super::{
+    super::handshake::Capability,
     super::{
         backoff::Backoff,
         inbox::ServerEvent,
@@ -97,8 +98,8 @@ async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<
     let agreed = link.agreed()?;
     let last = snapshot.offers(&settings.name);
     let (has_resources, has_prompts) = (
-        !policy.resources.is_empty() && agreed.has("resources"),
-        !policy.prompts.is_empty() && agreed.has("prompts"),
+        !policy.resources.is_empty() && agreed.has(Capability::Resources),
+        !policy.prompts.is_empty() && agreed.has(Capability::Prompts),
     );
     let read = |kind: Kind, is_wanted: bool, last: &[Offer]| {
         let last = last.to_vec();
@@ -160,7 +161,7 @@ fn updated(text: &[u8]) -> Option<String> {
 pub(in super::super) async fn subscribe(server: &Server, link: &Link) {
     if link.is_modern() {
         listen(server, link).await;
-    } else if link.agreed().is_some_and(|agreed| agreed.has("resources.subscribe")) {
+    } else if link.agreed().is_some_and(|agreed| agreed.has(Capability::ResourceSubscriptions)) {
         subscribe_one_by_one(server, link).await;
     }
     std::future::pending::<()>().await;
@@ -201,15 +202,15 @@ fn filter(link: &Link, uris: &BTreeSet<Arc<str>>) -> Option<Value> {
     let agreed = link.agreed()?;
     let mut filter = json!({});
     for (capability, name) in [
-        ("tools.listChanged", "toolsListChanged"),
-        ("prompts.listChanged", "promptsListChanged"),
-        ("resources.listChanged", "resourcesListChanged"),
+        (Capability::ToolChanges, "toolsListChanged"),
+        (Capability::PromptChanges, "promptsListChanged"),
+        (Capability::ResourceChanges, "resourcesListChanged"),
     ] {
         if agreed.has(capability) {
             filter[name] = true.into();
         }
     }
-    if !uris.is_empty() && agreed.has("resources.subscribe") {
+    if !uris.is_empty() && agreed.has(Capability::ResourceSubscriptions) {
         filter["resourceSubscriptions"] = uris.iter().map(|uri| json!(**uri)).collect();
     }
     (filter != json!({})).then_some(filter)

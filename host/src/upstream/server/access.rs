@@ -4,10 +4,11 @@ use std::{
     collections::HashMap,
     future::Future,
     sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicU64},
+    time::Duration,
 };
 
 use tokio::{
-    sync::{Notify, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::timeout,
 };
 
@@ -43,10 +44,12 @@ pub(super) struct Shared {
     pub(super) metrics: Metrics,
     pub(super) logs: Logs,
     pub(super) bounds: Bounds,
+    /// Interval between checks of an idle server; `None` for no checks.
+    pub(super) heartbeat: Option<Duration>,
     /// Questions that the server may ask callers.
     pub(super) questions: QuestionKinds,
     /// Permits for running calls.
-    pub(super) permits: Semaphore,
+    pub(super) permits: Arc<Semaphore>,
     /// Permits for the running calls of each tenant that has a running or waiting call. There are
     /// at most as many tenants as slots.
     pub(super) tenant_permits: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
@@ -73,6 +76,23 @@ pub(in super::super) struct PerCall {
     pub(in super::super) handshake: Handshake,
 }
 
+/// Permits of a running call: that of its tenant, and that of its server.
+pub(super) struct Permits {
+    _of_tenant: OwnedSemaphorePermit,
+    _of_server: OwnedSemaphorePermit,
+}
+
+impl Permits {
+    /// Shuts down the connection of a call in the background. The caller does not wait for it, and the
+    /// permits are kept until then, so that a server that does not end bounds its own processes.
+    pub(super) fn shut_down(self, connection: Connection) {
+        tokio::spawn(async move {
+            Box::pin(connection.shut_down()).await;
+            drop(self);
+        });
+    }
+}
+
 impl Shared {
     /// Returns the permits of one tenant.
     pub(super) fn tenant_permits(&self, tenant: &Tenant) -> Arc<Semaphore> {
@@ -87,15 +107,21 @@ impl Shared {
         own
     }
 
+    /// Waits for the permits of a call. The tenant's own comes first, so that its calls do not queue
+    /// ahead of other tenants' calls. `None` never occurs: the semaphores are never closed.
+    pub(super) async fn permits(&self, tenant: &Tenant) -> Option<Permits> {
+        let own = self.tenant_permits(tenant).acquire_owned().await.ok()?;
+        let of_server = self.permits.clone().acquire_owned().await.ok()?;
+        Some(Permits { _of_tenant: own, _of_server: of_server })
+    }
+
     /// Runs `work` with a link to the server, within the permits of its calls.
     pub(super) async fn with_link<T, F: Future<Output = T>>(
         &self,
         tenant: &Tenant,
         work: impl FnOnce(Arc<Link>) -> F,
     ) -> Result<T, NoLink> {
-        let own = self.tenant_permits(tenant);
-        let _own_permit = own.acquire().await.map_err(|_| NoLink::Busy)?;
-        let _permit = self.permits.acquire().await.map_err(|_| NoLink::Busy)?;
+        let permits = self.permits(tenant).await.ok_or(NoLink::Busy)?;
         let down = |cause: Unavailable| NoLink::Unavailable(Cause::from(cause));
         match self.access().await {
             Access::Down | Access::OnDemand => Err(down(Unavailable::NotConnected)),
@@ -107,7 +133,7 @@ impl Shared {
                 let connection =
                     opened.map_err(|failure| down(Unavailable::NotStarted(failure.error)))?;
                 let worked = work(connection.link.clone()).await;
-                Box::pin(connection.shut_down()).await;
+                permits.shut_down(connection);
                 Ok(worked)
             }
         }
@@ -125,6 +151,18 @@ impl Shared {
             if access.changed().await.is_err() {
                 return Access::Down;
             }
+        }
+    }
+
+    /// Has the server checked, because a call reached its deadline, if the server has sent nothing for
+    /// as long as an idle server is left unchecked. One that hangs would be called again and again
+    /// otherwise, because a busy server is not checked at intervals.
+    pub(super) fn suspect(&self) {
+        let Some(heartbeat) = self.heartbeat else { return };
+        if let Access::Up(link) = &*self.access.borrow()
+            && link.inbox().last_received().elapsed() >= heartbeat
+        {
+            link.request_check();
         }
     }
 
@@ -151,10 +189,11 @@ pub(super) fn per_tenant(running: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use tokio::runtime::Handle;
 
     use super::{super::Server, *};
-    use crate::upstream::Transport;
+    use crate::upstream::{Transport, inbox::Inbox, stdio::Stdio};
 
     #[tokio::test]
     async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {
@@ -176,5 +215,52 @@ mod tests {
     #[test]
     fn a_tenant_gets_three_quarters_of_the_permits_and_at_least_one() {
         assert_eq!([1, 2, 4, 32].map(per_tenant), [1, 1, 3, 24]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_an_answer_has_a_silent_server_checked() {
+        let server = server(Some(Duration::from_secs(30)));
+        let (link, _server) = link();
+        server.set_access(Access::Up(link.clone()));
+        let is_checked = || link.check_requested().now_or_never().is_some();
+        server.shared.suspect();
+        assert!(!is_checked(), "it has just sent something");
+        tokio::time::advance(Duration::from_secs(30)).await;
+        server.shared.suspect();
+        assert!(is_checked());
+        link.inbox().touch();
+        server.shared.suspect();
+        assert!(!is_checked());
+    }
+
+    #[tokio::test]
+    async fn a_server_is_not_stopped_as_idle_while_a_call_has_a_permit() {
+        let server = server(None);
+        let (link, _server) = link();
+        server.set_access(Access::Up(link));
+        let permits = server.shared.permits(&Tenant::ANONYMOUS).await.expect("permits");
+        assert!(!server.retire());
+        assert!(matches!(server.shared.access().await, Access::Up(_)));
+        drop(permits);
+        assert!(server.retire());
+        assert!(matches!(&*server.shared.access.borrow(), Access::OnDemand));
+        assert!(server.is_idle());
+    }
+
+    fn server(heartbeat: Option<Duration>) -> Arc<Server> {
+        let name = ClientName::parse("up").expect("a good name");
+        let mut settings = Settings::new(name, Transport::Http(Box::default()));
+        settings.timeouts.heartbeat = heartbeat;
+        Server::new(&settings, Handle::current())
+    }
+
+    /// Returns a link, and the other end, which must live as long.
+    fn link() -> (Arc<Link>, impl Send) {
+        let (ours, theirs) = tokio::io::duplex(64);
+        let (read, write) = tokio::io::split(ours);
+        let (inbox, unsolicited) = Inbox::new(Arc::default());
+        let stdio = Arc::new(Stdio::new(read, write, inbox.clone()));
+        let (link, abandoned, receiver) = Link::open(stdio, inbox);
+        (link, (theirs, unsolicited, abandoned, receiver))
     }
 }

@@ -188,6 +188,7 @@ impl Server {
                 },
                 questions = heard.asked(&refusals, client, permitted) => questions,
                 () = sleep_until(deadline.into()) => {
+                    self.shared.suspect();
                     return Err(CallError::Deadline { tool, limit });
                 }
             };

@@ -17,7 +17,7 @@ use super::{
         relay, result,
         transport::SendError,
     },
-    access::{Access, PerCall, Shared},
+    access::{Access, PerCall, Permits, Shared},
     conversing::Ended,
 };
 use crate::{
@@ -60,11 +60,7 @@ impl Shared {
         let tool = sending.call.tool().clone();
         let tenant = sending.call.chain().tenant().clone();
         let waiting = self.metrics.wait();
-        // The tenant's own permit comes first, so that its calls do not queue ahead of other
-        // tenants' calls.
-        let own = self.tenant_permits(&tenant);
-        let _own_permit = own.acquire().await.map_err(|_| CallError::Busy)?;
-        let _permit = self.permits.acquire().await.map_err(|_| CallError::Busy)?;
+        let permits = self.permits(&tenant).await.ok_or(CallError::Busy)?;
         let access = self.access().await;
         let running = waiting.granted();
         if let Some(waited) = running.slow {
@@ -75,7 +71,7 @@ impl Shared {
             Access::Down | Access::OnDemand => {
                 Err(unavailable(&tool.name, Unavailable::NotConnected))
             }
-            Access::PerCall(own) => self.run_alone(&own, sending).await,
+            Access::PerCall(own) => self.run_alone(&own, sending, permits).await,
             Access::Up(link) => match ask(&link, sending).await {
                 Err(error) if may_repeat(&error, &tool) => {
                     link.request_check();
@@ -91,7 +87,12 @@ impl Shared {
 
     /// Runs a call over a connection of its own. If the future is dropped, so is the connection, and
     /// its process group is killed.
-    async fn run_alone(&self, own: &PerCall, sending: &mut Sending) -> Result<Ended, CallError> {
+    async fn run_alone(
+        &self,
+        own: &PerCall,
+        sending: &mut Sending,
+        permits: Permits,
+    ) -> Result<Ended, CallError> {
         let tool = sending.call.tool().clone();
         let opening = Connection::open(&own.settings, &own.scrubber, &self.logs, own.handshake);
         let mut connection = Box::pin(opening)
@@ -109,8 +110,7 @@ impl Shared {
             () = requests => Err(AskError::Lost),
         };
         let result = read(&tool, &link, asked);
-        // The caller does not wait for the server to stop. Its permit does: see `drained`.
-        Box::pin(connection.shut_down()).await;
+        permits.shut_down(connection);
         result
     }
 }

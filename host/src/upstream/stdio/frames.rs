@@ -39,10 +39,12 @@ pub(super) struct Frames<R> {
     headers: usize,
     /// Length in the headers.
     length: Option<u64>,
+    /// Called for each part of the stream that is read.
+    touch: Box<dyn Fn() + Send>,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(super) fn new(read: R) -> Self {
+    pub(super) fn new(read: R, touch: impl Fn() + Send + 'static) -> Self {
         Self {
             read: BufReader::new(read),
             message: Vec::new(),
@@ -50,6 +52,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             announced: None,
             headers: 0,
             length: None,
+            touch: Box::new(touch),
         }
     }
 
@@ -72,6 +75,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             if found.is_empty() {
                 return Frame::End;
             }
+            (self.touch)();
             let (taken, is_whole) = if let Some(left) = self.announced {
                 let taken = usize::try_from(left).unwrap_or(usize::MAX).min(found.len());
                 (taken, taken as u64 == left)
@@ -147,7 +151,7 @@ mod tests {
     use super::*;
 
     async fn frames(text: &[u8]) -> Vec<Result<String, usize>> {
-        let mut frames = Frames::new(text);
+        let mut frames = Frames::new(text, || {});
         let mut found = Vec::new();
         loop {
             match frames.next().await {
@@ -200,7 +204,7 @@ mod tests {
     async fn an_endless_message_is_counted_and_not_kept_and_its_request_is_known() {
         let endless =
             [br#"{"id":7,"result":""#.to_vec(), vec![b'x'; 3 * MAX_MESSAGE_BYTES]].concat();
-        let mut frames = Frames::new(&endless[..]);
+        let mut frames = Frames::new(&endless[..], || {});
         let mut dropped = 0;
         while let Frame::TooLong { bytes, answered } = frames.next().await {
             dropped += bytes;

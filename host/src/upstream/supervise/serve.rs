@@ -68,11 +68,8 @@ impl Supervisor {
         };
         match (&cut, lifecycle) {
             (Cut::Idle, Lifecycle::PerCall) => self.give_own_access(handshake),
-            (Cut::Idle, _) => {
-                self.server.set_access(Access::OnDemand);
-                // A call may have taken the link before.
-                server.drained().await;
-            }
+            // The calls wait for the next start already.
+            (Cut::Idle, _) => {}
             _ => self.server.set_access(Access::Down),
         }
         match cut {
@@ -116,12 +113,10 @@ impl Supervisor {
         let mut next = self.next_reading(recheck, None, read);
         loop {
             let mut answer = None;
+            // True while a change waits to be read.
+            let mut is_changing = false;
             tokio::select! {
-                () = link.inbox().changed() => {
-                    let delay = pace.after(read.elapsed()).max(LIST_CHANGE_DELAY);
-                    sleep(delay).await;
-                }
-                () = at(next) => {}
+                biased;
                 Some(command) = self.commands.recv() => match command {
                     Command::Reconnect(ordered) => {
                         self.reconnecting = Some(ordered);
@@ -129,6 +124,18 @@ impl Supervisor {
                     }
                     Command::Refresh(ordered) => answer = Some(ordered),
                 },
+                () = async {
+                    link.inbox().changed().await;
+                    let delay = pace.after(read.elapsed()).max(LIST_CHANGE_DELAY);
+                    is_changing = true;
+                    sleep(delay).await;
+                    is_changing = false;
+                } => {}
+                () = at(next) => {}
+            }
+            if is_changing {
+                // This reading may begin before the change is complete.
+                link.inbox().suspect_change();
             }
             let list = match listing::read(link).await {
                 Ok(list) => list,
@@ -215,7 +222,7 @@ async fn watch_silence(inbox: &Inbox, limit: Option<Duration>) -> ConnectionErro
 }
 
 /// Waits until the connection is not needed: at once if every call has its own, or after the time
-/// without calls that the operator has set.
+/// without calls that the operator has set. Calls then wait for the next start.
 async fn unneeded(server: &Server, lifecycle: Lifecycle) {
     match lifecycle {
         Lifecycle::Persistent => std::future::pending().await,
@@ -223,7 +230,7 @@ async fn unneeded(server: &Server, lifecycle: Lifecycle) {
         Lifecycle::Idle(ttl) => loop {
             let uses = server.uses();
             sleep(ttl).await;
-            if server.is_idle() && server.uses() == uses {
+            if server.uses() == uses && server.retire() {
                 return;
             }
         },
