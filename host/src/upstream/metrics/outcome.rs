@@ -25,13 +25,15 @@ pub enum Outcome {
     BadResult,
     /// The result did not fit the tool's output schema.
     InvalidResult,
+    /// The server asked its caller first.
+    InputRequired,
     /// Any other error.
     Other,
 }
 
 impl Outcome {
     /// Number of outcomes.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
     /// All outcomes.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Ok,
@@ -43,6 +45,7 @@ impl Outcome {
         Self::ResultTooLarge,
         Self::BadResult,
         Self::InvalidResult,
+        Self::InputRequired,
         Self::Other,
     ];
 
@@ -58,6 +61,7 @@ impl Outcome {
             Self::ResultTooLarge => "result_too_large",
             Self::BadResult => "bad_result",
             Self::InvalidResult => "invalid_result",
+            Self::InputRequired => "input_required",
             Self::Other => "other",
         }
     }
@@ -74,6 +78,7 @@ impl Outcome {
                 CallError::ResultTooLarge { .. } => Self::ResultTooLarge,
                 CallError::BadResult { .. } => Self::BadResult,
                 CallError::InvalidResult { .. } => Self::InvalidResult,
+                CallError::InputRequired { .. } => Self::InputRequired,
                 _ => Self::Other,
             },
         }
