@@ -33,6 +33,7 @@ mod upstream_admin;
 mod upstream_http;
 mod upstream_processes;
 mod upstream_results;
+mod upstream_tls;
 mod upstreams;
 mod walks;
 mod wasi;

@@ -6,7 +6,11 @@ mod metrics;
 
 use std::{os::unix::fs::symlink, time::Duration};
 
-use airlock_tests::{Client, Gateway, Reply, Setup, binary, misbehaving, wait};
+use airlock_tests::{
+    Client, Gateway, Reply, Setup, binary,
+    mcp::{Endpoint, McpClient},
+    misbehaving, wait,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -230,4 +234,38 @@ async fn a_server_whose_list_keeps_changing_does_not_delay_its_operator() {
         assert_eq!(reply.status, 200, "{}", reply.text);
     }
     assert_eq!(order(&gateway, "server", "reconnect").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_server_that_never_starts_fails_for_good_after_the_attempts_of_the_configuration() {
+    for key in ["max_attempts", "maxAttempts"] {
+        let restart = json!({key: 2, "backoff": "1ms"});
+        let client = misbehaving("server", ["die"]).set("/restart", restart);
+        let gateway = Setup::new().client(client).serve().await;
+        let failed = in_phase(&gateway, "server", "failed").await;
+        assert_eq!(
+            (&failed["attempts"], &failed["restarts"]),
+            (&json!(2), &json!(1)),
+            "{failed:#}"
+        );
+        assert_eq!(order(&gateway, "server", "reconnect").await.status, 502);
+        let again = in_phase(&gateway, "server", "failed").await;
+        let phases: Vec<_> = again["history"].as_array().expect("a history").iter().collect();
+        assert!(phases.len() > failed["history"].as_array().expect("a history").len(), "{again:#}");
+    }
+}
+
+#[tokio::test]
+async fn tools_have_the_prefix_of_the_configuration_or_none() {
+    let setup = Setup::new().client(misbehaving("server", []).auto(&["*"]).set("/prefix", "other"));
+    let gateway = setup.client(misbehaving("plain", []).auto(&["*"]).set("/prefix", ""));
+    let gateway = gateway.serve_connected().await;
+    for name in ["other-echo", "echo"] {
+        let reply = gateway.execute(name, &json!({"text": name})).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+    }
+    let client = McpClient::Modern(Endpoint::of(&gateway));
+    let names = client.names().await;
+    assert!(names.contains(&"other-echo".to_owned()) && names.contains(&"echo".to_owned()));
+    assert!(!names.iter().any(|name| name.starts_with("server-") || name.starts_with("plain-")));
 }
