@@ -7,10 +7,11 @@
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
 //! blocking thread. This module does not know the data. Each subject has a file below it: [`kv`],
-//! [`responses`] and [`upstream`].
+//! [`login`], [`responses`] and [`upstream`].
 
 pub mod kv;
 mod lane;
+pub mod login;
 mod open;
 pub mod responses;
 mod schema;

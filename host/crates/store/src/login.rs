@@ -1,0 +1,362 @@
+//! Logins at the authorization servers of MCP servers: their tokens, and the OAuth client to which
+//! the tokens were issued.
+//!
+//! Several processes share a login. Many authorization servers accept a refresh token once and
+//! revoke the whole login if it is used again, so one process at a time refreshes the tokens
+//! ([`Database::claim_refresh`]). An access token identifies the version of a login: a change that
+//! is based on another version is not made.
+
+use std::{fmt, time::Duration};
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::{Database, Unavailable};
+
+/// A login of one client at one MCP server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UpstreamLogin {
+    /// Identifier of the authorization server; empty if it has none.
+    pub issuer: String,
+    /// The OAuth client to which the tokens were issued.
+    pub client_id: String,
+    /// Its secret, if it has one.
+    pub client_secret: Option<String>,
+    /// Method by which it authenticates itself, as the caller names it.
+    pub authentication: String,
+    /// URL at which the tokens are refreshed.
+    pub token_endpoint: String,
+    /// The resource that the tokens are for.
+    pub resource: String,
+    /// Granted scopes, separated by spaces.
+    pub scopes: String,
+    /// Scopes that the MCP server asked for beyond the granted ones, separated by spaces.
+    pub wanted: String,
+    /// The access token.
+    pub access_token: String,
+    /// The refresh token, if there is one.
+    pub refresh_token: Option<String>,
+    /// Time at which the tokens were issued, in milliseconds since 1970.
+    pub obtained_ms: i64,
+    /// Time at which the access token expires, in milliseconds since 1970, if it is known.
+    pub expires_ms: Option<i64>,
+}
+
+/// Result of [`Database::claim_refresh`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum RefreshClaim {
+    /// The caller refreshes the tokens, and no other process does until the claim ends.
+    Claimed(UpstreamLogin),
+    /// The login has changed since the caller read it.
+    Changed(UpstreamLogin),
+    /// Another process is refreshing the tokens.
+    Busy,
+    /// There is no login.
+    Gone,
+}
+
+impl Database {
+    /// Returns the login of a client at a server.
+    pub async fn upstream_login(
+        &self,
+        client: &str,
+        server: &str,
+    ) -> Result<Option<UpstreamLogin>, Unavailable> {
+        let key = Key::new(client, server);
+        self.read(move |connection| Ok(key.read(connection)?.map(|(login, _)| login))).await
+    }
+
+    /// Stores a login. It replaces an earlier one, and ends the claim on it.
+    pub async fn put_upstream_login(
+        &self,
+        client: &str,
+        server: &str,
+        login: UpstreamLogin,
+    ) -> Result<(), Unavailable> {
+        let key = Key::new(client, server);
+        self.write(move |transaction| key.write(transaction, &login)).await
+    }
+
+    /// Removes the logins of a client at all its servers. Returns their number.
+    pub async fn remove_upstream_logins(&self, client: &str) -> Result<usize, Unavailable> {
+        let client = client.to_owned();
+        self.write(move |transaction| {
+            transaction.execute("DELETE FROM upstream_login WHERE client = ?1", [client])
+        })
+        .await
+    }
+
+    /// Claims the right to refresh the tokens of the version that has `access_token`, for at most
+    /// `time`.
+    pub async fn claim_refresh(
+        &self,
+        client: &str,
+        server: &str,
+        access_token: &str,
+        time: Duration,
+    ) -> Result<RefreshClaim, Unavailable> {
+        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let now = self.now_ms();
+        let until = now.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        self.write(move |transaction| {
+            let Some((login, refreshing_until)) = key.read(transaction)? else {
+                return Ok(RefreshClaim::Gone);
+            };
+            if login.access_token != access_token {
+                return Ok(RefreshClaim::Changed(login));
+            }
+            // A claim that ends later than any claim can is of a clock that was set back.
+            if (now + 1..=until).contains(&refreshing_until) {
+                return Ok(RefreshClaim::Busy);
+            }
+            key.set(transaction, &access_token, "refreshing_until_ms", until)?;
+            Ok(RefreshClaim::Claimed(login))
+        })
+        .await
+    }
+
+    /// Stores the refreshed tokens of the version that has `access_token`, and ends the claim on it.
+    /// Returns false, and changes nothing, if the login has been replaced or removed meanwhile.
+    pub async fn renew_upstream_login(
+        &self,
+        client: &str,
+        server: &str,
+        access_token: &str,
+        login: UpstreamLogin,
+    ) -> Result<bool, Unavailable> {
+        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        self.write(move |transaction| {
+            let present = key.read(transaction)?;
+            let is_present =
+                present.is_some_and(|(present, _)| present.access_token == access_token);
+            if is_present {
+                key.write(transaction, &login)?;
+            }
+            Ok(is_present)
+        })
+        .await
+    }
+
+    /// Ends the claim on the version that has `access_token`, whose tokens were not refreshed.
+    pub async fn release_refresh(
+        &self,
+        client: &str,
+        server: &str,
+        access_token: &str,
+    ) -> Result<(), Unavailable> {
+        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        self.write(move |transaction| key.set(transaction, &access_token, "refreshing_until_ms", 0))
+            .await
+    }
+
+    /// Stores the scopes that the MCP server asks for, for the next login. Changes nothing if the
+    /// login has another version than that which has `access_token`.
+    pub async fn want_scopes(
+        &self,
+        client: &str,
+        server: &str,
+        access_token: &str,
+        wanted: &str,
+    ) -> Result<(), Unavailable> {
+        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let wanted = wanted.to_owned();
+        self.write(move |transaction| key.set(transaction, &access_token, "wanted", wanted)).await
+    }
+}
+
+/// Key of a login.
+struct Key {
+    client: String,
+    server: String,
+}
+
+impl Key {
+    fn new(client: &str, server: &str) -> Self {
+        Self { client: client.to_owned(), server: server.to_owned() }
+    }
+
+    /// Returns the login and the end of the claim on it.
+    fn read(&self, connection: &Connection) -> rusqlite::Result<Option<(UpstreamLogin, i64)>> {
+        let mut select = connection.prepare(
+            "SELECT issuer, client_id, client_secret, authentication, token_endpoint, resource, \
+             scopes, wanted, access_token, refresh_token, obtained_ms, expires_ms, \
+             refreshing_until_ms FROM upstream_login WHERE client = ?1 AND server = ?2",
+        )?;
+        select.query_row([&self.client, &self.server], login).optional()
+    }
+
+    fn write(&self, connection: &Connection, login: &UpstreamLogin) -> rusqlite::Result<()> {
+        connection
+            .execute(
+                "INSERT OR REPLACE INTO upstream_login (client, server, issuer, client_id, \
+                 client_secret, authentication, token_endpoint, resource, scopes, wanted, \
+                 access_token, refresh_token, obtained_ms, expires_ms, refreshing_until_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0)",
+                params![
+                    self.client,
+                    self.server,
+                    login.issuer,
+                    login.client_id,
+                    login.client_secret,
+                    login.authentication,
+                    login.token_endpoint,
+                    login.resource,
+                    login.scopes,
+                    login.wanted,
+                    login.access_token,
+                    login.refresh_token,
+                    login.obtained_ms,
+                    login.expires_ms,
+                ],
+            )
+            .map(drop)
+    }
+
+    /// Sets one column of the version that has `access_token`.
+    fn set(
+        &self,
+        connection: &Connection,
+        access_token: &str,
+        column: &'static str,
+        value: impl rusqlite::ToSql,
+    ) -> rusqlite::Result<()> {
+        let update = format!(
+            "UPDATE upstream_login SET {column} = ?1 \
+             WHERE client = ?2 AND server = ?3 AND access_token = ?4"
+        );
+        connection
+            .execute(&update, params![value, self.client, self.server, access_token])
+            .map(drop)
+    }
+}
+
+fn login(row: &Row<'_>) -> rusqlite::Result<(UpstreamLogin, i64)> {
+    let login = UpstreamLogin {
+        issuer: row.get(0)?,
+        client_id: row.get(1)?,
+        client_secret: row.get(2)?,
+        authentication: row.get(3)?,
+        token_endpoint: row.get(4)?,
+        resource: row.get(5)?,
+        scopes: row.get(6)?,
+        wanted: row.get(7)?,
+        access_token: row.get(8)?,
+        refresh_token: row.get(9)?,
+        obtained_ms: row.get(10)?,
+        expires_ms: row.get(11)?,
+    };
+    Ok((login, row.get(12)?))
+}
+
+impl fmt::Debug for UpstreamLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamLogin")
+            .field("issuer", &self.issuer)
+            .field("client_id", &self.client_id)
+            .field("scopes", &self.scopes)
+            .field("expires_ms", &self.expires_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::unix::fs::PermissionsExt as _,
+        sync::{
+            Arc,
+            atomic::{AtomicU64, Ordering},
+        },
+        time::SystemTime,
+    };
+
+    use super::*;
+    use crate::Settings;
+
+    fn login(access_token: &str) -> UpstreamLogin {
+        UpstreamLogin {
+            issuer: "https://as.example.com".to_owned(),
+            client_id: "id".to_owned(),
+            client_secret: None,
+            authentication: "none".to_owned(),
+            token_endpoint: "https://as.example.com/token".to_owned(),
+            resource: "https://mcp.example.com/mcp".to_owned(),
+            scopes: "read".to_owned(),
+            wanted: String::new(),
+            access_token: access_token.to_owned(),
+            refresh_token: Some("refresh".to_owned()),
+            obtained_ms: 1,
+            expires_ms: Some(2),
+        }
+    }
+
+    /// Opens a database whose clock shows the returned number of seconds since 1970.
+    async fn open(home: &tempfile::TempDir) -> (Database, Arc<AtomicU64>) {
+        let seconds = Arc::new(AtomicU64::new(1_000));
+        let shown = seconds.clone();
+        let mut settings = Settings::new(home.path().join("a.db"));
+        settings.clock = Arc::new(move || {
+            SystemTime::UNIX_EPOCH + Duration::from_secs(shown.load(Ordering::Relaxed))
+        });
+        (Database::open(settings).await.expect("open"), seconds)
+    }
+
+    const TIME: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn a_login_belongs_to_a_client_and_a_server_in_a_file_for_its_owner_alone() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (database, _) = open(&home).await;
+        database.put_upstream_login("up", "https://a/", login("1")).await.expect("written");
+        for (client, server, found) in [
+            ("up", "https://a/", true),
+            ("up", "https://b/", false),
+            ("other", "https://a/", false),
+        ] {
+            let read = database.upstream_login(client, server).await.expect("read");
+            assert_eq!(read, found.then(|| login("1")), "{client} {server}");
+        }
+        assert!(!format!("{:?}", login("hunter2")).contains("hunter2"));
+        let mode =
+            std::fs::metadata(home.path().join("a.db")).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(database.remove_upstream_logins("up").await.expect("written"), 1);
+        assert_eq!(database.upstream_login("up", "https://a/").await.expect("read"), None);
+    }
+
+    #[tokio::test]
+    async fn one_process_refreshes_at_a_time_until_its_claim_ends() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (database, seconds) = open(&home).await;
+        let claim = |token: &'static str| database.claim_refresh("up", "s", token, TIME);
+        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Gone);
+        database.put_upstream_login("up", "s", login("1")).await.expect("written");
+        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Claimed(login("1")));
+        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Busy);
+        seconds.fetch_add(29, Ordering::Relaxed);
+        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Busy);
+        seconds.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Claimed(login("1")));
+        database.release_refresh("up", "s", "1").await.expect("written");
+        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Claimed(login("1")));
+        seconds.store(1, Ordering::Relaxed);
+        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Claimed(login("1")));
+        let renewed = database.renew_upstream_login("up", "s", "1", login("2")).await;
+        assert!(renewed.expect("written"));
+        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Changed(login("2")));
+        assert_eq!(claim("2").await.expect("written"), RefreshClaim::Claimed(login("2")));
+    }
+
+    #[tokio::test]
+    async fn a_change_of_an_earlier_version_is_not_made() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (database, _) = open(&home).await;
+        database.put_upstream_login("up", "s", login("2")).await.expect("written");
+        assert!(!database.renew_upstream_login("up", "s", "1", login("3")).await.expect("written"));
+        database.want_scopes("up", "s", "1", "write").await.expect("written");
+        assert_eq!(database.upstream_login("up", "s").await.expect("read"), Some(login("2")));
+        database.want_scopes("up", "s", "2", "write").await.expect("written");
+        let wanted = database.upstream_login("up", "s").await.expect("read").expect("a login");
+        assert_eq!(wanted.wanted, "write");
+        assert!(!database.renew_upstream_login("up", "t", "2", login("3")).await.expect("written"));
+    }
+}
