@@ -57,20 +57,42 @@ impl Guard {
         allow_private: bool,
         resolver: Arc<dyn Resolver>,
     ) -> Result<Self, Unreachable> {
-        let literal = match host {
-            Host::Domain(name) => {
-                let name = name.trim_end_matches('.').to_ascii_lowercase();
-                let is_local = name == "localhost" || name.ends_with(".localhost");
-                if is_local { Reach::Private } else { Reach::Public }
-            }
-            Host::Ipv4(address) => address::reach(IpAddr::V4(*address)),
-            Host::Ipv6(address) => address::reach(IpAddr::V6(*address)),
-        };
+        let literal = reach(host);
         if literal == Reach::Never {
             return Err(Unreachable::Never(host.to_string()));
         }
         let farthest = if allow_private { Reach::Private } else { literal };
         Ok(Self { resolver, farthest })
+    }
+
+    /// Checks another host that the same client is to dial. A name is checked again, by its
+    /// addresses, when it is resolved; an address is dialled without that.
+    pub fn check(&self, host: &Host<&str>) -> Result<(), Unreachable> {
+        match reach(host) {
+            Reach::Never => Err(Unreachable::Never(host.to_string())),
+            Reach::Private if self.farthest == Reach::Public => {
+                Err(Unreachable::Private(host.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether private networks are permitted.
+    pub fn permits_private(&self) -> bool {
+        self.farthest == Reach::Private
+    }
+}
+
+/// Returns the reach of a host as it is written.
+fn reach(host: &Host<&str>) -> Reach {
+    match host {
+        Host::Domain(name) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            let is_local = name == "localhost" || name.ends_with(".localhost");
+            if is_local { Reach::Private } else { Reach::Public }
+        }
+        Host::Ipv4(address) => address::reach(IpAddr::V4(*address)),
+        Host::Ipv6(address) => address::reach(IpAddr::V6(*address)),
     }
 }
 
@@ -168,6 +190,29 @@ mod tests {
         }
         for url in ["http://8.8.8.8/", "http://localhost.example.com/", "http://notlocalhost/"] {
             assert!(dialled(url, false, &["127.0.0.1"]).await.is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn another_host_of_the_same_client_is_checked_as_it_is_written() {
+        let guard = |url: &str| {
+            let url = url::Url::parse(url).expect("a URL");
+            Guard::new(&url.host().expect("it has a host"), false).expect("permitted")
+        };
+        let (public, private) = (guard("https://mcp.example.com/"), guard("http://10.0.0.1/"));
+        assert!(!public.permits_private() && private.permits_private());
+        for (other, by_public, by_private) in [
+            ("https://as.example.com/", true, true),
+            ("https://8.8.8.8/", true, true),
+            ("http://127.0.0.1/", false, true),
+            ("http://localhost/", false, true),
+            ("http://[fd00::1]/", false, true),
+            ("http://169.254.169.254/", false, false),
+        ] {
+            let url = url::Url::parse(other).expect("a URL");
+            let host = url.host().expect("it has a host");
+            assert_eq!(public.check(&host).is_ok(), by_public, "{other}");
+            assert_eq!(private.check(&host).is_ok(), by_private, "{other}");
         }
     }
 }
