@@ -44,6 +44,7 @@ pub struct Gateway {
     shutdown: Option<BoxFuture<'static, ()>>,
     upstreams: Upstreams,
     pins: upstream::pins::Pins,
+    logins: upstream::Logins,
     plugins: Plugins,
     progress: MultiProgress,
 }
@@ -316,6 +317,7 @@ impl Builder {
         };
         let mut gateway = Gateway {
             pins: pins(&config),
+            logins: upstream::Logins::new(config.store.clone()),
             plugins: Plugins::new(resources, configured(&config)),
             progress,
             catalog,

@@ -17,6 +17,9 @@ pub const COMMAND_FILTER: &str = "warn,rmcp=off";
 /// Default filter of the demo, where failures are part of the scenes.
 pub const DEMO_FILTER: &str = "error,rmcp=off";
 
+/// Added to every filter: at the level `debug`, the OAuth client of `rmcp` writes authorization codes.
+const NO_CODES: &str = "rmcp::transport::auth=off";
+
 /// Format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
@@ -33,6 +36,7 @@ pub fn init(format: LogFormat, filter: Option<&str>, otherwise: &str) -> anyhow:
     let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or(otherwise);
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("{FILTER_VARIABLE} is not a valid log filter"))?;
+    let filter = filter.add_directive(NO_CODES.parse().context("a filter of the gateway's own")?);
     let lines =
         fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     let started = match format {

@@ -21,6 +21,7 @@
 //! | `process` | runs servers that are child processes |
 //! | `inbox` | screens every message of a server, with `flood`, `envelope`, `scan` and `decode` |
 //! | `secrets` | the secrets of a server's settings, which are redacted in what it sends |
+//! | `oauth`, `credentials` | logins at servers with OAuth, and the access token of each request |
 //! | `answer` | answers the requests of a server that are for no caller |
 //! | `listing`, `skipped` | reads the list of tools |
 //! | [`pins`] | the definitions that the operator has accepted, and the quarantine of others |
@@ -30,7 +31,7 @@
 //! | `relay` | relays requests for resources and prompts, and what the server reports of them |
 //! | [`Runtime`] | threads for all of this |
 //!
-//! `rmcp` is not used here: its client loses every member that its types do not know, takes a server
+//! `rmcp` is used for logins alone: its client loses every member that its types do not know, takes a server
 //! that starts slowly for one of the other era, sends a call again after a session has expired, and
 //! starts a task for each notification.
 
@@ -39,6 +40,7 @@ mod backoff;
 mod channel;
 mod connection;
 mod control;
+mod credentials;
 mod decode;
 mod docker;
 mod envelope;
@@ -52,6 +54,7 @@ mod link;
 mod listing;
 mod logs;
 mod metrics;
+mod oauth;
 pub mod pins;
 mod process;
 mod questions;
@@ -81,6 +84,10 @@ pub use self::{
         Authorities, BadAuthorities, ExtraHeaders, HttpSettings, is_reserved as is_reserved_header,
     },
     metrics::{Distribution, Outcome, Sample},
+    oauth::{
+        Callback, CallbackError, LoggedIn, LoginError, Logins, LoginsUnavailable, Oauth,
+        PendingLogin, TokenAuthentication,
+    },
     runtime::Runtime,
     settings::{Bounds, Lifecycle, Process, Restart, Settings, Timeouts, Transport},
     status::{Phase, Transition},

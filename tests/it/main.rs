@@ -31,6 +31,7 @@ mod streams;
 mod tidy;
 mod upstream_admin;
 mod upstream_http;
+mod upstream_oauth;
 mod upstream_processes;
 mod upstream_results;
 mod upstream_tls;

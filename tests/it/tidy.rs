@@ -105,7 +105,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("landlock", &["process"]),
     ("libc", &["process"]),
     ("rusqlite", &["store"]),
-    ("rmcp", &["upstream", "mcp", "demo"]),
+    ("rmcp", &["upstream", "mcp", "demo", "telemetry"]),
     ("sse_stream", &["mcp", "upstream"]),
     ("reqwest", &["cli", "demo", "egress", "identity", "mcp", "model", "tls", "upstream"]),
     ("rustls", &["tls"]),

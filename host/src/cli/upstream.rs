@@ -1,9 +1,12 @@
-//! `airlock upstream`: shows the MCP servers of a running gateway and gives them orders; shows what
-//! servers have changed, and records the operator's decisions about it in `airlock.lock`.
+//! `airlock upstream`: shows the MCP servers of a running gateway and gives them orders; logs in at
+//! servers; shows what servers have changed, and records the operator's decisions about it in
+//! `airlock.lock`.
 
 mod accept;
 mod diff;
 mod list;
+mod login;
+mod logout;
 mod logs;
 mod restart;
 mod reviews;
@@ -12,7 +15,7 @@ mod show;
 
 use super::Done;
 
-/// Show and restart MCP servers, and accept changes of their tools
+/// Show and restart MCP servers, log in at them, and accept changes of their tools
 ///
 /// `list` shows all servers of a running gateway with their state, and `show` one with its history.
 /// `logs` shows the last lines that a server wrote to standard error. `restart` closes the connection
@@ -20,13 +23,16 @@ use super::Done;
 /// commands talk to the gateway that runs at `server.listen` of the configuration, or at --url. It
 /// accepts them only from its own machine, and orders only if it requires no virtual keys.
 ///
+/// `login` logs in at a server with OAuth, whose `auth_type` is "oauth". `logout` forgets the login. A
+/// running gateway uses either within seconds.
+///
 /// The gateway pins the definitions of tools: names, descriptions, schemas and all other members. A
 /// tool that has changed since it was accepted, or first used, stays in quarantine, and its old
 /// definition stays in use. `diff` shows the changes and `accept` accepts them.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  airlock upstream list\n  airlock upstream logs github --url http://127.0.0.1:8080\n  airlock upstream restart github\n  airlock upstream diff\n  airlock upstream accept github search_code"
+    after_help = "Examples:\n  airlock upstream list\n  airlock upstream logs github --url http://127.0.0.1:8080\n  airlock upstream restart github\n  airlock upstream login github\n  airlock upstream diff\n  airlock upstream accept github search_code"
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -41,6 +47,8 @@ enum Command {
     Show(show::Args),
     Logs(logs::Args),
     Restart(restart::Args),
+    Login(login::Args),
+    Logout(logout::Args),
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
@@ -51,6 +59,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Command::Show(args) => show::run(args).await,
         Command::Logs(args) => logs::run(args).await,
         Command::Restart(args) => restart::run(args).await,
+        Command::Login(args) => login::run(args).await,
+        Command::Logout(args) => logout::run(args).await,
     }
 }
 
@@ -63,6 +73,8 @@ impl Args {
             Command::Show(args) => args.json,
             Command::Logs(args) => args.json,
             Command::Restart(args) => args.json,
+            Command::Login(args) => args.json,
+            Command::Logout(args) => args.json,
         }
     }
 }

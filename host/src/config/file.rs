@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 pub(super) use self::{
     forms::{Entries, NameOr},
-    http_client::TlsConfig,
+    http_client::{OAuthConfig, TlsConfig},
     plugin::{Access, FilesGrant, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
     process::{Confine, Docker, DockerMount, ProcessLimits, Stdio},
     provider::{
@@ -245,9 +245,11 @@ pub(super) struct Client {
     /// needed for `localhost`, and for a URL that has a private address as its host. Default: false.
     #[serde(default)]
     pub(super) allow_private: bool,
-    /// For `http` and `sse`: authentication. With either value, the gateway sends exactly the `headers`.
-    #[serde(rename = "auth_type")]
-    _auth_type: Option<AuthType>,
+    /// For `http` and `sse`: authentication. Default: `headers`.
+    pub(super) auth_type: Option<AuthType>,
+    /// For the `auth_type` `oauth`: the client at the authorization server. What is absent is
+    /// discovered, so it may be left out.
+    pub(super) oauth_config: Option<OAuthConfig>,
     /// For MCP servers: time to start and to complete the handshake. A package runner such as `npx`
     /// may have to download the server first. `connect_timeout` and `startupTimeout` are the same.
     /// Default: 2m for `stdio` and `docker`, else 30s.
@@ -429,10 +431,13 @@ pub(super) enum Trust {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AuthType {
-    /// No authentication.
+    /// No authentication. The gateway sends exactly the `headers`.
     None,
     /// The `headers` authenticate the gateway.
     Headers,
+    /// OAuth 2.1: the operator logs in with `airlock upstream login`, and the gateway sends the
+    /// access token in addition to the `headers`.
+    Oauth,
 }
 
 /// Limits and settings of tool calls.

@@ -421,12 +421,12 @@ fn a_prefix_belongs_to_one_client_and_trust_to_mcp_servers() {
 #[test]
 fn unimplemented_settings_are_refused_and_not_ignored() {
     let http = json!({"name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp"});
-    for accepted in ["none", "headers"] {
+    for accepted in ["none", "headers", "oauth"] {
         good(&clients(json!([with(http.clone(), "auth_type", json!(accepted))])));
     }
     assert_snapshot!(
-        error(&clients(json!([with(http.clone(), "auth_type", json!("oauth"))]))),
-        @r#"mcp.client_configs[0].auth_type: "oauth" is not built yet: use "headers" with a token in `headers`"#
+        error(&clients(json!([with(http.clone(), "auth_type", json!("per_user_oauth"))]))),
+        @r#"mcp.client_configs[0].auth_type: "per_user_oauth" is not built yet: use "oauth", with one login for all users, or "headers" with a token in `headers`"#
     );
     assert_snapshot!(
         error(&fs_with("connection_type", json!("stdoi"))),

@@ -9,10 +9,10 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
         ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => {
             "the gateway does not read this value; leave it out"
         }
-        (
-            "Client",
-            "oauth_config" | "oauth_config_id" | "token_exchange" | "per_user_header_keys",
-        ) => "signing in to servers is not built yet; use `headers`",
+        ("Client", "oauth_config_id") => "the settings are in `oauth_config`",
+        ("Client", "token_exchange" | "per_user_header_keys") => {
+            "credentials of single users are not built yet; use `headers` or `auth_type` \"oauth\""
+        }
         ("Client", "tool_pricing") => "calls have no prices",
         ("Mcp", "health_monitor_config") => {
             "set `heartbeat_interval` and `restart` for each client"
@@ -99,8 +99,8 @@ pub(super) fn value(owner: &str, value: &str) -> Option<String> {
     let reason = match (owner, value) {
         ("ConnectionType", "websocket" | "openapi") => "use \"stdio\", \"http\" or \"wasm\"",
         ("ProxyKind", "environment") => "name the proxy in `url`",
-        ("AuthType", "oauth" | "per_user_oauth" | "per_user_headers" | "token_exchange") => {
-            "use \"headers\" with a token in `headers`"
+        ("AuthType", "per_user_oauth" | "per_user_headers" | "token_exchange") => {
+            "use \"oauth\", with one login for all users, or \"headers\" with a token in `headers`"
         }
         _ => return None,
     };

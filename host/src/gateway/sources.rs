@@ -41,6 +41,7 @@ impl Gateway {
             let (control, task) = upstream::supervise(
                 settings.clone(),
                 pins,
+                &self.logins,
                 self.catalog.clone(),
                 self.upstreams.stop.clone(),
                 runtime.handle(),

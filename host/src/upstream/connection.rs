@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     channel::{Channel, Owner},
+    credentials::Credentials,
     docker,
     error::{ConnectionError, ConnectionFailure, ProcessExit},
     handshake::{self, Handshake, Identity},
@@ -21,7 +22,6 @@ use super::{
     stdio::Stdio,
     transport,
 };
-use crate::{secret::Scrubber, tool::Cause};
 
 /// A connected server.
 pub(super) struct Connection {
@@ -43,14 +43,14 @@ impl Connection {
     /// the process behind it is stopped. The stderr of the process is added to `logs`.
     pub(super) async fn open(
         settings: &Settings,
-        scrubber: &Arc<Scrubber>,
+        credentials: &Credentials,
         logs: &Logs,
         handshake: Handshake,
     ) -> Result<Self, ConnectionFailure> {
-        let (inbox, unsolicited) = Inbox::new(scrubber.clone());
+        let (inbox, unsolicited) = Inbox::new(credentials.redactor().clone());
         let deadline = Instant::now() + settings.timeouts.startup;
         let late = |_| ConnectionError::StartupTimeout(settings.timeouts.startup);
-        let opening = Box::pin(open(settings, scrubber, &inbox));
+        let opening = Box::pin(open(settings, credentials, &inbox));
         let (transport, process) = timeout_at(deadline, opening).await.map_err(late)??;
         if let Some(process) = &process {
             logs.follow(process.stderr());
@@ -80,7 +80,7 @@ impl Connection {
         let link = self.link.clone();
         async move {
             let listed = listing::read(&link).await;
-            listed.map_err(|error| ConnectionError::ListTools(Cause::from(error)))
+            listed.map_err(|error| ConnectionError::asked(error, ConnectionError::ListTools))
         }
     }
 
@@ -108,14 +108,19 @@ impl Connection {
 
 async fn open(
     settings: &Settings,
-    scrubber: &Arc<Scrubber>,
+    credentials: &Credentials,
     inbox: &Arc<Inbox>,
 ) -> Result<(Arc<dyn transport::Transport>, Option<Box<dyn Owner>>), ConnectionError> {
+    let (scrubber, authorizer) = (credentials.scrubber(), credentials.authorizer().cloned());
     let Channel { read, write, owner } = match &settings.transport {
-        Transport::Stdio(process) => process::open(process, scrubber.clone()).await?,
-        Transport::Docker(docker) => docker::open(docker, &settings.name, scrubber.clone()).await?,
-        Transport::Http(http) => return Ok((http::transport(http, inbox.clone())?, None)),
-        Transport::Sse(http) => return Ok((sse::transport(http, inbox.clone())?, None)),
+        Transport::Stdio(process) => process::open(process, scrubber).await?,
+        Transport::Docker(docker) => docker::open(docker, &settings.name, scrubber).await?,
+        Transport::Http(http) => {
+            return Ok((http::transport(http, inbox.clone(), authorizer)?, None));
+        }
+        Transport::Sse(http) => {
+            return Ok((sse::transport(http, inbox.clone(), authorizer)?, None));
+        }
     };
     Ok((Arc::new(Stdio::new(read, write, inbox.clone())), Some(owner)))
 }

@@ -4,7 +4,10 @@ use std::{process::ExitStatus, time::Duration};
 
 use airlock_process::SpawnError;
 
-use super::{docker::DockerError, flood::Flood, limits::MAX_REASON_BYTES};
+use super::{
+    docker::DockerError, flood::Flood, limits::MAX_REASON_BYTES, link::AskError,
+    oauth::LoginNeeded, transport::SendError,
+};
 use crate::{secret::Scrubber, text::with_causes, tool::Cause};
 
 /// Reason that there is no connection.
@@ -56,6 +59,9 @@ pub(super) enum ConnectionError {
         /// True if messages reached the server.
         was_reached: bool,
     },
+    /// The operator has to log in.
+    #[error(transparent)]
+    LoginNeeded(LoginNeeded),
     /// The list of tools cannot be read.
     #[error("listing its tools failed")]
     ListTools(#[source] Cause),
@@ -77,14 +83,35 @@ pub(super) enum ConnectionError {
 }
 
 impl ConnectionError {
+    /// Creates the error of a handshake whose message was not sent or not answered.
+    pub(super) fn unreached(error: SendError) -> Self {
+        let was_reached = !error.is_unsent();
+        match error {
+            SendError::LoginNeeded(needed) => Self::LoginNeeded(needed),
+            error => Self::Handshake { cause: Cause::from(error), was_reached },
+        }
+    }
+
+    /// Creates the error of a request that failed: that the operator has to log in, or else what
+    /// `otherwise` returns.
+    pub(super) fn asked(error: AskError, otherwise: impl FnOnce(Cause) -> Self) -> Self {
+        match error {
+            AskError::Send(SendError::LoginNeeded(needed)) => Self::LoginNeeded(needed),
+            error => otherwise(Cause::from(error)),
+        }
+    }
+
     /// Returns whether the settings can never work.
     pub(super) fn is_invalid(&self) -> bool {
         matches!(self, Self::InvalidSettings(_))
     }
 
-    /// Returns whether the settings are at fault, so that an immediate retry is pointless.
+    /// Returns whether only the operator can help, so that an immediate retry is pointless.
     pub(super) fn is_permanent(&self) -> bool {
-        matches!(self, Self::InvalidSettings(_) | Self::CommandNotFound { .. })
+        matches!(
+            self,
+            Self::InvalidSettings(_) | Self::CommandNotFound { .. } | Self::LoginNeeded(_)
+        )
     }
 
     /// Returns whether the other handshake may work: a legacy server may hang up at a method that

@@ -276,9 +276,7 @@ fn failed(error: AskError) -> ConnectionError {
         AskError::Send(SendError::Failed(cause)) if cause.is::<std::io::Error>() => {
             ConnectionError::Closed
         }
-        error => {
-            let was_reached = !error.is_unsent();
-            ConnectionError::Handshake { cause: Cause::from(error), was_reached }
-        }
+        AskError::Send(error) => ConnectionError::unreached(error),
+        error => ConnectionError::Handshake { cause: Cause::from(error), was_reached: true },
     }
 }

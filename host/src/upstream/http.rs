@@ -53,6 +53,7 @@ use super::{
     error::ConnectionError,
     inbox::Inbox,
     limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, SESSION_END_TIMEOUT},
+    oauth::Authorizer,
     transport::{Outgoing, SendError, Transport},
 };
 use crate::{
@@ -66,8 +67,9 @@ use crate::{
 pub(super) fn transport(
     settings: &HttpSettings,
     inbox: Arc<Inbox>,
+    authorizer: Option<Arc<Authorizer>>,
 ) -> Result<Arc<dyn Transport>, ConnectionError> {
-    Ok(Arc::new(Http(Arc::new(Session::new(Endpoint::new(settings)?, inbox)))))
+    Ok(Arc::new(Http(Arc::new(Session::new(Endpoint::new(settings, authorizer)?, inbox)))))
 }
 
 /// One connection to a server. Dropping it ends everything that runs for it.
@@ -138,9 +140,10 @@ impl Session {
         }
         let mut own = HeaderMap::new();
         self.add_own(&mut own);
-        let request = self.endpoint.request(Method::DELETE, self.endpoint.url(), own);
+        let url = self.endpoint.url();
+        let sending = self.endpoint.send(Method::DELETE, url, own, None, &self.inbox);
         // The connection is closed in any case.
-        let _ = timeout(SESSION_END_TIMEOUT, request.send()).await;
+        let _ = timeout(SESSION_END_TIMEOUT, sending).await;
     }
 }
 

@@ -30,12 +30,13 @@ use super::{
     },
     questions::{self, ServerQuestion},
     scan,
+    secrets::Redactor,
 };
 use crate::{secret::Scrubber, text::cut};
 
 /// Screens the messages of one connection and records the requests in flight.
 pub(super) struct Inbox {
-    scrubber: Arc<Scrubber>,
+    redactor: Arc<Redactor>,
     bucket: Mutex<TokenBucket>,
     in_flight: Mutex<InFlight>,
     changed: Notify,
@@ -73,13 +74,13 @@ pub(super) struct Unsolicited {
 
 impl Inbox {
     /// Creates the inbox of a new connection.
-    pub(super) fn new(scrubber: Arc<Scrubber>) -> (Arc<Self>, Unsolicited) {
+    pub(super) fn new(redactor: Arc<Redactor>) -> (Arc<Self>, Unsolicited) {
         // A request that is received is counted as unanswered, so the queue is never full.
         let (requests, pending_requests) = mpsc::channel(MAX_UNANSWERED);
         let (events, pending_events) = mpsc::channel(MAX_EVENTS);
         let now = Instant::now();
         let this = Self {
-            scrubber,
+            redactor,
             bucket: Mutex::new(TokenBucket::new(now)),
             in_flight: Mutex::default(),
             changed: Notify::new(),
@@ -91,9 +92,9 @@ impl Inbox {
         (Arc::new(this), Unsolicited { requests: pending_requests, events: pending_events })
     }
 
-    /// Returns the scrubber for the server's secrets.
-    pub(super) fn scrubber(&self) -> &Scrubber {
-        &self.scrubber
+    /// Returns the scrubber for the server's present secrets.
+    pub(super) fn scrubber(&self) -> Arc<Scrubber> {
+        self.redactor.scrubber()
     }
 
     /// Waits until the server has reported that its list of tools has changed. Several reports
@@ -231,8 +232,8 @@ impl Inbox {
             return;
         };
         let reception = match awaited.kind {
-            ResponseKind::Pages => decode::screened_pages(text, &self.scrubber),
-            ResponseKind::Whole => decode::screened(text, &self.scrubber),
+            ResponseKind::Pages => decode::screened_pages(text, &self.scrubber()),
+            ResponseKind::Whole => decode::screened(text, &self.scrubber()),
         };
         if let Reception::Unreadable(reason) = &reception {
             warn!(bytes = text.len(), reason, "upstream response cannot be read");
@@ -277,7 +278,7 @@ impl Inbox {
             return None;
         }
         let taker = lock(&self.in_flight).taker(within)?;
-        let text = decode::passed(text, &self.scrubber)?;
+        let text = decode::passed(text, &self.scrubber())?;
         taker.try_send(ServerQuestion { id: id.clone(), text }).ok()
     }
 
@@ -291,7 +292,7 @@ impl Inbox {
         match method {
             "notifications/tools/list_changed" => self.changed.notify_one(),
             "notifications/progress" => {
-                if let Some(text) = decode::passed(text, &self.scrubber) {
+                if let Some(text) = decode::passed(text, &self.scrubber()) {
                     lock(&self.in_flight).report(&text);
                 }
             }
@@ -301,7 +302,7 @@ impl Inbox {
                 debug!(id = ?id, "upstream server cancelled a request");
             }
             "notifications/message" => {
-                if let Some(text) = decode::passed(text, &self.scrubber) {
+                if let Some(text) = decode::passed(text, &self.scrubber()) {
                     lock(&self.in_flight).log(text);
                 }
             }
@@ -309,7 +310,7 @@ impl Inbox {
             | "notifications/resources/list_changed"
             | "notifications/resources/updated"
             | "notifications/elicitation/complete" => {
-                if let Some(text) = decode::passed(text, &self.scrubber) {
+                if let Some(text) = decode::passed(text, &self.scrubber()) {
                     // A full queue means that the server sends more than is passed on.
                     let _ = self.events.try_send(ServerEvent { method: method.to_owned(), text });
                 }
@@ -320,7 +321,7 @@ impl Inbox {
 
     /// Returns a server's text for use in another message: redacted, on one line, and cut.
     pub(super) fn quote(&self, text: &[u8]) -> String {
-        self.scrubber.line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
+        self.scrubber().line(&String::from_utf8_lossy(text), MAX_QUOTE_BYTES)
     }
 
     fn spend(&self, tokens: u32) {

@@ -30,10 +30,7 @@ use super::{
     limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED, PING_RETRY, PING_TIMEOUT},
     transport::{Outgoing, OutgoingKind, RequestHead, SendError, Transport},
 };
-use crate::{
-    door::{LogLevel, Progress},
-    tool::Cause,
-};
+use crate::door::{LogLevel, Progress};
 
 /// Sends messages to the server of a connection.
 pub(super) struct Link {
@@ -279,7 +276,7 @@ impl Link {
             Ok(
                 Ok(_) | Err(AskError::Refused(_) | AskError::TooLarge | AskError::Unreadable(_)),
             ) => Ok(()),
-            Ok(Err(error)) => Err(ConnectionError::Unreachable(Cause::from(error))),
+            Ok(Err(error)) => Err(ConnectionError::asked(error, ConnectionError::Unreachable)),
         }
     }
 

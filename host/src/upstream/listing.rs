@@ -30,7 +30,7 @@ pub(super) async fn read(link: &Link) -> Result<ToolList, AskError> {
     let mut cursor = None;
     loop {
         match timeout_at(deadline, page(link, cursor.take())).await {
-            Ok(Ok(page)) => cursor = list.add(&page, link.inbox().scrubber()),
+            Ok(Ok(page)) => cursor = list.add(&page, &link.inbox().scrubber()),
             // A server without tools need not know the method.
             Ok(Err(AskError::Refused(error)))
                 if error.code == decode::RpcError::METHOD_NOT_FOUND && list.pages == 0 => {}

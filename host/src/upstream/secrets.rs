@@ -4,11 +4,20 @@
 //! requests. Many servers repeat them: in an error, in a line on stderr, in the response to a
 //! refused request. The inbox therefore redacts every message, and each text for a log or an error
 //! is made with [`Scrubber::line`].
+//!
+//! The tokens of a login are such secrets too. They change while the server is connected, so the
+//! scrubber of a server is replaced then: see [`Redactor`].
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use arc_swap::ArcSwap;
 use base64::engine::{Engine as _, general_purpose::STANDARD};
 use reqwest::Url;
+
+use tracing::error;
 
 use super::{limits::MIN_SECRET_BYTES, settings::Transport};
 use crate::secret::{BadSecret, Scrubber, Secret};
@@ -57,12 +66,70 @@ const MAX_DIGITS_IN_WORDS: usize = 2;
 /// and digits.
 const MIN_PATH_TOKEN_BYTES: usize = 16;
 
-/// Builds the scrubber for the secrets of a transport: the values of variables and headers, and the
+/// Tokens that are redacted besides the secrets of the settings: those of the present login, and of
+/// the one before it, which answers on their way may still have.
+const KEPT_TOKENS: usize = 6;
+
+/// The scrubber of one server: for the secrets of its settings, and for the tokens that the gateway
+/// has sent it of late.
+#[derive(Default)]
+pub(super) struct Redactor {
+    fixed: Vec<(String, Secret)>,
+    tokens: Mutex<VecDeque<(String, Secret)>>,
+    scrubber: ArcSwap<Scrubber>,
+}
+
+impl Redactor {
+    /// Creates the redactor for secrets with names. Fails as [`Scrubber::new`] does.
+    pub(super) fn new(fixed: Vec<(String, Secret)>) -> Result<Self, BadSecret> {
+        let scrubber = ArcSwap::from_pointee(scrubber(fixed.iter())?);
+        Ok(Self { fixed, tokens: Mutex::default(), scrubber })
+    }
+
+    /// Returns the scrubber for all present secrets.
+    pub(super) fn scrubber(&self) -> Arc<Scrubber> {
+        self.scrubber.load_full()
+    }
+
+    /// Redacts tokens from now on, until [`KEPT_TOKENS`] further ones have been added.
+    pub(super) fn add_tokens(&self, added: impl IntoIterator<Item = (&'static str, String)>) {
+        // The queue is consistent after every statement.
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_changed = false;
+        for (name, token) in added {
+            let is_known =
+                tokens.iter().chain(&self.fixed).any(|(_, known)| known.expose() == token);
+            if token.len() < MIN_SECRET_BYTES || is_known {
+                continue;
+            }
+            if tokens.len() == KEPT_TOKENS {
+                tokens.pop_front();
+            }
+            tokens.push_back((name.to_owned(), Secret::new(token)));
+            is_changed = true;
+        }
+        if is_changed {
+            match scrubber(self.fixed.iter().chain(tokens.iter())) {
+                Ok(scrubber) => self.scrubber.store(Arc::new(scrubber)),
+                // The sizes of tokens are bounded.
+                Err(error) => error!(%error, "tokens of an upstream login cannot be redacted"),
+            }
+        }
+    }
+}
+
+fn scrubber<'a>(
+    secrets: impl Iterator<Item = &'a (String, Secret)>,
+) -> Result<Scrubber, BadSecret> {
+    Scrubber::new(secrets.map(|(name, value)| (name.as_str(), value)))
+}
+
+/// Builds the redactor for the secrets of a transport: the values of variables and headers, and the
 /// parts of its URL that may grant access. These are not secrets: values below [`MIN_SECRET_BYTES`]
 /// bytes, variables like `PATH`, headers like `Accept`, a variable's value that is a path or plain
 /// words and whose name does not suggest a credential, and a URL without path, query and password.
 /// Redacting those would garble legitimate responses, names of tools and files among them.
-pub(super) fn scrubber(transport: &Transport) -> Result<Scrubber, BadSecret> {
+pub(super) fn redactor(transport: &Transport) -> Result<Redactor, BadSecret> {
     let mut secrets = Secrets::default();
     match transport {
         Transport::Stdio(process) => secrets.add_variables(&process.env),
@@ -73,9 +140,11 @@ pub(super) fn scrubber(transport: &Transport) -> Result<Scrubber, BadSecret> {
                 secrets.add_header(name, value.expose());
             }
             secrets.add_url("url", &settings.url);
+            let secret = settings.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
+            secrets.add("oauth_config.client_secret", secret.map_or("", Secret::expose));
         }
     }
-    Scrubber::new(secrets.0.iter().map(|(name, value)| (name.as_str(), value)))
+    Redactor::new(secrets.0)
 }
 
 /// The secrets of one configuration, with the names that replace them.
@@ -178,14 +247,18 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect()
     }
 
-    fn stdio(env: &[(&str, &str)]) -> Scrubber {
-        let process = Process { env: secrets(env), ..Process::default() };
-        super::scrubber(&Transport::Stdio(Box::new(process))).expect("good secrets")
+    fn built(transport: &Transport) -> Arc<Scrubber> {
+        redactor(transport).expect("good secrets").scrubber()
     }
 
-    fn http(url: &str, headers: &[(&str, &str)]) -> Scrubber {
+    fn stdio(env: &[(&str, &str)]) -> Arc<Scrubber> {
+        let process = Process { env: secrets(env), ..Process::default() };
+        built(&Transport::Stdio(Box::new(process)))
+    }
+
+    fn http(url: &str, headers: &[(&str, &str)]) -> Arc<Scrubber> {
         let settings = HttpSettings { headers: secrets(headers), ..HttpSettings::new(url) };
-        super::scrubber(&Transport::Http(Box::new(settings))).expect("good secrets")
+        built(&Transport::Http(Box::new(settings)))
     }
 
     #[test]
@@ -328,5 +401,23 @@ mod tests {
             assert!(!header(name), "{name}");
         }
         assert!(header("x-accept") && header("content-type-token"));
+    }
+
+    #[test]
+    fn the_last_tokens_are_redacted_beside_the_secrets_of_the_settings() {
+        let fixed = vec![("x-key".to_owned(), Secret::new("hunter2hunter2"))];
+        let redactor = Redactor::new(fixed).expect("a good secret");
+        let is_redacted = |text: &str| redactor.scrubber().line(text, 1_000) != text;
+        let token = |number: usize| format!("token-number-{number}");
+        for number in 0..=KEPT_TOKENS {
+            assert!(!is_redacted(&token(number)));
+            // A token that is added again takes no place.
+            redactor.add_tokens([("access token", token(number)), ("access token", token(number))]);
+            assert!(is_redacted(&token(number)) && is_redacted("hunter2hunter2"));
+        }
+        assert!(!is_redacted(&token(0)) && is_redacted(&token(1)));
+        redactor.add_tokens([("access token", "short".to_owned())]);
+        assert!(!is_redacted("short"));
+        insta::assert_snapshot!(redactor.scrubber().line(&token(2), 1_000), @"[secret access token]");
     }
 }

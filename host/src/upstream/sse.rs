@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     error::ConnectionError,
     http::{
-        Drains, EVENT_STREAM, Endpoint, Event, Events, HttpSettings, Item, Refusal, broken, failed,
+        Drains, EVENT_STREAM, Endpoint, Event, Events, HttpSettings, Item, Refusal, failed,
         has_type, unexpected_type,
     },
     inbox::Inbox,
     limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, MAX_URL_BYTES},
+    oauth::Authorizer,
     transport::{Outgoing, OutgoingKind, SendError, Transport},
 };
 use crate::{door::CallerHeaders, mcp::version::Version, tool::Cause};
@@ -26,8 +27,9 @@ use crate::{door::CallerHeaders, mcp::version::Version, tool::Cause};
 pub(super) fn transport(
     settings: &HttpSettings,
     inbox: Arc<Inbox>,
+    authorizer: Option<Arc<Authorizer>>,
 ) -> Result<Arc<dyn Transport>, ConnectionError> {
-    Ok(Arc::new(Sse(Arc::new(Session::new(Endpoint::new(settings)?, inbox)))))
+    Ok(Arc::new(Sse(Arc::new(Session::new(Endpoint::new(settings, authorizer)?, inbox)))))
 }
 
 /// One connection to a server. Dropping it ends everything that runs for it.
@@ -66,10 +68,7 @@ impl Session {
     async fn hear(&self) -> ConnectionError {
         let mut events = match self.open().await {
             Ok(response) => Events::new(response, self.inbox.clone()),
-            Err(error) => {
-                let was_reached = !error.is_unsent();
-                return ConnectionError::Handshake { cause: Cause::from(error), was_reached };
-            }
+            Err(error) => return ConnectionError::unreached(error),
         };
         loop {
             match events.next().await {
@@ -97,9 +96,8 @@ impl Session {
     async fn open(&self) -> Result<Response, SendError> {
         let mut own = HeaderMap::new();
         own.insert(header::ACCEPT, HeaderValue::from_static(EVENT_STREAM));
-        let request = self.endpoint.request(Method::GET, self.endpoint.url(), own);
-        let response = request.send().await.map_err(|error| broken(error, &self.inbox))?;
-        self.inbox.touch();
+        let url = self.endpoint.url();
+        let response = self.endpoint.send(Method::GET, url, own, None, &self.inbox).await?;
         if !response.status().is_success() {
             return Err(Refusal::read(response, &self.inbox).await.into_error(&self.inbox));
         }
@@ -138,8 +136,8 @@ impl Session {
         let _permit = permits.acquire().await.map_err(|_| SendError::Closed)?;
         let target = self.target.wait().await;
         own.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let sending = self.endpoint.request(Method::POST, target, own).body(text);
-        let response = sending.send().await.map_err(|error| broken(error, &self.inbox))?;
+        let response =
+            self.endpoint.send(Method::POST, target, own, Some(text), &self.inbox).await?;
         let status = response.status();
         if status.is_success() {
             self.drains.body(response);

@@ -16,11 +16,13 @@ use super::{
     backoff::Backoff,
     connection::Connection,
     control::{Command, Control, ReconnectAnswer},
+    credentials::Credentials,
     error::{ConnectionError, ConnectionFailure},
     handshake::Handshake,
     limits::{FLOOD_COOL_DOWN, LAST_RETRY, QUICK_LIST_CHANGES, SUSPICION_DELAYS},
     link::Link,
     listing::ToolList,
+    oauth::Logins,
     pins::{ClientPins, Screened},
     relay, secrets,
     server::{Access, PerCall, Server},
@@ -30,7 +32,6 @@ use super::{
 };
 use crate::{
     catalog::{Catalog, State},
-    secret::{BadSecret, Scrubber},
     text::with_causes,
 };
 
@@ -49,23 +50,26 @@ use crate::{
 ///
 /// The server's calls run on `runtime`, on which the future is to be spawned. It should not be the
 /// runtime that serves HTTP: see [`Runtime`](super::Runtime). The definitions of the tools pass
-/// `pins`.
+/// `pins`. Access tokens are those of `logins`.
 pub fn supervise(
     settings: Settings,
     pins: Arc<ClientPins>,
+    logins: &Logins,
     catalog: Arc<Catalog>,
     stop: CancellationToken,
     runtime: &Handle,
 ) -> (Control, impl Future<Output = ()> + Send + use<>) {
-    let scrubber = secrets::scrubber(&settings.transport);
-    supervise_redacted(settings, pins, scrubber, catalog, stop, runtime)
+    let credentials = secrets::redactor(&settings.transport)
+        .map_err(|error| ConnectionError::InvalidSettings(with_causes(&error)))
+        .and_then(|redactor| Credentials::new(&settings, redactor, logins));
+    supervise_with(settings, pins, credentials, catalog, stop, runtime)
 }
 
-/// Does the same as [`supervise`], with the scrubber for the secrets of `settings`.
-pub(super) fn supervise_redacted(
+/// Does the same as [`supervise`], with the credentials of `settings`.
+pub(super) fn supervise_with(
     settings: Settings,
     pins: Arc<ClientPins>,
-    scrubber: Result<Scrubber, BadSecret>,
+    credentials: Result<Credentials, ConnectionError>,
     catalog: Arc<Catalog>,
     stop: CancellationToken,
     runtime: &Handle,
@@ -73,18 +77,16 @@ pub(super) fn supervise_redacted(
     let server = Server::new(&settings, runtime.clone());
     let (control, commands) = Control::new(server.clone());
     catalog.offer(&settings.name, server.clone());
-    let (scrubber, unusable) = match scrubber {
-        Ok(scrubber) => (scrubber, None),
-        Err(error) => {
-            (Scrubber::default(), Some(ConnectionError::InvalidSettings(with_causes(&error))))
-        }
+    let (credentials, unusable) = match credentials {
+        Ok(credentials) => (credentials, None),
+        Err(error) => (Credentials::default(), Some(error)),
     };
     let supervisor = Supervisor {
         server,
         settings,
         pins,
         catalog,
-        scrubber: Arc::new(scrubber),
+        credentials: Arc::new(credentials),
         logged: SkippedTools::default(),
         commands,
         reconnecting: None,
@@ -121,7 +123,7 @@ struct Supervisor {
     pins: Arc<ClientPins>,
     catalog: Arc<Catalog>,
     server: Arc<Server>,
-    scrubber: Arc<Scrubber>,
+    credentials: Arc<Credentials>,
     /// Tools left out of the last list, whose reasons are logged.
     logged: SkippedTools,
     commands: mpsc::Receiver<Command>,
@@ -187,7 +189,8 @@ impl Supervisor {
                     let is_final = failure.error.is_invalid() || backoff.is_exhausted();
                     let delay = match &failure.error {
                         _ if is_final => None,
-                        ConnectionError::CommandNotFound { .. } => Some(LAST_RETRY),
+                        ConnectionError::CommandNotFound { .. }
+                        | ConnectionError::LoginNeeded(_) => Some(LAST_RETRY),
                         ConnectionError::Flood(_) => Some(delay.max(FLOOD_COOL_DOWN)),
                         _ => Some(delay),
                     };
@@ -196,7 +199,8 @@ impl Supervisor {
                         &failure,
                         if is_failed { Phase::Failed } else { Phase::Restarting },
                     );
-                    self.pause(delay, &mut backoff, stop).await
+                    let waits = matches!(failure.error, ConnectionError::LoginNeeded(_));
+                    self.pause(delay, waits, &mut backoff, stop).await
                 }
             };
             if matches!(next, Next::Stop) {
@@ -206,10 +210,11 @@ impl Supervisor {
     }
 
     /// Waits for `delay`, or without end if there is none. The operator's order to reconnect ends
-    /// the pause and resets the attempts.
+    /// the pause and resets the attempts, and so does a login if the server `waits_for_login`.
     async fn pause(
         &mut self,
         delay: Option<Duration>,
+        waits_for_login: bool,
         backoff: &mut Backoff,
         stop: &CancellationToken,
     ) -> Next {
@@ -219,10 +224,16 @@ impl Supervisor {
                 None => std::future::pending().await,
             }
         });
+        let credentials = self.credentials.clone();
+        let mut login = std::pin::pin!(credentials.login_changed());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return Next::Stop,
                 () = &mut waiting => return Next::Connect,
+                () = &mut login, if waits_for_login => {
+                    backoff.reset();
+                    return Next::Connect;
+                }
                 Some(command) = self.commands.recv() => match command {
                     Command::Reconnect(answer) => {
                         self.reconnecting = Some(answer);
@@ -261,8 +272,12 @@ impl Supervisor {
         stop: &CancellationToken,
     ) -> Ended {
         let server = self.server.clone();
-        let opening =
-            Box::pin(Connection::open(&self.settings, &self.scrubber, server.logs(), *handshake));
+        let opening = Box::pin(Connection::open(
+            &self.settings,
+            &self.credentials,
+            server.logs(),
+            *handshake,
+        ));
         let Some(opened) = stop.run_until_cancelled(opening).await else { return Ended::Stopped };
         let connection = match opened {
             Ok(connection) => connection,
@@ -378,14 +393,14 @@ impl Supervisor {
 
     /// Permits calls over connections of their own.
     fn give_own_access(&self, handshake: Handshake) {
-        let own =
-            PerCall { settings: self.settings.clone(), scrubber: self.scrubber.clone(), handshake };
+        let (settings, credentials) = (self.settings.clone(), self.credentials.clone());
+        let own = PerCall { settings, credentials, handshake };
         self.server.set_access(Access::PerCall(Arc::new(own)));
     }
 
     fn report(&mut self, failure: &ConnectionFailure, phase: Phase) {
         let client = &self.settings.name;
-        let reason = failure.reason(&self.scrubber);
+        let reason = failure.reason(&self.credentials.scrubber());
         warn!(%client, reason, "upstream server is not connected");
         let status = self.server.status_record();
         status.set_stale(self.published > 0);

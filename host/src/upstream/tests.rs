@@ -11,11 +11,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{supervise::supervise_redacted, *};
+use super::{credentials::Credentials, error::ConnectionError, supervise::supervise_with, *};
 use crate::{
     catalog::{Catalog, Client, State},
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
-    secret::{BadSecret, Scrubber, Secret},
+    secret::{BadSecret, Secret},
     tool::{CallError, ClientName, Policy, Whitelist},
 };
 
@@ -39,11 +39,13 @@ fn settings(transport: Transport) -> Settings {
 
 impl Supervised {
     fn start(settings: Settings) -> Self {
-        let scrubber = secrets::scrubber(&settings.transport);
-        Self::start_redacted(settings, scrubber)
+        let redactor = secrets::redactor(&settings.transport).expect("good secrets");
+        let logins = Logins::new("unused".into());
+        let credentials = Credentials::new(&settings, redactor, &logins);
+        Self::start_with(settings, credentials)
     }
 
-    fn start_redacted(settings: Settings, scrubber: Result<Scrubber, BadSecret>) -> Self {
+    fn start_with(settings: Settings, credentials: Result<Credentials, ConnectionError>) -> Self {
         let (name, transport) = (settings.name.clone(), &settings.transport);
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
@@ -54,7 +56,7 @@ impl Supervised {
         let pins = pins.client("up").expect("it has this name");
         let (into, until) = (catalog.clone(), stop.clone());
         let (control, supervising) =
-            supervise_redacted(settings, pins, scrubber, into, until, &runtime);
+            supervise_with(settings, pins, credentials, into, until, &runtime);
         let task = tokio::spawn(supervising);
         Self { catalog, stop, control, task }
     }
@@ -233,9 +235,11 @@ async fn a_missing_command_fails_at_once() {
 async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
     let http = Transport::Http(Box::new(HttpSettings::new("ftp://host/")));
     let bad_url = Supervised::start(settings(http));
-    let bad_secret = Supervised::start_redacted(
+    let bad_secret = Supervised::start_with(
         settings(fake("well")),
-        Err(BadSecret::TooShort { name: "TOKEN".into() }),
+        Err(ConnectionError::InvalidSettings(
+            BadSecret::TooShort { name: "TOKEN".into() }.to_string(),
+        )),
     );
     for (server, reason) in [
         (bad_url, "the URL must begin with http:// or https://, found ftp://"),

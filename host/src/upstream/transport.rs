@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue};
 
-use super::{error::ConnectionError, limits::MAX_MESSAGE_BYTES};
+use super::{error::ConnectionError, limits::MAX_MESSAGE_BYTES, oauth::LoginNeeded};
 use crate::{door::CallerHeaders, mcp::version::Version, tool::Cause};
 
 /// Carries JSON-RPC messages to one server and back. Everything that the server sends goes to the
@@ -101,11 +101,14 @@ pub(super) enum SendError {
     /// The server wants other credentials.
     #[error("the server refuses the credentials: {0}")]
     Unauthorized(String),
+    /// The operator has to log in. Nothing was executed.
+    #[error(transparent)]
+    LoginNeeded(LoginNeeded),
 }
 
 impl SendError {
-    /// Returns whether the server cannot have seen the message.
+    /// Returns whether the server cannot have acted on the message.
     pub(super) fn is_unsent(&self) -> bool {
-        matches!(self, Self::Full | Self::NotSent(_))
+        matches!(self, Self::Full | Self::NotSent(_) | Self::LoginNeeded(_))
     }
 }

@@ -7,6 +7,31 @@ use serde::Deserialize;
 
 use super::EnvText;
 
+/// The gateway as a client of an authorization server. Each URL begins with `https://`, unless the
+/// MCP server is in a private network by its configuration.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct OAuthConfig {
+    /// Identifier of a client that is registered at the authorization server; may be `env.NAME`.
+    /// Default: the gateway registers one with each login.
+    pub(in crate::config) client_id: Option<EnvText>,
+    /// The secret of this client, if it has one; may be `env.NAME`.
+    pub(in crate::config) client_secret: Option<EnvText>,
+    /// URL of a public document that describes the gateway as a client (client ID metadata
+    /// document). Authorization servers that support it take the URL for the identifier.
+    pub(in crate::config) client_metadata_url: Option<String>,
+    /// URL at which the operator logs in. Default: discovered.
+    pub(in crate::config) authorize_url: Option<String>,
+    /// URL of the token endpoint. With `authorize_url` and `token_url`, nothing is discovered.
+    /// Default: discovered.
+    pub(in crate::config) token_url: Option<String>,
+    /// URL at which a client is registered. Default: discovered.
+    pub(in crate::config) registration_url: Option<String>,
+    /// Scopes to ask for, instead of those that the server names.
+    #[serde(default)]
+    pub(in crate::config) scopes: Vec<String>,
+}
+
 /// Certificates of a server. They are always checked.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     super::{
         Client, Source,
-        file::{self, ConnectionType},
+        file::{self, AuthType, ConnectionType},
     },
     Field, plugin, upstream,
 };
@@ -157,6 +157,8 @@ fn refuse_foreign_keys(field: &Field<'_>, client: &file::Client) {
         ("connection_string", client.connection_string.is_some(), is_http, HTTP),
         ("allowed_extra_headers", !client.allowed_extra_headers.is_empty(), is_http, HTTP),
         ("tls_config", client.tls_config.is_some(), is_http, HTTP),
+        ("auth_type", matches!(client.auth_type, Some(AuthType::Oauth)), is_http, HTTP),
+        ("oauth_config", client.oauth_config.is_some(), is_http, HTTP),
         ("allow_private", client.allow_private, is_http, HTTP),
         (
             "headers",

@@ -1,6 +1,9 @@
 //! Settings of MCP servers that are reached over HTTP.
 
-use crate::upstream::{Authorities, ExtraHeaders, HttpSettings, Transport};
+use crate::{
+    secret::Secret,
+    upstream::{Authorities, ExtraHeaders, HttpSettings, Oauth, Transport},
+};
 
 use super::*;
 
@@ -73,4 +76,61 @@ async fn certificates_of_a_server_are_checked_with_the_other_files() {
     let file = client("http", json!({"tls_config": {"ca_cert_pem": "none"}}));
     let error = good(&file).check_files("gateway.json").await.expect_err("no certificate");
     assert_snapshot!(error.to_string(), @r#"gateway.json: mcp.client_configs[name = "web"].tls_config: the text of `ca_cert_pem` has no certificate in PEM format"#);
+}
+
+#[test]
+fn a_client_of_an_authorization_server_is_read() {
+    let none = settings(&client("http", json!({"auth_type": "oauth"})));
+    assert_eq!(none.oauth, Some(Oauth::default()));
+    assert_eq!(settings(&client("sse", json!({"auth_type": "headers"}))).oauth, None);
+    let all = settings(&client(
+        "http",
+        json!({"auth_type": "oauth", "oauth_config": {
+            "client_id": "id", "client_secret": {"value": "s3cr3t"},
+            "client_metadata_url": "https://example.com/client.json",
+            "authorize_url": "https://as.example.com/authorize",
+            "token_url": "https://as.example.com/token",
+            "registration_url": "https://as.example.com/register",
+            "scopes": ["read", "https://example.com/write"],
+        }}),
+    ));
+    let url = |path: &str| Some(format!("https://as.example.com/{path}"));
+    let expected = Oauth {
+        client_id: Some("id".to_owned()),
+        client_secret: Some(Secret::new("s3cr3t")),
+        client_metadata_url: Some("https://example.com/client.json".to_owned()),
+        authorize_url: url("authorize"),
+        token_url: url("token"),
+        registration_url: url("register"),
+        scopes: vec!["read".to_owned(), "https://example.com/write".to_owned()],
+    };
+    assert!(!format!("{:?}", all.oauth).contains("s3cr3t"));
+    assert_eq!(all.oauth, Some(expected));
+}
+
+#[test]
+fn a_client_of_an_authorization_server_that_cannot_work_is_refused() {
+    let oauth = json!({
+        "client_secret": "s3cr3t", "client_metadata_url": "https://example.com/",
+        "authorize_url": "javascript:alert(1)", "token_url": "https://user@example.com/",
+        "scopes": ["read write", "", "ok"],
+    });
+    let more = json!({
+        "auth_type": "oauth", "oauth_config": oauth, "headers": {"Authorization": "Bearer x"},
+        "allowed_extra_headers": ["authorization"],
+    });
+    assert_snapshot!(error(&client("http", more)), @r#"
+    mcp.client_configs[0].oauth_config.authorize_url: expected a URL that starts with https:// or http://, without a user name
+    mcp.client_configs[0].oauth_config.token_url: expected a URL that starts with https:// or http://, without a user name
+    mcp.client_configs[0].oauth_config.scopes[0]: is no scope: use up to 256 printable characters without spaces
+    mcp.client_configs[0].oauth_config.scopes[1]: is no scope: use up to 256 printable characters without spaces
+    mcp.client_configs[0].oauth_config.client_secret: needs a `client_id` beside it
+    mcp.client_configs[0].oauth_config.client_metadata_url: must begin with https:// and have a path, because it is the client's identifier
+    mcp.client_configs[0].headers: has `authorization`, which the access token of `auth_type` "oauth" replaces
+    mcp.client_configs[0].allowed_extra_headers: has `authorization`, which the access token of `auth_type` "oauth" replaces
+    "#);
+    assert_snapshot!(error(&client("http", json!({"oauth_config": {}}))), @r#"mcp.client_configs[0].oauth_config: belongs to a client whose `auth_type` is "oauth""#);
+    assert_snapshot!(error(&client("http", json!({"oauth_config_id": "x"}))), @"mcp.client_configs[0].oauth_config_id: this build does not act on it: the settings are in `oauth_config`");
+    let stdio = json!({"name": "fs", "connection_type": "stdio", "stdio_config": {"command": "x"}, "auth_type": "oauth"});
+    assert_snapshot!(error(&clients(json!([stdio]))), @r#"mcp.client_configs[0].auth_type: belongs to a client whose `connection_type` is "http" or "sse""#);
 }

@@ -1,17 +1,27 @@
 //! The HTTP client of one server.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use reqwest::{RequestBuilder, Url, redirect};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use reqwest::{RequestBuilder, Response, Url, redirect};
 
 use super::{
     super::{
         HttpSettings,
         error::ConnectionError,
+        inbox::Inbox,
         limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_IDLE_CONNECTIONS, MAX_REDIRECTS},
+        oauth::{AuthorizationError, Authorizer, Bearer, Challenge},
+        transport::SendError,
     },
     extra::{self, ExtraHeaders},
+    refusal::broken,
 };
-use crate::{egress::Guard, secret::Secret, text::with_causes, tls};
+use crate::{egress::Guard, secret::Secret, text::with_causes, tls, tool::Cause};
+
+/// Attempts to send a request whose access token the server refuses.
+const MAX_ATTEMPTS: usize = 2;
 
 /// Sends the requests to one server. Its connections and credentials are not shared with other
 /// servers. Cheap to clone.
@@ -21,12 +31,16 @@ pub(in super::super) struct Endpoint {
     url: Url,
     headers: HeaderMap,
     extra: ExtraHeaders,
+    authorizer: Option<Arc<Authorizer>>,
 }
 
 impl Endpoint {
-    /// Creates the client. Nothing is sent yet. Fails if the URL, a header or a certificate cannot
-    /// be used.
-    pub(in super::super) fn new(settings: &HttpSettings) -> Result<Self, ConnectionError> {
+    /// Creates the client, whose requests have the access tokens of `authorizer`. Nothing is sent
+    /// yet. Fails if the URL, a header or a certificate cannot be used.
+    pub(in super::super) fn new(
+        settings: &HttpSettings,
+        authorizer: Option<Arc<Authorizer>>,
+    ) -> Result<Self, ConnectionError> {
         let url = Url::parse(&settings.url)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -38,7 +52,7 @@ impl Endpoint {
         let http = client(&url, settings)?;
         let headers = settings.headers.iter().map(|(name, value)| header(name, value));
         let headers = headers.collect::<Result<_, _>>()?;
-        Ok(Self { http, url, headers, extra: settings.extra_headers.clone() })
+        Ok(Self { http, url, headers, extra: settings.extra_headers.clone(), authorizer })
     }
 
     /// Headers of callers that are passed on.
@@ -51,7 +65,42 @@ impl Endpoint {
         &self.url
     }
 
-    /// Begins a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers
+    /// Sends a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers
+    /// replace those of the configuration that have the same name. If the server refuses the access
+    /// token, the request is sent once more with another one: what is refused was not executed.
+    pub(in super::super) async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        own: HeaderMap,
+        body: Option<String>,
+        inbox: &Inbox,
+    ) -> Result<Response, SendError> {
+        let Some(authorizer) = &self.authorizer else {
+            let request = with_body(self.request(method, url, own), body.map(Bytes::from));
+            return received(request, inbox).await;
+        };
+        let body = body.map(Bytes::from);
+        let mut bearer = authorizer.bearer().await.map_err(unauthorized)?;
+        for attempt in 1..=MAX_ATTEMPTS {
+            let own = authorized(own.clone(), bearer.as_ref());
+            let request = with_body(self.request(method.clone(), url, own), body.clone());
+            let response = received(request, inbox).await?;
+            let refused = Challenge::read(response.status(), response.headers(), &self.url);
+            bearer = match refused {
+                None => return Ok(response),
+                Some(Challenge::Scopes(scopes)) => authorizer.widen(bearer.as_ref(), scopes).await,
+                Some(Challenge::Token) if attempt < MAX_ATTEMPTS => {
+                    authorizer.replace(bearer.as_ref()).await
+                }
+                Some(Challenge::Token) => break,
+            }
+            .map_err(unauthorized)?;
+        }
+        Err(unauthorized(authorizer.give_up(bearer.as_ref())))
+    }
+
+    /// Begins a request without an access token to `url`, which must be of the same origin as [`Self::url`]. `own` headers
     /// replace those of the configuration that have the same name.
     pub(in super::super) fn request(
         &self,
@@ -61,6 +110,34 @@ impl Endpoint {
     ) -> RequestBuilder {
         // `RequestBuilder::headers` replaces headers of the same name.
         self.http.request(method, url.clone()).headers(self.headers.clone()).headers(own)
+    }
+}
+
+fn with_body(request: RequestBuilder, body: Option<Bytes>) -> RequestBuilder {
+    match body {
+        Some(body) => request.body(body),
+        None => request,
+    }
+}
+
+async fn received(request: RequestBuilder, inbox: &Inbox) -> Result<Response, SendError> {
+    let response = request.send().await.map_err(|error| broken(error, inbox))?;
+    inbox.touch();
+    Ok(response)
+}
+
+/// Returns the headers of a request with its access token, which replaces any other credentials.
+fn authorized(mut headers: HeaderMap, bearer: Option<&Bearer>) -> HeaderMap {
+    if let Some(bearer) = bearer {
+        headers.insert(header::AUTHORIZATION, bearer.header().clone());
+    }
+    headers
+}
+
+fn unauthorized(error: AuthorizationError) -> SendError {
+    match error {
+        AuthorizationError::Login(needed) => SendError::LoginNeeded(needed),
+        error => SendError::NotSent(Cause::from(error)),
     }
 }
 
@@ -125,7 +202,7 @@ mod tests {
     fn refused(url: &str, name: &str, value: &str) -> String {
         let mut settings = HttpSettings::new(url);
         settings.headers.insert(name.to_owned(), Secret::new(value));
-        let Err(error) = Endpoint::new(&settings) else { panic!("{url} {name} was taken") };
+        let Err(error) = Endpoint::new(&settings, None) else { panic!("{url} {name} was taken") };
         assert!(error.is_permanent());
         error.to_string()
     }
@@ -153,7 +230,7 @@ mod tests {
     fn certificates_that_cannot_be_read_are_refused() {
         let mut settings = HttpSettings::new("https://h/");
         settings.authorities = Authorities::Pem("no certificate".to_owned());
-        let Err(error) = Endpoint::new(&settings) else { panic!("it was taken") };
+        let Err(error) = Endpoint::new(&settings, None) else { panic!("it was taken") };
         insta::assert_snapshot!(error.to_string(), @"the text of `ca_cert_pem` has no certificate in PEM format");
     }
 }

@@ -42,9 +42,9 @@ impl Session {
             OutgoingKind::Notification(method) => (None, method),
             OutgoingKind::Response => (None, ""),
         };
-        let request = self.endpoint.request(Method::POST, self.endpoint.url(), own).body(text);
-        let response = request.send().await.map_err(|error| broken(error, &self.inbox))?;
-        self.inbox.touch();
+        let sending =
+            self.endpoint.send(Method::POST, self.endpoint.url(), own, Some(text), &self.inbox);
+        let response = sending.await?;
         if response.status() == StatusCode::NOT_FOUND && had_session {
             return Err(self.expire());
         }

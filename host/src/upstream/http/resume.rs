@@ -12,8 +12,7 @@ use super::{
         limits::{MAX_RESUMPTIONS, STABLE_AFTER, STREAM_RETRY_MILLIS},
         transport::SendError,
     },
-    EVENT_STREAM, Event, Events, Item, Refusal, Session, StreamError, broken, has_type,
-    unexpected_type,
+    EVENT_STREAM, Event, Events, Item, Refusal, Session, StreamError, has_type, unexpected_type,
 };
 use crate::mcp::headers;
 
@@ -146,10 +145,12 @@ impl Session {
             own.insert(headers::LAST_EVENT, last.clone());
         }
         self.add_own(&mut own);
-        let request = self.endpoint.request(Method::GET, self.endpoint.url(), own);
-        let response =
-            request.send().await.map_err(|error| Unopened::Failed(broken(error, &self.inbox)))?;
-        self.inbox.touch();
+        let url = self.endpoint.url();
+        let sending = self.endpoint.send(Method::GET, url, own, None, &self.inbox);
+        let response = sending.await.map_err(|error| match error {
+            SendError::LoginNeeded(_) => Unopened::Refused(error),
+            error => Unopened::Failed(error),
+        })?;
         match response.status() {
             status if status.is_success() && has_type(&response, EVENT_STREAM) => {
                 Ok(Events::new(response, self.inbox.clone()))

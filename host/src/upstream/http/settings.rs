@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{authorities::Authorities, extra::ExtraHeaders};
+use super::{super::oauth::Oauth, authorities::Authorities, extra::ExtraHeaders};
 use crate::secret::Secret;
 
 /// Settings of a server that is reached over HTTP.
@@ -19,6 +19,8 @@ pub struct HttpSettings {
     pub authorities: Authorities,
     /// True to permit private addresses although the URL's host is neither one nor `localhost`.
     pub allow_private: bool,
+    /// Authorization with OAuth; `None` for a server that needs no more than `headers`.
+    pub oauth: Option<Oauth>,
 }
 
 impl HttpSettings {

@@ -34,7 +34,7 @@ impl Connection {
 
     fn with(server: Server, settings: &HttpSettings) -> Self {
         let (inbox, unsolicited) = Inbox::new(Arc::default());
-        let transport = transport(settings, inbox.clone()).expect("good settings");
+        let transport = transport(settings, inbox.clone(), None).expect("good settings");
         Self { server, transport, inbox, _unsolicited: unsolicited }
     }
 

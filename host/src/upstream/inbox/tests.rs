@@ -13,8 +13,8 @@ use crate::{
 };
 
 fn inbox() -> (Arc<Inbox>, Unsolicited) {
-    let token = Secret::new("hunter2hunter2");
-    Inbox::new(Arc::new(Scrubber::new([("TOKEN", &token)]).expect("a good secret")))
+    let token = ("TOKEN".to_owned(), Secret::new("hunter2hunter2"));
+    Inbox::new(Arc::new(Redactor::new(vec![token]).expect("a good secret")))
 }
 
 fn receive(inbox: &Inbox, message: &Value) {

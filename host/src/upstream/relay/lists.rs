@@ -86,7 +86,7 @@ pub(super) async fn read(link: &Link, kind: Kind) -> Result<Listed, AskError> {
     let mut cursor = None;
     loop {
         match timeout_at(deadline, page(link, kind, cursor.take())).await {
-            Ok(Ok(page)) => cursor = listed.add(&page, kind, link.inbox().scrubber()),
+            Ok(Ok(page)) => cursor = listed.add(&page, kind, &link.inbox().scrubber()),
             Ok(Err(AskError::Refused(error)))
                 if error.code == decode::RpcError::METHOD_NOT_FOUND && listed.pages == 0 => {}
             Ok(Err(error)) if listed.pages == 0 => return Err(error),

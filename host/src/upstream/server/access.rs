@@ -15,6 +15,7 @@ use tokio::{
 use super::{
     super::{
         connection::Connection,
+        credentials::Credentials,
         handshake::Handshake,
         limits::RECONNECT_PATIENCE,
         link::Link,
@@ -27,7 +28,6 @@ use super::{
     sending::Unavailable,
 };
 use crate::{
-    secret::Scrubber,
     tenant::Tenant,
     tool::{Cause, ClientName, QuestionKinds},
 };
@@ -72,7 +72,7 @@ pub(in super::super) enum Access {
 /// Settings for connections of single calls.
 pub(in super::super) struct PerCall {
     pub(in super::super) settings: Settings,
-    pub(in super::super) scrubber: Arc<Scrubber>,
+    pub(in super::super) credentials: Arc<Credentials>,
     pub(in super::super) handshake: Handshake,
 }
 
@@ -128,7 +128,7 @@ impl Shared {
             Access::Up(link) => Ok(work(link).await),
             Access::PerCall(own) => {
                 let opening =
-                    Connection::open(&own.settings, &own.scrubber, &self.logs, own.handshake);
+                    Connection::open(&own.settings, &own.credentials, &self.logs, own.handshake);
                 let opened = Box::pin(opening).await;
                 let connection =
                     opened.map_err(|failure| down(Unavailable::NotStarted(failure.error)))?;

@@ -30,7 +30,7 @@ impl Connection {
         .await;
         let settings = HttpSettings::new(server.url("127.0.0.1", "/sse"));
         let (inbox, unsolicited) = Inbox::new(Arc::default());
-        let transport = transport(&settings, inbox.clone()).expect("good settings");
+        let transport = transport(&settings, inbox.clone(), None).expect("good settings");
         Self { server, transport, inbox, _unsolicited: unsolicited }
     }
 

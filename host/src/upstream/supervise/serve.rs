@@ -22,7 +22,6 @@ use super::{
     },
     Ended, Supervisor, list_pace,
 };
-use crate::tool::Cause;
 
 /// Reason that serving ended, before the connection is closed.
 enum Cut {
@@ -143,7 +142,9 @@ impl Supervisor {
                 Err(AskError::TooLarge | AskError::Unreadable(_) | AskError::Refused(_)) => {
                     listing::ToolList::unread()
                 }
-                Err(error) => return Cut::Failed(ConnectionError::ListTools(Cause::from(error))),
+                Err(error) => {
+                    return Cut::Failed(ConnectionError::asked(error, ConnectionError::ListTools));
+                }
             };
             let ttl = list.ttl;
             let recheck = self.adopt(list, link).await;

@@ -1,0 +1,46 @@
+//! Authorization at servers with OAuth 2.1 (RFC 9728, RFC 8414, RFC 7636, RFC 7591, RFC 8707,
+//! RFC 9207), with the gateway as the client.
+//!
+//! The operator logs in with `airlock upstream login`, which stores the tokens. The gateway adds the
+//! access token to every request, and refreshes it before it expires. It never logs in by itself: a
+//! server that asks for more than the login permits fails with a message that names the command.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `settings` | `oauth_config` of one server |
+//! | `login` | a login, up to the stored tokens |
+//! | `callback` | receives the redirect of the browser |
+//! | `tokens` | the response of a token endpoint, and the login that is made of it |
+//! | `logins` | the stored logins |
+//! | `authorizer` | the access token of each request |
+//! | `refresh` | exchanges a refresh token for new tokens |
+//! | `challenge` | what a server that refuses a request asks for |
+//! | `outbound` | the HTTP client: permitted addresses, sizes and times |
+//!
+//! `rmcp` discovers the authorization server, registers the client, makes the URL for the browser
+//! and exchanges the code. All its requests pass `outbound`. It does not refresh tokens here: it
+//! would discover the endpoints again for that, from a server that may have been taken over since
+//! the login; it loses the spelling of the resource; and it does not tell a refused client from a
+//! failure that passes.
+
+mod authorizer;
+mod callback;
+mod challenge;
+mod login;
+mod logins;
+mod outbound;
+mod refresh;
+mod settings;
+mod tokens;
+
+pub(super) use self::{
+    authorizer::{AuthorizationError, Authorizer, Bearer, LoginNeeded},
+    challenge::Challenge,
+};
+pub use self::{
+    callback::{Callback, CallbackError},
+    login::{LoginError, PendingLogin},
+    logins::{Logins, LoginsUnavailable},
+    settings::{Oauth, TokenAuthentication},
+    tokens::LoggedIn,
+};

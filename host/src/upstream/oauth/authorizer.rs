@@ -1,0 +1,443 @@
+//! The access token of each request to one server.
+
+mod state;
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use http::HeaderValue;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
+use tracing::{error, info, warn};
+
+use self::state::State;
+use super::{
+    super::{error::ConnectionError, http::HttpSettings, secrets::Redactor},
+    logins::{Logins, LoginsUnavailable, StoredLogin},
+    outbound::{self, Outbound},
+    refresh::{RefreshError, refresh},
+    tokens::scopes,
+};
+use crate::{
+    store::{
+        Clock,
+        login::{RefreshClaim, UpstreamLogin},
+    },
+    text::with_causes,
+    tool::ClientName,
+};
+
+/// Time for which a refresh is claimed. The request and storing its result take less.
+const CLAIM: Duration = outbound::TIMEOUT.saturating_add(Duration::from_secs(10));
+/// Interval at which the claim of another process is looked at.
+const CLAIM_POLL: Duration = Duration::from_millis(100);
+/// Interval at which a server that needs a login looks for one.
+const WATCH: Duration = Duration::from_secs(2);
+/// Attempts to store refreshed tokens, and delay between them.
+const STORE_ATTEMPTS: u32 = 5;
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// An access token, as it is sent.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Bearer {
+    login: Arc<UpstreamLogin>,
+    header: HeaderValue,
+}
+
+impl Bearer {
+    fn new(login: Arc<UpstreamLogin>) -> Result<Self, AuthorizationError> {
+        let header = HeaderValue::try_from(format!("Bearer {}", login.access_token));
+        let mut header = header.map_err(|_| AuthorizationError::Unusable)?;
+        header.set_sensitive(true);
+        Ok(Self { login, header })
+    }
+
+    /// Returns the value of the header `Authorization`.
+    pub(in super::super) fn header(&self) -> &HeaderValue {
+        &self.header
+    }
+
+    fn token(&self) -> &str {
+        &self.login.access_token
+    }
+}
+
+/// Reason that a request has no access token. Nothing was executed.
+#[derive(Debug, thiserror::Error)]
+pub(in super::super) enum AuthorizationError {
+    /// The operator has to log in.
+    #[error(transparent)]
+    Login(#[from] LoginNeeded),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] LoginsUnavailable),
+    /// The stored token cannot be sent.
+    #[error("the stored login cannot be used")]
+    Unusable,
+    /// The tokens could not be refreshed. A later attempt may succeed.
+    #[error("the access token was not refreshed")]
+    Refresh(#[from] RefreshError),
+    /// An earlier attempt failed a moment ago.
+    #[error("the access token could not be refreshed a moment ago")]
+    Paused,
+    /// Another process takes too long to refresh the tokens.
+    #[error("another process refreshes the access token")]
+    Busy,
+    /// The gateway stops.
+    #[error("refreshing the access token was interrupted")]
+    Interrupted,
+}
+
+/// Reason that only the operator can help, with the command to run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}; run `airlock upstream login {client}`")]
+pub(in super::super) struct LoginNeeded {
+    client: ClientName,
+    why: Why,
+}
+
+/// Reason that a login is needed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Why {
+    #[error("it needs a login")]
+    Missing,
+    #[error("the login has expired")]
+    Expired,
+    #[error("the authorization server does not renew the login ({0})")]
+    Refused(String),
+    #[error("the server refuses the token of the login")]
+    Rejected,
+    #[error("the server asks for a login with more rights{0}")]
+    Scopes(String),
+}
+
+/// Source of the access token of one server. It refreshes the token before it expires, one refresh
+/// at a time, also among processes that share the store.
+pub(in super::super) struct Authorizer {
+    shared: Arc<Shared>,
+    /// Permit for the one request that reads the store or refreshes the token.
+    turn: Arc<Semaphore>,
+}
+
+struct Shared {
+    client: ClientName,
+    stored: StoredLogin,
+    outbound: Outbound,
+    clock: Clock,
+    state: State,
+}
+
+/// Request that the server has refused.
+enum Refused {
+    /// None.
+    Nothing,
+    /// One without a token.
+    NoToken,
+    /// One with the token of this login.
+    Token(Arc<UpstreamLogin>),
+}
+
+impl Refused {
+    fn of(bearer: Option<&Bearer>) -> Self {
+        bearer.map_or(Self::NoToken, |bearer| Self::Token(bearer.login.clone()))
+    }
+
+    /// Returns whether the token of this login was refused.
+    fn has(&self, login: &UpstreamLogin) -> bool {
+        matches!(self, Self::Token(refused) if refused.access_token == login.access_token)
+    }
+}
+
+impl Authorizer {
+    /// Creates the source of one server. Nothing is read yet. Fails if the settings can never work.
+    pub(in super::super) fn new(
+        client: &ClientName,
+        http: &HttpSettings,
+        logins: &Logins,
+        redactor: Arc<Redactor>,
+    ) -> Result<Self, ConnectionError> {
+        Self::with_clock(client, http, logins, redactor, Arc::new(SystemTime::now))
+    }
+
+    fn with_clock(
+        client: &ClientName,
+        http: &HttpSettings,
+        logins: &Logins,
+        redactor: Arc<Redactor>,
+        clock: Clock,
+    ) -> Result<Self, ConnectionError> {
+        let shared = Shared {
+            client: client.clone(),
+            stored: logins.of(client, &http.url),
+            outbound: Outbound::new(http)?,
+            clock,
+            state: State::new(redactor),
+        };
+        Ok(Self { shared: Arc::new(shared), turn: Arc::new(Semaphore::new(1)) })
+    }
+
+    /// Returns the token for a request; `None` if there is no login, which some servers do not need
+    /// for every request.
+    pub(in super::super) async fn bearer(&self) -> Result<Option<Bearer>, AuthorizationError> {
+        if let Some(ready) = self.shared.ready() {
+            return ready;
+        }
+        self.run(async |shared| match shared.ready() {
+            Some(ready) => ready,
+            None => shared.update(Refused::Nothing).await,
+        })
+        .await
+    }
+
+    /// Returns the token for another attempt of a request whose token the server refuses: one that
+    /// was stored meanwhile, or a refreshed one.
+    pub(in super::super) async fn replace(
+        &self,
+        refused: Option<&Bearer>,
+    ) -> Result<Option<Bearer>, AuthorizationError> {
+        let refused = Refused::of(refused);
+        self.run(async |shared| shared.update(refused).await).await
+    }
+
+    /// Returns the token for another attempt of a request that needs more scopes, if the operator
+    /// has logged in meanwhile. Otherwise the scopes are stored for the next login.
+    pub(in super::super) async fn widen(
+        &self,
+        refused: Option<&Bearer>,
+        wanted: String,
+    ) -> Result<Option<Bearer>, AuthorizationError> {
+        let refused = Refused::of(refused);
+        self.run(async |shared| shared.widen(refused, wanted).await).await
+    }
+
+    /// Returns the error of a request whose second token the server refuses as well. The token is not
+    /// sent again for a minute.
+    pub(in super::super) fn give_up(&self, refused: Option<&Bearer>) -> AuthorizationError {
+        if let Some(refused) = refused {
+            self.shared.state.reject(refused.token());
+        }
+        self.shared.needs(Why::Rejected)
+    }
+
+    /// Waits until another login than the last one is stored.
+    pub(in super::super) async fn changed(&self) {
+        // Some servers issue the same token again.
+        let version = |login: &UpstreamLogin| (login.access_token.clone(), login.obtained_ms);
+        let before = self.shared.state.login().as_deref().map(version);
+        loop {
+            sleep(WATCH).await;
+            // A store that fails now may be readable later.
+            let now = self.shared.stored.read().await.ok().flatten();
+            if now.is_some() && now.as_ref().map(version) != before {
+                return;
+            }
+        }
+    }
+
+    /// Runs `work` when it has its turn, to its end: a refresh token may be used only once, so the
+    /// tokens that are received for it are stored even if the request is given up.
+    async fn run<F>(
+        &self,
+        work: impl FnOnce(Arc<Shared>) -> F + Send + 'static,
+    ) -> Result<Option<Bearer>, AuthorizationError>
+    where
+        F: Future<Output = Result<Option<Bearer>, AuthorizationError>> + Send + 'static,
+    {
+        // The semaphore is never closed.
+        let turn = self.turn.clone().acquire_owned().await;
+        let working = work(self.shared.clone());
+        let task = tokio::spawn(async move {
+            let _turn = turn;
+            working.await
+        });
+        task.await.unwrap_or(Err(AuthorizationError::Interrupted))
+    }
+}
+
+impl Shared {
+    /// Returns the known token if it can be sent without a look into the store.
+    fn ready(&self) -> Option<Result<Option<Bearer>, AuthorizationError>> {
+        if !self.state.is_recent() {
+            return None;
+        }
+        match self.state.login() {
+            None => Some(Ok(None)),
+            Some(login) if self.is_due(&login) || self.state.is_rejected(&login) => None,
+            Some(login) => Some(Bearer::new(login).map(Some)),
+        }
+    }
+
+    /// Reads the login, and refreshes it if it is due, or if its token is the one that was refused.
+    async fn update(&self, refused: Refused) -> Result<Option<Bearer>, AuthorizationError> {
+        let login = match self.stored.read().await {
+            Ok(login) => self.state.remember(login),
+            // The known token is good for as long as it lasts.
+            Err(error) => match self.state.login().filter(|it| !self.is_expired(it)) {
+                Some(login) if matches!(refused, Refused::Nothing) => Some(login),
+                _ => return Err(error.into()),
+            },
+        };
+        let Some(login) = login else {
+            return match refused {
+                Refused::Nothing => Ok(None),
+                _ => Err(self.needs(Why::Missing)),
+            };
+        };
+        if self.state.is_rejected(&login) {
+            return Err(self.needs(Why::Rejected));
+        }
+        let is_refused = refused.has(&login);
+        if !is_refused && !self.is_due(&login) {
+            return Bearer::new(login).map(Some);
+        }
+        let is_usable = !is_refused && !self.is_expired(&login);
+        match self.renew(login.clone(), is_refused).await {
+            Ok(renewed) => Bearer::new(renewed).map(Some),
+            Err(_) if is_usable => Bearer::new(login).map(Some),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn widen(
+        &self,
+        refused: Refused,
+        wanted: String,
+    ) -> Result<Option<Bearer>, AuthorizationError> {
+        let Some(login) = self.state.remember(self.stored.read().await?) else {
+            return Err(self.needs(Why::Missing));
+        };
+        if !refused.has(&login) {
+            return Bearer::new(login).map(Some);
+        }
+        let named = if wanted.is_empty() { String::new() } else { format!(": {wanted}") };
+        let wanted = scopes([login.wanted.as_str(), wanted.as_str()]);
+        if wanted != login.wanted {
+            self.stored.want(&login.access_token, &wanted).await?;
+        }
+        Err(self.needs(Why::Scopes(named)))
+    }
+
+    /// Refreshes the tokens, unless another process does. Returns the login with new tokens.
+    async fn renew(
+        &self,
+        login: Arc<UpstreamLogin>,
+        is_refused: bool,
+    ) -> Result<Arc<UpstreamLogin>, AuthorizationError> {
+        if let Some(code) = self.state.dead(&login) {
+            return Err(self.needs(Why::Refused(code)));
+        }
+        if login.refresh_token.is_none() {
+            return Err(self.needs(if is_refused { Why::Rejected } else { Why::Expired }));
+        }
+        if self.state.is_paused() {
+            return Err(AuthorizationError::Paused);
+        }
+        let deadline = Instant::now() + CLAIM;
+        let mut token = login.access_token.clone();
+        while Instant::now() < deadline {
+            match self.stored.claim(&token, CLAIM).await? {
+                RefreshClaim::Claimed(login) => return self.refresh(login).await,
+                RefreshClaim::Gone => {
+                    self.state.remember(None);
+                    return Err(self.needs(Why::Missing));
+                }
+                RefreshClaim::Changed(login) => {
+                    token.clone_from(&login.access_token);
+                    let login = self.state.keep(login);
+                    if !self.is_due(&login) {
+                        return Ok(login);
+                    }
+                }
+                RefreshClaim::Busy => sleep(CLAIM_POLL).await,
+            }
+        }
+        Err(AuthorizationError::Busy)
+    }
+
+    /// Refreshes the tokens of a login that is claimed.
+    async fn refresh(
+        &self,
+        login: UpstreamLogin,
+    ) -> Result<Arc<UpstreamLogin>, AuthorizationError> {
+        let client = &self.client;
+        let error = match refresh(&self.outbound, &login, || (self.clock)()).await {
+            Ok(renewed) => {
+                info!(%client, "access token of an upstream server refreshed");
+                return self.store(&login.access_token, renewed).await;
+            }
+            Err(error) => error,
+        };
+        // An attempt is not made again at once, whether the claim can be ended or not.
+        let _ = self.stored.release(&login.access_token).await;
+        // Another process may have used the refresh token first.
+        if let Some(present) = self.stored.read().await?
+            && present.access_token != login.access_token
+        {
+            return Ok(self.state.keep(present));
+        }
+        warn!(%client, error = with_causes(&error), "access token of an upstream server not refreshed");
+        match error {
+            RefreshError::Refused(code) => {
+                self.state.bury(&login, &code);
+                Err(self.needs(Why::Refused(code)))
+            }
+            error => {
+                self.state.pause();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Stores refreshed tokens, which are lost otherwise. Returns the login that is stored then.
+    async fn store(
+        &self,
+        token: &str,
+        renewed: UpstreamLogin,
+    ) -> Result<Arc<UpstreamLogin>, AuthorizationError> {
+        let mut attempt = 1;
+        let is_stored = loop {
+            match self.stored.renew(token, renewed.clone()).await {
+                Ok(is_stored) => break is_stored,
+                Err(error) if attempt == STORE_ATTEMPTS => {
+                    let (client, error) = (&self.client, with_causes(&error));
+                    error!(%client, error, "refreshed tokens of an upstream server were not stored");
+                    break true;
+                }
+                Err(_) => attempt += 1,
+            }
+            sleep(STORE_RETRY).await;
+        };
+        if is_stored {
+            return Ok(self.state.keep(renewed));
+        }
+        // The operator has logged in or out meanwhile.
+        let present = self.state.remember(self.stored.read().await?);
+        present.ok_or_else(|| self.needs(Why::Missing))
+    }
+
+    fn needs(&self, why: Why) -> AuthorizationError {
+        LoginNeeded { client: self.client.clone(), why }.into()
+    }
+
+    /// Returns whether a token is to be refreshed: a minute before it expires, or after half its life
+    /// if that is short; but not in its first second.
+    fn is_due(&self, login: &UpstreamLogin) -> bool {
+        let Some(expires) = login.expires_ms else { return false };
+        let now = super::tokens::millis((self.clock)());
+        let life = expires.saturating_sub(login.obtained_ms);
+        let margin = (life / 2).clamp(0, 60_000);
+        now >= expires.saturating_sub(margin) && now >= login.obtained_ms.saturating_add(1_000)
+    }
+
+    fn is_expired(&self, login: &UpstreamLogin) -> bool {
+        let now = super::tokens::millis((self.clock)());
+        login.expires_ms.is_some_and(|expires| now >= expires)
+    }
+}
+
+#[cfg(test)]
+mod tests;

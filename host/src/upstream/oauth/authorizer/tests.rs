@@ -1,0 +1,256 @@
+//! Tests with a store and an authorization server, and a clock that the tests set.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use airlock_test_http::{Answer, Server, ok, says};
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::{super::tokens::tests::login, *};
+
+/// Life of a token, in seconds.
+const LIFE: u64 = 3_600;
+/// Time at which the clock starts, in seconds since 1970.
+const START: u64 = 1_000_000;
+
+/// An authorization server and a store.
+struct World {
+    issuer: Server,
+    logins: Logins,
+    home: tempfile::TempDir,
+    seconds: Arc<AtomicU64>,
+}
+
+impl World {
+    /// Creates the world, with a login that is as old as the clock.
+    async fn new(answer: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
+        let asked = AtomicUsize::new(0);
+        let issuer = Server::start(move |_| answer(asked.fetch_add(1, Ordering::Relaxed))).await;
+        let home = tempfile::tempdir().expect("a directory");
+        let logins = Logins::new(home.path().join("a.db"));
+        let world = Self { issuer, logins, home, seconds: Arc::new(AtomicU64::new(START)) };
+        world.log_in("first").await;
+        world
+    }
+
+    fn http(&self) -> HttpSettings {
+        HttpSettings::new(self.issuer.url("127.0.0.1", "/mcp"))
+    }
+
+    fn stored(&self) -> StoredLogin {
+        self.logins.of(&name(), &self.http().url)
+    }
+
+    async fn log_in(&self, token: &str) {
+        let login = UpstreamLogin {
+            refresh_token: Some(format!("refresh-of-{token}")),
+            token_endpoint: self.issuer.url("127.0.0.1", "/token"),
+            obtained_ms: i64::try_from(START * 1_000).expect("it fits"),
+            expires_ms: Some(i64::try_from((START + LIFE) * 1_000).expect("it fits")),
+            wanted: String::new(),
+            ..login(token)
+        };
+        self.stored().put(login).await.expect("stored");
+    }
+
+    /// Creates an authorizer with a store of its own, as another process has.
+    fn authorizer(&self) -> Authorizer {
+        let seconds = self.seconds.clone();
+        let clock: Clock = Arc::new(move || {
+            SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
+        });
+        let logins = Logins::new(self.home.path().join("a.db"));
+        Authorizer::with_clock(&name(), &self.http(), &logins, Arc::default(), clock)
+            .expect("good settings")
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.seconds.store(START + seconds, Ordering::Relaxed);
+    }
+
+    fn refreshes(&self) -> usize {
+        self.issuer.requests().len()
+    }
+}
+
+fn name() -> ClientName {
+    ClientName::parse("up").expect("a good name")
+}
+
+fn tokens(number: usize) -> Answer {
+    let tokens = json!({
+        "access_token": format!("access-{number}"), "refresh_token": format!("refresh-{number}"),
+        "token_type": "Bearer", "expires_in": LIFE,
+    });
+    ok(&tokens.to_string())
+}
+
+fn refused(_: usize) -> Answer {
+    says("400 Bad Request", "", r#"{"error": "invalid_grant"}"#)
+}
+
+/// Returns the token or the error.
+fn text(found: Result<Option<Bearer>, AuthorizationError>) -> String {
+    match found {
+        Ok(Some(bearer)) => bearer.token().to_owned(),
+        Ok(None) => "none".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_refreshed_once_for_all_requests_before_it_expires() {
+    let world = World::new(tokens).await;
+    let authorizer = world.authorizer();
+    world.pass(LIFE - 61);
+    assert_eq!(text(authorizer.bearer().await), "first");
+    world.pass(LIFE - 60);
+    let found = join_all((0..32).map(|_| authorizer.bearer())).await;
+    assert!(found.into_iter().all(|found| text(found) == "access-0"));
+    assert_eq!(world.refreshes(), 1);
+    let sent = world.issuer.requests().remove(0);
+    assert!(sent.contains("refresh_token=refresh-of-first&"), "{sent}");
+    assert_eq!(text(world.authorizer().bearer().await), "access-0", "another process");
+}
+
+#[tokio::test]
+async fn processes_that_share_a_login_refresh_it_once() {
+    let world = World::new(tokens).await;
+    world.pass(LIFE);
+    let others: Vec<_> = (0..4).map(|_| world.authorizer()).collect();
+    let found = join_all(others.iter().map(Authorizer::bearer)).await;
+    assert!(found.into_iter().all(|found| text(found) == "access-0"));
+    assert_eq!(world.refreshes(), 1);
+}
+
+#[tokio::test]
+async fn a_refresh_that_is_refused_uses_the_login_that_replaced_it_meanwhile() {
+    let world = World::new(refused).await;
+    let authorizer = world.authorizer();
+    world.pass(LIFE);
+    // The operator logs in between the refusal and the look into the store.
+    let stored = world.stored();
+    let claimed = stored.claim("first", CLAIM).await.expect("written");
+    let RefreshClaim::Claimed(login) = claimed else { panic!("{claimed:?}") };
+    world.log_in("second").await;
+    let found = authorizer.shared.refresh(login).await.expect("the other login");
+    assert_eq!(found.access_token, "second");
+}
+
+#[tokio::test]
+async fn a_refused_refresh_names_the_command_and_is_not_repeated_until_a_login() {
+    let world = World::new(refused).await;
+    let authorizer = world.authorizer();
+    world.pass(LIFE - 1);
+    assert_eq!(text(authorizer.bearer().await), "first", "it is good for another second");
+    world.pass(LIFE);
+    for _ in 0..3 {
+        assert_eq!(
+            text(authorizer.bearer().await),
+            "the authorization server does not renew the login (invalid_grant); run `airlock upstream login up`"
+        );
+    }
+    assert_eq!(world.refreshes(), 1);
+    world.pass(1);
+    world.log_in("second").await;
+    tokio::time::timeout(Duration::from_secs(20), authorizer.changed()).await.expect("noticed");
+    assert_eq!(text(authorizer.replace(None).await), "second");
+}
+
+#[tokio::test]
+async fn a_failure_that_passes_leaves_the_token_in_use_until_it_expires() {
+    let world =
+        World::new(|number| if number == 0 { says("503 Down", "", "") } else { tokens(number) })
+            .await;
+    let authorizer = world.authorizer();
+    world.pass(LIFE - 1);
+    assert_eq!(text(authorizer.bearer().await), "first");
+    world.pass(LIFE);
+    assert_eq!(
+        text(authorizer.bearer().await),
+        "the access token could not be refreshed a moment ago"
+    );
+    assert_eq!(world.refreshes(), 1);
+    assert_eq!(text(world.authorizer().bearer().await), "access-1", "the claim has ended");
+}
+
+#[tokio::test]
+async fn a_refused_token_is_replaced_once_and_then_not_sent_for_a_minute() {
+    let world = World::new(tokens).await;
+    let authorizer = world.authorizer();
+    let first = authorizer.bearer().await.expect("a token");
+    let found = join_all((0..8).map(|_| authorizer.replace(first.as_ref()))).await;
+    assert!(found.into_iter().all(|found| text(found) == "access-0"));
+    assert_eq!(world.refreshes(), 1);
+    let second = authorizer.bearer().await.expect("a token");
+    let error = authorizer.give_up(second.as_ref());
+    insta::assert_snapshot!(error.to_string(), @"the server refuses the token of the login; run `airlock upstream login up`");
+    assert_eq!(text(authorizer.bearer().await), error.to_string());
+    assert_eq!(world.refreshes(), 1);
+}
+
+#[tokio::test]
+async fn scopes_that_the_server_asks_for_are_stored_for_the_next_login() {
+    let world = World::new(tokens).await;
+    let authorizer = world.authorizer();
+    let first = authorizer.bearer().await.expect("a token");
+    for _ in 0..2 {
+        let widened = authorizer.widen(first.as_ref(), "write".to_owned()).await;
+        assert_eq!(
+            text(widened),
+            "the server asks for a login with more rights: write; run `airlock upstream login up`"
+        );
+    }
+    let stored = world.stored().read().await.expect("read").expect("a login");
+    assert_eq!((&*stored.wanted, world.refreshes()), ("write", 0));
+    world.log_in("second").await;
+    assert_eq!(text(authorizer.widen(first.as_ref(), "write".to_owned()).await), "second");
+}
+
+#[tokio::test]
+async fn without_a_login_requests_have_no_token_until_the_server_asks_for_one() {
+    let world = World::new(tokens).await;
+    assert!(world.logins.remove(&name()).await.expect("removed"));
+    let authorizer = world.authorizer();
+    assert_eq!(text(authorizer.bearer().await), "none");
+    insta::assert_snapshot!(text(authorizer.replace(None).await), @"it needs a login; run `airlock upstream login up`");
+}
+
+#[tokio::test]
+async fn tokens_that_live_for_seconds_are_refreshed_after_half_their_life_and_not_at_once() {
+    let world = World::new(tokens).await;
+    let shared = &world.authorizer().shared;
+    let lives = |seconds: i64| {
+        let obtained_ms = i64::try_from(START * 1_000).expect("it fits");
+        let expires_ms = Some(obtained_ms + seconds * 1_000);
+        UpstreamLogin { obtained_ms, expires_ms, ..login("t") }
+    };
+    for (life, now, is_due) in [
+        (0, 0, false),
+        (0, 1, true),
+        (10, 4, false),
+        (10, 5, true),
+        (300, 239, false),
+        (300, 240, true),
+    ] {
+        world.pass(now);
+        assert_eq!(shared.is_due(&lives(life)), is_due, "{life} {now}");
+    }
+    assert!(!shared.is_due(&UpstreamLogin { expires_ms: None, ..login("t") }));
+}
+
+#[tokio::test]
+async fn tokens_are_refreshed_to_the_end_if_the_request_is_given_up() {
+    let world = World::new(tokens).await;
+    let authorizer = world.authorizer();
+    world.pass(LIFE);
+    {
+        let mut asking = std::pin::pin!(authorizer.bearer());
+        // The first poll starts the task.
+        let polled = futures_util::poll!(&mut asking);
+        assert!(polled.is_pending());
+    }
+    // The next request waits for the turn of the one that was given up.
+    assert_eq!(text(authorizer.bearer().await), "access-0");
+    assert_eq!(world.refreshes(), 1);
+}

@@ -1,0 +1,304 @@
+//! An MCP server that wants an access token, and its authorization server, in one.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use airlock_test_http::{Answer, Server, says};
+use reqwest::Url;
+use serde_json::{Value, json};
+
+/// Flaw of the documents or of the redirect.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flaw {
+    None,
+    /// The metadata names another issuer than it was asked for.
+    OtherIssuer,
+    /// The resource is that of another server.
+    OtherResource,
+    /// The resource names an authorization server at a link-local address.
+    LinkLocalServer,
+    /// The token endpoint is at a link-local address.
+    LinkLocalToken,
+    /// The browser would be sent to a URL that runs a script.
+    ScriptedLogin,
+    /// The metadata is endless.
+    HugeMetadata,
+    /// The resource names a thousand authorization servers without metadata.
+    ManyServers,
+    /// The metadata does not announce PKCE.
+    NoPkce,
+    /// Clients are not registered.
+    NoRegistration,
+    /// The redirect names another issuer.
+    WrongIss,
+    /// The redirect names no issuer, although the metadata announces it.
+    MissingIss,
+    /// The user refuses.
+    Denied,
+}
+
+/// The state of the peer, and what it has seen.
+pub(super) struct State {
+    pub(super) flaw: Flaw,
+    /// Life of the tokens, in seconds.
+    pub(super) life: u64,
+    issued: usize,
+    /// The access token that is good, with its scopes.
+    pub(super) good: Option<(String, String)>,
+    /// The refresh token that is good.
+    pub(super) refresh: Option<String>,
+    /// Scopes of the last login.
+    pub(super) scopes: String,
+    /// Tokens that were issued.
+    pub(super) tokens: Vec<String>,
+    pub(super) refreshes: usize,
+    /// Requests with a token that is not good.
+    pub(super) refused: usize,
+    /// Tools that were run.
+    pub(super) runs: usize,
+}
+
+/// The running peer.
+pub(super) struct Peer {
+    pub(super) server: Server,
+    state: Arc<Mutex<State>>,
+}
+
+impl Peer {
+    pub(super) async fn start(flaw: Flaw) -> Self {
+        let state = Arc::new(Mutex::new(State {
+            flaw,
+            life: 3_600,
+            issued: 0,
+            good: None,
+            refresh: None,
+            scopes: String::new(),
+            tokens: Vec::new(),
+            refreshes: 0,
+            refused: 0,
+            runs: 0,
+        }));
+        let shared = state.clone();
+        let server = Server::start_by_request(move |request| {
+            let mut state = shared.lock().expect("no request panicked");
+            Request::parse(request).answer(&mut state)
+        })
+        .await;
+        Self { server, state }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no request panicked")
+    }
+
+    /// Returns the number of refreshes, and of tools that were run.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.refreshes, state.runs)
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.server.url("127.0.0.1", "/mcp")
+    }
+
+    /// Returns the paths of the requests so far.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let requests = self.server.requests();
+        let path = |request: &String| request.split(' ').nth(1).unwrap_or_default().to_owned();
+        requests.iter().map(path).collect()
+    }
+}
+
+struct Request<'r> {
+    method: &'r str,
+    url: Url,
+    base: String,
+    bearer: Option<&'r str>,
+    body: &'r str,
+}
+
+impl<'r> Request<'r> {
+    fn parse(text: &'r str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").expect("a whole request");
+        let mut first = head.split(' ');
+        let (method, path) = (first.next().expect("a method"), first.next().expect("a path"));
+        let header = |name: &str| {
+            head.lines().find_map(|line| {
+                let (found, value) = line.split_once(": ")?;
+                found.eq_ignore_ascii_case(name).then_some(value)
+            })
+        };
+        let base = format!("http://{}", header("host").expect("HTTP/1.1"));
+        let url = Url::parse(&format!("{base}{path}")).expect("a URL");
+        let bearer = header("authorization").and_then(|it| it.strip_prefix("Bearer "));
+        Self { method, url, base, bearer, body }
+    }
+
+    fn answer(&self, state: &mut State) -> Answer {
+        match (self.method, self.url.path()) {
+            (_, "/mcp") => self.mcp(state),
+            ("GET", "/.well-known/oauth-protected-resource/mcp") => self.resource(state.flaw),
+            ("GET", "/.well-known/oauth-authorization-server")
+                if state.flaw != Flaw::ManyServers =>
+            {
+                self.metadata(state.flaw)
+            }
+            ("POST", "/register") => self.register(),
+            ("GET", "/authorize") => self.authorize(state),
+            ("POST", "/token") => self.token(state),
+            _ => says("404 Not Found", "", ""),
+        }
+    }
+
+    fn mcp(&self, state: &mut State) -> Answer {
+        let good = state.good.clone().filter(|(token, _)| self.bearer == Some(token));
+        let Some((token, scopes)) = good else {
+            state.refused += usize::from(self.bearer.is_some());
+            let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", self.base);
+            let challenge = format!(
+                "www-authenticate: Bearer scope=\"read\", resource_metadata=\"{metadata}\"\r\n"
+            );
+            return says("401 Unauthorized", &challenge, "");
+        };
+        let message: Value = serde_json::from_str(self.body).unwrap_or_default();
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "peer", "version": "1"},
+            }),
+            Some("ping") => json!({}),
+            Some("tools/list") => {
+                let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
+                json!({"tools": [tool("read"), tool("write")]})
+            }
+            Some("tools/call") => {
+                let scope = message["params"]["name"].as_str().expect("a name");
+                if !scopes.split(' ').any(|it| it == scope) {
+                    let challenge = format!(
+                        "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{scope}\"\r\n"
+                    );
+                    return says("403 Forbidden", &challenge, "");
+                }
+                state.runs += 1;
+                // Like many servers, it repeats the credentials that it was sent.
+                let text = format!("run {} with {token}", state.runs);
+                json!({"content": [{"type": "text", "text": text}]})
+            }
+            Some(method) if method.starts_with("notifications/") => {
+                return says("202 Accepted", "", "");
+            }
+            Some(_) => {
+                let error = json!({"code": -32_601, "message": "unknown method"});
+                return document(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+            }
+            None => return says("405 Method Not Allowed", "", ""),
+        };
+        document(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    }
+
+    fn resource(&self, flaw: Flaw) -> Answer {
+        let resource = match flaw {
+            Flaw::OtherResource => "https://other.example.com/mcp".to_owned(),
+            _ => format!("{}/mcp", self.base),
+        };
+        let servers: Vec<String> = match flaw {
+            Flaw::LinkLocalServer => vec!["http://169.254.169.254".to_owned()],
+            Flaw::ManyServers => (0..1_000).map(|n| format!("{}/as/{n}", self.base)).collect(),
+            _ => vec![self.base.clone()],
+        };
+        document(&json!({"resource": resource, "authorization_servers": servers}))
+    }
+
+    fn metadata(&self, flaw: Flaw) -> Answer {
+        let base = &self.base;
+        let mut metadata = json!({
+            "issuer": base,
+            "authorization_endpoint": format!("{base}/authorize"),
+            "token_endpoint": format!("{base}/token"),
+            "registration_endpoint": format!("{base}/register"),
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": true,
+        });
+        let link_local = "http://169.254.169.254/latest/meta-data";
+        match flaw {
+            Flaw::OtherIssuer => metadata["issuer"] = json!("https://other.example.com"),
+            Flaw::LinkLocalToken => metadata["token_endpoint"] = json!(link_local),
+            Flaw::ScriptedLogin => {
+                metadata["authorization_endpoint"] = json!("javascript:alert(1)");
+            }
+            Flaw::HugeMetadata => return Answer::Drips,
+            Flaw::NoPkce => metadata["code_challenge_methods_supported"] = json!(["plain"]),
+            Flaw::NoRegistration => metadata["registration_endpoint"] = Value::Null,
+            _ => {}
+        }
+        document(&metadata)
+    }
+
+    fn register(&self) -> Answer {
+        let asked: Value = serde_json::from_str(self.body).expect("JSON");
+        let client = json!({"client_id": "registered", "redirect_uris": asked["redirect_uris"]});
+        says("201 Created", "content-type: application/json\r\n", &client.to_string())
+    }
+
+    fn authorize(&self, state: &mut State) -> Answer {
+        let parameter = |name: &str| {
+            let found = self.url.query_pairs().find(|(it, _)| it == name);
+            found.map(|(_, value)| value.into_owned()).unwrap_or_default()
+        };
+        assert_eq!(parameter("code_challenge_method"), "S256");
+        assert_eq!(parameter("resource"), format!("{}/mcp", self.base));
+        state.scopes = parameter("scope");
+        let mut redirect = Url::parse(&parameter("redirect_uri")).expect("a URL");
+        let mut query = redirect.query_pairs_mut();
+        query.append_pair("state", &parameter("state"));
+        match state.flaw {
+            Flaw::Denied => query.append_pair("error", "access_denied"),
+            _ => query.append_pair("code", "code-0123456789"),
+        };
+        match state.flaw {
+            Flaw::WrongIss => drop(query.append_pair("iss", "https://other.example.com")),
+            Flaw::MissingIss => {}
+            _ => drop(query.append_pair("iss", &self.base)),
+        }
+        drop(query);
+        says("302 Found", &format!("location: {redirect}\r\n"), "")
+    }
+
+    fn token(&self, state: &mut State) -> Answer {
+        let body = Url::parse(&format!("http://form/?{}", self.body)).expect("a form");
+        let parameter = |name: &str| {
+            let found = body.query_pairs().find(|(it, _)| it == name);
+            found.map(|(_, value)| value.into_owned())
+        };
+        assert_eq!(parameter("resource"), Some(format!("{}/mcp", self.base)));
+        let is_good = match parameter("grant_type").as_deref() {
+            Some("authorization_code") => {
+                parameter("code").as_deref() == Some("code-0123456789")
+                    && parameter("code_verifier").is_some_and(|verifier| verifier.len() >= 43)
+            }
+            Some("refresh_token") => {
+                state.refreshes += 1;
+                parameter("refresh_token").is_some_and(|it| state.refresh.as_ref() == Some(&it))
+            }
+            other => panic!("{other:?}"),
+        };
+        if !is_good {
+            let kind = "content-type: application/json\r\n";
+            return says("400 Bad Request", kind, r#"{"error": "invalid_grant"}"#);
+        }
+        state.issued += 1;
+        let [access, refresh] =
+            ["access", "refresh"].map(|kind| format!("{kind}-token-{:08}", state.issued));
+        state.good = Some((access.clone(), state.scopes.clone()));
+        state.refresh = Some(refresh.clone());
+        state.tokens.extend([access.clone(), refresh.clone()]);
+        document(&json!({
+            "access_token": access, "refresh_token": refresh, "token_type": "Bearer",
+            "expires_in": state.life,
+        }))
+    }
+}
+
+fn document(document: &Value) -> Answer {
+    says("200 OK", "content-type: application/json\r\n", &document.to_string())
+}
