@@ -17,7 +17,7 @@ mod marks;
 mod preview;
 mod reader;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 pub use self::marks::Marks;
 pub(crate) use self::marks::neutral;
@@ -40,12 +40,12 @@ pub struct Settings {
     pub total_bytes: usize,
 }
 
-/// Provenance of a result: the MCP server that sent it.
+/// Provenance of a result: the MCP servers whose data it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
-    /// Name of the server.
-    pub server: ClientName,
-    /// The operator's trust in it.
+    /// Names of the servers; at least one.
+    pub servers: BTreeSet<ClientName>,
+    /// The operator's trust in them.
     pub trust: Trust,
 }
 
@@ -93,10 +93,22 @@ impl Results {
 }
 
 impl Provenance {
+    /// Creates the provenance of the result of one server.
+    pub fn of(server: ClientName, trust: Trust) -> Self {
+        Self { servers: BTreeSet::from([server]), trust }
+    }
+
+    /// Creates the provenance of the result of a tool that used servers; `None` if it used none. The
+    /// operator trusts none of them.
+    pub fn through(servers: BTreeSet<ClientName>) -> Option<Self> {
+        (!servers.is_empty()).then_some(Self { servers, trust: Trust::Untrusted })
+    }
+
     /// Returns the marks for one result; `None` if the server is trusted. Each result gets marks of
     /// its own.
     pub fn marks(&self) -> Option<Marks> {
-        (self.trust == Trust::Untrusted).then(|| Marks::new(self.server.as_str()))
+        let names: Vec<_> = self.servers.iter().map(ClientName::as_str).collect();
+        (self.trust == Trust::Untrusted).then(|| Marks::new(&names.join(", ")))
     }
 }
 

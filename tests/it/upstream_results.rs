@@ -192,3 +192,29 @@ async fn the_handle_of_another_key_is_refused_like_an_unknown_one() {
     let unknown = read(BOB, &json!({"handle": format!("content_{}", "0".repeat(32))})).await;
     assert_eq!(refused["content"], unknown["content"]);
 }
+
+#[tokio::test]
+async fn the_output_of_a_script_that_used_a_server_is_marked_too() {
+    let script = |code: &str| ("executeToolCode", json!({"code": code}));
+    for (trust, is_marked) in [("untrusted", true), ("trusted", false)] {
+        let calls = [script("web.spoof()"), script("1 + 1")];
+        let turns = calls.iter().map(|call| service::asking_for(std::slice::from_ref(call)));
+        let service = Service::saying(turns.chain([service::text("end")])).await;
+        let server = misbehaving("web", ["results"]).auto(&["*"]).set("/trust", trust);
+        let setup = Setup::new().openai("fake", service.base_url()).client(server.code_mode());
+        let _ = setup.serve_connected().await.chat("fake/model", "go").await.ok();
+        let received = results(&service);
+        assert_eq!(
+            received[0].starts_with("[MCP tool result from \"web\""),
+            is_marked,
+            "{received:?}"
+        );
+        if is_marked {
+            assert!(
+                unmarked(&received[0]).0.contains("(words of a marker, quoted)"),
+                "{received:?}"
+            );
+        }
+        assert!(!received[1].contains(END), "nothing of it is from a server: {received:?}");
+    }
+}

@@ -26,8 +26,10 @@ pub(super) struct Presenter<'a> {
     pub(super) results: Option<&'a Results>,
     /// Tenant that large results are kept for.
     pub(super) tenant: &'a Tenant,
-    /// The MCP server that the tool belongs to; `None` if it belongs to none.
+    /// The MCP servers whose data the result has; `None` if it has none.
     pub(super) server: Option<Provenance>,
+    /// True if the tool belongs to an MCP server. Its structured data is YAML for models.
+    pub(super) is_servers_own: bool,
     /// True if the provider reads images in the results of tools.
     pub(super) reads_images: bool,
 }
@@ -43,7 +45,7 @@ pub(super) struct Frame {
 impl Presenter<'_> {
     /// Presents a result. Structured data is YAML.
     pub(super) fn output(&self, output: ToolOutput) -> Message {
-        let content = output.into_readable(self.server.is_some());
+        let content = output.into_readable(self.is_servers_own);
         self.message(String::new(), &content.iter().collect::<Vec<_>>(), self.server.as_ref())
     }
 
@@ -152,11 +154,13 @@ mod tests {
     };
 
     fn server(trust: Trust) -> Provenance {
-        Provenance { server: ClientName::parse("web").expect("a good name"), trust }
+        Provenance::of(ClientName::parse("web").expect("a good name"), trust)
     }
 
     fn presenter(results: Option<&Results>, server: Option<Provenance>) -> Presenter<'_> {
-        Presenter { results, tenant: &Tenant::ANONYMOUS, server, reads_images: true }
+        let is_servers_own = server.is_some();
+        let tenant = &Tenant::ANONYMOUS;
+        Presenter { results, tenant, server, is_servers_own, reads_images: true }
     }
 
     /// Masks the nonces and the handle.
@@ -221,7 +225,7 @@ mod tests {
         details
         [end of MCP tool result N]
         "#);
-        let tool = ToolName::new(&server(Trust::Untrusted).server, "t");
+        let tool = ToolName::new(&ClientName::parse("web").expect("a good name"), "t");
         let invalid = CallError::InvalidResult { tool, place: "rows".into(), cause: "x".into() };
         assert!(presenter.error("web-t", &invalid).text.contains("[end of MCP tool result "));
         assert_eq!(

@@ -339,17 +339,24 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
         Ok(admitted) => {
             let id = admitted.chain().id();
             listener.reports.begin(id, &call.id);
-            let server = admitted.tool().client.clone().zip(admitted.server());
-            let presenter = Presenter {
-                results: *results,
-                tenant: caller.view().tenant(),
-                server: server.map(|(server, trust)| Provenance { server, trust }),
-                reads_images: *reads_images,
-            };
+            let own = admitted.tool().client.clone().zip(admitted.server());
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
                 .unwrap_or(Err(CallError::Cancelled));
             log_failure(&call.name, result.as_ref().err());
+            let is_servers_own = own.is_some();
+            let server = match own {
+                Some((server, trust)) => Some(Provenance::of(server, trust)),
+                // A script or a plugin may return what a server told it.
+                None => Provenance::through(caller.ledger().untrusted_within(id)),
+            };
+            let presenter = Presenter {
+                results: *results,
+                tenant: caller.view().tenant(),
+                server,
+                is_servers_own,
+                reads_images: *reads_images,
+            };
             Ended::ran(call, id, result, &presenter)
         }
         Err(error) => Ended::refused(call, None, error),

@@ -191,7 +191,7 @@ mod tests {
 
     fn put(kept: &Kept, of: u8, size: usize) -> Option<String> {
         let server = ClientName::parse("s").expect("a good name");
-        let provenance = Provenance { server, trust: Trust::Untrusted };
+        let provenance = Provenance::of(server, Trust::Untrusted);
         let text = "x".repeat(size - FRAME_BYTES);
         kept.put(&tenant(of), provenance, text).map(|handle| handle.to_string())
     }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn view(results: &Results) -> View {
-        let server = provenance(Trust::Untrusted).server;
+        let server = ClientName::parse("web").expect("a good name");
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
         catalog.add_client(&server, "stdio", policy);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn provenance(trust: Trust) -> Provenance {
-        Provenance { server: ClientName::parse("web").expect("a good name"), trust }
+        Provenance::of(ClientName::parse("web").expect("a good name"), trust)
     }
 
     async fn read(results: &Results, arguments: Value) -> String {

@@ -133,7 +133,9 @@ impl Admitted {
     }
 
     async fn recorded(self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
-        let record = self.chain.record(self.tool.name.clone(), self.arguments.0.clone())?;
+        let untrusted = self.tool.client.clone().filter(|_| self.server == Some(Trust::Untrusted));
+        let (name, arguments) = (self.tool.name.clone(), self.arguments.0.clone());
+        let record = self.chain.record(name, untrusted, arguments)?;
         // Waits before the provider measures any time, because the wait for siblings is the
         // chain's own cost.
         let _turn = self.chain.wait_for_siblings().await;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     tenant::Tenant,
-    tool::{CallError, ToolName},
+    tool::{CallError, ClientName, ToolName},
 };
 
 /// A running call's authority to make further calls. Cheap to clone.
@@ -113,8 +113,14 @@ impl Chain {
     }
 
     /// Opens the record of the running call. Fails if the request may make no more calls.
-    pub(super) fn record(&self, tool: ToolName, arguments: Arc<str>) -> Result<Open, CallError> {
-        self.ledger().open((self.id, self.parent), tool, arguments, self.report.clone())
+    pub(super) fn record(
+        &self,
+        tool: ToolName,
+        untrusted: Option<ClientName>,
+        arguments: Arc<str>,
+    ) -> Result<Open, CallError> {
+        let ids = (self.id, self.parent);
+        self.ledger().open(ids, tool, untrusted, arguments, self.report.clone())
     }
 
     /// Waits until fewer than [`Self::in_flight`] calls of the chain run at this depth.

@@ -1,6 +1,7 @@
 //! Records of the tool calls that one request really made. Only the door writes them.
 
 use std::{
+    collections::{BTreeSet, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -10,7 +11,7 @@ use serde::Serialize;
 use super::{CallId, Progress, report::Report};
 use crate::{
     text::cut,
-    tool::{CallError, Content, ToolName, ToolOutput},
+    tool::{CallError, ClientName, Content, ToolName, ToolOutput},
 };
 
 /// The most calls of one request, nested calls included. Their records and the response that lists
@@ -71,6 +72,8 @@ pub struct CallRecord {
     pub parent: Option<CallId>,
     /// The tool.
     pub name: ToolName,
+    /// The MCP server that runs it; `None` if no server does, or if the operator trusts the server.
+    pub untrusted: Option<ClientName>,
     /// The arguments, as JSON text. Arguments that are too long end with `…`; arguments that are
     /// not kept are `…`.
     pub arguments: Arc<str>,
@@ -128,12 +131,28 @@ impl Ledger {
         completed.map(|record| record.name.clone()).collect()
     }
 
+    /// Returns the MCP servers without the operator's trust that a call used: that of the call itself,
+    /// and those of the calls that it made, and of their calls.
+    pub fn untrusted_within(&self, call: CallId) -> BTreeSet<ClientName> {
+        let records = self.lock();
+        let (mut within, mut servers) = (HashSet::from([call]), BTreeSet::new());
+        // A call is recorded before the calls that it makes.
+        for record in &records.calls {
+            if record.id == call || record.parent.is_some_and(|parent| within.contains(&parent)) {
+                within.insert(record.id);
+                servers.extend(record.untrusted.clone());
+            }
+        }
+        servers
+    }
+
     /// Records that a call starts. The record stays [`Outcome::Cancelled`] if the call is dropped
     /// before it ends. Fails if the request has made [`MAX_CALLS`] calls.
     pub(super) fn open(
         &self,
         (id, parent): (CallId, Option<CallId>),
         name: ToolName,
+        untrusted: Option<ClientName>,
         arguments: Arc<str>,
         report: Arc<Report>,
     ) -> Result<Open, CallError> {
@@ -155,6 +174,7 @@ impl Ledger {
             id,
             parent,
             name,
+            untrusted,
             arguments,
             outcome: Outcome::Cancelled,
             duration: Duration::ZERO,

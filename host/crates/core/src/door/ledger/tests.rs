@@ -9,7 +9,7 @@ fn open(ledger: &Ledger, arguments: &str) -> (Open, Arc<Report>) {
     let client = ClientName::parse("desk").expect("a good name");
     let (id, report) = (CallId::next(), Report::new());
     let name = ToolName::new(&client, "t");
-    let open = ledger.open((id, None), name, arguments.into(), report.clone());
+    let open = ledger.open((id, None), name, None, arguments.into(), report.clone());
     (open.expect("the request may make more calls"), report)
 }
 
@@ -38,7 +38,7 @@ fn a_request_makes_a_bounded_number_of_calls() {
         drop(open(&ledger, ""));
     }
     let name = ToolName::new(&ClientName::parse("desk").expect("a good name"), "t");
-    let refused = ledger.open((CallId::next(), None), name, "".into(), Report::new());
+    let refused = ledger.open((CallId::next(), None), name, None, "".into(), Report::new());
     let refused = refused.map(|_| ()).expect_err("one call too many").to_string();
     assert_eq!(refused, "the call reached its limit of 20000 tool calls of one request");
     assert_eq!(ledger.records().len(), MAX_CALLS);
@@ -86,4 +86,31 @@ fn emitted_content_beyond_the_quota_is_left_out() {
     assert_eq!(emit(&ledger, 11), 0, "a part of ten bytes is left");
     assert_eq!(emit(&ledger, 10), 1, "content that was left out took nothing");
     assert_eq!(emit(&ledger, 0), 0);
+}
+
+#[test]
+fn the_servers_of_a_call_are_its_own_and_those_of_the_calls_below_it() {
+    let ledger = Ledger::default();
+    let client = |name: &str| ClientName::parse(name).expect("a good name");
+    let record = |parent: Option<CallId>, untrusted: Option<&str>| {
+        let id = CallId::next();
+        let name = ToolName::new(&client("x"), "t");
+        let open = ledger.open((id, parent), name, untrusted.map(client), "".into(), Report::new());
+        drop(open.expect("the request may make more calls"));
+        id
+    };
+    let script = record(None, None);
+    let plugin = record(Some(script), None);
+    record(Some(plugin), Some("deep"));
+    record(Some(script), Some("near"));
+    let other = record(None, Some("other"));
+    record(Some(other), None);
+    let names = |call| -> Vec<String> {
+        ledger.untrusted_within(call).iter().map(|name| name.as_str().to_owned()).collect()
+    };
+    assert_eq!(
+        (names(script), names(plugin)),
+        (vec!["deep".into(), "near".into()], vec!["deep".into()])
+    );
+    assert_eq!((names(other), names(CallId::next())), (vec!["other".to_owned()], vec![]));
 }
