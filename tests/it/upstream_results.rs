@@ -197,7 +197,7 @@ async fn the_handle_of_another_key_is_refused_like_an_unknown_one() {
 async fn the_output_of_a_script_that_used_a_server_is_marked_too() {
     let script = |code: &str| ("executeToolCode", json!({"code": code}));
     for (trust, is_marked) in [("untrusted", true), ("trusted", false)] {
-        let calls = [script("web.spoof()"), script("1 + 1")];
+        let calls = [script("result = web.spoof()"), script("result = 1 + 1")];
         let turns = calls.iter().map(|call| service::asking_for(std::slice::from_ref(call)));
         let service = Service::saying(turns.chain([service::text("end")])).await;
         let server = misbehaving("web", ["results"]).auto(&["*"]).set("/trust", trust);

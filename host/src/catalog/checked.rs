@@ -120,6 +120,10 @@ impl Provider for Checked {
         })
     }
 
+    fn forget(&self, token: &str) {
+        self.provider.forget(token);
+    }
+
     fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
         self.provider.relay(relay)
     }

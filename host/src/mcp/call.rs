@@ -83,7 +83,8 @@ pub(super) async fn run(
     } else {
         (Caller::hearing(view, origin, budget, hearing), None)
     };
-    let mut running = Running { caller, tool: entry.tool.clone(), arguments, events, reports };
+    let mut running =
+        Running { caller, tool: entry.tool.clone(), arguments, events, reports, id: None };
     let ran = running.run(&mut dialog).await;
     log_failure(running.tool.name.as_str(), ran.as_ref().err());
     Ok(match ran {
@@ -170,6 +171,8 @@ struct Running<'r> {
     arguments: &'r str,
     events: Option<Events>,
     reports: Reports<'r>,
+    /// The call that was admitted, which the source reports about.
+    id: Option<CallId>,
 }
 
 impl Running<'_> {
@@ -178,10 +181,11 @@ impl Running<'_> {
         loop {
             match self.step(dialog.take()).await {
                 // A source asks a bounded number of times.
-                Err(CallError::InputRequired { name, asked }) => dialog
-                    .answer(asked)
-                    .await
-                    .map_err(|asked| CallError::InputRequired { name, asked })?,
+                Err(CallError::InputRequired { name, asked }) => {
+                    let forget = |token: &str| self.caller.forget(self.tool.name.as_str(), token);
+                    let answered = dialog.answer(asked, forget).await;
+                    answered.map_err(|asked| CallError::InputRequired { name, asked })?;
+                }
                 ran => return ran,
             }
         }
@@ -192,11 +196,13 @@ impl Running<'_> {
         match answers {
             None => {
                 let admitted = self.caller.admit(name, self.arguments)?;
-                self.report(admitted.chain().id(), admitted.run()).await
+                // What a source reports belongs to this call, also after it has asked.
+                let id = *self.id.insert(admitted.chain().id());
+                self.report(id, admitted.run()).await
             }
             Some(answers) => {
                 let resumed = self.caller.resume(name, self.arguments, answers)?;
-                self.report(resumed.id(), resumed.run()).await
+                self.report(self.id.unwrap_or(resumed.id()), resumed.run()).await
             }
         }
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     json::raw,
-    tool::{Answers, InputRequired, Question, QuestionKinds},
+    tool::{ANSWER_TIMEOUT, Answers, InputRequired, Question, QuestionKinds},
 };
 
 /// Beginning of the state of a request that waits for answers at its source. The states of approvals
@@ -53,6 +53,7 @@ impl<'d> Dialog<'d> {
         outlet: &'d Outlet,
         limit: Duration,
     ) -> Result<Self, RpcError> {
+        let limit = limit.min(ANSWER_TIMEOUT);
         let mut dialog = Self { peer, outlet, limit, next: None, early: None };
         if peer.version.is_modern() {
             let given = given(params)?;
@@ -86,9 +87,11 @@ impl<'d> Dialog<'d> {
 
     /// Gets answers from the client, so that the request goes on. Returns the questions if the client
     /// has to repeat the request with the answers.
+    /// If the future is dropped while a legacy client is asked, `forget` is called with the token.
     pub(super) async fn answer(
         &mut self,
         asked: Box<InputRequired>,
+        forget: impl Fn(&str),
     ) -> Result<(), Box<InputRequired>> {
         let given = if self.peer.version.is_modern() {
             let answers_all = |given: &Given| {
@@ -99,10 +102,27 @@ impl<'d> Dialog<'d> {
                 None => return Err(asked),
             }
         } else {
-            ask(self.outlet, asked.questions, self.limit).await
+            let mut abandoned = Abandoned { token: Some(&asked.token), forget };
+            let given = ask(self.outlet, asked.questions, self.limit).await;
+            abandoned.token = None;
+            given
         };
         self.next = Some(Answers { token: asked.token, given });
         Ok(())
+    }
+}
+
+/// Calls `forget` with the token of a request whose client has left.
+struct Abandoned<'t, F: Fn(&str)> {
+    token: Option<&'t str>,
+    forget: F,
+}
+
+impl<F: Fn(&str)> Drop for Abandoned<'_, F> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            (self.forget)(token);
+        }
     }
 }
 
@@ -175,7 +195,7 @@ mod tests {
             let question =
                 Question { key, kind: QuestionKind::Form, params: serde_json::Map::new() };
             let asked = InputRequired { client, questions: vec![question], token: "t2".to_owned() };
-            let is_early = dialog.answer(Box::new(asked)).await.is_ok();
+            let is_early = dialog.answer(Box::new(asked), |_| ()).await.is_ok();
             Ok(json!([taken.map(|it| json!([it.token, it.given])), is_early]).to_string())
         };
         let mut exchange = Exchange::new(Id::own(1), None, checking);

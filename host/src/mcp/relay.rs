@@ -100,7 +100,8 @@ impl Context<'_> {
             };
             match ran {
                 Err(RelayError::InputRequired(asked)) => {
-                    if let Err(asked) = dialog.answer(asked).await {
+                    let forget = |token: &str| self.offering.view().forget(source, token);
+                    if let Err(asked) = dialog.answer(asked, forget).await {
                         return Ok(Err(RelayError::InputRequired(asked)));
                     }
                 }

@@ -19,7 +19,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use self::awaited::InFlight;
-pub(super) use self::awaited::{Logs, Reception, ResponseKind, Waiting};
+pub(super) use self::awaited::{Logs, OpenQuestion, Reception, ResponseKind, Taker, Waiting};
 use super::{
     decode,
     envelope::{self, Kind, RpcId},
@@ -181,17 +181,19 @@ impl Inbox {
 
     /// Records that the server's request `id` was answered.
     pub(super) fn record_answered(&self, id: &RpcId) {
-        lock(&self.in_flight).unanswered.remove(id);
+        let mut in_flight = lock(&self.in_flight);
+        in_flight.unanswered.remove(id);
+        in_flight.asked.remove(id);
     }
 
     /// Screens a message and hands it on.
-    pub(super) fn receive(&self, text: &[u8]) {
+    pub(super) fn receive(self: &Arc<Self>, text: &[u8]) {
         self.receive_within(None, text);
     }
 
     /// Does the same as [`Self::receive`]. `request` is the request of the gateway on whose stream the
     /// message came, where the transport tells.
-    pub(super) fn receive_within(&self, request: Option<i64>, text: &[u8]) {
+    pub(super) fn receive_within(self: &Arc<Self>, request: Option<i64>, text: &[u8]) {
         self.touch();
         match Kind::of(text) {
             Some(Kind::Answer(id)) => self.answer(&id, text),
@@ -228,6 +230,9 @@ impl Inbox {
     fn answer(&self, id: &RpcId, text: &[u8]) {
         let awaited = id.own().and_then(|id| lock(&self.in_flight).awaited.remove(&id));
         let Some(awaited) = awaited else {
+            if let Some(id) = id.own() {
+                lock(&self.in_flight).answered_late(id);
+            }
             self.charge(text.len());
             return;
         };
@@ -249,12 +254,18 @@ impl Inbox {
     }
 
     /// Screens a request of the server. Only the parameters of a question to a caller are read.
-    fn request(&self, id: RpcId, method: Cow<'_, str>, text: &[u8], within: Option<i64>) {
+    fn request(
+        self: &Arc<Self>,
+        id: RpcId,
+        method: Cow<'_, str>,
+        text: &[u8],
+        within: Option<i64>,
+    ) {
         self.spend(price(text.len()).saturating_add(REQUEST_TOKENS));
         let unanswered = {
             let mut in_flight = lock(&self.in_flight);
             // A second request with the same identifier could not be distinguished from the first.
-            let is_new = in_flight.unanswered.insert(id.clone());
+            let is_new = !in_flight.asked.contains(&id) && in_flight.unanswered.insert(id.clone());
             if is_new { in_flight.unanswered.len() } else { 0 }
         };
         if unanswered > MAX_UNANSWERED {
@@ -273,13 +284,24 @@ impl Inbox {
     }
 
     /// Hands a question to the caller that it is for; `None` if it is none, or if nobody takes it.
-    fn question(&self, id: &RpcId, method: &str, text: &[u8], within: Option<i64>) -> Option<()> {
+    fn question(
+        self: &Arc<Self>,
+        id: &RpcId,
+        method: &str,
+        text: &[u8],
+        within: Option<i64>,
+    ) -> Option<()> {
         if !questions::is_question(method) || text.len() > MAX_QUESTION_BYTES {
             return None;
         }
         let taker = lock(&self.in_flight).taker(within)?;
         let text = decode::passed(text, &self.scrubber())?;
-        taker.try_send(ServerQuestion { id: id.clone(), text }).ok()
+        let open = OpenQuestion::new(self, id)?;
+        let is_taken = taker.take(ServerQuestion { open, text });
+        if !is_taken {
+            lock(&self.in_flight).unanswered.insert(id.clone());
+        }
+        is_taken.then_some(())
     }
 
     /// Screens a notification.
@@ -308,8 +330,7 @@ impl Inbox {
             }
             "notifications/prompts/list_changed"
             | "notifications/resources/list_changed"
-            | "notifications/resources/updated"
-            | "notifications/elicitation/complete" => {
+            | "notifications/resources/updated" => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
                     // A full queue means that the server sends more than is passed on.
                     let _ = self.events.try_send(ServerEvent { method: method.to_owned(), text });

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::tool::ANSWER_TIMEOUT;
+
 // Messages from a server.
 
 /// Maximum length of a message, in bytes: a line on stdout, an HTTP body or an event of a stream. A
@@ -55,8 +57,8 @@ pub(super) const PROGRESS_QUEUE: usize = 64;
 /// Length to which the message of a report of progress is cut, in bytes.
 pub(super) const MAX_PROGRESS_BYTES: usize = 1 << 10;
 
-/// Time after a request of a caller was given up in which log messages are dropped, because they may
-/// still be about it.
+/// Time after a request of a caller was given up in which log messages and questions are not passed
+/// on to its own tenant either, because they may still be about it.
 pub(super) const LOG_QUARANTINE: Duration = Duration::from_secs(10);
 /// Time for a server to confirm a level of log messages. It is not waited for any longer.
 pub(super) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,12 +74,19 @@ pub(super) const MAX_ROUNDS: u32 = 16;
 pub(super) const MAX_QUESTION_BYTES: usize = 64 << 10;
 /// Maximum length of the state that a modern server wants back with the answers, in bytes.
 pub(super) const MAX_STATE_BYTES: usize = 64 << 10;
-/// Time for a caller to come back with answers. Until then, a running call keeps its place.
-pub(super) const QUESTION_TIMEOUT: Duration = Duration::from_mins(5);
+/// Time for a caller to come back with answers, a little more than it has to answer. Until then, a
+/// running call keeps its place. Coming back without answers does not extend it.
+pub(super) const QUESTION_TIMEOUT: Duration =
+    ANSWER_TIMEOUT.saturating_add(Duration::from_secs(10));
 /// Maximum requests of one server that wait for answers.
-pub(super) const MAX_PARKED: usize = 64;
+pub(super) const MAX_PARKED: usize = 256;
+/// Maximum questions of one connection that callers have.
+pub(super) const MAX_ASKED: usize = MAX_PARKED * MAX_QUESTIONS;
+/// Maximum requests of callers that were given up and not answered, whose tenants are remembered. With
+/// more of them, nobody is asked until the next connection.
+pub(super) const MAX_KEPT_ABANDONED: usize = 1_024;
 /// Maximum requests of one server and one tenant that wait for answers: a quarter of the calls that
-/// run by default.
+/// run by default. One more ends the oldest.
 pub(super) const MAX_TENANT_PARKED: usize = 8;
 
 // Messages to a server.

@@ -185,7 +185,9 @@ impl Link {
     ) -> Result<Vec<u8>, AskError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let waiting = self.inbox.expect(id, request.kind);
-        waiting.belong(request.logs, request.questions.clone());
+        if let Some(tenant) = &request.tenant {
+            waiting.belong(tenant.clone(), request.logs, request.questions.clone());
+        }
         let mut pending = Pending { link: self, id: request.is_cancellable.then_some(id) };
         let text = request.to_text(id, self.agreed());
         let head = RequestHead {

@@ -60,7 +60,8 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
         }
     };
     let asking = move |link: Arc<Link>| async move {
-        let mut request = to_request(relay.request()).asking(permitted, None);
+        let mut request =
+            to_request(relay.request()).of_tenant(relay.tenant()).asking(permitted, None);
         for (name, json) in parameters {
             request = request.with(name, json);
         }

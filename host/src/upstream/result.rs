@@ -73,7 +73,10 @@ pub(super) fn refusal(error: RpcError) -> CallError {
         message if message.is_empty() => "the server refused the call and gave no reason".into(),
         message => message,
     };
-    let details = error.data.filter(|data| data.to_string().len() <= MAX_RESULT_BYTES);
+    // The URLs of a required elicitation (2025-11-25) have not been checked for a person.
+    let is_elicitation = error.code == RpcError::URL_ELICITATION_REQUIRED;
+    let details =
+        error.data.filter(|data| !is_elicitation && data.to_string().len() <= MAX_RESULT_BYTES);
     CallError::Tool(ToolError {
         code: Some(error.code.to_string()),
         details,

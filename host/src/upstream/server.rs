@@ -206,6 +206,10 @@ impl Provider for Server {
         Box::pin(self.run(call, Some(answers)))
     }
 
+    fn forget(&self, token: &str) {
+        self.parked.forget(token);
+    }
+
     fn relay(&self, request: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
         Box::pin(relay::run(self, request))
     }

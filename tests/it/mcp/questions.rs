@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use airlock_tests::{
     Client, Gateway, Setup,
     mcp::{Endpoint, McpClient, McpRequest, McpSession},
-    peers, root,
+    peers, root, wait,
 };
 use serde_json::{Value, json};
 
@@ -405,37 +405,57 @@ async fn a_prompt_of_a_modern_server_may_ask() {
 }
 
 #[tokio::test]
-async fn one_tenant_cannot_keep_all_places_of_a_server() {
-    for era in ERAS {
-        let asking = Asking::start(era).await;
-        let (ann, bob) = (asking.endpoint().key(ANN), asking.endpoint().key(BOB));
-        let mut kept = 0;
-        let last = loop {
-            let call =
-                json!({"name": "up-ask", "arguments": {"questions": [form("Name?")], "n": kept}});
-            let result = ann.modern("tools/call", call).result().await;
-            if result["resultType"] != "input_required" {
-                break result;
-            }
-            kept += 1;
-            assert!(kept < 100, "there is no bound");
-            if era == "legacy" {
-                // A second call at the same time would make the next question ambiguous.
-                break result;
-            }
-        };
-        if era == "modern" {
-            assert_eq!(
-                (kept, &last["_meta"]["airlock/error"]["code"]),
-                (8, &json!("airlock.busy")),
-                "{last}"
-            );
-            let result = bob.modern("tools/call", ask(&[form("Name?")])).result().await;
-            assert_eq!(result["resultType"], "input_required", "{result}");
-        }
-        let plain = json!({"name": "up-ask", "arguments": {}});
-        assert!(bob.modern("tools/call", plain).result().await["isError"].is_null());
+async fn one_tenant_keeps_few_places_and_its_oldest_question_ends_for_a_new_one() {
+    let asking = Asking::start("modern").await;
+    let (ann, bob) = (asking.endpoint().key(ANN), asking.endpoint().key(BOB));
+    let call =
+        |n: usize| json!({"name": "up-ask", "arguments": {"questions": [form("Name?")], "n": n}});
+    let mut waiting = Vec::new();
+    for n in 0..9 {
+        let result = ann.modern("tools/call", call(n)).result().await;
+        assert_eq!(result["resultType"], "input_required", "{n} {result}");
+        waiting.push(result);
     }
+    let answers = json!({"0": good_answer(&form(""))});
+    let go_on =
+        |n: usize| again(&ann, "tools/call", &call(n), &waiting[n], answers.clone()).response();
+    assert_eq!(go_on(0).await["error"]["code"], -32602, "the oldest has ended");
+    for n in 1..9 {
+        assert_eq!(text(&go_on(n).await)["answers"]["0"]["content"]["name"], "Ann");
+    }
+    let result = bob.modern("tools/call", ask(&[form("Name?")])).result().await;
+    assert_eq!(result["resultType"], "input_required", "{result}");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_the_call_that_asks() {
+    let asking = Asking::start("legacy").await;
+    let session = asking.endpoint().session().await;
+    let request = session.request("tools/call", ask(&[form("Name?")])).member("/id", 77);
+    let mut stream = request.stream().await;
+    let asked = stream.next().await.expect("a question");
+    assert_eq!(asked["method"], "elicitation/create");
+    let cancel = session.notify("notifications/cancelled", json!({"requestId": 77}));
+    assert_eq!(cancel.reply().await.status, 202);
+    wait::until("the call to be given up", async || {
+        let server = asking.gateway.client("up").await?;
+        (server["in_flight"] == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_has_asked_is_not_repeated_by_another_process() {
+    // The first process asks and dies; the answer to its question must not reach the next one.
+    let asking = Asking::start("legacy").await;
+    let endpoint = asking.endpoint();
+    let call = json!({"name": "up-ask", "arguments": {"questions": [form("Name?")], "die": true}});
+    let waits = endpoint.modern("tools/call", call.clone()).result().await;
+    let key = waits["inputRequests"].as_object().expect("questions").keys().next().expect("one");
+    let answers = json!({key: good_answer(&form(""))});
+    let response = again(&endpoint, "tools/call", &call, &waits, answers).response().await;
+    assert_eq!(response["result"]["isError"], true, "{response}");
+    assert_eq!(asking.ran(), "");
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ pub use self::{
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
     policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},
-    question::{Answers, InputRequired, Question, QuestionKind, QuestionKinds},
+    question::{ANSWER_TIMEOUT, Answers, InputRequired, Question, QuestionKind, QuestionKinds},
     readable::join,
     yaml::to_yaml,
 };

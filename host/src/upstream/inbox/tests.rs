@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     secret::Secret,
-    upstream::{
-        limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
-        questions::ServerQuestion,
-    },
+    tenant::Tenant,
+    upstream::limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
 };
 
 fn inbox() -> (Arc<Inbox>, Unsolicited) {
@@ -17,8 +15,12 @@ fn inbox() -> (Arc<Inbox>, Unsolicited) {
     Inbox::new(Arc::new(Redactor::new(vec![token]).expect("a good secret")))
 }
 
-fn receive(inbox: &Inbox, message: &Value) {
+fn receive(inbox: &Arc<Inbox>, message: &Value) {
     inbox.receive(message.to_string().as_bytes());
+}
+
+fn ann() -> Tenant {
+    Tenant::of_key([1; 32], "ann")
 }
 
 /// Returns what the sender of a request has received; `None` if it still waits.
@@ -62,16 +64,16 @@ async fn a_log_message_belongs_to_the_only_request_of_a_caller() {
     let message = json!({"method": "notifications/message", "params": {"level": "info"}});
     let mut gateways_own = inbox.expect(1, ResponseKind::Whole);
     let mut first = inbox.expect(2, ResponseKind::Whole);
-    first.belong(Logs::Wanted, None);
+    first.belong(ann(), Logs::Wanted, None);
     receive(&inbox, &message);
     assert!(first.logs.try_recv().is_ok() && gateways_own.logs.try_recv().is_err());
     let mut second = inbox.expect(3, ResponseKind::Whole);
-    second.belong(Logs::Dropped, None);
+    second.belong(ann(), Logs::Dropped, None);
     receive(&inbox, &message);
     assert!(first.logs.try_recv().is_err(), "it may be about the other one");
     drop(first);
     let mut third = inbox.expect(4, ResponseKind::Whole);
-    third.belong(Logs::Wanted, None);
+    third.belong(ann(), Logs::Wanted, None);
     receive(&inbox, &answer(3));
     receive(&inbox, &message);
     assert!(third.logs.try_recv().is_err(), "it may be about the one that was given up");
@@ -286,14 +288,20 @@ async fn a_question_reaches_the_only_caller_or_the_one_on_whose_stream_it_came()
     let mut refused = || unsolicited.requests.try_recv().map(|it| it.id).ok();
     ask(0, None);
     assert_eq!(refused(), Some(RpcId::Number(0)), "no caller is there");
-    let (taker, mut asked) = mpsc::channel(2);
-    let mut next = || asked.try_recv().map(|it: ServerQuestion| it.id).ok();
+    let (taker, mut asked) = Taker::new(2);
+    let mut kept = Vec::new();
+    let mut next = || {
+        let question = asked.try_recv().ok()?;
+        let id = question.open.id().clone();
+        kept.push(question);
+        Some(id)
+    };
     let first = inbox.expect(1, ResponseKind::Whole);
-    first.belong(Logs::Dropped, Some(taker));
+    first.belong(ann(), Logs::Dropped, Some(taker));
     ask(1, None);
     assert_eq!((next(), refused()), (Some(RpcId::Number(1)), None));
     let second = inbox.expect(2, ResponseKind::Whole);
-    second.belong(Logs::Dropped, None);
+    second.belong(ann(), Logs::Dropped, None);
     ask(2, None);
     assert_eq!((next(), refused()), (None, Some(RpcId::Number(2))), "it may be either's");
     ask(3, Some(1));
@@ -313,4 +321,49 @@ async fn a_question_reaches_the_only_caller_or_the_one_on_whose_stream_it_came()
     let long = json!({"jsonrpc": "2.0", "id": 9, "method": "roots/list", "params": {"x": "x".repeat(MAX_QUESTION_BYTES)}});
     inbox.receive_within(Some(1), long.to_string().as_bytes());
     assert_eq!(refused(), Some(RpcId::Number(9)), "it is too long");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_call_was_given_up_only_its_tenant_is_asked_until_it_is_answered() {
+    let (inbox, _unsolicited) = inbox();
+    let bob = Tenant::of_key([2; 32], "bob");
+    let given_up = inbox.expect(1, ResponseKind::Whole);
+    given_up.belong(ann(), Logs::Dropped, None);
+    drop(given_up);
+    tokio::time::advance(super::super::limits::LOG_QUARANTINE * 100).await;
+    let mut id = 100;
+    let mut is_asked = |tenant: &Tenant| {
+        id += 1;
+        let (taker, mut asked) = Taker::new(1);
+        let waiting = inbox.expect(id, ResponseKind::Whole);
+        waiting.belong(tenant.clone(), Logs::Dropped, Some(taker));
+        let question = json!({"jsonrpc": "2.0", "id": format!("q{id}"), "method": "roots/list"});
+        receive(&inbox, &question);
+        let is_asked = asked.try_recv().is_ok();
+        // It is answered, and not given up.
+        receive(&inbox, &answer(id));
+        is_asked
+    };
+    assert!(!is_asked(&bob), "the question may be about the call of another tenant");
+    assert!(is_asked(&ann()));
+    receive(&inbox, &answer(1));
+    assert!(is_asked(&bob), "the server no longer works on that call");
+}
+
+#[tokio::test]
+async fn questions_that_callers_have_are_no_flood_and_are_forgotten_with_them() {
+    let (inbox, mut unsolicited) = inbox();
+    let count = MAX_UNANSWERED + 10;
+    let (taker, mut asked) = Taker::new(count);
+    let waiting = inbox.expect(1, ResponseKind::Whole);
+    waiting.belong(ann(), Logs::Dropped, Some(taker));
+    for id in 0..count {
+        receive(&inbox, &json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"}));
+    }
+    assert!(inbox.flood().is_none() && unsolicited.requests.try_recv().is_err());
+    let kept: Vec<_> = (0..count).map(|_| asked.try_recv().expect("a question")).collect();
+    assert_eq!(lock(&inbox.in_flight).asked.len(), count);
+    drop(kept);
+    assert!(lock(&inbox.in_flight).asked.is_empty());
+    assert!(lock(&inbox.in_flight).unanswered.is_empty());
 }

@@ -4,14 +4,12 @@ use std::fmt::Write as _;
 
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
-use tokio::sync::mpsc;
 
 use super::super::{
     handshake::Agreed,
-    inbox::{Logs, ResponseKind},
-    questions::ServerQuestion,
+    inbox::{Logs, ResponseKind, Taker},
 };
-use crate::tool::QuestionKinds;
+use crate::{tenant::Tenant, tool::QuestionKinds};
 
 /// A request to a server, before it has an identifier.
 #[derive(Debug)]
@@ -28,7 +26,9 @@ pub(in super::super) struct Request {
     pub(super) logs: Logs,
     /// Questions that the caller can answer.
     kinds: QuestionKinds,
-    pub(super) questions: Option<mpsc::Sender<ServerQuestion>>,
+    pub(super) questions: Option<Taker>,
+    /// The tenant whose request it is; `None` if it is the gateway's own.
+    pub(super) tenant: Option<Tenant>,
 }
 
 impl Request {
@@ -43,9 +43,10 @@ impl Request {
             params: Vec::new(),
             meta: Vec::new(),
             wants_progress: false,
-            logs: Logs::Foreign,
+            logs: Logs::Dropped,
             kinds: QuestionKinds::NONE,
             questions: None,
+            tenant: None,
         }
     }
 
@@ -89,6 +90,12 @@ impl Request {
         self
     }
 
+    /// Makes it the request of a caller.
+    pub(in super::super) fn of_tenant(mut self, tenant: &Tenant) -> Self {
+        self.tenant = Some(tenant.clone());
+        self
+    }
+
     /// Sets what happens with log messages that the server sends meanwhile.
     pub(in super::super) fn with_logs(mut self, logs: Logs) -> Self {
         self.logs = logs;
@@ -97,11 +104,7 @@ impl Request {
 
     /// Permits the server to ask the caller. A modern one asks with its result; the questions of a
     /// legacy one are sent to `taker`.
-    pub(in super::super) fn asking(
-        mut self,
-        kinds: QuestionKinds,
-        taker: Option<mpsc::Sender<ServerQuestion>>,
-    ) -> Self {
+    pub(in super::super) fn asking(mut self, kinds: QuestionKinds, taker: Option<Taker>) -> Self {
         self.kinds = kinds;
         self.questions = taker.filter(|_| !kinds.is_empty());
         self

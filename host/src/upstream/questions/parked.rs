@@ -8,12 +8,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{runtime::Handle, time::sleep};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep_until},
+};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::{
-    super::limits::{MAX_PARKED, MAX_TENANT_PARKED, QUESTION_TIMEOUT},
+    super::limits::{MAX_PARKED, MAX_TENANT_PARKED},
     read::{Again, Refused},
 };
 use crate::tenant::Tenant;
@@ -53,6 +56,7 @@ pub(in super::super) struct Parked<C> {
 struct Entry<C> {
     bound: Bound,
     waits: Waits<C>,
+    until: Instant,
     /// Removes the entry when its time has passed.
     _expiry: AbortOnDropHandle<()>,
 }
@@ -63,29 +67,46 @@ impl<C: Send + 'static> Parked<C> {
         Self { entries: Arc::default(), runtime }
     }
 
-    /// Keeps what waits for [`QUESTION_TIMEOUT`], and returns its token. Fails, and returns it, if
-    /// the tenant or all tenants have too many.
+    /// Keeps what waits until an instant, and returns its token. The oldest one of a tenant that has
+    /// too many ends. Fails, and returns what waits, if all tenants have too many.
     pub(in super::super) fn park(
         &self,
         bound: Bound,
         waits: Waits<C>,
+        until: Instant,
     ) -> Result<String, (Refused, Waits<C>)> {
         let token = Uuid::new_v4().simple().to_string();
         let mut entries = lock(&self.entries);
-        let of_tenant = entries.values().filter(|entry| entry.bound.tenant == bound.tenant).count();
-        if entries.len() >= MAX_PARKED || of_tenant >= MAX_TENANT_PARKED {
+        let mut of_tenant: Vec<_> =
+            entries.iter().filter(|(_, entry)| entry.bound.tenant == bound.tenant).collect();
+        let ended = if of_tenant.len() >= MAX_TENANT_PARKED {
+            of_tenant.sort_by_key(|(_, entry)| entry.until);
+            let oldest = of_tenant.first().map(|(token, _)| (*token).clone());
+            oldest.and_then(|oldest| entries.remove(&oldest))
+        } else {
+            None
+        };
+        if entries.len() >= MAX_PARKED {
             return Err((Refused::Full, waits));
         }
         let (table, own) = (Arc::downgrade(&self.entries), token.clone());
         let expiry = AbortOnDropHandle::new(self.runtime.spawn(async move {
-            sleep(QUESTION_TIMEOUT).await;
+            sleep_until(until).await;
             if let Some(table) = table.upgrade() {
                 let expired = lock(&table).remove(&own);
                 drop(expired);
             }
         }));
-        entries.insert(token.clone(), Entry { bound, waits, _expiry: expiry });
+        entries.insert(token.clone(), Entry { bound, waits, until, _expiry: expiry });
+        drop(entries);
+        drop(ended);
         Ok(token)
+    }
+
+    /// Ends what waits under a token, because its caller has left.
+    pub(in super::super) fn forget(&self, token: &str) {
+        let forgotten = lock(&self.entries).remove(token);
+        drop(forgotten);
     }
 
     /// Takes what waits under a token; `None` if nothing does, or if it belongs to another request.
@@ -107,7 +128,11 @@ fn lock<C>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const LATER: Duration = Duration::from_mins(1);
 
     fn tenant(number: u8) -> Tenant {
         Tenant::of_key([number; 32], "name")
@@ -120,7 +145,8 @@ mod tests {
     #[tokio::test]
     async fn a_token_is_valid_once_and_for_its_own_request_alone() {
         let parked = Parked::new(Handle::current());
-        let park = || parked.park(bound(1), Waits::Running(7)).ok().expect("room");
+        let park =
+            || parked.park(bound(1), Waits::Running(7), Instant::now() + LATER).ok().expect("room");
         let token = park();
         for other in [
             bound(2),
@@ -134,23 +160,36 @@ mod tests {
         assert!(parked.take(&token, &bound(1)).is_none());
     }
 
-    #[tokio::test]
-    async fn a_tenant_and_all_tenants_have_a_bound() {
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_of_a_tenant_ends_for_a_new_one_and_all_tenants_have_a_bound() {
         let parked = Parked::new(Handle::current());
-        let mut room = 0;
-        'tenants: for number in 0..=u8::MAX {
-            for of_tenant in 0.. {
-                match parked.park(bound(number), Waits::Running(())) {
-                    Ok(_) => room += 1,
-                    Err(_) if of_tenant == 0 => break 'tenants,
-                    Err(_) => {
-                        assert!(of_tenant == MAX_TENANT_PARKED || room == MAX_PARKED);
-                        break;
-                    }
-                }
-            }
+        let mut number = 0;
+        let mut park = |tenant: u8| {
+            number += 1;
+            let until = Instant::now() + LATER + Duration::from_millis(number);
+            parked.park(bound(tenant), Waits::Running(()), until).ok()
+        };
+        let tokens: Vec<_> = (0..=MAX_TENANT_PARKED).map(|_| park(0).expect("room")).collect();
+        assert!(parked.take(&tokens[0], &bound(0)).is_none(), "the oldest has ended");
+        assert!(tokens[1..].iter().all(|token| parked.take(token, &bound(0)).is_some()));
+        let tenants = u8::try_from(MAX_PARKED / MAX_TENANT_PARKED).expect("few");
+        for tenant in 0..tenants {
+            assert!((0..MAX_TENANT_PARKED).all(|_| park(tenant).is_some()));
         }
-        assert_eq!(room, MAX_PARKED);
+        assert!(park(tenants).is_none(), "there is no room for a further tenant");
+        assert!(park(0).is_some(), "but for one that has room of its own");
+    }
+
+    #[tokio::test]
+    async fn what_is_forgotten_ends() {
+        let parked = Parked::new(Handle::current());
+        let kept = Arc::new(());
+        let waits = Waits::Running(kept.clone());
+        let token = parked.park(bound(1), waits, Instant::now() + LATER).ok().expect("room");
+        parked.forget("another");
+        assert_eq!(Arc::strong_count(&kept), 2);
+        parked.forget(&token);
+        assert_eq!(Arc::strong_count(&kept), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -158,10 +197,10 @@ mod tests {
         let parked = Parked::new(Handle::current());
         let kept = Arc::new(());
         let waits = Waits::Running(kept.clone());
-        let token = parked.park(bound(1), waits).ok().expect("room");
-        sleep(QUESTION_TIMEOUT / 2).await;
+        let token = parked.park(bound(1), waits, Instant::now() + LATER).ok().expect("room");
+        tokio::time::sleep(LATER / 2).await;
         assert_eq!(Arc::strong_count(&kept), 2);
-        sleep(QUESTION_TIMEOUT).await;
+        tokio::time::sleep(LATER).await;
         assert_eq!(Arc::strong_count(&kept), 1, "it was dropped");
         assert!(parked.take(&token, &bound(1)).is_none());
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::super::{
     decode::RpcError,
-    envelope::RpcId,
+    inbox::OpenQuestion,
     limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES, MAX_URL_BYTES},
     server::on_one_line,
 };
@@ -20,14 +20,20 @@ use crate::{
 
 /// Metadata of a question with the name of the client whose source asks.
 const CLIENT: &str = "airlock/client";
+/// Name of the gateway's own question, which asks for an approval.
+const APPROVAL: &str = "approval";
+/// Maximum characters of a message for a person.
+const MAX_MESSAGE_CHARS: usize = 2_000;
+/// Maximum tokens that the caller's model may be asked for.
+const MAX_TOKENS: f64 = 32_768.0;
 /// Answer to a form or a URL that nobody answers.
 const CANCELLED: &str = r#"{"action":"cancel"}"#;
 
-/// A request of a legacy server that may be passed on to a caller.
-#[derive(Debug)]
+/// A request of a legacy server that may be passed on to a caller. The server waits for its answer
+/// until it is dropped.
 pub(in super::super) struct ServerQuestion {
-    /// Its identifier.
-    pub(in super::super) id: RpcId,
+    /// Its identifier. Dropping it forgets the request.
+    pub(in super::super) open: OpenQuestion,
     /// The whole message; redacted, and at most [`MAX_QUESTION_BYTES`] long.
     pub(in super::super) text: Vec<u8>,
 }
@@ -56,8 +62,8 @@ pub(in super::super) enum Refused {
     /// It is over a bound.
     #[error("the questions are too large or too many")]
     TooLarge,
-    /// The URL does not begin with `https`.
-    #[error("a URL for a user must begin with https")]
+    /// The URL is not one that a person may open.
+    #[error("a URL for a user must begin with https:// and have a plain host name")]
     Url,
     /// The caller's model would get tools of the server.
     #[error("tools of a server cannot be offered to the caller's model")]
@@ -92,10 +98,20 @@ pub(in super::super) fn asked(result: &mut Map<String, Value>) -> Result<Asked, 
 /// A request to a modern server that is to be sent once more.
 #[derive(Debug)]
 pub(in super::super) struct Again {
-    keys: Vec<(String, QuestionKind)>,
+    keys: Vec<Asking>,
     state: Option<String>,
     /// Times that it was sent.
     pub(in super::super) rounds: u32,
+}
+
+/// A question of a modern server.
+#[derive(Debug)]
+struct Asking {
+    /// Its name at the server.
+    own: String,
+    /// Its name for the caller.
+    shown: String,
+    kind: QuestionKind,
 }
 
 impl Asked {
@@ -108,18 +124,23 @@ impl Asked {
         rounds: u32,
     ) -> Result<(Vec<Question>, Again), Refused> {
         let mut questions = Vec::with_capacity(self.requests.len());
+        let mut keys = Vec::with_capacity(self.requests.len());
         let mut bytes = 0;
-        for (key, request) in self.requests {
-            let Request { method, params } =
-                serde_json::from_value(request).map_err(|_| Refused::Malformed)?;
-            let question = question(key, &method, params, client, permitted)?;
-            bytes += question.key.len() + Value::from(question.params.clone()).to_string().len();
+        for (number, (own, request)) in self.requests.into_iter().enumerate() {
+            let mut key = shown_key(&own, number + 1);
+            while questions.iter().any(|other: &Question| other.key == key) {
+                key.push('-');
+            }
+            bytes += own.len() + request.to_string().len();
             if bytes > MAX_QUESTION_BYTES {
                 return Err(Refused::TooLarge);
             }
+            let Request { method, params } =
+                serde_json::from_value(request).map_err(|_| Refused::Malformed)?;
+            let question = question(key, &method, params, client, permitted)?;
+            keys.push(Asking { own, shown: question.key.clone(), kind: question.kind });
             questions.push(question);
         }
-        let keys = questions.iter().map(|question| (question.key.clone(), question.kind)).collect();
         Ok((questions, Again { keys, state: self.state, rounds }))
     }
 }
@@ -133,11 +154,11 @@ impl Again {
     ) -> Result<Vec<(&'static str, String)>, Refused> {
         let mut parameters = Vec::new();
         let mut members = Vec::new();
-        for (key, kind) in &self.keys {
+        for Asking { own, shown, kind } in &self.keys {
             // A server asks again what has no answer.
-            let Some(given) = answers.given.remove(key) else { continue };
+            let Some(given) = answers.given.remove(shown) else { continue };
             let result = response(*kind, given).map_err(|_| Refused::NotPermitted)?;
-            members.push(format!("{}:{result}", Value::from(key.as_str())));
+            members.push(format!("{}:{result}", Value::from(own.as_str())));
         }
         if !self.keys.is_empty() {
             parameters.push(("inputResponses", format!("{{{}}}", members.join(","))));
@@ -191,21 +212,22 @@ fn question(
     client: &ClientName,
     permitted: QuestionKinds,
 ) -> Result<Question, Refused> {
+    // Before a member is read: a hidden character in its name must not hide it.
+    clean(&mut params);
     let mode = params.get("mode").map(|mode| mode.as_str().unwrap_or_default());
     let kind = QuestionKind::find(method, mode).ok_or(Refused::Malformed)?;
     if !permitted.has(kind) {
         return Err(Refused::NotPermitted);
     }
-    clean(&mut params);
     match kind {
         QuestionKind::Form | QuestionKind::Url => {
             let message = params.get("message").and_then(Value::as_str);
-            let message = message.ok_or(Refused::Malformed)?;
-            // A person must see which server asks: the client names only the gateway.
-            let message = format!("The MCP server \"{client}\" asks: {message}");
+            let message = shown(client, message.ok_or(Refused::Malformed)?);
             params.insert("message".to_owned(), message.into());
             if kind == QuestionKind::Url {
-                check_url(params.get("url").and_then(Value::as_str).unwrap_or_default())?;
+                let url = params.get("url").and_then(Value::as_str).unwrap_or_default();
+                let url = checked_url(url)?;
+                params.insert("url".to_owned(), url.into());
             }
         }
         QuestionKind::Sampling => {
@@ -214,26 +236,65 @@ fn question(
             }
             // The context of the client's "this server" is that of the gateway, so of all servers.
             params.shift_remove("includeContext");
+            if params.get("maxTokens").and_then(Value::as_f64).is_some_and(|it| it > MAX_TOKENS) {
+                params.insert("maxTokens".to_owned(), MAX_TOKENS.into());
+            }
         }
         QuestionKind::Roots => {}
     }
     params.shift_remove("task");
-    if !params.get("_meta").is_some_and(Value::is_object) {
-        params.shift_remove("_meta");
-    }
-    let meta = params.entry("_meta").or_insert_with(|| Map::new().into());
-    meta[CLIENT] = client.as_str().into();
+    // The server's own metadata could pose as that of the gateway.
+    let meta = Map::from_iter([(CLIENT.to_owned(), client.as_str().into())]);
+    params.insert("_meta".to_owned(), meta.into());
     Ok(Question { key, kind, params })
 }
 
-/// Checks a URL that a person is to open.
-fn check_url(text: &str) -> Result<(), Refused> {
-    let url = Url::parse(text).map_err(|_| Refused::Url)?;
-    let is_good = url.scheme() == "https"
-        && url.username().is_empty()
-        && url.password().is_none()
-        && text.len() <= MAX_URL_BYTES;
-    if is_good { Ok(()) } else { Err(Refused::Url) }
+/// Returns a message for a person, who must see which server asks: the caller's client names only
+/// the gateway. Its lines are quoted, so that none of them reads like one of the gateway.
+fn shown(client: &ClientName, message: &str) -> String {
+    let characters = message.chars().count();
+    let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
+    let mut lines = message.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let mut out = format!("The MCP server \"{client}\" asks: {first}");
+    for line in lines {
+        out.push_str("\n> ");
+        out.push_str(line);
+    }
+    if characters > MAX_MESSAGE_CHARS {
+        let hidden = characters - MAX_MESSAGE_CHARS;
+        out.push_str("\n[");
+        out.push_str(&hidden.to_string());
+        out.push_str(" characters are not shown]");
+    }
+    out
+}
+
+/// Returns a URL that a person may open, as it was understood: programs that read a URL in another
+/// way must not find another host in it.
+fn checked_url(text: &str) -> Result<String, Refused> {
+    let is_plain = text.len() <= MAX_URL_BYTES
+        && text.starts_with("https://")
+        && !text.contains(|c: char| c == '\\' || c.is_whitespace() || c.is_control());
+    let url = Url::parse(text).ok().filter(|_| is_plain).ok_or(Refused::Url)?;
+    let has_name =
+        url.domain().is_some_and(|name| name.contains('.') && !name.ends_with(".localhost"));
+    if has_name && url.username().is_empty() && url.password().is_none() {
+        Ok(url.into())
+    } else {
+        Err(Refused::Url)
+    }
+}
+
+/// Returns the name of a modern server's question for its caller: the server's own, unless that could
+/// be taken for something else.
+fn shown_key(key: &str, number: usize) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if (1..=64).contains(&key.len()) && key.chars().all(is_plain) && key != APPROVAL {
+        key.to_owned()
+    } else {
+        format!("question-{number}")
+    }
 }
 
 /// Removes invisible characters from all texts. The depth is that of a message that has passed.
@@ -303,9 +364,31 @@ mod tests {
         assert_eq!(form(json!({"message": "m", "mode": 7})), Err(Refused::Malformed));
         let url = |url: &str| form(json!({"message": "m", "mode": "url", "url": url}));
         assert_eq!(url("https://example.com/a?b"), Ok(QuestionKind::Url));
-        for bad in ["http://example.com/", "javascript:x", "https://a:b@example.com/", "", "x"] {
+        for bad in [
+            "http://example.com/",
+            "javascript:x",
+            "https://a:b@example.com/",
+            "",
+            "x",
+            r"https://good.example\@evil.example/",
+            "https:evil.example",
+            r"HtTpS:\\evil.example",
+            " https://example.com/",
+            "https://exa\tmple.com/",
+            "https://127.0.0.1/",
+            "https://[::1]/",
+            "https://localhost/",
+            "https://a.localhost/",
+        ] {
             assert_eq!(url(bad), Err(Refused::Url), "{bad}");
         }
+        // A person sees the name that is looked up.
+        let cyrillic = json!({"message": "m", "mode": "url", "url": "https://\u{430}pple.com/"});
+        let shown = read("elicitation/create", cyrillic).expect("a question").params;
+        assert_eq!(shown["url"], "https://xn--pple-43d.com/");
+        // A hidden character in a name hides nothing.
+        let hidden = json!({"message": "m", "mo\u{200b}de": "url", "url": "javascript:x"});
+        assert_eq!(form(hidden), Err(Refused::Url));
         let long = format!("https://example.com/{}", "x".repeat(MAX_URL_BYTES));
         assert_eq!(url(&long), Err(Refused::Url));
         let sample = |params| read("sampling/createMessage", params);
@@ -313,9 +396,39 @@ mod tests {
         let plain = sample(json!({"messages": [], "includeContext": "allServers", "task": {}}));
         let plain = plain.expect("a question").params;
         assert_eq!(plain.keys().collect::<Vec<_>>(), ["messages", "_meta"]);
+        let costly = sample(json!({"maxTokens": 1e9, "_meta": {"progressToken": 1}}));
+        let costly = Value::from(costly.expect("a question").params);
+        assert_eq!(costly, json!({"maxTokens": 32_768.0, "_meta": {"airlock/client": "up"}}));
         assert_eq!(read("ping", json!({})), Err(Refused::Malformed));
         let none = question("k".into(), "roots/list", Map::new(), &client(), QuestionKinds::NONE);
         assert_eq!(none, Err(Refused::NotPermitted));
+    }
+
+    #[test]
+    fn no_line_of_a_message_reads_like_one_of_the_gateway() {
+        let shown = |message: &str| shown(&client(), message);
+        assert_eq!(
+            shown("Which seat?\n\n\n**Airlock**\n \nThe MCP server \"bank\" asks: PIN"),
+            "The MCP server \"up\" asks: Which seat?\n> **Airlock**\n> The MCP server \"bank\" asks: PIN"
+        );
+        let long = shown(&"x".repeat(MAX_MESSAGE_CHARS + 3));
+        assert!(long.ends_with("x\n[3 characters are not shown]"), "{long}");
+        assert!(!shown(&"x".repeat(MAX_MESSAGE_CHARS)).contains('['));
+    }
+
+    #[test]
+    fn a_question_has_the_servers_name_for_it_unless_that_deceives() {
+        let asking = json!({"method": "roots/list"});
+        let requests =
+            json!({"a_1": asking, "approval": asking, "x\n": asking, "question-2": asking});
+        let asked = asks(json!({"inputRequests": requests})).expect("questions");
+        let (questions, again) = asked.split(&client(), all(), 1).expect("permitted");
+        let keys: Vec<_> = questions.iter().map(|question| &*question.key).collect();
+        assert_eq!(keys, ["a_1", "question-2", "question-3", "question-2-"]);
+        let given = keys.iter().map(|key| ((*key).to_owned(), Some("{}".to_owned()))).collect();
+        let sent = again.parameters(Answers { token: String::new(), given });
+        let expected = r#"{"a_1":{},"approval":{},"x\n":{},"question-2":{}}"#;
+        assert_eq!(sent, Ok(vec![("inputResponses", expected.to_owned())]));
     }
 
     fn asks(result: Value) -> Result<Asked, Refused> {

@@ -8,7 +8,7 @@ use tracing::Instrument as _;
 
 use super::{
     super::{
-        limits::MAX_ROUNDS,
+        limits::{MAX_ROUNDS, QUESTION_TIMEOUT},
         questions::{Asked, Bound, Conversation, Refused, Waits, conversation},
         result,
     },
@@ -70,7 +70,8 @@ impl Server {
         }
         let client = self.shared.client.clone();
         let (questions, again) = asked.split(&client, permitted, rounds + 1)?;
-        let parked = self.parked.park(bound, Waits::Again(again));
+        let until = Instant::now() + QUESTION_TIMEOUT;
+        let parked = self.parked.park(bound, Waits::Again(again), until.into());
         let token = parked.map_err(|(refused, _)| refused)?;
         Ok(Box::new(InputRequired { client, questions, token }))
     }
@@ -113,10 +114,11 @@ impl Server {
         &self,
         tool: &ToolName,
         bound: Bound,
-        conversation: Conversation<Ended>,
+        mut conversation: Conversation<Ended>,
         questions: Vec<Question>,
     ) -> Result<CallError, Conversation<Ended>> {
-        match self.parked.park(bound, Waits::Running(conversation)) {
+        let until = conversation.until();
+        match self.parked.park(bound, Waits::Running(conversation), until) {
             Ok(token) => {
                 let client = self.shared.client.clone();
                 let asked = Box::new(InputRequired { client, questions, token });

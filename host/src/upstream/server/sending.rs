@@ -73,7 +73,10 @@ impl Shared {
             }
             Access::PerCall(own) => self.run_alone(&own, sending, permits).await,
             Access::Up(link) => match ask(&link, sending).await {
-                Err(error) if may_repeat(&error, &tool) => {
+                // A call that has asked is not repeated: the answers belong to its questions.
+                Err(error)
+                    if may_repeat(&error, &tool) && !sending.answering.questions.has_asked() =>
+                {
                     link.request_check();
                     match self.replacement(&link).await {
                         Some(next) => read(&tool, &next, ask(&next, sending).await),
@@ -123,6 +126,7 @@ async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
         .about("name", &tool.original)
         .with("arguments", on_one_line(call.arguments().as_str()))
         .with_headers(headers(link, call))
+        .of_tenant(call.chain().tenant())
         .asking(*permitted, (!link.is_modern()).then(|| answering.questions.clone()))
         .with_progress();
     for (name, json) in parameters.iter() {

@@ -31,6 +31,11 @@ pub trait Provider: Send + Sync + 'static {
         Box::pin(async move { Err(CallError::NotWaiting { tool: call.tool.name.clone() }) })
     }
 
+    /// Ends a request that waits for answers under `token`, because its caller has left.
+    fn forget(&self, token: &str) {
+        let _ = token;
+    }
+
     /// Runs an admitted request for a resource, a prompt or a completion. Returns the result of the
     /// source as the text of a JSON object. Dropping the future cancels the request.
     fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>> {

@@ -116,6 +116,13 @@ impl Caller {
         Ok(Resumed::new(Admitted::new(entry, arguments, chain), answers))
     }
 
+    /// Ends a call of a tool that waits for answers under `token`, because nobody will answer.
+    pub fn forget(&self, name: &str, token: &str) {
+        if let Ok(entry) = self.find(&self.0.origin, name) {
+            entry.provider.forget(token);
+        }
+    }
+
     fn start(&self) -> Start {
         Start {
             shared: Arc::new(Shared::new(&self.0.budget)),

@@ -309,6 +309,14 @@ impl RelayView {
         })
     }
 
+    /// Ends a request to a client that waits for answers under `token`, because nobody will answer.
+    pub fn forget(&self, client: &ClientName, token: &str) {
+        let provider = self.clients.get(client).and_then(|granted| granted.provider.as_ref());
+        if let Some(provider) = provider {
+            provider.forget(token);
+        }
+    }
+
     /// Decides one request, which must end within `limit`. Fails if the resource or the prompt does
     /// not exist or is hidden. A resource need not be listed: a source may have more than it lists.
     pub fn admit(

@@ -4,11 +4,14 @@
 //! (MCP: elicitation, sampling, roots). The request then ends as [`InputRequired`], and the caller
 //! goes on with its [`Answers`]. Nothing waits in the caller's task meanwhile.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Map, Value, json};
 
 use super::ClientName;
+
+/// Time for a caller to answer the questions that a source asks at a time.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Kind of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
