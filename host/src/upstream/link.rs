@@ -343,4 +343,4 @@ impl Drop for Pending<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
