@@ -82,7 +82,7 @@ impl Views {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, sync::Arc};
+    use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
     use super::*;
     use crate::{
@@ -115,7 +115,7 @@ mod tests {
         };
         let tools: Vec<_> = (0..tools).map(tool).collect();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-        let (provider, unaccepted) = (Arc::new(Unused) as Arc<dyn Provider>, Default::default());
+        let (provider, unaccepted) = (Arc::new(Unused) as Arc<dyn Provider>, BTreeSet::new());
         let source = Source {
             client: &name,
             policy: &policy,
