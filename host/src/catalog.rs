@@ -7,6 +7,7 @@
 mod checked;
 mod naming;
 mod report;
+mod views;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -123,6 +124,7 @@ pub struct Snapshot {
     clients: BTreeMap<ClientName, Arc<Client>>,
     meta_tools: Option<OwnTools>,
     reader: Option<OwnTools>,
+    views: views::Views,
 }
 
 impl Snapshot {
@@ -135,6 +137,10 @@ impl Snapshot {
     /// once, as far as the operator's lists, the request's headers and its virtual key all permit
     /// them.
     pub fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
+        self.views.view(filter, key, || self.make_view(filter, key))
+    }
+
+    fn make_view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
         let sources = self.clients().filter_map(|client| {
             let provider = client.provider.as_ref()?;
             Some(Source {

@@ -119,6 +119,10 @@ fn run(cli: Cli) -> anyhow::Result<Done> {
     if let Command::CompileComponent(args) = &cli.command {
         return Ok(compile::run(args));
     }
+    if !matches!(cli.command, Command::DemoMcpServer) {
+        // Children of the gateway run as its user, and its environment has the keys of providers.
+        airlock_process::protect_self();
+    }
     raise_descriptor_limit();
     telemetry::init(
         cli.log_format,

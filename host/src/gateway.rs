@@ -183,6 +183,7 @@ impl Gateway {
         } = self;
         report_unpinned(&config);
         report_without_pins(&config);
+        report_local_callers(&config);
         let listener = match listener {
             Some(listener) => listener,
             None => bind(&config.server).await?,
@@ -363,6 +364,24 @@ fn report_without_pins(config: &Config) {
     let is_off = |source: &Source| matches!(source, Source::Upstream(settings) if settings.pin == upstream::pins::Pinning::Off);
     for client in config.clients.iter().filter(|client| is_off(&client.source)) {
         warn!(client = %client.name, "definitions are not pinned: a changed tool is used unchecked");
+    }
+}
+
+/// Logs the MCP servers that can act as callers and as the operator: a child process reaches the port
+/// of the gateway, and without virtual keys the gateway cannot tell it from others on its machine.
+fn report_local_callers(config: &Config) {
+    if config.server.require_virtual_key {
+        return;
+    }
+    let is_process = |source: &Source| matches!(source, Source::Upstream(settings) if matches!(settings.transport, upstream::Transport::Stdio(_)));
+    let clients = config.clients.iter().filter(|client| is_process(&client.source));
+    let clients = clients.map(|client| client.name.as_str()).collect::<Vec<_>>().join(", ");
+    if !clients.is_empty() {
+        warn!(
+            clients,
+            "these servers are processes on the machine of the gateway, which requires no virtual \
+             key: they can call every tool and give the operator's orders"
+        );
     }
 }
 

@@ -20,7 +20,7 @@ mod reader;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 pub use self::marks::Marks;
-pub(crate) use self::marks::neutral;
+pub(crate) use self::marks::untrusted;
 use self::{kept::Kept, reader::Reader};
 use crate::{
     door::OwnTools,

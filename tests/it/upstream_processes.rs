@@ -118,6 +118,29 @@ async fn a_server_inherits_basic_variables_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_server_can_read_neither_environment_nor_memory_of_the_gateway() {
+    for command in ["serve", "tools"] {
+        let setup = Setup::new();
+        let file = setup.directory().join("outcome");
+        // The shell is the server's process, so its parent is the gateway.
+        let script = format!(
+            "(cat /proc/$PPID/environ; head -c 1 /proc/$PPID/mem; readlink /proc/$PPID/fd/0) > {0}.text 2>/dev/null; \
+             wc -c < {0}.text > {0}",
+            file.display()
+        );
+        let setup = setup.client(after("up", &script));
+        if command == "serve" {
+            let gateway = setup.serve_connected().await;
+            assert_eq!(written(&file).await, "0", "{command}");
+            drop(gateway);
+        } else {
+            let _ = setup.airlock(command).env("SECRET_OF_THE_GATEWAY", "hush").run().await.ok();
+            assert_eq!(written(&file).await, "0", "{command}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn directory_and_limits_of_a_server_are_those_of_its_configuration() {
     let setup = Setup::new();
     let work = setup.directory().join("work");

@@ -4,7 +4,10 @@
 //! for which no check is bounded, is reported to the operator, and results pass unchecked: the
 //! server's tools stay usable.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -12,13 +15,19 @@ use serde_json::{Map, Value};
 use super::report_unchecked;
 use crate::{
     door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
-    schema::{BadSchema, CompiledSchema},
+    schema::{BadSchema, CompileWork, CompiledSchema},
     tool::{Answers, CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
 };
 
 /// Maximum memory of the compiled schemas of one server, in bytes: enough for thousands of ordinary
 /// ones.
 const MAX_BYTES: usize = 64 << 20;
+/// Maximum work of compiling the schemas of one list, usable or not, in documents that take as much
+/// as a document may: about half a second, or two seconds for patterns made for it.
+const MAX_DOCUMENTS: u64 = 5;
+/// Held while the schemas of a list are compiled: servers take turns, so that all of them together
+/// take one CPU, and the memory of one compiler.
+static COMPILER: Mutex<()> = Mutex::new(());
 /// Name of the schema in reports.
 const WHICH: &str = "outputSchema";
 
@@ -60,10 +69,13 @@ pub(super) fn results(
 /// Compiles the output schemas. Also returns the reasons for those that are left out.
 fn compile(tools: &[Arc<Tool>]) -> (HashMap<ToolName, CompiledSchema>, Vec<String>) {
     let (mut schemas, mut unchecked, mut bytes) = (HashMap::new(), Vec::new(), 0_usize);
+    let mut work = CompileWork::of_documents(MAX_DOCUMENTS);
+    // It guards no data.
+    let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
     for tool in tools {
         let Some(schema) = &tool.output_schema else { continue };
-        let compiled = CompiledSchema::compile_text(WHICH, schema).map_err(Unchecked::from);
-        match compiled.and_then(|it| within(&mut bytes, it)) {
+        let compiled = CompiledSchema::compile_text_within(WHICH, schema, &mut work);
+        match compiled.map_err(Unchecked::from).and_then(|it| within(&mut bytes, it)) {
             Ok(compiled) => drop(schemas.insert(tool.full_name.clone(), compiled)),
             Err(reason) => unchecked.push(format!("tool {:?}: {reason}", tool.original)),
         }
@@ -248,5 +260,22 @@ mod tests {
         assert_eq!((schemas.len(), unchecked.len()), (4, 3), "{unchecked:?}");
         insta::assert_snapshot!(unchecked[0], @r#"tool "t4": nothing can be checked against the outputSchema: with it, the server's compiled schemas take more than 67108864 bytes"#);
         assert!(unchecked[2].contains("invalid outputSchema"), "{}", unchecked[2]);
+    }
+
+    #[test]
+    fn schemas_made_to_be_expensive_use_up_the_work_of_their_list_alone() {
+        let client = ClientName::parse("db").expect("a good name");
+        let tools = |pattern: &str| -> Vec<_> {
+            let tool = |n: usize| json!({"name": format!("t{n:03}"), "inputSchema": {}, "outputSchema": {"pattern": format!("{pattern}{n}")}});
+            let adopt = |tool| Arc::new(Tool::adopt(&client, tool).expect("a good tool"));
+            (0..200)
+                .map(|n| adopt(serde_json::from_value(tool(n)).expect("a definition")))
+                .collect()
+        };
+        let (schemas, unchecked) = compile(&tools(&format!("(?i){}", r"\x80".repeat(10))));
+        assert_eq!(schemas.len(), 6);
+        assert_eq!(schemas.len() + unchecked.len(), 200);
+        insta::assert_snapshot!(unchecked[193], @r#"tool "t199": nothing can be checked against the outputSchema: #: its patterns and "unevaluated" keywords take too much work to compile"#);
+        assert_eq!(compile(&tools(r"^[a-z]{2,20}\d\d$")).1, [""; 0]);
     }
 }

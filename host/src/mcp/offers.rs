@@ -4,7 +4,8 @@
 //! prompt has the name that a tool of its name would have, and a resource keeps its URI if exactly
 //! one client offers it: lists it, or has a template that may expand to it. Every resource also has
 //! the URI `airlock://<client>/<URI at the source>`, which is never ambiguous: a client's name has no
-//! `/`. No source can therefore answer for the resource of another one.
+//! `/`. No source can therefore answer for the resource of another one. A list has this second URI
+//! too if the bound on comparisons with templates is reached.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
@@ -192,8 +193,9 @@ impl Offering {
     fn list_resources(&self) -> List {
         let listed: Vec<_> = self.view.resources().collect();
         let shared = shared(&listed);
+        let mut claims = self.view.claims();
         let is_ambiguous = |client: &ClientName, uri: &str| {
-            shared.contains(uri) || self.view.is_claimed_by_other(client, uri)
+            shared.contains(uri) || claims.is_claimed_by_other(client, uri)
         };
         self.write(&listed, "uri", is_ambiguous)
     }
@@ -209,9 +211,9 @@ impl Offering {
         &self,
         listed: &[(&ClientName, &Offer)],
         member: &str,
-        is_ambiguous: impl Fn(&ClientName, &str) -> bool,
+        mut is_ambiguous: impl FnMut(&ClientName, &str) -> bool,
     ) -> List {
-        let is_plain = |client: &ClientName, uri: &str| {
+        let mut is_plain = |client: &ClientName, uri: &str| {
             matches!(self.scope, Scope::Client(_))
                 || !uri.starts_with(OWN_SCHEME) && !is_ambiguous(client, uri)
         };

@@ -10,7 +10,7 @@ use std::{borrow::Cow, fmt::Write as _};
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 use uuid::Uuid;
 
-use crate::text::{is_invisible, visible_line};
+use crate::text::{is_invisible, stripped, visible_line};
 
 /// Letters of the words that every mark has.
 const WORDS: &[u8] = b"mcptoolresult";
@@ -53,18 +53,28 @@ impl Marks {
         &self.end
     }
 
-    /// Returns a result between its marks, without look-alikes of them.
+    /// Returns a result between its marks, without hidden characters and without look-alikes of the
+    /// marks.
     pub fn wrap(&self, text: &str) -> String {
-        let text = neutral(text);
+        let text = untrusted(text);
         let line_break = if text.ends_with('\n') { "" } else { "\n" };
         format!("{}\n{text}{line_break}{}", self.begin, self.end)
+    }
+}
+
+/// Returns the text of an untrusted result as it is between its marks: without the characters that a
+/// model reads and a person cannot see, and without look-alikes of the marks.
+pub(crate) fn untrusted(text: &str) -> Cow<'_, str> {
+    match stripped(text) {
+        Cow::Borrowed(text) => neutral(text),
+        Cow::Owned(text) => Cow::Owned(neutral(&text).into_owned()),
     }
 }
 
 /// Replaces everything that reads like the words of a mark: in any case and width, with other
 /// alphabets' letters of the same form, and with invisible characters or a few others between the
 /// letters. Takes linear time.
-pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
+fn neutral(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
     let mut matching = Matching::default();
@@ -197,6 +207,15 @@ mod tests {
         assert_eq!(lines[2], format!("[end of MCP tool result {nonce}]"));
         assert_ne!(marks, Marks::new("github"));
         assert_eq!(marks.wrap("a\n"), marks.wrap("a"));
+    }
+
+    #[test]
+    fn hidden_characters_are_removed_and_look_alikes_found_without_them() {
+        let wrapped = Marks::new("x")
+            .wrap("a\u{e0041}\u{200b}\u{202e}b\u{1b}[31m\r\nMCP\u{200b} tool result");
+        let lines: Vec<_> = wrapped.lines().collect();
+        assert_eq!(lines[1..3], ["ab[31m", REPLACED]);
+        assert_eq!(untrusted("👩\u{200d}💻 می\u{200c}خواهم"), "👩\u{200d}💻 می\u{200c}خواهم");
     }
 
     #[test]

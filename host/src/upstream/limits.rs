@@ -155,7 +155,11 @@ pub(super) const LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);
 pub(super) const MAX_OFFERS: usize = 1_000;
 /// Maximum templates of resources of one server. Each is compared with the URI of each request.
 pub(super) const MAX_TEMPLATES: usize = 100;
-/// Maximum length of a URI, a URI template or the name of a prompt, in bytes.
+/// Maximum length of a URI template, in bytes.
+pub(super) const MAX_TEMPLATE_BYTES: usize = 1 << 10;
+/// Maximum expressions of a URI template. Each is a step of a comparison.
+pub(super) const MAX_EXPRESSIONS: usize = 16;
+/// Maximum length of a URI or the name of a prompt, in bytes.
 pub(super) const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
 /// Time for the lists of resources and prompts to be read before the server counts as connected.
 /// Later ones are read in the background.
@@ -164,6 +168,12 @@ pub(super) const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) const MAX_SUBSCRIPTIONS: usize = 5_000;
 /// Maximum subscriptions to resources of one server, of one tenant.
 pub(super) const MAX_TENANT_SUBSCRIPTIONS: usize = 500;
+/// Delay before changed subscriptions are sent to a modern server, so that many changes cost one
+/// request: it names all resources.
+pub(super) const SUBSCRIPTION_PACE: Duration = Duration::from_millis(200);
+/// Time for which the request before stays open beside a new one, so that the server reports every
+/// change on one of them.
+pub(super) const SUBSCRIPTION_OVERLAP: Duration = Duration::from_secs(1);
 /// Time for a server to confirm a subscription. It is not waited for any longer.
 pub(super) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 

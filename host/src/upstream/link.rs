@@ -345,4 +345,4 @@ impl Drop for Pending<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -32,7 +32,7 @@ pub use self::{
 };
 use self::{
     decide::{Decision, Pinned, decide},
-    definition::Listing,
+    definition::{Listing, on_blocking_thread},
     keep::{Keep, PinError},
 };
 use super::Settings;
@@ -136,8 +136,11 @@ impl ClientPins {
             Ok(pinned) => (Some(Arc::new(pinned)), None),
             Err(error) => (self.state().pinned.clone(), Some(with_causes(&error))),
         };
-        let Decision { tools, unaccepted, changes } =
-            decide(self.pinning, pinned.as_deref().unwrap_or(&Pinned::default()), tools);
+        let (pinning, compared) = (self.pinning, pinned.clone().unwrap_or_default());
+        let decided = on_blocking_thread(move || decide(pinning, &compared, tools)).await;
+        let Some(Decision { tools, unaccepted, changes }) = decided else {
+            return Screened::default();
+        };
         self.log(&changes, problem.as_deref());
         *self.state() = State { pinned, changes: changes.into(), problem, is_screened: true, lock };
         Screened { tools, unaccepted, left_out }

@@ -39,7 +39,8 @@ pub use self::{
     meter::Meter,
     origin::{Approval, Origin},
     relay::{
-        Mailbox, Relay, RelayError, RelayRequest, RelaySource, RelayView, Subject, Subscription,
+        Claims, Mailbox, Relay, RelayError, RelayRequest, RelaySource, RelayView, Subject,
+        Subscription,
     },
     report::Reporter,
     view::{Entry, OwnTools, Placement, Source, View},

@@ -26,6 +26,8 @@
 //! - Before a value is checked, it is walked with its subschemas ([`walk`]). Each evaluation takes
 //!   its price from one budget. If the budget is used up, the value fails without a check. A
 //!   second budget decides whether the errors of a value are collected.
+//! - The work of compiling is counted before it is done ([`work`]): a pattern of 260 KB took
+//!   gigabytes and half a minute in the parser of `regex`, whose limits apply after parsing.
 //!
 //! All assertions of the document's draft are checked. `format` is an annotation, as is the default
 //! in 2020-12, and is not checked; nor are the `content` keywords. References must stay within the
@@ -39,6 +41,7 @@ mod pattern;
 mod place;
 mod violations;
 mod walk;
+mod work;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -48,10 +51,14 @@ use std::{
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-pub use self::violations::{Violation, Violations};
 use self::{
     document::Document,
     graph::{Graph, Node},
+    work::Work,
+};
+pub use self::{
+    violations::{Violation, Violations},
+    work::CompileWork,
 };
 use crate::{json::JsonText, text::cut};
 
@@ -109,6 +116,8 @@ impl BadSchema {
                 | Problem::TooNested
                 | Problem::TooManyEvaluations
                 | Problem::TooEntangled
+                | Problem::LongPattern { .. }
+                | Problem::TooMuchWork
         )
     }
 }
@@ -160,6 +169,15 @@ pub enum Problem {
     /// A pattern cannot be matched in linear time, is not valid, or is too large when compiled.
     #[error("the pattern {0:?} is no regular expression that can be matched in linear time within {kib} KiB", kib = pattern::MAX_COMPILED_BYTES >> 10)]
     Pattern(String),
+    /// A pattern is too long to be parsed.
+    #[error("a pattern of {found} bytes; the limit is {limit}", limit = pattern::MAX_PATTERN_BYTES)]
+    LongPattern {
+        /// Length of the pattern, in bytes.
+        found: usize,
+    },
+    /// Compiling the schema takes more work than is left for it.
+    #[error("its patterns and \"unevaluated\" keywords take too much work to compile")]
+    TooMuchWork,
     /// The schema has too many different patterns, or they are too large together when compiled.
     #[error("more than {limit} different patterns", limit = pattern::MAX_PATTERNS)]
     TooManyPatterns,
@@ -173,12 +191,31 @@ impl CompiledSchema {
     /// its own, whose stack is large enough for every schema within the limits. Blocks until that
     /// thread ends: about 0.1 ms for an ordinary schema.
     pub fn compile(which: &'static str, schema: &Value) -> Result<Self, BadSchema> {
+        Self::compile_within(which, schema, &mut CompileWork::of_documents(1))
+    }
+
+    fn compile_within(
+        which: &'static str,
+        schema: &Value,
+        work: &mut CompileWork,
+    ) -> Result<Self, BadSchema> {
+        let mut own = work.next();
+        let compiled = Self::compile_on_thread(which, schema, &mut own);
+        work.spend(&own);
+        compiled
+    }
+
+    fn compile_on_thread(
+        which: &'static str,
+        schema: &Value,
+        work: &mut Work,
+    ) -> Result<Self, BadSchema> {
         let bad = |(place, problem)| BadSchema { which, place, problem };
         let failed = |what: &str| bad(("#".into(), Problem::Invalid(what.to_owned())));
         thread::scope(|scope| {
             let compiler =
                 thread::Builder::new().name("schema".into()).stack_size(COMPILER_STACK_BYTES);
-            let compiler = compiler.spawn_scoped(scope, || compile(schema));
+            let compiler = compiler.spawn_scoped(scope, || compile(schema, work));
             let compiler = compiler.map_err(|_| failed("there is no thread to compile it on"))?;
             // `jsonschema` panics if one of its invariants is violated, and a malicious schema may
             // violate one.
@@ -193,10 +230,20 @@ impl CompiledSchema {
 
     /// Compiles a schema that is kept as text, like [`CompiledSchema::compile`].
     pub fn compile_text(which: &'static str, schema: &JsonText) -> Result<Self, BadSchema> {
+        Self::compile_text_within(which, schema, &mut CompileWork::of_documents(1))
+    }
+
+    /// Compiles one of several schemas of a source, like [`CompiledSchema::compile_text`]. The work
+    /// is taken from `work`, also if the schema cannot be used.
+    pub fn compile_text_within(
+        which: &'static str,
+        schema: &JsonText,
+        work: &mut CompileWork,
+    ) -> Result<Self, BadSchema> {
         // The text was rendered from a value, so it is valid JSON. Parsing it can fail only if it
         // is nested too deeply.
         let too_deep = |_| BadSchema { which, place: "#".into(), problem: Problem::TooDeep };
-        Self::compile(which, &schema.to_value().map_err(too_deep)?)
+        Self::compile_within(which, &schema.to_value().map_err(too_deep)?, work)
     }
 
     /// Returns the approximate upper bound on the memory of the compiled schema, in bytes.
@@ -231,12 +278,14 @@ impl CompiledSchema {
     }
 }
 
-fn compile(schema: &Value) -> Result<CompiledSchema, graph::Misplaced> {
+fn compile(schema: &Value, work: &mut Work) -> Result<CompiledSchema, graph::Misplaced> {
     let Document { draft, schema: document, bytes } = Document::read(schema)?;
-    let mut graph = Graph::read(&document)?;
-    expansion::expand(&mut graph)?;
+    let mut graph = Graph::read(&document, work)?;
+    let copies = expansion::expand(&mut graph)?;
+    let compiled = graph.nodes.len() + copies;
+    work.take(compiled as u64 * work::SUBSCHEMA).map_err(|problem| ("#".into(), problem))?;
     let Graph { nodes, pattern_bytes, edges, .. } = graph;
-    let bytes = bytes + nodes.len() * SUBSCHEMA_BYTES + edges * EDGE_BYTES + pattern_bytes;
+    let bytes = bytes + compiled * SUBSCHEMA_BYTES + edges * EDGE_BYTES + pattern_bytes;
     let validator = options(draft).build(&document).map_err(|error| {
         let place = format!("#{}", error.instance_path());
         (cut(place, MAX_SHOWN), Problem::Invalid(cut(error.to_string(), MAX_SHOWN)))

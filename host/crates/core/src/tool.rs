@@ -23,6 +23,7 @@ pub use self::{
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},
     error::{CallError, Cause, ErrorKind, HOST_CODE, ToolError, own_code},
+    hidden::without_hidden,
     name::{BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names},
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},

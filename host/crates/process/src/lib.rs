@@ -29,6 +29,15 @@ mod tests;
 use self::linux as platform;
 #[cfg(not(target_os = "linux"))]
 use self::portable as platform;
+/// Protects this process from other processes of its user: on Linux, they can neither read its
+/// memory and its environment in `/proc`, where credentials are, nor trace it, unless they have one
+/// of the capabilities `SYS_PTRACE`, `SYS_ADMIN` and `PERFMON`. A child that this crate starts has
+/// none of them. The kernel writes no core
+/// dump of the process. Call it before the first thread and the first child are started.
+pub fn protect_self() {
+    platform::protect_self();
+}
+
 pub use self::{
     child::{Child, Exit, Pipes},
     command::{Command, Confinement, Limits},

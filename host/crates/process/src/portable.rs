@@ -65,6 +65,8 @@ pub(crate) fn prepare(
 
 pub(crate) fn kill_strays() {}
 
+pub(crate) fn protect_self() {}
+
 pub(crate) fn memory_bytes(_: u32) -> Option<u64> {
     None
 }

@@ -98,6 +98,22 @@ async fn no_child_gains_privileges() {
 }
 
 #[tokio::test]
+async fn no_child_can_read_protected_processes() {
+    const TRACING: u64 = 1 << 19 | 1 << 21 | 1 << 38;
+    let status = output(shell("cat /proc/self/status")).await;
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+        let line = status.lines().find_map(|line| line.strip_prefix(set)).expect("a set");
+        let bits = u64::from_str_radix(line.trim(), 16).expect("hexadecimal");
+        assert!(bits & TRACING == 0 || (set == "CapBnd:" && !is_root()), "{set} {line}");
+    }
+}
+
+/// Returns whether the tests run as root. Another user cannot change the bounding set, and need not.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[tokio::test]
 async fn the_limits_are_set_soft_and_hard() {
     let limits = Limits {
         memory_bytes: Some(1 << 30),

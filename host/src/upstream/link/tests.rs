@@ -14,11 +14,11 @@ use crate::{
 };
 
 /// A server at the other end of a pipe.
-struct Server(BufReader<DuplexStream>);
+pub(in super::super) struct Server(BufReader<DuplexStream>);
 
 impl Server {
     /// Reads a message.
-    async fn read(&mut self) -> Value {
+    pub(in super::super) async fn read(&mut self) -> Value {
         let mut line = String::new();
         self.0.read_line(&mut line).await.expect("a line");
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))
@@ -28,7 +28,7 @@ impl Server {
         self.0.write_all(format!("{message}\n").as_bytes()).await.expect("written");
     }
 
-    async fn respond(&mut self, request: &Value, result: Value) {
+    pub(in super::super) async fn respond(&mut self, request: &Value, result: Value) {
         self.say(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await;
     }
 
@@ -47,13 +47,13 @@ impl Server {
 }
 
 /// Parts of a connection that must live as long as it.
-struct Rest {
-    abandoned: AbandonedRequests,
+pub(in super::super) struct Rest {
+    pub(in super::super) abandoned: AbandonedRequests,
     _unsolicited: Unsolicited,
     _receiver: Receiver,
 }
 
-fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
+pub(in super::super) fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
     let (ours, theirs) = duplex(bytes);
     let (read, write) = split(ours);
     let (inbox, unsolicited) = Inbox::new(Arc::default());
@@ -64,7 +64,10 @@ fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
 }
 
 /// Completes the handshake.
-async fn complete(link: &Link, handshake: Handshake) -> Result<(), ConnectionError> {
+pub(in super::super) async fn complete(
+    link: &Link,
+    handshake: Handshake,
+) -> Result<(), ConnectionError> {
     let identity =
         Identity::new(&ClientName::parse("up").expect("a good name"), QuestionKinds::NONE);
     handshake::complete(link, &identity, handshake).await

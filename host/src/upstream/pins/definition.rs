@@ -23,7 +23,7 @@ impl Definition {
         let value = serde_json::to_value(tool)?;
         let text = value.to_string();
         serde_json::from_str::<ToolDefinition>(&text)?;
-        Ok(Self { text: text.into(), digest: digest(canonical(value).as_bytes()).into() })
+        Ok(Self { text: text.into(), digest: digest_of(value).into() })
     }
 
     /// Reads the text of a definition.
@@ -58,7 +58,7 @@ impl Definition {
         if let Value::Object(members) = &mut value {
             members.shift_remove("name");
         }
-        digest(canonical(value).as_bytes())
+        digest_of(value)
     }
 }
 
@@ -80,14 +80,8 @@ pub(super) struct Listing {
 impl Listing {
     /// Computes the digests on a blocking thread, which takes about 0.1 s for the largest lists.
     pub(super) async fn of(list: Vec<ToolDefinition>) -> Self {
-        match tokio::task::spawn_blocking(|| Self::of_blocking(list)).await {
-            Ok(listing) => listing,
-            Err(failed) => match failed.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down, so the list has no readers any more.
-                Err(_) => Self::default(),
-            },
-        }
+        // Without a result, the list has no readers any more.
+        on_blocking_thread(|| Self::of_blocking(list)).await.unwrap_or_default()
     }
 
     fn of_blocking(list: Vec<ToolDefinition>) -> Self {
@@ -106,6 +100,33 @@ impl Listing {
         }
         listing
     }
+}
+
+fn digest_of(value: Value) -> String {
+    #[cfg(test)]
+    DIGESTS.set(DIGESTS.get() + 1);
+    digest(canonical(value).as_bytes())
+}
+
+/// Runs work that takes up to 0.1 s for the largest lists on a blocking thread, so that the messages
+/// of other servers do not wait for it. `None` if the runtime is shutting down. Panics if the work
+/// does.
+pub(super) async fn on_blocking_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Some(done),
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => None,
+        },
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Digests that this thread has computed.
+    pub(super) static DIGESTS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Keeps the accepted definitions: reads `airlock.lock`, and reads and writes the store.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::OnceCell;
 use tracing::warn;
 
-use super::{Definition, decide::Pinned};
+use super::{Definition, decide::Pinned, definition::on_blocking_thread};
 use crate::{
     catalog::MAX_TOOLS_PER_CLIENT,
     plugin::{FileVersion, Lock, LockError, LockedTool, file_version},
@@ -43,7 +43,7 @@ pub(super) enum PinError {
     #[error("the pins in the store are damaged")]
     Damaged(#[source] serde_json::Error),
     /// The runtime is shutting down.
-    #[error("reading airlock.lock was interrupted")]
+    #[error("reading the accepted definitions was interrupted")]
     Interrupted,
 }
 
@@ -129,32 +129,29 @@ impl Keep {
         list: &[(ToolDefinition, Definition)],
     ) -> Result<Pinned, PinError> {
         let place = self.first_use().await?;
-        let mut kept = Kept::of(place.all(client).await?)?;
+        let mut kept = Kept::read(place.all(client).await?).await?;
         let (is_locked, mut is_first_use) = (locked.is_some(), false);
         let accepted = match locked {
             Some(locked) => locked,
             // An empty list says nothing about the tools of a server.
             None if kept.trusted.is_empty() && !list.is_empty() => {
                 is_first_use = true;
-                kept = Kept::of(place.pin_first(client, texts(list.iter())).await?)?;
+                kept = Kept::read(place.pin_first(client, texts(list.iter())).await?).await?;
                 std::mem::take(&mut kept.trusted)
             }
             None => std::mem::take(&mut kept.trusted),
         };
         let is_later = |tool: &&(ToolDefinition, Definition)| !accepted.contains_key(&tool.0.name);
         let later: Vec<_> = list.iter().filter(is_later).collect();
-        let forget: Vec<_> = kept
-            .later
-            .keys()
-            .filter(|name| !later.iter().any(|(tool, _)| tool.name == **name))
-            .cloned()
-            .collect();
+        let listed: BTreeSet<&str> = later.iter().map(|(tool, _)| tool.name.as_str()).collect();
+        let is_gone = |name: &&String| !listed.contains(name.as_str());
+        let forget: Vec<_> = kept.later.keys().filter(is_gone).cloned().collect();
         let room = MAX_TOOLS_PER_CLIENT
             .saturating_sub(accepted.len() + kept.later.len().saturating_sub(forget.len()));
         let is_new = |tool: &&&(ToolDefinition, Definition)| !kept.later.contains_key(&tool.0.name);
         let add = texts(later.iter().filter(is_new).take(room).copied());
         if !add.is_empty() || !forget.is_empty() {
-            kept = Kept::of(place.pin_later(client, add, forget).await?)?;
+            kept = Kept::read(place.pin_later(client, add, forget).await?).await?;
         }
         Ok(Pinned { accepted, later: kept.later, is_locked, is_first_use })
     }
@@ -191,6 +188,11 @@ struct Kept {
 }
 
 impl Kept {
+    /// Parses pins on a blocking thread.
+    async fn read(pins: Vec<UpstreamPin>) -> Result<Self, PinError> {
+        on_blocking_thread(|| Self::of(pins)).await.ok_or(PinError::Interrupted)?
+    }
+
     fn of(pins: Vec<UpstreamPin>) -> Result<Self, PinError> {
         let mut kept = Self { trusted: BTreeMap::new(), later: BTreeMap::new() };
         for pin in pins {

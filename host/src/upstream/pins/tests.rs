@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::json;
 
-use super::*;
+use super::{definition::DIGESTS, *};
 use crate::{
     catalog::MAX_TOOLS_PER_CLIENT,
     plugin::{LOCK_FILE, Lock},
@@ -62,6 +62,22 @@ async fn screened(pins: &ClientPins, tools: &[(&str, &str)]) -> String {
         format!("{}={}{mark}", tool.name, tool.description)
     });
     told.collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn no_digest_of_a_list_is_computed_on_a_thread_of_the_servers() {
+    let home = Home::new();
+    for pins in [home.pins(Pinning::TrustOnFirstUse), home.pins(Pinning::TrustOnFirstUse)] {
+        for list in [&[("a", "1"), ("b", "2")][..], &[("a", "9"), ("c", "2"), ("d", "3")]] {
+            let before = DIGESTS.get();
+            assert!(!screened(&pins, list).await.is_empty());
+            assert_eq!(DIGESTS.get() - before, 0, "{list:?}");
+        }
+        home.accept(&pins, &[]);
+    }
+    let before = DIGESTS.get();
+    Definition::of(&list(&[("a", "1")])[0]).expect("not deep");
+    assert_eq!(DIGESTS.get() - before, 1, "they are counted");
 }
 
 #[tokio::test]

@@ -16,12 +16,13 @@ use super::{
         inbox::ServerEvent,
         limits::{
             LIST_CHANGE_DELAY, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
-            SUBSCRIPTION_RETRY,
+            SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
         },
         link::{AskError, Link, Request},
         server::Server,
         settings::{Restart, Settings},
     },
+    hub::Hub,
     lists::{self, Kind},
 };
 use crate::{
@@ -160,7 +161,12 @@ fn updated(text: &[u8]) -> Option<String> {
 /// MCP clients have subscribed to. Never returns.
 pub(in super::super) async fn subscribe(server: &Server, link: &Link) {
     if link.is_modern() {
-        listen(server, link).await;
+        let relaying = server.relaying();
+        listen(&relaying.hub, link, || {
+            link.inbox().suspect_change();
+            relaying.lists_changed.notify_one();
+        })
+        .await;
     } else if link.agreed().is_some_and(|agreed| agreed.has(Capability::ResourceSubscriptions)) {
         subscribe_one_by_one(server, link).await;
     }
@@ -168,33 +174,47 @@ pub(in super::super) async fn subscribe(server: &Server, link: &Link) {
 }
 
 /// Keeps `subscriptions/listen` open at a modern server. It names all that is subscribed to, so it
-/// is sent anew when that changes. Returns if the server refuses it.
-async fn listen(server: &Server, link: &Link) {
-    let hub = &server.relaying().hub;
+/// is sent anew when that changes, at a pace. The request before stays open for a while, so that no
+/// change is missed between the two. After a subscription that the server has ended, changes were
+/// not reported: calls `lists_missed`, and reports all resources as changed. Returns if the server
+/// refuses the request.
+async fn listen(hub: &Hub, link: &Link, lists_missed: impl Fn()) {
+    let mut before = None;
     loop {
         let Some(filter) = filter(link, &hub.uris()) else {
+            before = None;
             hub.changed().await;
             continue;
         };
         let request =
             Request::new("subscriptions/listen").with("notifications", filter.to_string());
+        let mut open = Box::pin(link.ask(request));
         tokio::select! {
-            answered = link.ask(request) => {
+            answered = &mut open => {
                 if let Err(AskError::Refused(error)) = answered {
                     debug!(%error, "upstream server refuses subscriptions");
                     return;
                 }
+                before = None;
                 sleep(SUBSCRIPTION_RETRY).await;
-                // Changes in the meantime are not reported again.
-                link.inbox().suspect_change();
-                server.relaying().lists_changed.notify_one();
+                lists_missed();
                 for uri in hub.uris() {
                     hub.updated(&uri);
                 }
             }
-            () = hub.changed() => {}
+            () = changed(hub, before.take()) => before = Some(open),
         }
     }
+}
+
+/// Waits until the subscriptions have changed and further changes had time to follow. Ends the
+/// request `before` the present one when the server had time to register that.
+async fn changed(hub: &Hub, before: Option<impl Future>) {
+    if let Some(before) = before {
+        let _ = timeout(SUBSCRIPTION_OVERLAP, before).await;
+    }
+    hub.changed().await;
+    sleep(SUBSCRIPTION_PACE).await;
 }
 
 /// Returns the notifications to subscribe to; `None` if the server has none of them.
@@ -246,3 +266,6 @@ async fn ask(link: &Link, method: &'static str, uri: &str) {
         Err(_) => debug!(method, "upstream server does not answer a subscription"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! time.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashSet},
     time::Duration,
 };
@@ -13,15 +14,16 @@ use tracing::warn;
 use super::super::{
     decode,
     limits::{
-        LIST_TIMEOUT, MAX_LIST_BYTES, MAX_OFFER_KEY_BYTES, MAX_OFFERS, MAX_PAGES, MAX_TEMPLATES,
-        MAX_TREE_BYTES,
+        LIST_TIMEOUT, MAX_EXPRESSIONS, MAX_LIST_BYTES, MAX_OFFER_KEY_BYTES, MAX_OFFERS, MAX_PAGES,
+        MAX_TEMPLATE_BYTES, MAX_TEMPLATES, MAX_TREE_BYTES,
     },
     link::{AskError, Link, Request},
 };
 use crate::{
-    json::{self, RawObject, raw},
+    json::{self, JsonText, RawObject, raw},
     secret::Scrubber,
-    tool::{ClientName, Offer},
+    text::stripped,
+    tool::{ClientName, Offer, without_hidden},
 };
 
 /// One of the lists of a server.
@@ -32,23 +34,37 @@ pub(super) struct Kind {
     member: &'static str,
     /// Member of an item that names it.
     key: &'static str,
+    /// Longest key, in bytes.
+    key_bytes: usize,
+    /// Most items.
     limit: usize,
 }
 
 impl Kind {
     /// Resources by URI.
-    pub(super) const RESOURCES: Self =
-        Self { method: "resources/list", member: "resources", key: "uri", limit: MAX_OFFERS };
+    pub(super) const RESOURCES: Self = Self {
+        method: "resources/list",
+        member: "resources",
+        key: "uri",
+        key_bytes: MAX_OFFER_KEY_BYTES,
+        limit: MAX_OFFERS,
+    };
     /// Templates of resources by URI template.
     pub(super) const TEMPLATES: Self = Self {
         method: "resources/templates/list",
         member: "resourceTemplates",
         key: "uriTemplate",
+        key_bytes: MAX_TEMPLATE_BYTES,
         limit: MAX_TEMPLATES,
     };
     /// Prompts by name.
-    pub(super) const PROMPTS: Self =
-        Self { method: "prompts/list", member: "prompts", key: "name", limit: MAX_OFFERS };
+    pub(super) const PROMPTS: Self = Self {
+        method: "prompts/list",
+        member: "prompts",
+        key: "name",
+        key_bytes: MAX_OFFER_KEY_BYTES,
+        limit: MAX_OFFERS,
+    };
 }
 
 /// The part of a list that was read.
@@ -198,19 +214,30 @@ impl Listed {
     }
 }
 
-/// Returns an item that every MCP client can read. Clients check lists against types, and refuse a
-/// whole list for one odd member.
+/// Returns an item that every MCP client can read, without hidden characters. Clients check lists
+/// against types, and refuse a whole list for one odd member. Fails if a name or URI has hidden
+/// characters: without them it would be another one.
 fn repaired(mut item: RawObject, kind: Kind) -> Result<Offer, &'static str> {
-    let key = item.get(kind.key).and_then(raw::string).map(std::borrow::Cow::into_owned);
-    let key = key.filter(|key| (1..=MAX_OFFER_KEY_BYTES).contains(&key.len()));
+    let key = item.get(kind.key).and_then(raw::string).map(Cow::into_owned);
+    let key = key.filter(|key| (1..=kind.key_bytes).contains(&key.len()));
     let key = key.ok_or("the name or URI of an item is missing or too long")?;
+    if kind.key == "uriTemplate" && key.matches('{').count() > MAX_EXPRESSIONS {
+        return Err("a URI template has too many expressions");
+    }
     if !item.get("name").is_some_and(|name| name.starts_with('"')) {
         item.set("name", Value::from(key.as_str()).to_string());
     }
     let arguments = item.get("arguments").filter(|_| kind.key == "name");
-    let named = |argument: &str| raw::member(argument, "name").and_then(raw::string).is_some();
+    let named = |argument: &str| name_of(argument).is_some();
     if arguments.is_some_and(|list| !raw::elements(list).is_some_and(|mut all| all.all(named))) {
         return Err("the arguments of a prompt are no list of objects with names");
+    }
+    let is_hidden = |text: &str| stripped(text) != text;
+    let mut named = arguments.and_then(raw::elements).into_iter().flatten().filter_map(name_of);
+    let has_hidden = is_hidden(&key) || named.any(|name| is_hidden(&name));
+    drop(named);
+    if has_hidden {
+        return Err("a name or URI has hidden characters");
     }
     let odd: Vec<String> = item
         .iter()
@@ -220,7 +247,17 @@ fn repaired(mut item: RawObject, kind: Kind) -> Result<Offer, &'static str> {
     for name in odd {
         item.remove(&name);
     }
-    Ok(Offer::new(&key, &item.to_text()))
+    let text = item.to_text();
+    if stripped(&text) == text && !text.contains('\\') {
+        return Ok(Offer::new(&key, &text));
+    }
+    let text = JsonText::parse(&text).ok().and_then(without_hidden);
+    let text = text.ok_or("the name of a member has hidden characters")?;
+    Ok(Offer::new(&key, text.as_str()))
+}
+
+fn name_of(argument: &str) -> Option<Cow<'_, str>> {
+    raw::member(argument, "name").and_then(raw::string)
 }
 
 /// Returns whether an optional member has the type that the protocol gives it.
@@ -310,6 +347,42 @@ mod tests {
         let mut listed = Listed::default();
         let long = "x".repeat(MAX_LIST_BYTES + 1);
         assert!(add(&mut listed, &json!([]), Some(&long)).is_none());
+    }
+
+    fn item(kind: Kind, item: &Value) -> Result<Offer, &'static str> {
+        let object = RawObject::parse(item.to_string().into(), &json::Caps::memory(1 << 20));
+        repaired(object.expect("an object").0, kind)
+    }
+
+    #[test]
+    fn a_template_has_a_bound_on_its_length_and_its_expressions() {
+        let template = |uri: &str| item(Kind::TEMPLATES, &json!({"uriTemplate": uri})).is_ok();
+        assert!(template(&"x".repeat(MAX_TEMPLATE_BYTES)));
+        assert!(!template(&"x".repeat(MAX_TEMPLATE_BYTES + 1)));
+        assert!(template(&format!("a://{}", "{x}".repeat(MAX_EXPRESSIONS))));
+        assert!(!template(&format!("a://{}", "{x}".repeat(MAX_EXPRESSIONS + 1))));
+        let resource = json!({"uri": "{".repeat(MAX_EXPRESSIONS + 1)});
+        assert!(item(Kind::RESOURCES, &resource).is_ok(), "it is no template");
+    }
+
+    #[test]
+    fn hidden_characters_are_removed_and_cost_an_item_whose_name_has_some() {
+        let hidden = "\u{e0041}\u{200b}\u{202e}";
+        let told = |text: &str| format!("{text}{hidden}");
+        let resource = json!({"uri": "a:", "name": told("n"), "title": told("t"),
+            "description": told("d\\\""), "_meta": {"k": [told("m")]}, "size": 1.5});
+        let expected = r#"{"uri":"a:","name":"n","title":"t","description":"d\\\"","_meta":{"k":["m"]},"size":1.5}"#;
+        assert_eq!(item(Kind::RESOURCES, &resource), Ok(Offer::new("a:", expected)));
+        let prompt = |name: &str, argument: &str| {
+            item(Kind::PROMPTS, &json!({"name": name, "arguments": [{"name": argument}]})).is_ok()
+        };
+        assert!(prompt("p", "a") && prompt("p", "می\u{200c}خواهم"));
+        assert!(!prompt(&told("p"), "a") && !prompt("p", &told("a")));
+        for (kind, key) in [(Kind::RESOURCES, "uri"), (Kind::TEMPLATES, "uriTemplate")] {
+            assert!(item(kind, &json!({key: told("a:")})).is_err(), "{key}");
+            let member = told("m");
+            assert!(item(kind, &json!({key: "a:", "_meta": {member: 1}})).is_err(), "{key}");
+        }
     }
 
     #[test]

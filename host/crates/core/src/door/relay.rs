@@ -4,6 +4,7 @@
 //! are those of tools: the operator's lists ∩ headers ∩ virtual key, denied by default. What is
 //! hidden is not found, exactly like what does not exist.
 
+mod claims;
 mod mailbox;
 
 use std::{
@@ -12,14 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use self::mailbox::{Mailbox, Subscription};
+pub use self::{
+    claims::Claims,
+    mailbox::{Mailbox, Subscription},
+};
 use super::{Filter, Provider, RelayRow, VirtualKey};
 use crate::{
     tenant::Tenant,
-    tool::{
-        Answers, Cause, ClientName, InputRequired, Offer, Offers, Policy, QuestionKinds,
-        may_expand_to,
-    },
+    tool::{Answers, Cause, ClientName, InputRequired, Offer, Offers, Policy, QuestionKinds},
 };
 
 /// Resources and prompts one request may use. Cheap to clone. It does not change when the catalog
@@ -299,14 +300,10 @@ impl RelayView {
         owners.map(|(client, _)| client)
     }
 
-    /// Returns whether another client than `client` has a template that may expand to a URI, as far
-    /// as the caller may read it there.
-    pub fn is_claimed_by_other(&self, client: &ClientName, uri: &str) -> bool {
-        let others = self.clients.iter().filter(|(other, _)| *other != client);
-        others.into_iter().any(|(_, granted)| {
-            let mut templates = granted.offers.templates.iter();
-            templates.any(|template| may_expand_to(template.key(), uri)) && granted.may_read(uri)
-        })
+    /// Returns the templates of all clients, to look for those that may expand to the URIs of other
+    /// clients.
+    pub fn claims(&self) -> Claims<'_> {
+        Claims::of(self)
     }
 
     /// Ends a request to a client that waits for answers under `token`, because nobody will answer.

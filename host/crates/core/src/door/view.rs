@@ -131,6 +131,27 @@ impl View {
         self
     }
 
+    /// Returns the view of another request whose filter and virtual key permit the same tools.
+    #[must_use]
+    pub fn sent_by(&self, filter: &Filter, key: Option<&VirtualKey>) -> Self {
+        Self {
+            entries: self.entries.clone(),
+            full_names: self.full_names.clone(),
+            tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
+            headers: filter.headers().clone(),
+        }
+    }
+
+    /// Returns the number of tools, whatever origin they are listed for.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns whether there are no tools.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Tenant that the calls of the request are accounted to.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant

@@ -16,8 +16,8 @@ pub(super) const MAX_COMPILED: usize = 10_000;
 
 /// Expands every subschema, and notes its [`repeats`](super::graph::Node::repeats). Fails if the
 /// subschemas of one value are too many or too deep inside each other, or if too much would be
-/// compiled.
-pub(super) fn expand(graph: &mut Graph) -> Result<(), Misplaced> {
+/// compiled. Returns the number of subschemas that are compiled for `unevaluated` keywords.
+pub(super) fn expand(graph: &mut Graph) -> Result<usize, Misplaced> {
     let numbers = 0..graph.nodes.len();
     let mut expansion = Expansion { graph, known: vec![None; numbers.len()] };
     let expanded = numbers.clone().map(|number| expansion.expand(number, 1));
@@ -31,7 +31,7 @@ pub(super) fn expand(graph: &mut Graph) -> Result<(), Misplaced> {
         let compiled = compilation.follow(number, true, 1);
         compiled.map_err(|problem| (graph.places[number].clone(), problem))?;
     }
-    Ok(())
+    Ok(MAX_COMPILED - compilation.left)
 }
 
 /// Expansion of the subschemas that meet one value. Each is expanded once.

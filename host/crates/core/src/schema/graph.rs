@@ -13,6 +13,7 @@ use super::{
     MAX_SHOWN, MAX_SUBSCHEMAS, Problem,
     pattern::PatternCosts,
     walk::{EVALUATION, LOOKUP, MULTIPLE_OF, extent},
+    work::Work,
 };
 use crate::text::{self, cut};
 
@@ -93,26 +94,26 @@ pub(super) enum Edge {
 }
 
 /// Reads a document from its root, one subschema after the other.
-struct Reader<'s> {
+struct Reader<'s, 'w> {
     graph: Graph,
     /// The subschema of each node, as JSON.
     schemas: Vec<&'s Value>,
     numbers: HashMap<*const Value, usize>,
     anchors: HashMap<&'s str, Vec<&'s Value>>,
-    pattern_costs: PatternCosts<'s>,
+    pattern_costs: PatternCosts<'s, 'w>,
 }
 
 impl Graph {
     /// Reads every subschema that the document's validator can reach. Fails if there are too many,
-    /// or if a reference or pattern cannot be used.
-    pub(super) fn read(document: &Value) -> Result<Self, Misplaced> {
+    /// if a reference or pattern cannot be used, or if too little work is left.
+    pub(super) fn read(document: &Value, work: &mut Work) -> Result<Self, Misplaced> {
         let graph = Self { nodes: Vec::new(), places: Vec::new(), pattern_bytes: 0, edges: 0 };
         let mut reader = Reader {
             graph,
             schemas: Vec::new(),
             numbers: HashMap::new(),
             anchors: HashMap::new(),
-            pattern_costs: PatternCosts::default(),
+            pattern_costs: PatternCosts::new(work),
         };
         collect_anchors(document, &mut reader.anchors);
         reader.number(document, || "#".into())?;
@@ -127,7 +128,7 @@ impl Graph {
     }
 }
 
-impl<'s> Reader<'s> {
+impl<'s> Reader<'s, '_> {
     fn number(
         &mut self,
         schema: &'s Value,

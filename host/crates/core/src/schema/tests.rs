@@ -302,6 +302,63 @@ fn patterns_that_are_not_linear_or_too_large_are_invalid() {
 }
 
 #[test]
+fn a_pattern_is_parsed_only_within_its_length_and_work() {
+    let longest = "a".repeat(pattern::MAX_PATTERN_BYTES);
+    assert!(fits(&json!({"pattern": longest}), &json!(longest)));
+    let found = longest.len() + 1;
+    let longer = json!({"pattern": format!("{longest}b")});
+    assert_eq!(unbounded(&longer), Problem::LongPattern { found });
+    for part in [r"\s", r"(?i:[a-\u{10FFFF}])"] {
+        let dense = part.repeat(pattern::MAX_PATTERN_BYTES / part.len());
+        assert_eq!(unbounded(&json!({"pattern": dense})), Problem::TooMuchWork, "{part}");
+    }
+    let classes = |count: usize| -> Value {
+        let patterns = (0..count).map(|n| (format!("^{}{n}$", "[a-z][0-9]".repeat(90)), json!({})));
+        json!({"patternProperties": patterns.collect::<Map<_, _>>()})
+    };
+    compiled(&classes(8));
+}
+
+#[test]
+fn the_schemas_of_one_source_share_the_work_of_the_compiler() {
+    let schema = |n: usize| JsonText::from(json!({"pattern": format!("{}{n}", r"\s".repeat(80))}));
+    let compile = |work: &mut CompileWork, schema: &JsonText| {
+        CompiledSchema::compile_text_within("outputSchema", schema, work).map_err(|bad| bad.problem)
+    };
+    let mut work = CompileWork::of_documents(1);
+    assert!(compile(&mut work, &schema(0)).is_ok());
+    let outcomes: Vec<_> = (1..40).map(|n| compile(&mut work, &schema(n)).err()).collect();
+    assert_eq!(outcomes[0], None);
+    assert_eq!(outcomes.last(), Some(&Some(Problem::TooMuchWork)));
+    let plain = JsonText::from(json!({"type": "object"}));
+    assert_eq!(compile(&mut work, &plain).err(), Some(Problem::TooMuchWork), "nothing is left");
+    let mut work = CompileWork::of_documents(1);
+    let refused = JsonText::from(json!({"pattern": format!("{}(", r"\s".repeat(80))}));
+    for _ in 0..40 {
+        assert!(compile(&mut work, &refused).is_err());
+    }
+    assert!(compile(&mut work, &schema(0)).is_err(), "a schema that cannot be used costs the same");
+}
+
+#[test]
+fn copies_for_unevaluated_keywords_count_as_memory_and_work() {
+    let doubling = |levels: usize| {
+        let defs = (0..levels).map(|n| {
+            let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+            (format!("d{n}"), json!({"allOf": [next, next]}))
+        });
+        let mut defs: Map<String, Value> = defs.collect();
+        defs.insert(format!("d{levels}"), json!({"properties": {"a": true}}));
+        json!({"$defs": defs, "$ref": "#/$defs/d0", "unevaluatedProperties": false})
+    };
+    let compile = |levels| CompiledSchema::compile("outputSchema", &doubling(levels)).ok();
+    let bytes: Vec<_> = (0..12).map_while(|it| Some(compile(it)?.bytes())).collect();
+    assert!((4..12).contains(&bytes.len()), "{bytes:?}");
+    let steps: Vec<_> = bytes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(steps.windows(2).all(|pair| pair[1] > pair[0] + pair[0] / 3), "{steps:?}");
+}
+
+#[test]
 fn references_out_of_the_document_or_without_a_target_are_invalid() {
     for reference in [
         "https://example.com/s",

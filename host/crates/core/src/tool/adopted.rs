@@ -352,12 +352,7 @@ fn small_object(json: JsonText) -> Option<JsonText> {
 /// Returns the same as [`small_object`] without hidden characters; `None` if the name of a member
 /// has some.
 fn small_text_object(json: JsonText) -> Option<JsonText> {
-    let json = small_object(json)?;
-    match hidden::json_of(&json) {
-        Ok(None) => Some(json),
-        Ok(stripped) => stripped,
-        Err(HiddenKey(_)) => None,
-    }
+    hidden::without_hidden(small_object(json)?)
 }
 
 #[cfg(test)]

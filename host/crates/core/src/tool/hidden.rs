@@ -36,6 +36,15 @@ pub(super) fn json_of(json: &JsonText) -> Result<Option<JsonText>, HiddenKey> {
     Ok(is_changed.then(|| value.into()))
 }
 
+/// Returns a value whose texts have no hidden characters. `None` if the name of a member has some.
+pub fn without_hidden(json: JsonText) -> Option<JsonText> {
+    match json_of(&json) {
+        Ok(None) => Some(json),
+        Ok(stripped) => stripped,
+        Err(HiddenKey(_)) => None,
+    }
+}
+
 /// Returns a value whose texts and names have their hidden characters made visible.
 pub(super) fn made_visible(json: &JsonText) -> JsonText {
     fn shown(value: Value) -> Value {

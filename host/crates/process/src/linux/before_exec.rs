@@ -13,7 +13,10 @@ use rustix::{
     process::{
         Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
     },
-    thread::{CapabilitySet, remove_capability_from_bounding_set, set_no_new_privs},
+    thread::{
+        CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
+        set_capabilities, set_no_new_privs,
+    },
 };
 
 use super::{confine, reach::Reach};
@@ -31,6 +34,11 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::NET_BIND_SERVICE)
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID);
+
+/// Capabilities that no child keeps. With each of them, a process can read the environment of the
+/// gateway; with the last two since Linux 6.14.
+const TRACING: CapabilitySet =
+    CapabilitySet::SYS_PTRACE.union(CapabilitySet::SYS_ADMIN).union(CapabilitySet::PERFMON);
 
 /// The prepared steps.
 struct BeforeExec {
@@ -83,6 +91,7 @@ impl BeforeExec {
             let _ = rustix::io::write(cgroup, b"0");
         }
         set_no_new_privs(true)?;
+        give_up_tracing();
         if self.drops_capabilities {
             drop_capabilities();
         }
@@ -90,6 +99,24 @@ impl BeforeExec {
             setrlimit(*resource, *limit)?;
         }
         self.rules.as_ref().map_or(Ok(()), restrict_self)
+    }
+}
+
+/// Takes from a later program the right to read the memory and the environment of processes that are
+/// protected from it, as the gateway is. It matters for root and for ambient capabilities; other
+/// programs do not have the right.
+fn give_up_tracing() {
+    for capability in TRACING.iter() {
+        let _ = remove_capability_from_bounding_set(capability);
+    }
+    if let Ok(own) = capabilities(None) {
+        // Lowering the inheritable ones lowers the ambient ones.
+        let without = CapabilitySets {
+            effective: own.effective.difference(TRACING),
+            permitted: own.permitted.difference(TRACING),
+            inheritable: own.inheritable.difference(TRACING),
+        };
+        let _ = set_capabilities(None, without);
     }
 }
 
