@@ -11,8 +11,9 @@ use crate::{
 
 /// Check a configuration without starting anything
 ///
-/// Reads the file, looks up the environment variables that it names, and checks that the files that
-/// it names exist. Reports every plugin that the gateway would not load: one whose grants do not
+/// Reads the file, looks up the environment variables that it names, and checks that the files and
+/// directories that it names exist, and that the definitions of MCP servers in `airlock.lock` can be
+/// used. Reports every plugin that the gateway would not load: one whose grants do not
 /// suffice, one with a secret without a value, and one that is not the component that `airlock.lock`
 /// pins. No plugin is run. Without `airlock.lock`, the plugins are listed as not pinned, which is no
 /// error.
@@ -60,6 +61,7 @@ async fn check(config: &Config, file: &ConfigFile) -> Result<(), ConfigError> {
         format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
     };
     problems.extend(config.check_pins(remedy).await);
+    problems.extend(config.check_accepted());
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: name, problems }) }
 }
 

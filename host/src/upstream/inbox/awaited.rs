@@ -48,10 +48,10 @@ pub(in super::super) enum Reception {
 /// Reports of progress of one request, in the order of their arrival.
 pub(in super::super) type Reports = mpsc::Receiver<Progress>;
 
-/// Whether the log messages of the server during a request are handed on.
+/// Use of the log messages of the server during a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Logs {
-    /// It is no request of a caller, so no log message belongs to it.
+    /// It is not a request of a caller, so no log message belongs to it.
     Foreign,
     /// They may belong to it, and are dropped.
     Dropped,
