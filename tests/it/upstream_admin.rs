@@ -269,3 +269,27 @@ async fn tools_have_the_prefix_of_the_configuration_or_none() {
     assert!(names.contains(&"other-echo".to_owned()) && names.contains(&"echo".to_owned()));
     assert!(!names.iter().any(|name| name.starts_with("server-") || name.starts_with("plain-")));
 }
+
+#[tokio::test]
+async fn the_log_names_clients_and_never_has_arguments_or_results() {
+    const ARGUMENT: &str = "an-argument-of-a-caller";
+    let gateway = Setup::new()
+        .client(misbehaving("server", []))
+        .serve_with(&[("AIRLOCK_LOG", "trace")])
+        .await;
+    gateway.connected("server").await;
+    let reply = gateway.execute("server-echo", &json!({"text": ARGUMENT})).await;
+    assert_eq!(reply.content(), ARGUMENT, "the result has it too");
+    gateway.execute("server-fail", &json!({"text": ARGUMENT})).await;
+    assert_eq!(
+        gateway.execute("server-die", &json!({"text": ARGUMENT})).await.code(),
+        "unavailable"
+    );
+    let said = wait::until("the crash to be logged", async || {
+        let said = gateway.said();
+        said.contains("upstream server is not connected client=server").then_some(said)
+    })
+    .await;
+    let leak = said.lines().find(|line| line.contains(ARGUMENT));
+    assert_eq!(leak, None);
+}
