@@ -132,6 +132,16 @@ async fn unknown_and_disabled_clients_and_plugins_get_no_orders() {
         let refused = gateway.get(&format!("/api/mcp/client/{name}/logs")).await;
         assert_eq!((refused.status, refused.code()), (404, "unknown_client"), "{name}");
     }
+    let off = gateway.client("off").await.expect("it is listed");
+    assert_eq!((&off["phase"], &off["state"]), (&json!("disabled"), &json!("disconnected")));
+    let metrics = gateway.get("/metrics").await.text;
+    assert!(
+        metrics.contains("airlock_upstream_state{client=\"off\",state=\"disabled\"} 1"),
+        "{metrics}"
+    );
+    assert_eq!(gateway.get("/api/mcp/clients?search=of").await.ok()["total_count"], 1);
+    let health = gateway.get("/health").await.ok();
+    assert!(!health.to_string().contains("off"), "{health}");
     let wrong = gateway.get("/api/mcp/client/server/reconnect").await;
     assert_eq!(wrong.status, 405, "{}", wrong.text);
 }

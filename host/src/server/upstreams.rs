@@ -35,6 +35,9 @@ pub trait Upstreams: Send + Sync + 'static {
 
     /// Returns the counters of all servers, sorted by name.
     fn samples(&self) -> Vec<Sample>;
+
+    /// Returns the names and transports of the servers that the configuration disables.
+    fn disabled(&self) -> Vec<(String, &'static str)>;
 }
 
 /// Reason that an order was not carried out, as a message for the operator.
