@@ -1,4 +1,4 @@
-//! State, metrics and orders of MCP servers: the administrative API, `/metrics`, and
+//! State and metrics of MCP servers, and operations on them: the administrative API, `/metrics`, and
 //! `airlock upstream` against a running gateway.
 
 mod cli;
@@ -23,8 +23,8 @@ const OPERATOR: [(Method, &str); 4] = [
     (Method::GET, "/metrics"),
 ];
 
-async fn order(gateway: &Gateway, client: &str, order: &str) -> Reply {
-    gateway.post(&format!("/api/mcp/client/{client}/{order}"), &json!({})).await
+async fn operate(gateway: &Gateway, client: &str, operation: &str) -> Reply {
+    gateway.post(&format!("/api/mcp/client/{client}/{operation}"), &json!({})).await
 }
 
 /// Waits until a server is in a phase.
@@ -73,17 +73,17 @@ async fn a_reconnect_starts_a_new_process_and_revives_a_failed_server() {
         .await;
     gateway.connected("server").await;
     in_phase(&gateway, "late", "failed").await;
-    let refused = order(&gateway, "late", "reconnect").await;
+    let refused = operate(&gateway, "late", "reconnect").await;
     assert_eq!((refused.status, refused.code()), (502, "upstream_failed"), "{}", refused.text);
     assert!(refused.refusal().1.contains("is not found in the file system"), "{}", refused.text);
-    let refused = order(&gateway, "late", "refresh-tools").await;
+    let refused = operate(&gateway, "late", "refresh-tools").await;
     assert_eq!((refused.status, refused.code()), (502, "upstream_failed"), "{}", refused.text);
 
     symlink(binary("misbehaving-server"), &late).expect("a link");
     let first = gateway.execute("server-pid", &json!({})).await.content();
     let success = json!({"status": "success", "message": "MCP client reconnected successfully"});
     for name in ["late", "server"] {
-        assert_eq!(order(&gateway, name, "reconnect").await.ok(), success);
+        assert_eq!(operate(&gateway, name, "reconnect").await.ok(), success);
         assert_eq!(gateway.client(name).await.expect("it is listed")["state"], "connected");
     }
     assert_ne!(gateway.execute("server-pid", &json!({})).await.content(), first);
@@ -92,9 +92,9 @@ async fn a_reconnect_starts_a_new_process_and_revives_a_failed_server() {
 }
 
 #[tokio::test]
-async fn one_order_to_reconnect_is_carried_out_at_a_time() {
+async fn one_request_to_reconnect_is_processed_at_a_time() {
     let gateway = Setup::new().client(misbehaving("mute", ["mute"])).serve().await;
-    let reply = wait::until("an order to be refused", async || {
+    let reply = wait::until("a request to be refused", async || {
         let request = gateway.request(Method::POST, "/api/mcp/client/mute/reconnect");
         // The first one waits for the server; the operator who sent it leaves.
         request.timeout(Duration::from_millis(500)).send().await.ok()
@@ -106,11 +106,11 @@ async fn one_order_to_reconnect_is_carried_out_at_a_time() {
 }
 
 #[tokio::test]
-async fn tools_are_listed_again_on_the_operators_order() {
+async fn tools_are_listed_again_on_the_operators_request() {
     let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
     let listed = async || gateway.execute("server-listed", &json!({})).await.content();
     let before: u32 = listed().await.parse().expect("a number");
-    let done = order(&gateway, "server", "refresh-tools").await.ok();
+    let done = operate(&gateway, "server", "refresh-tools").await.ok();
     let tools = gateway.client("server").await.expect("it is listed")["tools"].clone();
     assert_eq!(done["tools_count"], tools.as_array().map_or(0, Vec::len));
     assert_eq!(done["message"], "MCP client tools refreshed successfully");
@@ -118,7 +118,7 @@ async fn tools_are_listed_again_on_the_operators_order() {
 }
 
 #[tokio::test]
-async fn unknown_and_disabled_clients_and_plugins_get_no_orders() {
+async fn unknown_and_disabled_clients_and_plugins_cannot_be_operated() {
     let gateway = Setup::new()
         .client(misbehaving("server", []))
         .client(misbehaving("off", []).set("/disabled", true))
@@ -126,7 +126,7 @@ async fn unknown_and_disabled_clients_and_plugins_get_no_orders() {
         .await;
     for name in ["nobody", "off"] {
         for what in ["reconnect", "refresh-tools"] {
-            let refused = order(&gateway, name, what).await;
+            let refused = operate(&gateway, name, what).await;
             assert_eq!((refused.status, refused.code()), (400, "unknown_client"), "{name} {what}");
         }
         let refused = gateway.get(&format!("/api/mcp/client/{name}/logs")).await;

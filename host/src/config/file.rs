@@ -52,8 +52,8 @@ pub(super) struct File {
     /// The gateway as an MCP server: `/mcp`, and `airlock mcp`.
     #[serde(default)]
     pub(super) mcp_server: McpServer,
-    /// Database of the state that survives a restart: plugins' stores and responses. Default:
-    /// `airlock.db` beside this file.
+    /// Database of the state that survives a restart: plugins' stores, responses, and the first
+    /// definitions of MCP servers. Default: `airlock.db` beside this file.
     pub(super) store: Option<PathBuf>,
     /// Credentials of callers, and the tools that each opens.
     #[serde(default)]

@@ -107,7 +107,7 @@ async fn run(
         Some(error) => {
             let reason = error.to_string();
             supervisor.report(&error.into(), Phase::Failed);
-            stop.run_until_cancelled(supervisor.refuse_orders(&reason)).await;
+            stop.run_until_cancelled(supervisor.refuse_requests(&reason)).await;
         }
         None => supervisor.keep_connected(&stop).await,
     }
@@ -128,7 +128,7 @@ struct Supervisor {
     /// Tools left out of the last list, whose reasons are logged.
     logged: SkippedTools,
     commands: mpsc::Receiver<Command>,
-    /// Answer to the operator who ordered the present start.
+    /// Answer to the operator who requested the present start.
     reconnecting: Option<ReconnectAnswer>,
     /// Error that was logged last, without what the server itself wrote, and the time; `None` after a
     /// connection.
@@ -145,7 +145,7 @@ enum Ended {
     Stopped,
     /// No call needs the server.
     Idle,
-    /// The operator ordered it.
+    /// The operator requested it.
     Reconnect,
     /// It failed.
     Failed(ConnectionFailure),
@@ -158,8 +158,8 @@ enum Next {
 }
 
 impl Supervisor {
-    /// Refuses every order of the operator, without end.
-    async fn refuse_orders(&mut self, reason: &str) {
+    /// Refuses every request of the operator, without end.
+    async fn refuse_requests(&mut self, reason: &str) {
         while let Some(command) = self.commands.recv().await {
             command.refuse(reason);
         }
@@ -213,7 +213,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for `delay`, or without end if there is none. The operator's order to reconnect ends
+    /// Waits for `delay`, or without end if there is none. A request of the operator to reconnect ends
     /// the pause and resets the attempts, and so does a login if the server `waits_for_login`.
     async fn pause(
         &mut self,

@@ -19,7 +19,7 @@ use crate::{
     tool::ClientName,
 };
 
-/// Time for a response. The gateway waits for an order for at most three minutes.
+/// Time for a response. The gateway waits for an operation for at most three minutes.
 const TIMEOUT: Duration = Duration::from_secs(200);
 /// Time for the gateway to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -106,7 +106,7 @@ impl Supervisor {
     }
 
     /// Reads the list again whenever it has changed, its time to live has ended, the interval of the
-    /// configuration has passed, or the operator orders it. A list that changes constantly is read
+    /// configuration has passed, or the operator requests it. A list that changes constantly is read
     /// less and less often.
     async fn follow_list(&mut self, link: &Arc<Link>, recheck: Option<Duration>) -> Cut {
         let mut pace = list_pace();
@@ -119,11 +119,11 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv() => match command {
-                    Command::Reconnect(ordered) => {
-                        self.reconnecting = Some(ordered);
+                    Command::Reconnect(requested) => {
+                        self.reconnecting = Some(requested);
                         return Cut::Reconnect;
                     }
-                    Command::Refresh(ordered) => answer = Some(ordered),
+                    Command::Refresh(requested) => answer = Some(requested),
                 },
                 () = async {
                     link.inbox().changed().await;
@@ -222,7 +222,7 @@ async fn report_noise(settings: &Settings, inbox: &Inbox) {
             "upstream server sends text that is no MCP message; it is dropped"
         );
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Waits until the server has sent nothing for `limit`.
