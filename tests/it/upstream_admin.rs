@@ -240,10 +240,10 @@ async fn a_server_whose_list_keeps_changing_does_not_delay_its_operator() {
     // minute. Twenty requests that waited for them would take as many minutes.
     let gateway = Setup::new().client(misbehaving("server", ["changing"])).serve_connected().await;
     for _ in 0..20 {
-        let reply = order(&gateway, "server", "refresh-tools").await;
+        let reply = operate(&gateway, "server", "refresh-tools").await;
         assert_eq!(reply.status, 200, "{}", reply.text);
     }
-    assert_eq!(order(&gateway, "server", "reconnect").await.status, 200);
+    assert_eq!(operate(&gateway, "server", "reconnect").await.status, 200);
 }
 
 #[tokio::test]
@@ -258,7 +258,7 @@ async fn a_server_that_never_starts_fails_for_good_after_the_attempts_of_the_con
             (&json!(2), &json!(1)),
             "{failed:#}"
         );
-        assert_eq!(order(&gateway, "server", "reconnect").await.status, 502);
+        assert_eq!(operate(&gateway, "server", "reconnect").await.status, 502);
         let again = in_phase(&gateway, "server", "failed").await;
         let phases: Vec<_> = again["history"].as_array().expect("a history").iter().collect();
         assert!(phases.len() > failed["history"].as_array().expect("a history").len(), "{again:#}");

@@ -160,9 +160,9 @@ mod tests {
         let http = HttpSettings::new(server.url("127.0.0.1", "/mcp"));
         let name = ClientName::parse("up").expect("a name");
         let settings = Settings::new(name, transport(Box::new(http)));
-        let (scrubber, logs) = (Arc::default(), Logs::default());
-        let opened = Connection::open(&settings, &scrubber, &logs, Handshake::ModernFirst).await;
-        opened.err().expect("it is refused").reason(&settings, &scrubber)
+        let (credentials, logs) = (Arc::<Credentials>::default(), Logs::default());
+        let opened = Connection::open(&settings, &credentials, &logs, Handshake::ModernFirst).await;
+        opened.err().expect("it is refused").reason(&settings, &credentials.scrubber())
     }
 
     #[tokio::test]
