@@ -6,6 +6,7 @@
 mod call;
 mod check;
 mod compile;
+mod credential;
 mod demo;
 mod input;
 mod mcp;

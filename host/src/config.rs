@@ -42,8 +42,10 @@ pub struct Config {
     pub server: server::Settings,
     /// `providers`, in the order in which they are written.
     pub providers: Vec<model::Settings>,
-    /// `mcp.client_configs`.
+    /// `mcp.client_configs`, without those that are disabled.
     pub clients: Vec<Client>,
+    /// MCP servers of `mcp.client_configs` that are disabled, in the order in which they are written.
+    pub disabled: Vec<Disabled>,
     /// `mcp.tool_manager_config`: settings of the agent loop.
     pub agent: agent::Settings,
     /// `mcp.tool_manager_config`: bounds on large results.
@@ -75,6 +77,15 @@ pub struct Client {
     pub policy: Policy,
     /// Source of its tools.
     pub source: Source,
+}
+
+/// An MCP server that is disabled. It is shown to operators and not connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disabled {
+    /// Its name.
+    pub name: ClientName,
+    /// Its transport, as `connection_type` in the file.
+    pub connection_type: &'static str,
 }
 
 /// Source of a client's tools.

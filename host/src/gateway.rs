@@ -195,7 +195,10 @@ impl Gateway {
             results: Some(results),
             gauges,
             plugins: Some(Box::new(plugins.clone())),
-            upstreams: Some(Box::new(upstreams::Controls(upstreams.controls.clone()))),
+            upstreams: Some(Box::new(upstreams::Controls {
+                active: upstreams.controls.clone(),
+                disabled: config.disabled,
+            })),
             store: Some(store::Settings::new(&config.store)),
             identity: config
                 .oauth

@@ -48,7 +48,7 @@ use self::{
     operator::Act,
     respond::{ApiError, Payload, Reply},
     responses::{Archive, Target},
-    upstreams::Order,
+    upstreams::Operation,
 };
 pub use self::{
     listen::serve,
@@ -344,9 +344,9 @@ impl App {
                 let path = request.into_parts().0.uri;
                 reload::run(self, reload::client_of(path.path()).unwrap_or_default()).await
             }
-            Route::Upstream(order) => {
+            Route::Upstream(operation) => {
                 let path = request.into_parts().0.uri;
-                upstreams::run(self, order, path.path()).await
+                upstreams::run(self, operation, path.path()).await
             }
             Route::ResourceMetadata => identity::show(self, request.uri().path()),
             Route::Metrics => Ok(metrics::show(self)),
@@ -437,8 +437,8 @@ enum Route {
     /// Metadata of the gateway for OAuth clients.
     ResourceMetadata,
     Reload,
-    /// Order or question of the operator to one MCP server.
-    Upstream(Order),
+    /// Operation or question of the operator to one MCP server.
+    Upstream(Operation),
     Metrics,
     Health,
 }
@@ -448,8 +448,8 @@ impl Route {
         if let Some((target, _)) = Target::find(path) {
             return Some(Self::Stored(target));
         }
-        if let Some((order, _)) = Order::find(path) {
-            return Some(Self::Upstream(order));
+        if let Some((operation, _)) = Operation::find(path) {
+            return Some(Self::Upstream(operation));
         }
         Some(match path {
             "/v1/chat/completions" => Self::Chat,
@@ -470,7 +470,7 @@ impl Route {
         match self {
             Self::Chat | Self::Responses | Self::Execute | Self::Reload => &[Method::POST],
             Self::Stored(target) => target.methods(),
-            Self::Upstream(order) => order.methods(),
+            Self::Upstream(operation) => operation.methods(),
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
             Self::Models
             | Self::Clients
@@ -484,7 +484,7 @@ impl Route {
     fn act(self) -> Option<Act> {
         match self {
             Self::Reload => Some(Act::Reload),
-            Self::Upstream(order) => Some(order.act()),
+            Self::Upstream(operation) => Some(operation.act()),
             Self::Metrics => Some(Act::ReadMetrics),
             _ => None,
         }

@@ -14,6 +14,7 @@
 //! | `status` | the state of a server with its history, for operators |
 //! | `metrics`, `logs` | the counters of a server's calls, and its stored stderr |
 //! | `connection` | opens a connection: transport, handshake |
+//! | `advice` | advice for the operator about a server that does not start |
 //! | `handshake` | agrees on a revision of the protocol, in both eras |
 //! | `link` | JSON-RPC with one server: requests, notifications, responses |
 //! | `transport` | the contract between a connection and its transport |
@@ -35,6 +36,7 @@
 //! that starts slowly for one of the other era, sends a call again after a session has expired, and
 //! starts a task for each notification.
 
+mod advice;
 mod answer;
 mod backoff;
 mod channel;
@@ -88,6 +90,7 @@ pub use self::{
         Callback, CallbackError, LoggedIn, LoginError, Logins, LoginsUnavailable, Oauth,
         PendingLogin, TokenAuthentication,
     },
+    process::is_program,
     runtime::Runtime,
     settings::{Bounds, Lifecycle, Process, Restart, Settings, Timeouts, Transport},
     status::{Phase, Transition},

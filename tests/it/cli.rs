@@ -77,6 +77,16 @@ async fn a_call_of_a_failed_source_names_the_source() {
 }
 
 #[tokio::test]
+async fn a_call_of_a_tool_that_is_not_permitted_names_its_client_and_no_other_source() {
+    let setup = Setup::new()
+        .client(misbehaving("server", []).execute(&["echo"]))
+        .client(misbehaving("dead", ["die"]));
+    let run = setup.airlock("call").arg("server-fail").run().await.failed();
+    assert!(run.stderr.contains("the client server has no tool of this name"), "{run}");
+    assert!(!run.stderr.contains("(stdio)") && !run.stderr.contains("caused by"), "{run}");
+}
+
+#[tokio::test]
 async fn a_run_exits_with_0_only_if_the_script_succeeds() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["echo"]));
     let run = async |source: &str| {

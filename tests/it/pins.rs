@@ -120,7 +120,7 @@ async fn a_strict_client_offers_accepted_definitions_only() {
     pinned.serve(&json!([tool("plus", "Adds."), tool("sub", "Subtracts.")]));
     assert_eq!(pinned.tools().await, [""; 0], "a renamed tool waits");
     let diff = pinned.upstream(&["diff", "up"]).await.failed();
-    assert!(diff.stdout.contains("plus: renamed, was add"), "{diff}");
+    assert!(diff.stdout.contains("plus: renamed, was add; withheld"), "{diff}");
     let _ = pinned.upstream(&["accept", "up", "--all", "--yes"]).await.ok();
     assert_eq!(pinned.tools().await, ["up-plus | auto | Adds.", "up-sub | auto | Subtracts."]);
 }
@@ -149,4 +149,79 @@ async fn a_running_gateway_keeps_the_accepted_definition_and_follows_the_lock_fi
         (client["tools"][0]["description"] == "Adds and steals.").then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn tools_in_quarantine_are_shown_to_the_operator_of_a_gateway() {
+    let mut pinned = Pinned::new(Some("strict"), &json!([tool("add", "Adds."), tool("sub", "S.")]));
+    let table = pinned.setup.airlock("tools").run().await.ok().stdout;
+    assert!(
+        table.contains("up (stdio): 2 tools are in quarantine; `airlock upstream diff up"),
+        "{table}"
+    );
+    let listed = pinned.setup.airlock("tools").arg("--json").run().await.ok().json();
+    assert_eq!(listed["sources"][0]["quarantine"], json!(["add", "sub"]), "{listed:#}");
+    let called = pinned.setup.airlock("call").arg("up-add").run().await.failed();
+    assert!(called.stderr.contains("2 tools are in quarantine"), "{called}");
+
+    let _ = pinned.upstream(&["accept", "up", "add", "--yes"]).await.ok();
+    let gateway = std::mem::take(&mut pinned.setup).serve_connected().await;
+    let client = gateway.connected("up").await;
+    assert_eq!(client["quarantine"], json!(["sub"]), "{client:#}");
+    assert_eq!(client["reason"], "it listed 2 tools, 1 in quarantine");
+    let upstream = |command: &str| {
+        airlock_tests::Airlock::new()
+            .arg("upstream")
+            .arg(command)
+            .arg("--url")
+            .arg(gateway.address())
+    };
+    let table = upstream("list").run().await.ok().stdout;
+    let row: Vec<_> = table.lines().nth(1).unwrap_or_default().split_whitespace().take(6).collect();
+    assert_eq!(row, ["up", "stdio", "ready", "1", "1", "0"], "{table}");
+    let shown = upstream("show").arg("up").run().await.ok().stdout;
+    assert!(shown.contains("quarantine  sub"), "{shown}");
+
+    serve(gateway.directory(), &json!([tool("add", "Adds.")]));
+    wait::until("the quarantine to be empty", async || {
+        gateway.client("up").await.filter(|client| client["quarantine"] == json!([]))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_damaged_lock_file_is_told_by_every_command_with_the_way_out() {
+    let pinned = Pinned::new(None, &json!([tool("add", "Adds.")]));
+    let _ = pinned.upstream(&["accept", "up", "--yes"]).await.ok();
+    let path = pinned.setup.directory().join("airlock.lock");
+    let damaged = fs::read_to_string(&path).expect("it was written").replace("Adds.", "Steals.");
+    fs::write(&path, damaged).expect("a file");
+    let remedy = "restore the file from version control, or delete the server's entry";
+    let checked = pinned.setup.airlock("check").run().await.failed();
+    assert!(checked.stderr.contains(remedy), "{checked}");
+    let table = pinned.setup.airlock("tools").run().await.ok().stdout;
+    assert!(table.contains(remedy), "{table}");
+    let diff = pinned.upstream(&["diff", "up"]).await.failed();
+    assert!(diff.stdout.contains("add: new; withheld") && diff.stdout.contains(remedy), "{diff}");
+    let refused = pinned.upstream(&["accept", "up", "--yes"]).await.failed();
+    assert!(refused.stderr.contains(remedy), "{refused}");
+}
+
+#[tokio::test]
+async fn accept_shows_what_it_writes_and_names_what_it_accepted() {
+    let pinned = Pinned::new(None, &json!([tool("add", "Adds."), tool("sub", "Subtracts.")]));
+    let first = pinned.upstream(&["accept", "up", "--yes"]).await.ok().stdout;
+    assert!(
+        first.contains("add: as it was first used") && first.contains("+ Subtracts."),
+        "{first}"
+    );
+    assert!(first.contains("accepted 2 tools of up in "), "{first}");
+    pinned.serve(&json!([tool("add", "Adds more."), tool("sub", "Subtracts more.")]));
+    let one = pinned.upstream(&["accept", "up", "add", "--yes"]).await.ok().stdout;
+    assert!(one.contains("+ Adds more.") && !one.contains("Subtracts"), "{one}");
+    assert!(one.contains("accepted add of up in "), "{one}");
+    let unknown = pinned.upstream(&["accept", "up", "nothere", "--yes"]).await.failed();
+    assert!(unknown.stderr.contains("the server has no tool \"nothere\""), "{unknown}");
+    let same = pinned.upstream(&["accept", "up", "add", "--yes"]).await.failed();
+    assert!(same.stderr.contains("\"add\" does not differ"), "{same}");
 }

@@ -1,4 +1,4 @@
-//! State, metrics and orders of MCP servers: the administrative API, `/metrics`, and
+//! State and metrics of MCP servers, and operations on them: the administrative API, `/metrics`, and
 //! `airlock upstream` against a running gateway.
 
 mod cli;
@@ -23,8 +23,8 @@ const OPERATOR: [(Method, &str); 4] = [
     (Method::GET, "/metrics"),
 ];
 
-async fn order(gateway: &Gateway, client: &str, order: &str) -> Reply {
-    gateway.post(&format!("/api/mcp/client/{client}/{order}"), &json!({})).await
+async fn operate(gateway: &Gateway, client: &str, operation: &str) -> Reply {
+    gateway.post(&format!("/api/mcp/client/{client}/{operation}"), &json!({})).await
 }
 
 /// Waits until a server is in a phase.
@@ -73,17 +73,17 @@ async fn a_reconnect_starts_a_new_process_and_revives_a_failed_server() {
         .await;
     gateway.connected("server").await;
     in_phase(&gateway, "late", "failed").await;
-    let refused = order(&gateway, "late", "reconnect").await;
+    let refused = operate(&gateway, "late", "reconnect").await;
     assert_eq!((refused.status, refused.code()), (502, "upstream_failed"), "{}", refused.text);
     assert!(refused.refusal().1.contains("is not found in the file system"), "{}", refused.text);
-    let refused = order(&gateway, "late", "refresh-tools").await;
+    let refused = operate(&gateway, "late", "refresh-tools").await;
     assert_eq!((refused.status, refused.code()), (502, "upstream_failed"), "{}", refused.text);
 
     symlink(binary("misbehaving-server"), &late).expect("a link");
     let first = gateway.execute("server-pid", &json!({})).await.content();
     let success = json!({"status": "success", "message": "MCP client reconnected successfully"});
     for name in ["late", "server"] {
-        assert_eq!(order(&gateway, name, "reconnect").await.ok(), success);
+        assert_eq!(operate(&gateway, name, "reconnect").await.ok(), success);
         assert_eq!(gateway.client(name).await.expect("it is listed")["state"], "connected");
     }
     assert_ne!(gateway.execute("server-pid", &json!({})).await.content(), first);
@@ -92,9 +92,9 @@ async fn a_reconnect_starts_a_new_process_and_revives_a_failed_server() {
 }
 
 #[tokio::test]
-async fn one_order_to_reconnect_is_carried_out_at_a_time() {
+async fn one_request_to_reconnect_is_processed_at_a_time() {
     let gateway = Setup::new().client(misbehaving("mute", ["mute"])).serve().await;
-    let reply = wait::until("an order to be refused", async || {
+    let reply = wait::until("a request to be refused", async || {
         let request = gateway.request(Method::POST, "/api/mcp/client/mute/reconnect");
         // The first one waits for the server; the operator who sent it leaves.
         request.timeout(Duration::from_millis(500)).send().await.ok()
@@ -106,11 +106,11 @@ async fn one_order_to_reconnect_is_carried_out_at_a_time() {
 }
 
 #[tokio::test]
-async fn tools_are_listed_again_on_the_operators_order() {
+async fn tools_are_listed_again_on_the_operators_request() {
     let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
     let listed = async || gateway.execute("server-listed", &json!({})).await.content();
     let before: u32 = listed().await.parse().expect("a number");
-    let done = order(&gateway, "server", "refresh-tools").await.ok();
+    let done = operate(&gateway, "server", "refresh-tools").await.ok();
     let tools = gateway.client("server").await.expect("it is listed")["tools"].clone();
     assert_eq!(done["tools_count"], tools.as_array().map_or(0, Vec::len));
     assert_eq!(done["message"], "MCP client tools refreshed successfully");
@@ -118,7 +118,7 @@ async fn tools_are_listed_again_on_the_operators_order() {
 }
 
 #[tokio::test]
-async fn unknown_and_disabled_clients_and_plugins_get_no_orders() {
+async fn unknown_and_disabled_clients_and_plugins_cannot_be_operated() {
     let gateway = Setup::new()
         .client(misbehaving("server", []))
         .client(misbehaving("off", []).set("/disabled", true))
@@ -126,12 +126,22 @@ async fn unknown_and_disabled_clients_and_plugins_get_no_orders() {
         .await;
     for name in ["nobody", "off"] {
         for what in ["reconnect", "refresh-tools"] {
-            let refused = order(&gateway, name, what).await;
+            let refused = operate(&gateway, name, what).await;
             assert_eq!((refused.status, refused.code()), (400, "unknown_client"), "{name} {what}");
         }
         let refused = gateway.get(&format!("/api/mcp/client/{name}/logs")).await;
         assert_eq!((refused.status, refused.code()), (404, "unknown_client"), "{name}");
     }
+    let off = gateway.client("off").await.expect("it is listed");
+    assert_eq!((&off["phase"], &off["state"]), (&json!("disabled"), &json!("disconnected")));
+    let metrics = gateway.get("/metrics").await.text;
+    assert!(
+        metrics.contains("airlock_upstream_state{client=\"off\",state=\"disabled\"} 1"),
+        "{metrics}"
+    );
+    assert_eq!(gateway.get("/api/mcp/clients?search=of").await.ok()["total_count"], 1);
+    let health = gateway.get("/health").await.ok();
+    assert!(!health.to_string().contains("off"), "{health}");
     let wrong = gateway.get("/api/mcp/client/server/reconnect").await;
     assert_eq!(wrong.status, 405, "{}", wrong.text);
 }
@@ -230,10 +240,10 @@ async fn a_server_whose_list_keeps_changing_does_not_delay_its_operator() {
     // minute. Twenty requests that waited for them would take as many minutes.
     let gateway = Setup::new().client(misbehaving("server", ["changing"])).serve_connected().await;
     for _ in 0..20 {
-        let reply = order(&gateway, "server", "refresh-tools").await;
+        let reply = operate(&gateway, "server", "refresh-tools").await;
         assert_eq!(reply.status, 200, "{}", reply.text);
     }
-    assert_eq!(order(&gateway, "server", "reconnect").await.status, 200);
+    assert_eq!(operate(&gateway, "server", "reconnect").await.status, 200);
 }
 
 #[tokio::test]
@@ -248,7 +258,7 @@ async fn a_server_that_never_starts_fails_for_good_after_the_attempts_of_the_con
             (&json!(2), &json!(1)),
             "{failed:#}"
         );
-        assert_eq!(order(&gateway, "server", "reconnect").await.status, 502);
+        assert_eq!(operate(&gateway, "server", "reconnect").await.status, 502);
         let again = in_phase(&gateway, "server", "failed").await;
         let phases: Vec<_> = again["history"].as_array().expect("a history").iter().collect();
         assert!(phases.len() > failed["history"].as_array().expect("a history").len(), "{again:#}");
@@ -268,4 +278,28 @@ async fn tools_have_the_prefix_of_the_configuration_or_none() {
     let names = client.names().await;
     assert!(names.contains(&"other-echo".to_owned()) && names.contains(&"echo".to_owned()));
     assert!(!names.iter().any(|name| name.starts_with("server-") || name.starts_with("plain-")));
+}
+
+#[tokio::test]
+async fn the_log_names_clients_and_never_has_arguments_or_results() {
+    const ARGUMENT: &str = "an-argument-of-a-caller";
+    let gateway = Setup::new()
+        .client(misbehaving("server", []))
+        .serve_with(&[("AIRLOCK_LOG", "trace")])
+        .await;
+    gateway.connected("server").await;
+    let reply = gateway.execute("server-echo", &json!({"text": ARGUMENT})).await;
+    assert_eq!(reply.content(), ARGUMENT, "the result has it too");
+    gateway.execute("server-fail", &json!({"text": ARGUMENT})).await;
+    assert_eq!(
+        gateway.execute("server-die", &json!({"text": ARGUMENT})).await.code(),
+        "unavailable"
+    );
+    let said = wait::until("the crash to be logged", async || {
+        let said = gateway.said();
+        said.contains("upstream server is not connected client=server").then_some(said)
+    })
+    .await;
+    let leak = said.lines().find(|line| line.contains(ARGUMENT));
+    assert_eq!(leak, None);
 }

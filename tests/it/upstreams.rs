@@ -147,7 +147,10 @@ async fn noise_on_stdout_and_floods_on_stderr_are_dropped() {
         "still here"
     );
     // Sixteen mebibytes were written to stderr; the part that is logged is bounded.
-    let said = gateway.said().len();
+    let said = gateway.said();
+    let warned = said.lines().filter(|line| line.contains("text that is no MCP message")).count();
+    assert!(warned == 1 && said.contains("this server is happy to see you"), "{warned}");
+    let said = said.len();
     assert!(said < 4 << 20, "{said} bytes of it reached the log");
 }
 

@@ -31,10 +31,15 @@ pub struct Gateway {
 
 impl Gateway {
     pub(crate) async fn start(setup: Setup) -> Self {
+        Self::start_with(setup, &[]).await
+    }
+
+    pub(crate) async fn start_with(setup: Setup, variables: &[(&str, &str)]) -> Self {
         let config = setup.write();
         let mut child = Command::new(binary("airlock-under-test"))
             .args(["serve", "--config"])
             .arg(config)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

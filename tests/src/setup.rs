@@ -107,6 +107,12 @@ impl Setup {
         Gateway::start(self).await
     }
 
+    /// Starts a gateway with it and with these variables besides those of the test, and waits for the
+    /// address that it announces.
+    pub async fn serve_with(self, variables: &[(&str, &str)]) -> Gateway {
+        Gateway::start_with(self, variables).await
+    }
+
     /// Starts a gateway with it and waits until every source is connected.
     pub async fn serve_connected(self) -> Gateway {
         let clients = self.config["mcp"]["client_configs"].as_array().expect("new() makes it one");

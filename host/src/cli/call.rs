@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     catalog::Client,
-    config::{Config, Source},
+    config::{self, Config, Source},
     door::{Caller, Origin},
     gateway::Gateway,
     tool::{CallError, Content, Members, Prefix, ToolOutput},
@@ -59,6 +59,7 @@ struct Report<'a> {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let arguments = if args.arguments == "-" { input::stdin()? } else { args.arguments.clone() };
+    let config = args.config.load()?;
     args.config
         .with_gateway(
             |config, client| may_take_part(config, client, &args.name),
@@ -71,7 +72,10 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
                 if args.json {
                     output::document(&report(&args.name, &caller, &result))?;
                 } else {
-                    show(&result, gateway)?;
+                    show(&result)?;
+                    if matches!(result, Err(CallError::NotFound { .. })) {
+                        explain(args, &config, gateway);
+                    }
                 }
                 Ok(result.is_ok().into())
             },
@@ -83,18 +87,20 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 /// clients without a prefix take part; for one without `-`, which may be a meta-tool, all code-mode
 /// clients too.
 fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
-    let named = client_of(tool).and_then(|prefix| {
-        let mut clients = config.clients.iter();
-        let named = clients.clone().find(|client| client.name.as_str() == prefix);
-        named.or_else(|| {
-            clients.find(|client| client.policy.prefix.of(&client.name).as_str() == prefix)
-        })
-    });
-    if let Some(own) = named {
+    if let Some(own) = named(config, tool) {
         return reachable(config, own.name.as_str()).contains(client.name.as_str());
     }
     let may_be_meta = client.policy.code_mode && client_of(tool).is_none();
     may_be_meta || client.policy.prefix == Prefix::Off
+}
+
+/// Returns the client whose name or prefix begins the name of a tool; `None` if there is none.
+fn named<'c>(config: &'c Config, tool: &str) -> Option<&'c config::Client> {
+    let prefix = client_of(tool)?;
+    let mut clients = config.clients.iter();
+    let named = clients.clone().find(|client| client.name.as_str() == prefix);
+    named
+        .or_else(|| clients.find(|client| client.policy.prefix.of(&client.name).as_str() == prefix))
 }
 
 /// Returns the client in the full name of a tool.
@@ -142,21 +148,35 @@ fn report<'a>(
     }
 }
 
-/// Prints a result, or a failure with the sources that are absent.
-pub(super) fn show(
-    result: &Result<ToolOutput, CallError>,
-    gateway: &Gateway,
-) -> anyhow::Result<()> {
+/// Prints a result or a failure.
+pub(super) fn show(result: &Result<ToolOutput, CallError>) -> anyhow::Result<()> {
     match result {
         Ok(answer) => output::line(&output::for_stdout(&answer.to_text())),
         Err(error) => {
-            let mut failure = Failure::from(error);
-            if matches!(error, CallError::NotFound { .. }) {
-                failure.causes.extend(session::absent_sources(gateway));
-            }
-            output::complain(&failure);
+            output::complain(&Failure::from(error));
             Ok(())
         }
+    }
+}
+
+/// Prints why there may be no such tool: the sources that could have it and are not connected or hold
+/// tools back, else that the tool is unknown or not permitted.
+fn explain(args: &Args, config: &Config, gateway: &Gateway) {
+    let could_have = |client: &Client| may_take_part(config, client, &args.name);
+    let mut reasons = session::absent_sources(gateway, could_have);
+    reasons.extend(session::held_sources(gateway, &args.config, could_have));
+    if reasons.is_empty() {
+        reasons.push(match named(config, &args.name) {
+            Some(client) => format!(
+                "the client {} has no tool of this name that may be called; `airlock tools{}` lists those that may",
+                client.name,
+                args.config.option()
+            ),
+            None => format!("`airlock tools{}` lists the tools that may be called", args.config.option()),
+        });
+    }
+    for reason in reasons {
+        output::hint(&reason);
     }
 }
 

@@ -11,8 +11,9 @@ use crate::{
 
 /// Check a configuration without starting anything
 ///
-/// Reads the file, looks up the environment variables that it names, and checks that the files that
-/// it names exist. Reports every plugin that the gateway would not load: one whose grants do not
+/// Reads the file, looks up the environment variables that it names, and checks that the files and
+/// directories that it names exist, and that the definitions of MCP servers in `airlock.lock` can be
+/// used. Reports every plugin that the gateway would not load: one whose grants do not
 /// suffice, one with a secret without a value, and one that is not the component that `airlock.lock`
 /// pins. No plugin is run. Without `airlock.lock`, the plugins are listed as not pinned, which is no
 /// error.
@@ -60,6 +61,7 @@ async fn check(config: &Config, file: &ConfigFile) -> Result<(), ConfigError> {
         format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
     };
     problems.extend(config.check_pins(remedy).await);
+    problems.extend(config.check_accepted());
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: name, problems }) }
 }
 
@@ -139,5 +141,40 @@ mod tests {
         fs::write(&path, "this is a text").expect("written");
         let unreadable = checked(&file).await.expect_err("nothing tells what was accepted");
         assert!(unreadable.contains("HOME/airlock.lock is no lock file"), "{unreadable}");
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_paths_or_accepted_definitions_are_missing_or_damaged_is_an_error() {
+        let home = tempfile::tempdir().expect("a directory");
+        fs::write(home.path().join("plain"), "").expect("a file");
+        let stdio = |name: &str, stdio: Value| json!({"name": name, "connection_type": "stdio", "stdio_config": stdio});
+        let clients = [
+            stdio("good", json!({"command": "/bin/sh", "cwd": ".", "confine": {"read": ["."]}})),
+            stdio("searched", json!({"command": "no-such-command"})),
+            stdio(
+                "lost",
+                json!({"command": "nowhere/server", "cwd": "plain", "confine": {"read": ["."], "write": ["gone"]}}),
+            ),
+            stdio("plain", json!({"command": "./plain"})),
+        ];
+        let path = home.path().join("gateway.json");
+        let text = json!({"mcp": {"client_configs": clients}}).to_string();
+        fs::write(&path, text).expect("a file");
+        let file = ConfigFile { path };
+        insta::assert_snapshot!(checked(&file).await.expect_err("paths are missing"), @r#"
+        HOME/gateway.json has 4 errors:
+          mcp.client_configs[name = "lost"].stdio_config.command: there is no file HOME/nowhere/server
+          mcp.client_configs[name = "lost"].stdio_config.cwd: there is no directory HOME/plain
+          mcp.client_configs[name = "lost"].stdio_config.confine.write[0]: there is no file or directory HOME/gone
+          mcp.client_configs[name = "plain"].stdio_config.command: HOME/./plain is not executable; run `chmod +x` on it, or name an interpreter as the command
+        "#);
+
+        let clients = [stdio("good", json!({"command": "/bin/sh"}))];
+        let text = json!({"mcp": {"client_configs": clients}}).to_string();
+        fs::write(&file.path, text).expect("a file");
+        let lock = "version = 1\n[[upstream]]\nclient = \"good\"\n[[upstream.tool]]\nname = \"t\"\n\
+                    digest = \"sha256:00\"\ndefinition = '{\"name\": \"t\", \"inputSchema\": {}}'\n";
+        fs::write(home.path().join(LOCK_FILE), lock).expect("a file");
+        insta::assert_snapshot!(checked(&file).await.expect_err("the file was edited"), @r#"HOME/gateway.json: mcp.client_configs[name = "good"]: no tool of the server is offered: the definition of tool "t" in airlock.lock does not have the digest beside it; restore the file from version control, or delete the server's entry in it and accept the server again"#);
     }
 }

@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Done,
+    credential::{KEY_VARIABLE, authorization},
     session::{ConfigFile, SETTLE},
     signals::Signals,
 };
 use crate::{
-    config::environment,
     door::Filter,
     gateway::Gateway,
     mcp::{
@@ -37,9 +37,6 @@ const FLUSH: Duration = Duration::from_secs(1);
 const BRIDGE_LINE_BYTES: usize = 64 << 20;
 /// Time for requests to a running gateway to complete after the end of the input.
 const BRIDGE_DRAIN: Duration = Duration::from_secs(30);
-
-/// Environment variable with the virtual key for `--connect`.
-const KEY_VARIABLE: &str = "AIRLOCK_KEY";
 
 /// Serve one MCP client on standard input and output
 ///
@@ -91,20 +88,10 @@ async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
         bail!("found --connect {url}; expected an http or https URL");
     }
     let mut headers: HeaderMap = args.headers.iter().cloned().collect();
-    if let Some(key) = environment(KEY_VARIABLE).filter(|key| !key.is_empty()) {
-        if url.scheme() == "http" && !url.host_str().is_some_and(is_loopback) {
-            bail!("{KEY_VARIABLE} is not sent over http to another machine; use https");
-        }
+    if let Some(value) = authorization(url)? {
         if headers.contains_key(http::header::AUTHORIZATION) {
             bail!("give {KEY_VARIABLE} or --header \"Authorization: …\", not both");
         }
-        let key = key.strip_prefix("Bearer ").unwrap_or(&key).trim().to_owned();
-        if !key.starts_with("sk-bf-") && key.split('.').count() != 3 {
-            bail!("{KEY_VARIABLE} is neither a virtual key (sk-bf-…) nor an access token (JWT)");
-        }
-        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-            .with_context(|| format!("{KEY_VARIABLE} cannot be sent in a header"))?;
-        value.set_sensitive(true);
         headers.insert(http::header::AUTHORIZATION, value);
     }
     let mut signals = Signals::catch()?;
@@ -131,11 +118,6 @@ async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
     }
     let _ = tokio::time::timeout(FLUSH, written).await;
     Ok(Done::Yes)
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Serves a gateway of its own.

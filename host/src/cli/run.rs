@@ -102,7 +102,7 @@ fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
         CallError::NotFound { .. } => {
             let mut message =
                 "no script can run: no client with `is_code_mode_client` has a tool".to_owned();
-            for absent in session::absent_sources(gateway) {
+            for absent in session::absent_sources(gateway, |client| client.policy.code_mode) {
                 message.push_str("\n  ");
                 message.push_str(&absent);
             }

@@ -13,6 +13,7 @@ use crate::{
     gateway::Gateway,
     sandbox::Compiling,
     tool::CallError,
+    upstream::Transport,
 };
 
 /// Longest wait for sources to connect, of a command that must not wait as long as a source may take
@@ -20,8 +21,12 @@ use crate::{
 pub(super) const SETTLE: Duration = Duration::from_secs(35);
 /// Time for a source to list its tools after its start.
 const LISTING: Duration = Duration::from_secs(35);
-/// Time after which a command says what it waits for, and interval at which it says so again.
+/// Time after which a command says what it waits for. The interval to the next time doubles.
 const ANNOUNCED: Duration = Duration::from_secs(3);
+/// Longest such interval.
+const ANNOUNCED_AT_MOST: Duration = Duration::from_secs(30);
+/// Programs that download a server before they run it.
+const RUNNERS: [&str; 9] = ["npx", "npm", "pnpm", "yarn", "bunx", "deno", "uvx", "uv", "pipx"];
 
 /// Path of the configuration if the command line names none.
 const DEFAULT: &str = "airlock.json";
@@ -81,25 +86,26 @@ impl ConfigFile {
         let mut signals = Signals::catch()?;
         let gateway = tokio::select! {
             started = Gateway::builder(config).start() => started?,
-            () = signals.next() => return Err(CallError::Cancelled.into()),
+            () = signals.next() => return Err(interrupted()),
         };
         let limit = longest_start(&known) + LISTING;
         let is_settled = tokio::select! {
             () = gateway.settled(limit, |client| needs(&known, client)) => true,
             () = signals.next() => false,
-            () = announce(&gateway, |client| needs(&known, client)) => false,
+            () = announce(&gateway, &known, |client| needs(&known, client)) => false,
         };
-        let result = if is_settled {
-            act(&gateway, &mut signals).await
-        } else {
-            Err(CallError::Cancelled.into())
-        };
+        let result =
+            if is_settled { act(&gateway, &mut signals).await } else { Err(interrupted()) };
         tokio::select! {
             () = gateway.stop() => {}
             () = signals.next() => {}
         }
         result
     }
+}
+
+fn interrupted() -> anyhow::Error {
+    anyhow::Error::new(CallError::Cancelled).context("interrupted before the sources had started")
 }
 
 /// Returns the longest time that a source may take to start.
@@ -111,24 +117,50 @@ fn longest_start(config: &Config) -> Duration {
     starts.max().unwrap_or_default()
 }
 
-/// Says on stderr, at intervals, which sources a command waits for. Never returns.
-async fn announce(gateway: &Gateway, needs: impl Fn(&Client) -> bool) {
+/// Says on stderr, at growing intervals, which sources a command waits for. Never returns.
+async fn announce(gateway: &Gateway, config: &Config, needs: impl Fn(&Client) -> bool) {
+    let mut interval = ANNOUNCED;
     loop {
-        tokio::time::sleep(ANNOUNCED).await;
+        tokio::time::sleep(interval).await;
+        interval = (interval * 2).min(ANNOUNCED_AT_MOST);
         let snapshot = gateway.catalog().snapshot();
         let waits = |client: &&Arc<Client>| client.state == State::Connecting && needs(client);
-        let names: Vec<_> = snapshot
+        let waiting: Vec<_> = snapshot
             .clients()
             .filter(waits)
-            .map(|client| format!("{} ({})", client.name, client.connection_type))
+            .filter_map(|client| config.clients.iter().find(|it| it.name == client.name))
             .collect();
-        if !names.is_empty() {
-            eprintln!(
-                "airlock: waiting for {} to start; a package runner may have to download it first",
-                names.join(", ")
-            );
+        if !waiting.is_empty() {
+            eprintln!("airlock: {}", announcement(&waiting));
         }
     }
+}
+
+/// Returns the text about clients that a command waits for.
+fn announcement(waiting: &[&config::Client]) -> String {
+    let settings = |client: &&config::Client| match &client.source {
+        Source::Upstream(settings) => Some(settings.clone()),
+        Source::Plugin(_) => None,
+    };
+    let name = |client: &&config::Client| match settings(client) {
+        Some(settings) => format!(
+            "{} ({}, at most {})",
+            client.name,
+            settings.transport.connection_type(),
+            humantime::format_duration(settings.timeouts.startup)
+        ),
+        None => client.name.to_string(),
+    };
+    let names: Vec<_> = waiting.iter().map(name).collect();
+    let runner = waiting.iter().filter_map(settings).find_map(|settings| {
+        let Transport::Stdio(process) = settings.transport else { return None };
+        let program = Path::new(&process.command).file_name()?.to_str()?;
+        RUNNERS.into_iter().find(|runner| *runner == program)
+    });
+    let advice = runner
+        .map(|runner| format!("; {runner} may have to download it first"))
+        .unwrap_or_default();
+    format!("waiting for {} to start{advice}", names.join(", "))
 }
 
 /// Returns settings that compile each component in its own process.
@@ -136,10 +168,37 @@ pub(super) fn compiler() -> Compiling {
     Compiling { program: Some(Compiling::SELF.into()), ..Compiling::in_process() }
 }
 
-/// Returns a line for each source that is not connected.
-pub(super) fn absent_sources(gateway: &Gateway) -> Vec<String> {
+/// Returns a line for each MCP server among those that `matters` whose tools are in quarantine, or
+/// whose accepted definitions cannot be read.
+pub(super) fn held_sources(
+    gateway: &Gateway,
+    config: &ConfigFile,
+    matters: impl Fn(&Client) -> bool,
+) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
-    let absent = snapshot.clients().filter(|client| client.state != State::Connected);
+    let line = |client: &Arc<Client>| {
+        let pins = gateway.upstream_pins().client(client.name.as_str())?;
+        let (name, kind, held) = (&client.name, client.connection_type, pins.held().len());
+        if let Some(problem) = pins.problem() {
+            return Some(format!("{name} ({kind}): {}", output::both_ends(&problem, 1000)));
+        }
+        let (count, are) = if held == 1 { ("1 tool", "is") } else { ("tools", "are") };
+        let count = if held == 1 { count.to_owned() } else { format!("{held} {count}") };
+        (held > 0).then(|| {
+            format!(
+                "{name} ({kind}): {count} {are} in quarantine; `airlock upstream diff {name}{}` shows why",
+                config.option()
+            )
+        })
+    };
+    snapshot.clients().filter(|client| matters(client)).filter_map(line).collect()
+}
+
+/// Returns a line for each source among those that `matters` that is not connected.
+pub(super) fn absent_sources(gateway: &Gateway, matters: impl Fn(&Client) -> bool) -> Vec<String> {
+    let snapshot = gateway.catalog().snapshot();
+    let absent =
+        snapshot.clients().filter(|client| client.state != State::Connected && matters(client));
     absent
         .map(|client| {
             let (name, kind, state) = (&client.name, client.connection_type, client.state.name());
@@ -152,4 +211,24 @@ pub(super) fn absent_sources(gateway: &Gateway) -> Vec<String> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_announcement_names_the_limit_and_a_package_runner_if_there_is_one() {
+        let announced = |command: &str| {
+            let stdio = json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": command}});
+            let http = json!({"name": "b", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"});
+            let text = json!({"mcp": {"client_configs": [stdio, http]}}).to_string();
+            let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
+            announcement(&config.clients.iter().collect::<Vec<_>>())
+        };
+        insta::assert_snapshot!(announced("server"), @"waiting for a (stdio, at most 2m), b (http, at most 30s) to start");
+        insta::assert_snapshot!(announced("/usr/bin/npx"), @"waiting for a (stdio, at most 2m), b (http, at most 30s) to start; npx may have to download it first");
+    }
 }

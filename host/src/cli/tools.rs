@@ -41,7 +41,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
                 if args.json {
                     output::document(&document(gateway))?;
                 } else {
-                    table(gateway)?;
+                    table(gateway, &args.config)?;
                 }
                 Ok(Done::Yes)
             },
@@ -58,7 +58,7 @@ fn mode(entry: &Entry) -> &'static str {
     }
 }
 
-fn table(gateway: &Gateway) -> anyhow::Result<()> {
+fn table(gateway: &Gateway, config: &ConfigFile) -> anyhow::Result<()> {
     let caller = gateway.caller(Origin::Caller);
     let entries: Vec<_> = caller.list().collect();
     let width = if std::io::stdout().is_terminal() { TERMINAL_WIDTH } else { FILE_WIDTH };
@@ -71,8 +71,9 @@ fn table(gateway: &Gateway) -> anyhow::Result<()> {
         let description = output::one_line(entry.tool.announced_description(), rest);
         output::line(format!("{name:name_width$}  {mode:12}  {description}").trim_end())?;
     }
-    for absent in session::absent_sources(gateway) {
-        output::line(&format!("\n{absent}"))?;
+    let absent = session::absent_sources(gateway, |_| true);
+    for line in absent.into_iter().chain(session::held_sources(gateway, config, |_| true)) {
+        output::line(&format!("\n{line}"))?;
     }
     Ok(())
 }
@@ -96,6 +97,7 @@ fn document(gateway: &Gateway) -> Value {
     };
     let snapshot = gateway.catalog().snapshot();
     let sources = snapshot.clients().map(|client| {
+        let pins = gateway.upstream_pins().client(client.name.as_str());
         json!({
             "name": client.name,
             "connection_type": client.connection_type,
@@ -103,6 +105,8 @@ fn document(gateway: &Gateway) -> Value {
             "reason": client.state.reason(),
             "tools": client.tools.len(),
             "left_out": client.left_out,
+            "quarantine": pins.as_ref().map(|pins| pins.held()).unwrap_or_default(),
+            "pin_problem": pins.and_then(|pins| pins.problem()),
         })
     });
     json!({"tools": caller.list().map(tool).collect::<Vec<_>>(), "sources": sources.collect::<Vec<_>>()})

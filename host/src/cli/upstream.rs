@@ -1,6 +1,5 @@
-//! `airlock upstream`: shows the MCP servers of a running gateway and gives them orders; logs in at
-//! servers; shows what servers have changed, and records the operator's decisions about it in
-//! `airlock.lock`.
+//! `airlock upstream`: shows and restarts the MCP servers of a running gateway; logs in at servers;
+//! shows what servers have changed, and records the operator's decisions about it in `airlock.lock`.
 
 mod accept;
 mod diff;
@@ -21,7 +20,9 @@ use super::Done;
 /// `logs` shows the last lines that a server wrote to standard error. `restart` closes the connection
 /// to a server and opens a new one; this also starts a server again whose attempts are used up. These
 /// commands talk to the gateway that runs at `server.listen` of the configuration, or at --url. It
-/// accepts them only from its own machine, and orders only if it requires no virtual keys.
+/// shows states only to its own machine and to holders of virtual keys: if it requires virtual keys,
+/// set the environment variable `AIRLOCK_KEY` to one, which shows the servers that it opens. `logs` and
+/// `restart` need a gateway on the same machine that requires no virtual keys.
 ///
 /// `login` logs in at a server with OAuth, whose `auth_type` is "oauth". `logout` forgets the login. A
 /// running gateway uses either within seconds.

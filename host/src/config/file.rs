@@ -52,8 +52,8 @@ pub(super) struct File {
     /// The gateway as an MCP server: `/mcp`, and `airlock mcp`.
     #[serde(default)]
     pub(super) mcp_server: McpServer,
-    /// Database of the state that survives a restart: plugins' stores and responses. Default:
-    /// `airlock.db` beside this file.
+    /// Database of the state that survives a restart: plugins' stores, responses, and the first
+    /// definitions of MCP servers. Default: `airlock.db` beside this file.
     pub(super) store: Option<PathBuf>,
     /// Credentials of callers, and the tools that each opens.
     #[serde(default)]
@@ -250,9 +250,9 @@ pub(super) struct Client {
     /// For the `auth_type` `oauth`: the client at the authorization server. What is absent is
     /// discovered, so it may be left out.
     pub(super) oauth_config: Option<OAuthConfig>,
-    /// For MCP servers: time to start and to complete the handshake. A package runner such as `npx`
-    /// may have to download the server first. `connect_timeout` and `startupTimeout` are the same.
-    /// Default: 2m for `stdio` and `docker`, else 30s.
+    /// For MCP servers: time to start, to complete the handshake and to list the tools. A package runner
+    /// such as `npx` may have to download the server first. `connect_timeout` and `startupTimeout` are
+    /// the same. Default: 2m for `stdio` and `docker`, else 30s.
     #[serde(alias = "connect_timeout", alias = "startupTimeout")]
     pub(super) startup_timeout: Option<Span>,
     /// For MCP servers: time for one call, if that is less than the call has. A number without a
@@ -265,7 +265,8 @@ pub(super) struct Client {
     #[serde(alias = "heartbeatInterval")]
     pub(super) heartbeat_interval: Option<Span>,
     /// For MCP servers: false for no checks, which is the same as a `heartbeat_interval` of `0s`.
-    /// Default: true.
+    /// `isPingAvailable` is the same. Default: true.
+    #[serde(alias = "isPingAvailable")]
     pub(super) is_ping_available: Option<bool>,
     /// For MCP servers: time without a single byte from the server after which it is restarted, even
     /// during a call; `0s` for no limit. It must be longer than `heartbeat_interval`. `staleTimeout`
@@ -277,15 +278,21 @@ pub(super) struct Client {
     pub(super) restart: Restart,
     /// For MCP servers: life cycle of the connection. Default: `persistent`.
     pub(super) lifecycle: Option<Lifecycle>,
-    /// For the life cycle `idle`: time without calls after which the server is stopped. Default: 5m.
+    /// For the life cycle `idle`: time without calls after which the server is stopped. `idleTimeout`
+    /// is the same. Default: 5m.
+    #[serde(alias = "idleTimeout")]
     pub(super) idle_timeout: Option<Span>,
     /// For MCP servers: calls that run at the same time. One tenant gets at most three quarters of
-    /// them. Default: 32.
+    /// them. `maxConcurrentCalls` is the same. Default: 32.
+    #[serde(alias = "maxConcurrentCalls")]
     pub(super) max_concurrent_calls: Option<u64>,
-    /// For MCP servers: calls that wait for others to end. Further calls fail as busy. Default: 128.
+    /// For MCP servers: calls that wait for others to end. Further calls fail as busy.
+    /// `maxWaitingCalls` is the same. Default: 128.
+    #[serde(alias = "maxWaitingCalls")]
     pub(super) max_waiting_calls: Option<u64>,
     /// For MCP servers: interval at which the list of tools is read again, besides the reports of
-    /// the server; `0s` for no interval. Default: 0s.
+    /// the server; `0s` for no interval. `toolSyncInterval` is the same. Default: 0s.
+    #[serde(alias = "toolSyncInterval")]
     pub(super) tool_sync_interval: Option<Span>,
     /// For MCP servers: prefix of the names of its tools, `<prefix>-<tool>`, with the characters of
     /// `name`. It is not the name or prefix of another client. With `""`, a tool has its name at the
@@ -329,7 +336,8 @@ pub(super) struct Client {
     /// True if a virtual key without a row for this client may use all its tools. Default: false.
     #[serde(default)]
     pub(super) allow_on_all_virtual_keys: bool,
-    /// True to ignore this client. Its environment variables need not exist. Default: false.
+    /// True to leave this client unconnected. Its environment variables need not exist. An MCP server
+    /// is listed to operators as disabled. Default: false.
     #[serde(default)]
     pub(super) disabled: bool,
 }
@@ -402,6 +410,17 @@ impl ConnectionType {
     /// Returns whether the source is a plugin, and not an MCP server.
     pub(super) fn is_plugin(self) -> bool {
         matches!(self, Self::Wasm | Self::Inprocess)
+    }
+
+    /// Returns its name if the source is an MCP server.
+    pub(super) fn of_server(self) -> Option<&'static str> {
+        match self {
+            Self::Stdio => Some("stdio"),
+            Self::Docker => Some("docker"),
+            Self::Http => Some("http"),
+            Self::Sse => Some("sse"),
+            Self::Wasm | Self::Inprocess => None,
+        }
     }
 }
 

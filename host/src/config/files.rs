@@ -3,14 +3,16 @@
 
 use std::path::Path;
 
-use super::{Config, ConfigError, KeyPath, Problem, Source, callable::Callable, environment};
+use super::{
+    Client, Config, ConfigError, KeyPath, Problem, Source, callable::Callable, environment,
+};
 use crate::{
     model::{self, Models},
     plugin::{self, Drift, Grant, Lock, Metadata, Reason, Rights, read_component},
     secret,
     text::{visible_line, with_causes},
     tool::{ClientName, ToolDefinition},
-    upstream,
+    upstream::{self, Transport, pins::Pinning},
 };
 
 impl Config {
@@ -84,6 +86,23 @@ impl Config {
         problems
     }
 
+    /// Checks that the definitions of every MCP server in the lock file can be used. A file that cannot
+    /// be read is reported by [`Self::check_pins`].
+    pub(crate) fn check_accepted(&self) -> Vec<Problem> {
+        let lock = self.lock.as_deref().and_then(|path| Lock::load(path).ok().flatten());
+        let Some(lock) = lock else { return Vec::new() };
+        let defect = |client: &Client| {
+            let Source::Upstream(settings) = &client.source else { return None };
+            if settings.pin == Pinning::Off {
+                return None;
+            }
+            let defect = upstream::pins::defect(&lock, &client.name)?;
+            let message = format!("no tool of the server is offered: {defect}");
+            Some(Problem { key: key_of_client(&client.name), message })
+        };
+        self.clients.iter().filter_map(defect).collect()
+    }
+
     /// Returns the full names of the tools that the components of the plugins embed. Tools of MCP
     /// servers, and of plugins that embed none, are not known before the gateway runs.
     pub(crate) fn embedded_tools(&self) -> Vec<String> {
@@ -111,12 +130,52 @@ fn key_of(client: &ClientName) -> KeyPath {
     clients.named(client.as_str()).member("wasm_config")
 }
 
-/// Checks the certificates of a server.
-fn check_upstream(client: &ClientName, upstream: &upstream::Settings) -> Option<Problem> {
-    let authorities = upstream.transport.http()?.authorities.read();
-    let key = KeyPath::default().member("mcp").member("client_configs");
-    let key = key.named(client.as_str()).member("tls_config");
-    authorities.err().map(|error| Problem { key, message: with_causes(&error) })
+fn key_of_client(client: &ClientName) -> KeyPath {
+    KeyPath::default().member("mcp").member("client_configs").named(client.as_str())
+}
+
+/// Checks the certificates of a server, or the program and the paths of its process.
+fn check_upstream(client: &ClientName, upstream: &upstream::Settings) -> Vec<Problem> {
+    let key = key_of_client(client);
+    match &upstream.transport {
+        Transport::Stdio(process) => check_process(&key.member("stdio_config"), process),
+        Transport::Docker(_) => Vec::new(),
+        Transport::Http(http) | Transport::Sse(http) => {
+            let problem =
+                |error| Problem { key: key.member("tls_config"), message: with_causes(&error) };
+            http.authorities.read().err().map(problem).into_iter().collect()
+        }
+    }
+}
+
+/// Checks the paths of a process. A command without `/` is looked up in `PATH` when the server is
+/// started. `key` is that of `stdio_config`.
+fn check_process(key: &KeyPath, process: &upstream::Process) -> Vec<Problem> {
+    let command = Path::new(&process.command);
+    let program = process.command.contains('/').then(|| {
+        let key = key.member("command");
+        missing(key.clone(), command, Path::is_file, "file").or_else(|| {
+            let message = format!(
+                "{} is not executable; run `chmod +x` on it, or name an interpreter as the command",
+                command.display()
+            );
+            (!upstream::is_program(command)).then_some(Problem { key, message })
+        })
+    });
+    let directory = process.directory.as_ref();
+    let directory =
+        directory.and_then(|path| missing(key.member("cwd"), path, Path::is_dir, "directory"));
+    let mut problems: Vec<_> = program.flatten().into_iter().chain(directory).collect();
+    if let Some(confinement) = &process.confinement {
+        let key = key.member("confine");
+        for (name, paths) in [("read", &confinement.read), ("write", &confinement.write)] {
+            let paths = paths.iter().enumerate();
+            problems.extend(paths.filter_map(|(at, path)| {
+                missing(key.member(name).element(at), path, Path::exists, "file or directory")
+            }));
+        }
+    }
+    problems
 }
 
 /// Checks the files of a provider, and that it can be set up.

@@ -262,6 +262,13 @@ impl de::Error for Invalid {
         Self::new(format!("{field:?}: {}", unknown_key(field, fields)))
     }
 
+    /// A key that is written twice is refused before: these are two spellings of one key.
+    fn duplicate_field(field: &'static str) -> Self {
+        let message =
+            format!("is set twice: by `{field}`, and by another spelling of the same key");
+        Self { member: Some(field), ..Self::new(message) }
+    }
+
     fn missing_field(field: &'static str) -> Self {
         Self { member: Some(field), ..Self::new("is required, but missing") }
     }
@@ -290,6 +297,7 @@ fn wanted(expected: &dyn Expected) -> String {
         "a map" => "an object".into(),
         "a boolean" => "true or false".into(),
         "u64" => "a whole number from 0".into(),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
         _ if text.starts_with("struct ") => "an object".into(),
         _ => text,
     }

@@ -56,6 +56,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
     let mcp_server = root.member("mcp_server");
     server.mcp = mcp_server::resolve(&mcp_server, &file.mcp_server, server.max_connections);
     let providers = provider::resolve(&root.member("providers"), file.providers);
+    let disabled = client::disabled(&file.mcp.client_configs);
     let clients = client::resolve(&mcp.member("client_configs"), file.mcp.client_configs, &names);
     let keys = key::resolve(
         &root.member("governance").member("virtual_keys"),
@@ -68,6 +69,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         server,
         providers,
         clients,
+        disabled,
         agent,
         results,
         budget,

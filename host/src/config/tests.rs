@@ -782,3 +782,25 @@ proptest! {
         let _ = Config::parse(&text, "gateway.json", &env);
     }
 }
+
+#[test]
+fn two_spellings_of_one_key_are_refused_and_each_alone_is_accepted() {
+    let problem = |keys: Value| {
+        let mut client =
+            json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": "a"}});
+        client.as_object_mut().expect("an object").extend(keys.as_object().expect("one").clone());
+        let text = json!({"mcp": {"client_configs": [client]}}).to_string();
+        Config::parse(&text, "test", &|_| None).err().map(|error| error.to_string())
+    };
+    for keys in [
+        json!({"lifecycle": "idle", "idleTimeout": "1m"}),
+        json!({"toolSyncInterval": "1m", "maxConcurrentCalls": 1, "maxWaitingCalls": 1}),
+        json!({"isPingAvailable": false, "startupTimeout": "1m", "restart": {"stableAfter": "1m"}}),
+    ] {
+        assert_eq!(problem(keys), None);
+    }
+    let twice = problem(json!({"toolSyncInterval": "1m", "tool_sync_interval": "1m"}));
+    insta::assert_snapshot!(twice.expect("both mean one key"), @"test: mcp.client_configs[0].tool_sync_interval: is set twice: by `tool_sync_interval`, and by another spelling of the same key");
+    let negative = problem(json!({"restart": {"max_attempts": -1}}));
+    insta::assert_snapshot!(negative.expect("it is negative"), @"test: mcp.client_configs[0].restart.max_attempts: expected a whole number from 0 to 4294967295, found -1");
+}

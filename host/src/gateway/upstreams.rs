@@ -5,17 +5,23 @@ use std::collections::BTreeMap;
 use futures_util::future::BoxFuture;
 
 use crate::{
+    config::Disabled,
     server::{Distribution, NotDone, Sample, Upstreams},
     tool::ClientName,
     upstream::{self, Control, ControlError},
 };
 
 /// The operator's control of all MCP servers.
-pub(super) struct Controls(pub(super) BTreeMap<ClientName, Control>);
+pub(super) struct Controls {
+    /// Of the servers that are connected.
+    pub(super) active: BTreeMap<ClientName, Control>,
+    /// Servers that the configuration disables.
+    pub(super) disabled: Vec<Disabled>,
+}
 
 impl Controls {
     fn find(&self, client: &str) -> Result<&Control, NotDone> {
-        let found = self.0.iter().find(|(name, _)| name.as_str() == client);
+        let found = self.active.iter().find(|(name, _)| name.as_str() == client);
         found.map(|(_, control)| control).ok_or_else(|| NotDone::Unknown(client.to_owned()))
     }
 }
@@ -34,7 +40,16 @@ impl Upstreams for Controls {
     }
 
     fn samples(&self) -> Vec<Sample> {
-        self.0.iter().map(|(client, control)| sample(client, control.sample())).collect()
+        let active = self.active.iter().map(|(client, control)| sample(client, control.sample()));
+        let disabled =
+            self.disabled.iter().map(|it| sample(&it.name, upstream::Sample::disabled()));
+        let mut samples: Vec<_> = active.chain(disabled).collect();
+        samples.sort_by(|one, other| one.client.cmp(&other.client));
+        samples
+    }
+
+    fn disabled(&self) -> Vec<(String, &'static str)> {
+        self.disabled.iter().map(|it| (it.name.to_string(), it.connection_type)).collect()
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod page;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use self::page::Page;
@@ -28,8 +30,13 @@ pub(super) fn clients(app: &App, sender: &Sender, query: Option<&str>) -> Result
     let snapshot = app.catalog.snapshot();
     let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
     let (clients, total): (Vec<Value>, usize) = if sender.key.is_none() {
-        let (clients, total) = page.of(matching.collect());
-        (clients.iter().map(|client| describe_for_operator(app, client)).collect(), total)
+        let disabled = app.hooks.upstreams.as_ref().map(|it| it.disabled()).unwrap_or_default();
+        let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
+        let mut listed: Vec<_> = matching.map(Listed::Active).collect();
+        listed.extend(disabled.map(|(name, kind)| Listed::Disabled(name, kind)));
+        listed.sort_by(|one, other| one.name().cmp(other.name()));
+        let (listed, total) = page.of(listed);
+        (listed.iter().map(|it| it.describe(app)).collect(), total)
     } else {
         let caller = app.caller(sender, Origin::Caller);
         let listed =
@@ -45,6 +52,35 @@ pub(super) fn clients(app: &App, sender: &Sender, query: Option<&str>) -> Result
         "limit": page.limit.unwrap_or(total),
         "offset": page.offset,
     })))
+}
+
+/// A client as the operator sees it.
+enum Listed<'c> {
+    Active(&'c Arc<Client>),
+    /// An MCP server that the configuration disables: its name and its transport.
+    Disabled(String, &'static str),
+}
+
+impl Listed<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Active(client) => client.name.as_str(),
+            Self::Disabled(name, _) => name,
+        }
+    }
+
+    fn describe(&self, app: &App) -> Value {
+        match self {
+            Self::Active(client) => describe_for_operator(app, client),
+            Self::Disabled(name, kind) => json!({
+                "config": {"name": name, "client_id": name, "connection_type": kind},
+                "tools": [],
+                "state": "disconnected",
+                "phase": "disabled",
+                "reason": "disabled by the configuration",
+            }),
+        }
+    }
 }
 
 fn describe(

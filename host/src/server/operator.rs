@@ -20,8 +20,8 @@ const PROXIED: [&str; 6] =
 pub(super) enum Act {
     /// Reloads a plugin.
     Reload,
-    /// Gives an order to an MCP server.
-    Order,
+    /// Reconnects an MCP server or reads its list of tools again.
+    Operate,
     /// Reads the stored stderr of an MCP server.
     ReadLogs,
     /// Reads the metrics. It changes nothing and shows only names and numbers, so it is permitted
@@ -34,7 +34,7 @@ impl Act {
     fn words(self) -> &'static str {
         match self {
             Self::Reload => "reload plugins",
-            Self::Order => "give orders to MCP servers",
+            Self::Operate => "operate MCP servers",
             Self::ReadLogs => "read the logs of MCP servers",
             Self::ReadMetrics => "read the metrics",
         }
@@ -44,7 +44,7 @@ impl Act {
     fn remedy(self) -> &'static str {
         match self {
             Self::Reload => "; send SIGHUP to the gateway",
-            Self::Order | Self::ReadLogs | Self::ReadMetrics => "",
+            Self::Operate | Self::ReadLogs | Self::ReadMetrics => "",
         }
     }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     const LOCAL: &str = "127.0.0.1";
-    const ALL: [Act; 4] = [Act::Reload, Act::Order, Act::ReadLogs, Act::ReadMetrics];
+    const ALL: [Act; 4] = [Act::Reload, Act::Operate, Act::ReadLogs, Act::ReadMetrics];
 
     fn is_let_in(
         act: Act,
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_refused_as_such() {
-        let refused = check(Act::Order, false, LOCAL.parse().ok(), &HeaderMap::new(), || {
+        let refused = check(Act::Operate, false, LOCAL.parse().ok(), &HeaderMap::new(), || {
             Err(ApiError::unauthorized("virtual key not found"))
         });
         assert_eq!(refused.expect_err("it is refused").status(), http::StatusCode::UNAUTHORIZED);

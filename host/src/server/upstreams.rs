@@ -1,5 +1,5 @@
-//! `/api/mcp/client/{name}/reconnect`, `/refresh-tools` and `/logs`: orders and questions of the
-//! operator to one MCP server, in the form of Bifrost's admin API.
+//! `/api/mcp/client/{name}/reconnect`, `/refresh-tools` and `/logs`: operations of the
+//! operator on one MCP server, in the form of Bifrost's admin API.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use super::{
 };
 
 const PREFIX: &str = "/api/mcp/client/";
-/// Time for an order to be carried out. Starting a server may take two minutes by default, and
+/// Time for an operation to be completed. Starting a server may take two minutes by default, and
 /// stopping the old one some seconds.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Gives orders to MCP servers and reads their diagnostics. The server does not depend on the way
+/// Operates MCP servers and reads their diagnostics. The server does not depend on the way
 /// they are connected.
 pub trait Upstreams: Send + Sync + 'static {
-    /// Closes the connection to one server and opens a new one. Dropping the future does not take
-    /// the order back.
+    /// Closes the connection to one server and opens a new one. Dropping the future does not cancel
+    /// the operation.
     fn reconnect<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), NotDone>>;
 
     /// Reads the list of tools of one server again. Returns the number of its tools.
@@ -35,15 +35,18 @@ pub trait Upstreams: Send + Sync + 'static {
 
     /// Returns the counters of all servers, sorted by name.
     fn samples(&self) -> Vec<Sample>;
+
+    /// Returns the names and transports of the servers that the configuration disables.
+    fn disabled(&self) -> Vec<(String, &'static str)>;
 }
 
-/// Reason that an order was not carried out, as a message for the operator.
+/// Reason that an operation was not completed, as a message for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotDone {
     /// No MCP server has this name.
     #[error("no MCP server is named {0:?}; one that is disabled must be enabled first")]
     Unknown(String),
-    /// An earlier order to reconnect is still being carried out.
+    /// An earlier request to reconnect is still being processed.
     #[error("reconnect already in progress for this client")]
     InProgress,
     /// The server failed, with the reason.
@@ -54,9 +57,9 @@ pub enum NotDone {
     Stopping,
 }
 
-/// Order or question to one MCP server.
+/// Operation or question to one MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Operation {
     /// Opens a new connection.
     Reconnect,
     /// Reads the list of tools again.
@@ -65,18 +68,18 @@ pub(super) enum Order {
     Logs,
 }
 
-impl Order {
-    /// Returns the order that a path of this API means, and the client that it names; `None` for
+impl Operation {
+    /// Returns the operation that a path of this API means, and the client that it names; `None` for
     /// other paths.
     pub(super) fn find(path: &str) -> Option<(Self, &str)> {
-        let (client, order) = path.strip_prefix(PREFIX)?.split_once('/')?;
-        let order = match order {
+        let (client, operation) = path.strip_prefix(PREFIX)?.split_once('/')?;
+        let operation = match operation {
             "reconnect" => Self::Reconnect,
             "refresh-tools" => Self::Refresh,
             "logs" => Self::Logs,
             _ => return None,
         };
-        (!client.is_empty()).then_some((order, client))
+        (!client.is_empty()).then_some((operation, client))
     }
 
     pub(super) fn methods(self) -> &'static [Method] {
@@ -88,47 +91,47 @@ impl Order {
 
     pub(super) fn act(self) -> Act {
         match self {
-            Self::Reconnect | Self::Refresh => Act::Order,
+            Self::Reconnect | Self::Refresh => Act::Operate,
             Self::Logs => Act::ReadLogs,
         }
     }
 }
 
-/// Carries out an order. The request has passed [`operator::check`](super::operator::check).
-pub(super) async fn run(app: &App, order: Order, path: &str) -> Result<Reply, ApiError> {
-    let client = Order::find(path).map_or("", |(_, client)| client);
+/// Performs an operation. The request has passed [`operator::check`](super::operator::check).
+pub(super) async fn run(app: &App, operation: Operation, path: &str) -> Result<Reply, ApiError> {
+    let client = Operation::find(path).map_or("", |(_, client)| client);
     let unknown = || NotDone::Unknown(client.to_owned());
-    let Some(upstreams) = &app.hooks.upstreams else { return Err(refusal(order, &unknown())) };
-    let body = match order {
-        Order::Reconnect => in_time(upstreams.reconnect(client)).await?.map(|()| {
+    let Some(upstreams) = &app.hooks.upstreams else { return Err(refusal(operation, &unknown())) };
+    let body = match operation {
+        Operation::Reconnect => in_time(upstreams.reconnect(client)).await?.map(|()| {
             json!({"status": "success", "message": "MCP client reconnected successfully"})
         }),
-        Order::Refresh => in_time(upstreams.refresh(client)).await?.map(|tools| {
+        Operation::Refresh => in_time(upstreams.refresh(client)).await?.map(|tools| {
             json!({"status": "success", "message": "MCP client tools refreshed successfully", "tools_count": tools})
         }),
-        Order::Logs => upstreams
+        Operation::Logs => upstreams
             .logs(client)
             .map(|lines| json!({"client": client, "lines": lines}))
             .ok_or_else(unknown),
     };
-    body.map(|body| respond::json(&body)).map_err(|error| refusal(order, &error))
+    body.map(|body| respond::json(&body)).map_err(|error| refusal(operation, &error))
 }
 
-/// Waits for an order for at most [`PATIENCE`].
+/// Waits for an operation for at most [`PATIENCE`].
 async fn in_time<T>(
-    order: BoxFuture<'_, Result<T, NotDone>>,
+    operation: BoxFuture<'_, Result<T, NotDone>>,
 ) -> Result<Result<T, NotDone>, ApiError> {
-    tokio::time::timeout(PATIENCE, order).await.map_err(|_| {
+    tokio::time::timeout(PATIENCE, operation).await.map_err(|_| {
         let message = format!(
-            "the order was not carried out within {PATIENCE:?}, and still stands; GET /api/mcp/clients shows the state"
+            "the operation was not completed within {PATIENCE:?}, and continues; GET /api/mcp/clients shows the state"
         );
-        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "server_error", "order_pending", message)
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "server_error", "operation_pending", message)
     })
 }
 
-fn refusal(order: Order, error: &NotDone) -> ApiError {
+fn refusal(operation: Operation, error: &NotDone) -> ApiError {
     let (status, kind, code) = match error {
-        NotDone::Unknown(_) if order == Order::Logs => {
+        NotDone::Unknown(_) if operation == Operation::Logs => {
             (StatusCode::NOT_FOUND, "invalid_request_error", "unknown_client")
         }
         NotDone::Unknown(_) => (StatusCode::BAD_REQUEST, "invalid_request_error", "unknown_client"),
@@ -148,9 +151,9 @@ mod tests {
     #[test]
     fn a_client_is_one_segment_of_the_path() {
         for (path, expected) in [
-            ("/api/mcp/client/fs/reconnect", Some((Order::Reconnect, "fs"))),
-            ("/api/mcp/client/fs/refresh-tools", Some((Order::Refresh, "fs"))),
-            ("/api/mcp/client/fs/logs", Some((Order::Logs, "fs"))),
+            ("/api/mcp/client/fs/reconnect", Some((Operation::Reconnect, "fs"))),
+            ("/api/mcp/client/fs/refresh-tools", Some((Operation::Refresh, "fs"))),
+            ("/api/mcp/client/fs/logs", Some((Operation::Logs, "fs"))),
             ("/api/mcp/client//logs", None),
             ("/api/mcp/client/logs", None),
             ("/api/mcp/client/a/b/logs", None),
@@ -158,7 +161,7 @@ mod tests {
             ("/api/mcp/client/fs/reload", None),
             ("/api/mcp/clients", None),
         ] {
-            assert_eq!(Order::find(path), expected, "{path}");
+            assert_eq!(Operation::find(path), expected, "{path}");
         }
     }
 

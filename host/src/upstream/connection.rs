@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     channel::{Channel, Owner},
@@ -12,7 +12,7 @@ use super::{
     handshake::{self, Handshake, Identity},
     http,
     inbox::{Inbox, Unsolicited},
-    limits::CLOSE_TIMEOUT,
+    limits::{CLOSE_TIMEOUT, END_PATIENCE},
     link::{AbandonedRequests, Link, Receiver},
     listing::{self, ToolList},
     logs::Logs,
@@ -28,6 +28,8 @@ pub(super) struct Connection {
     pub(super) link: Arc<Link>,
     pub(super) process: Option<Box<dyn Owner>>,
     pub(super) receiver: Receiver,
+    /// End of the time to start, the first list of tools included.
+    pub(super) deadline: Instant,
     /// Taken by the one who serves the connection.
     pub(super) intake: Option<Intake>,
 }
@@ -39,7 +41,8 @@ pub(super) struct Intake {
 }
 
 impl Connection {
-    /// Opens the transport and completes the handshake within the startup timeout. If that fails,
+    /// Opens the transport and completes the handshake within the startup timeout, in which the tools
+    /// are to be listed too. If that fails,
     /// the process behind it is stopped. The stderr of the process is added to `logs`.
     pub(super) async fn open(
         settings: &Settings,
@@ -57,19 +60,30 @@ impl Connection {
         }
         let (link, abandoned, receiver) = Link::open(transport, inbox);
         let intake = Some(Intake { unsolicited, abandoned });
-        let mut connection = Self { link, process, receiver, intake };
+        let mut connection = Self { link, process, receiver, deadline, intake };
         let identity = Identity::new(&settings.name, settings.questions);
         let link = connection.link.clone();
         let completing = handshake::complete(&link, &identity, handshake);
         let error = tokio::select! {
+            biased;
+            ended = &mut connection.receiver => ended.unwrap_or(ConnectionError::Closed),
             completed = timeout_at(deadline, completing) => match completed {
                 Ok(Ok(())) => return Ok(connection),
+                // The receiver knows why the connection ended, and may tell it a moment later.
+                Ok(Err(ConnectionError::Closed)) => connection.end().await,
                 Ok(Err(error)) => error,
                 Err(elapsed) => late(elapsed),
             },
-            ended = &mut connection.receiver => ended.unwrap_or(ConnectionError::Closed),
         };
         Err(connection.close(error).await)
+    }
+
+    /// Returns the reason that the connection has ended, as soon as it is known.
+    async fn end(&mut self) -> ConnectionError {
+        match timeout(END_PATIENCE, &mut self.receiver).await {
+            Ok(Ok(reason)) => reason,
+            Ok(Err(_)) | Err(_) => ConnectionError::Closed,
+        }
     }
 
     /// Lists the tools.
@@ -88,8 +102,11 @@ impl Connection {
     pub(super) async fn close(self, error: ConnectionError) -> ConnectionFailure {
         // A flood is the cause of any other error.
         let error = self.link.inbox().flood().map_or(error, ConnectionError::Flood);
+        // What was written later than the start concerns no start.
+        let is_starting = self.process.is_some() && self.intake.is_some();
+        let noise = is_starting.then(|| self.link.inbox().noise()).flatten();
         let exit = self.shut_down().await;
-        ConnectionFailure { error, exit }
+        ConnectionFailure { error, exit, noise }
     }
 
     /// Closes the connection and stops the process behind it. Returns its exit; `None` if there is
@@ -123,4 +140,63 @@ async fn open(
         }
     };
     Ok((Arc::new(Stdio::new(read, write, inbox.clone())), Some(owner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_test_http::{Server, says};
+
+    use super::*;
+    use crate::{tool::ClientName, upstream::http::HttpSettings};
+
+    /// Returns the reason that a server cannot be connected that answers every request like this.
+    async fn reason(
+        status: &'static str,
+        head: &'static str,
+        body: &'static str,
+        transport: fn(Box<HttpSettings>) -> Transport,
+    ) -> String {
+        let server = Server::start_by_request(move |_| says(status, head, body)).await;
+        let http = HttpSettings::new(server.url("127.0.0.1", "/mcp"));
+        let name = ClientName::parse("up").expect("a name");
+        let settings = Settings::new(name, transport(Box::new(http)));
+        let (credentials, logs) = (Arc::<Credentials>::default(), Logs::default());
+        let opened = Connection::open(&settings, &credentials, &logs, Handshake::ModernFirst).await;
+        opened.err().expect("it is refused").reason(&settings, &credentials.scrubber())
+    }
+
+    #[tokio::test]
+    async fn the_refusal_of_an_event_stream_is_always_the_reason() {
+        for _ in 0..20 {
+            let body = "No valid session ID provided";
+            let reason = reason("400 Bad Request", "", body, Transport::Sse).await;
+            assert_eq!(
+                reason,
+                "the handshake failed: HTTP 400 Bad Request: No valid session ID provided; \
+                 if the server speaks streamable HTTP, set `connection_type` to \"http\""
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_http_server_of_the_other_transport_is_told_with_its_status() {
+        let html = "content-type: text/html\r\n";
+        let reason = reason("404 Not Found", html, "Cannot POST /mcp", Transport::Http).await;
+        insta::assert_snapshot!(reason, @r#"the handshake failed: HTTP 404 Not Found: Cannot POST /mcp; if the server speaks HTTP+SSE, the transport of 2024-11-05, set `connection_type` to "sse""#);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_without_json_rpc_has_its_status_and_no_code() {
+        let json = "content-type: application/json\r\n";
+        let body = r#"{"error":{"message":"no such tenant"}}"#;
+        let reason = reason("404 Not Found", json, body, Transport::Http).await;
+        assert!(
+            reason.contains(r#"HTTP 404 Not Found: {"error":{"message":"no such tenant"}}"#),
+            "{reason}"
+        );
+        assert!(!reason.contains("code"), "{reason}");
+        let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#;
+        let reason = self::reason("400 Bad Request", json, body, Transport::Http).await;
+        insta::assert_snapshot!(reason, @"it refused the handshake with code -32000: HTTP 400 Bad Request: no");
+    }
 }

@@ -1,4 +1,4 @@
-//! The operator's control of one server: its state, and orders.
+//! The operator's control of one server: its state, and operations on it.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Answers that the order was not carried out.
+    /// Answers that the request was not completed.
     pub(super) fn refuse(self, reason: &str) {
         // The operator may have left.
         match self {
@@ -33,7 +33,7 @@ impl Command {
     }
 }
 
-/// Answer to the operator who ordered to reconnect. No other such order is accepted until it is sent
+/// Answer to the operator who requested to reconnect. No other such request is accepted until it is sent
 /// or dropped.
 #[derive(Debug)]
 pub(super) struct ReconnectAnswer {
@@ -53,14 +53,14 @@ impl ReconnectAnswer {
 pub struct Control {
     commands: mpsc::Sender<Command>,
     server: Arc<Server>,
-    /// Permit for the one order to reconnect.
+    /// Permit for the one request to reconnect.
     turn: Arc<Semaphore>,
 }
 
-/// Reason that an order was not carried out, for the operator.
+/// Reason that an operation was not completed, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// An earlier order to reconnect is still being carried out.
+    /// An earlier request to reconnect is still being processed.
     #[error("reconnect already in progress for this client")]
     InProgress,
     /// The server failed, with the reason.
@@ -72,24 +72,24 @@ pub enum ControlError {
 }
 
 impl Control {
-    /// Creates the control of a server, and the queue of its orders.
+    /// Creates the control of a server, and the queue of its requests.
     pub(super) fn new(server: Arc<Server>) -> (Self, mpsc::Receiver<Command>) {
         let (commands, queue) = mpsc::channel(QUEUE);
         (Self { commands, server, turn: Arc::new(Semaphore::new(1)) }, queue)
     }
 
     /// Closes the connection and opens a new one. This also starts a server that had failed for
-    /// good. Fails with the reason if the new connection fails, or if an earlier order is still
-    /// being carried out. Dropping the future does not take the order back.
+    /// good. Fails with the reason if the new connection fails, or if an earlier request is still
+    /// being processed. Dropping the future does not cancel the request.
     pub async fn reconnect(&self) -> Result<(), ControlError> {
         let turn = self.turn.clone().try_acquire_owned().map_err(|_| ControlError::InProgress)?;
-        self.order(|sender| Command::Reconnect(ReconnectAnswer { sender, _turn: turn })).await
+        self.request(|sender| Command::Reconnect(ReconnectAnswer { sender, _turn: turn })).await
     }
 
     /// Reads the list of tools again. Returns the number of tools that are offered. Fails if the
     /// server is not connected.
     pub async fn refresh(&self) -> Result<usize, ControlError> {
-        self.order(Command::Refresh).await
+        self.request(Command::Refresh).await
     }
 
     /// Returns the state of the server with its history, as members of its entry in the
@@ -109,7 +109,7 @@ impl Control {
         self.server.logs().lines()
     }
 
-    async fn order<T>(
+    async fn request<T>(
         &self,
         command: impl FnOnce(oneshot::Sender<Result<T, String>>) -> Command,
     ) -> Result<T, ControlError> {
@@ -146,16 +146,16 @@ mod tests {
             let control = control.clone();
             async move { control.reconnect().await }
         });
-        let Some(Command::Reconnect(answer)) = queue.recv().await else { panic!("no order") };
+        let Some(Command::Reconnect(answer)) = queue.recv().await else { panic!("no request") };
         assert_eq!(control.reconnect().await, Err(ControlError::InProgress));
-        // An operator who leaves does not take the order back.
+        // An operator who leaves does not cancel the request.
         first.abort();
         assert!(first.await.is_err());
         assert_eq!(control.reconnect().await, Err(ControlError::InProgress));
         assert!(answer.send(Ok(())).is_err(), "the operator has left");
         let (second, ()) = tokio::join!(control.reconnect(), async {
-            let order = queue.recv().await.expect("an order");
-            order.refuse("it is broken");
+            let request = queue.recv().await.expect("a request");
+            request.refuse("it is broken");
         });
         assert_eq!(second, Err(ControlError::Failed("it is broken".to_owned())));
     }

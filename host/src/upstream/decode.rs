@@ -98,10 +98,13 @@ pub(super) fn response(text: &[u8]) -> Result<Result<Value, RpcError>, &'static 
     }
 }
 
-/// Reads the error of JSON-RPC in a body, whatever request it names; `None` if there is none.
+/// Reads the error of JSON-RPC in a body, whatever request it names; `None` if there is none. Proxies
+/// and frameworks have a member `error` in their own errors too, so the body needs `jsonrpc` or a
+/// code that is a number.
 pub(super) fn refusal(text: &[u8]) -> Option<RpcError> {
-    let raw: Raw = serde_json::from_slice(text).ok()?;
-    raw.error.map(rpc_error)
+    let raw: RawRefusal = serde_json::from_slice(text).ok()?;
+    let has_code = raw.error.get("code").is_some_and(Value::is_i64);
+    (raw.jsonrpc.is_some() || has_code).then(|| rpc_error(raw.error))
 }
 
 /// Reads an error. Some servers send a text, or a code that is no number.
@@ -128,6 +131,12 @@ struct Raw {
     #[serde(default, deserialize_with = "present")]
     result: Option<Value>,
     error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct RawRefusal {
+    jsonrpc: Option<Value>,
+    error: Value,
 }
 
 /// Reads a member that may be `null`, which counts as present.
@@ -168,6 +177,17 @@ mod tests {
         let text = br#"{"error":{"code":1,"message":"hunter2hunter2"}}"#;
         let Reception::Text(text) = screened_pages(text, &scrubber) else { panic!("no text") };
         assert!(!String::from_utf8_lossy(&text).contains("hunter2"));
+    }
+
+    #[test]
+    fn an_error_of_json_rpc_in_a_body_has_its_version_or_a_code() {
+        let code = |text: &str| refusal(text.as_bytes()).map(|error| error.code);
+        assert_eq!(code(r#"{"error":{"code":-32000,"message":"m"}}"#), Some(-32_000));
+        assert_eq!(code(r#"{"jsonrpc":"2.0","error":{"message":"m"}}"#), Some(0));
+        for other in [r#"{"error":{"message":"m"}}"#, r#"{"error":"m"}"#, r#"{"jsonrpc":"2.0"}"#] {
+            assert_eq!(code(other), None, "{other}");
+        }
+        assert_eq!(code(r#"{"error":{"code":"not_found","message":"m"}}"#), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::{process::ExitStatus, time::Duration};
 use airlock_process::SpawnError;
 
 use super::{
-    docker::DockerError, flood::Flood, limits::MAX_REASON_BYTES, link::AskError,
-    oauth::LoginNeeded, transport::SendError,
+    advice, docker::DockerError, flood::Flood, inbox::Noise, limits::MAX_REASON_BYTES,
+    link::AskError, oauth::LoginNeeded, settings::Settings, transport::SendError,
 };
 use crate::{secret::Scrubber, text::with_causes, tool::Cause};
 
@@ -23,6 +23,14 @@ pub(super) enum ConnectionError {
         command: String,
         /// Place that was searched.
         place: &'static str,
+    },
+    /// The file exists but cannot be executed.
+    #[error(
+        "command {command:?} exists but is not executable; run `chmod +x` on it, or name an interpreter as the command"
+    )]
+    NotExecutable {
+        /// The command as configured.
+        command: String,
     },
     /// The program exists but does not start.
     #[error("command {command:?} cannot be started")]
@@ -110,7 +118,10 @@ impl ConnectionError {
     pub(super) fn is_permanent(&self) -> bool {
         matches!(
             self,
-            Self::InvalidSettings(_) | Self::CommandNotFound { .. } | Self::LoginNeeded(_)
+            Self::InvalidSettings(_)
+                | Self::CommandNotFound { .. }
+                | Self::NotExecutable { .. }
+                | Self::LoginNeeded(_)
         )
     }
 
@@ -141,19 +152,29 @@ pub(super) struct ProcessExit {
 pub(super) struct ConnectionFailure {
     pub(super) error: ConnectionError,
     pub(super) exit: Option<ProcessExit>,
+    /// Text on stdout of a process that did not start, that is no message.
+    pub(super) noise: Option<Noise>,
 }
 
 impl From<ConnectionError> for ConnectionFailure {
     fn from(error: ConnectionError) -> Self {
-        Self { error, exit: None }
+        Self { error, exit: None, noise: None }
     }
 }
 
 impl ConnectionFailure {
     /// Returns one line for the operator: bounded, without control characters, and with the
     /// server's secrets redacted.
-    pub(super) fn reason(&self, scrubber: &Scrubber) -> String {
+    pub(super) fn reason(&self, settings: &Settings, scrubber: &Scrubber) -> String {
         let mut parts = vec![with_causes(&self.error)];
+        if let Some(Noise { lines, first }) = &self.noise {
+            let (lines, are) = if *lines == 1 {
+                ("1 line".to_owned(), "that is no MCP message".to_owned())
+            } else {
+                (format!("{lines} lines"), "that are not MCP messages, the first".to_owned())
+            };
+            parts.push(format!("it wrote {lines} to stdout {are}: {first:?}"));
+        }
         if let Some(exit) = &self.exit {
             let hung_up =
                 matches!(self.error, ConnectionError::Closed | ConnectionError::Handshake { .. });
@@ -163,10 +184,12 @@ impl ConnectionFailure {
                     parts.push("a program that it starts may be missing from its PATH".into());
                 }
             }
+            parts.extend(advice::of_exit(settings, exit));
             if !exit.stderr.is_empty() {
                 parts.push(format!("its stderr ends with: {}", exit.stderr.join(" | ")));
             }
         }
+        parts.extend(advice::of_error(settings, &parts[0]).map(str::to_owned));
         scrubber.line(&parts.join("; "), MAX_REASON_BYTES)
     }
 }
@@ -176,7 +199,15 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
-    use crate::secret::Secret;
+    use crate::{
+        secret::Secret,
+        tool::ClientName,
+        upstream::{Process, ProcessLimits, Transport},
+    };
+
+    fn settings(process: Process) -> Settings {
+        Settings::new(ClientName::parse("up").expect("a name"), Transport::Stdio(Box::new(process)))
+    }
 
     fn scrubber() -> Scrubber {
         Scrubber::new([("TOKEN", &Secret::new("hunter2hunter2"))]).expect("a good secret")
@@ -189,14 +220,47 @@ mod tests {
             before_signal: true,
             stderr: vec!["env: node: \u{1b}[31m not found".into(), "TOKEN=hunter2hunter2".into()],
         };
-        let failure = ConnectionFailure { error: ConnectionError::Closed, exit: Some(exit) };
-        insta::assert_snapshot!(failure.reason(&scrubber()), @r#"the connection ended; it ended with exit status: 127; a program that it starts may be missing from its PATH; its stderr ends with: env: node: �[31m not found | TOKEN=[secret TOKEN]"#);
+        let failure =
+            ConnectionFailure { error: ConnectionError::Closed, exit: Some(exit), noise: None };
+        let settings = settings(Process::default());
+        insta::assert_snapshot!(failure.reason(&settings, &scrubber()), @r#"the connection ended; it ended with exit status: 127; a program that it starts may be missing from its PATH; its stderr ends with: env: node: �[31m not found | TOKEN=[secret TOKEN]"#);
     }
 
     #[test]
     fn a_reason_is_cut() {
         let failure =
             ConnectionFailure::from(ConnectionError::InvalidSettings("x".repeat(100_000)));
-        assert!(failure.reason(&scrubber()).len() <= MAX_REASON_BYTES);
+        let settings = settings(Process::default());
+        assert!(failure.reason(&settings, &scrubber()).len() <= MAX_REASON_BYTES);
+    }
+
+    #[test]
+    fn a_reason_has_the_text_on_stdout_that_is_no_message() {
+        let reason = |lines| {
+            let noise = Some(Noise { lines, first: "Listening".to_owned() });
+            let error = ConnectionError::StartupTimeout(Duration::from_secs(8));
+            let failure = ConnectionFailure { error, exit: None, noise };
+            failure.reason(&settings(Process::default()), &scrubber())
+        };
+        insta::assert_snapshot!(reason(1), @r#"it was not ready within its startup timeout of 8s; it wrote 1 line to stdout that is no MCP message: "Listening""#);
+        insta::assert_snapshot!(reason(2), @r#"it was not ready within its startup timeout of 8s; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening""#);
+    }
+
+    #[test]
+    fn a_crash_with_a_limit_on_memory_names_the_limit() {
+        let reason = |memory_bytes, status| {
+            let limits = ProcessLimits { memory_bytes, ..ProcessLimits::default() };
+            let exit = ProcessExit {
+                status: Some(ExitStatus::from_raw(status)),
+                before_signal: true,
+                stderr: Vec::new(),
+            };
+            let failure =
+                ConnectionFailure { error: ConnectionError::Closed, exit: Some(exit), noise: None };
+            failure.reason(&settings(Process { limits, ..Process::default() }), &scrubber())
+        };
+        insta::assert_snapshot!(reason(Some(64 << 20), 11), @"the connection ended; it ended with signal: 11 (SIGSEGV); its `limits.memory` of 64 MiB may be too small: it bounds the address space, of which many programs reserve more than they use");
+        assert!(!reason(None, 11).contains("limits"));
+        assert!(!reason(Some(64 << 20), 0).contains("limits"), "it ended by itself");
     }
 }

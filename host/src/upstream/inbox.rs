@@ -42,8 +42,19 @@ pub(super) struct Inbox {
     changed: Notify,
     flood: SetOnce<Flood>,
     received: Mutex<Instant>,
+    noise: Mutex<Option<Noise>>,
+    noisy: Notify,
     requests: mpsc::Sender<ServerRequest>,
     events: mpsc::Sender<ServerEvent>,
+}
+
+/// Texts of a server that are no messages, such as the output of a program that logs to stdout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Noise {
+    /// Their number.
+    pub(super) lines: u64,
+    /// The first one: redacted, on one line, and cut.
+    pub(super) first: String,
 }
 
 /// A request of the server that passed the screening.
@@ -86,6 +97,8 @@ impl Inbox {
             changed: Notify::new(),
             flood: SetOnce::new(),
             received: Mutex::new(now),
+            noise: Mutex::default(),
+            noisy: Notify::new(),
             requests,
             events,
         };
@@ -201,7 +214,7 @@ impl Inbox {
             Some(Kind::Notification(method)) => self.notification(&method, text),
             // An error that names no request: only HTTP tells what it answers.
             Some(Kind::Refusal) => self.charge(text.len()),
-            None => self.unreadable(scan::answered(text), text.len(), "it is no JSON-RPC message"),
+            None => self.unreadable(scan::answered(text), text, "it is no JSON-RPC message"),
         }
     }
 
@@ -214,7 +227,8 @@ impl Inbox {
         }
     }
 
-    fn unreadable(&self, answered: Option<i64>, bytes: usize, reason: &'static str) {
+    fn unreadable(&self, answered: Option<i64>, text: &[u8], reason: &'static str) {
+        let bytes = text.len();
         self.charge(bytes);
         let awaited = answered.and_then(|id| lock(&self.in_flight).awaited.remove(&id));
         if let Some(awaited) = awaited {
@@ -222,7 +236,34 @@ impl Inbox {
             awaited.end(Reception::Unreadable(reason));
         } else {
             debug!(bytes, reason, "upstream message dropped");
+            self.hear(text);
         }
+    }
+
+    /// Counts a text that is no message. Blank lines between messages do not count.
+    fn hear(&self, text: &[u8]) {
+        if text.trim_ascii().is_empty() {
+            return;
+        }
+        let mut noise = lock(&self.noise);
+        if let Some(noise) = &mut *noise {
+            noise.lines = noise.lines.saturating_add(1);
+        } else {
+            // The quoted part is cut before it is redacted.
+            let first = self.quote(&text[..text.len().min(MAX_NOTIFICATION_BYTES)]);
+            *noise = Some(Noise { lines: 1, first });
+            self.noisy.notify_one();
+        }
+    }
+
+    /// Returns the texts that were no messages; `None` if there were none.
+    pub(super) fn noise(&self) -> Option<Noise> {
+        lock(&self.noise).clone()
+    }
+
+    /// Waits until the server has sent a text that is no message. Returns once.
+    pub(super) async fn noisy(&self) {
+        self.noisy.notified().await;
     }
 
     /// Screens a response. A response to a request of the gateway is free of charge, because it was

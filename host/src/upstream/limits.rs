@@ -2,7 +2,7 @@
 //!
 //! A server can be slow, broken or hostile. Each of these bounds, except those under *Threads*,
 //! holds for one connection to one server, whatever the other servers do. Times and sizes are fixed
-//! by the gateway; the configuration sets `connect_timeout` and the deadline of a call.
+//! by the gateway; the configuration sets `startup_timeout` and the deadline of a call.
 
 use std::time::Duration;
 
@@ -191,6 +191,10 @@ pub(super) const RECONNECT_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) const KEPT_TRANSITIONS: usize = 32;
 /// Characters to which the reason for an earlier state is cut, and that of the last failure.
 pub(super) const MAX_KEPT_REASON_CHARS: usize = 512;
+/// Time after which the same failure to connect is logged as a warning again.
+pub(super) const WARNING_INTERVAL: Duration = Duration::from_mins(10);
+/// Time to learn the reason that a connection ended, once the handshake has failed with it.
+pub(super) const END_PATIENCE: Duration = Duration::from_millis(500);
 /// Default interval between checks of an idle server.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Time in which an idle server must answer a ping.

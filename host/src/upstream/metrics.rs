@@ -47,6 +47,14 @@ pub struct Sample {
     pub in_flight: u64,
 }
 
+impl Sample {
+    /// Returns the counters of a server that is disabled by the configuration.
+    pub fn disabled() -> Self {
+        let times = Phase::ALL.map(|phase| (phase, Duration::ZERO));
+        Metrics::new().sample(Phase::Disabled, (0, times.to_vec()))
+    }
+}
+
 /// Counters of the calls of one server.
 pub(super) struct Metrics {
     tools: ArcSwap<BTreeMap<ToolName, Arc<Counters>>>,

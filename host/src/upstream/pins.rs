@@ -33,12 +33,12 @@ pub use self::{
 use self::{
     decide::{Decision, Pinned, decide},
     definition::{Listing, on_blocking_thread},
-    keep::{Keep, PinError},
+    keep::{Keep, PinError, definitions},
 };
 use super::Settings;
 use crate::{
-    plugin::{FileVersion, WATCH_PERIOD},
-    text::with_causes,
+    plugin::{FileVersion, Lock, WATCH_PERIOD},
+    text::{visible_line, with_causes},
     tool::{ClientName, ToolDefinition, ToolName},
 };
 
@@ -86,6 +86,12 @@ impl Pins {
     pub fn client(&self, name: &str) -> Option<Arc<ClientPins>> {
         self.0.iter().find(|(client, _)| client.as_str() == name).map(|(_, pins)| pins.clone())
     }
+}
+
+/// Returns the reason that the definitions of a server in a lock file cannot be used; `None` if they
+/// can, or if the file does not list the server.
+pub fn defect(lock: &Lock, client: &ClientName) -> Option<String> {
+    definitions(lock.upstream(client)?).err().map(|error| visible_line(&with_causes(&error)))
 }
 
 /// The pins of one server.
@@ -149,6 +155,19 @@ impl ClientPins {
     /// Returns the differences between the last list and the accepted definitions.
     pub fn quarantine(&self) -> Vec<Quarantined> {
         self.state().changes.iter().map(Quarantined::of).collect()
+    }
+
+    /// Returns the names at the server of the tools in its last list that the operator has not
+    /// accepted as they are there, with their invisible characters made visible.
+    pub fn held(&self) -> Vec<String> {
+        let state = self.state();
+        let listed = state.changes.iter().filter(|change| change.kind != Kind::Removed);
+        listed.map(|change| visible_line(&Quarantined::of(change).tool)).collect()
+    }
+
+    /// Returns the reason that the accepted definitions cannot be read; `None` if they were read.
+    pub fn problem(&self) -> Option<String> {
+        self.state().problem.clone()
     }
 
     /// Returns the definitions that are used; the configuration sets them.
@@ -231,15 +250,25 @@ impl ClientPins {
         let new: Vec<_> = changes.iter().filter(is_new).collect();
         for change in new.iter().take(MAX_LOGGED) {
             let (tool, kind) = (ToolName::new(client, &change.tool), change.kind.name());
-            if change.kind == Kind::Removed {
-                info!(%client, %tool, "accepted tool removed by its server");
-            } else {
-                warn!(%client, %tool, kind, "tool in quarantine; `airlock upstream diff` shows it");
+            match change.kind {
+                Kind::Removed => info!(%client, %tool, "accepted tool removed by its server"),
+                Kind::New | Kind::Renamed if change.is_offered => warn!(
+                    %client,
+                    %tool,
+                    kind,
+                    "new tool needs an approval for every call until it is accepted"
+                ),
+                Kind::Changed => {
+                    warn!(%client, %tool, kind, "tool in quarantine, its accepted definition is used");
+                }
+                Kind::New | Kind::Renamed => {
+                    warn!(%client, %tool, kind, "tool in quarantine, it is not offered");
+                }
             }
         }
         if new.len() > MAX_LOGGED {
             let more = new.len() - MAX_LOGGED;
-            warn!(%client, more, "more tools in quarantine; `airlock upstream diff` shows them");
+            warn!(%client, more, "more tools in quarantine");
         }
     }
 

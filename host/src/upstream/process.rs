@@ -85,8 +85,8 @@ impl Owner for Running {
     }
 }
 
-/// Finds the program. The search is done before the child starts, so that a missing program is told
-/// from one that does not start.
+/// Finds the program. The search is done before the child starts, so that a missing program is
+/// distinguished from one that fails to start.
 fn find(settings: &Process) -> Result<PathBuf, ConnectionError> {
     let command = &settings.command;
     let not_found = |place| ConnectionError::CommandNotFound { command: command.to_owned(), place };
@@ -95,7 +95,13 @@ fn find(settings: &Process) -> Result<PathBuf, ConnectionError> {
     }
     if command.contains('/') {
         let path = PathBuf::from(command);
-        return if is_program(&path) { Ok(path) } else { Err(not_found("the file system")) };
+        return match &path {
+            path if is_program(path) => Ok(path.clone()),
+            path if path.is_file() => {
+                Err(ConnectionError::NotExecutable { command: command.to_owned() })
+            }
+            _ => Err(not_found("the file system")),
+        };
     }
     let (path, place) = match settings.env.get("PATH") {
         Some(path) => (OsString::from(path.expose()), "its PATH"),
@@ -112,7 +118,8 @@ fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
         .find(|file| is_program(file))
 }
 
-fn is_program(path: &Path) -> bool {
+/// Returns whether a path is that of a file that can be executed.
+pub fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
@@ -138,7 +145,11 @@ mod tests {
         assert!(with("sh", None).is_ok_and(|path| path.is_absolute()));
         let missing = with("sh", Some("/nowhere::.")).expect_err("no shell there");
         insta::assert_snapshot!(missing, @r#"command "sh" is not found in its PATH"#);
-        let missing = with("/etc/passwd", None).expect_err("no program");
-        insta::assert_snapshot!(missing, @r#"command "/etc/passwd" is not found in the file system"#);
+        let missing = with("/nowhere/sh", None).expect_err("no file");
+        insta::assert_snapshot!(missing, @r#"command "/nowhere/sh" is not found in the file system"#);
+        let missing = with("/bin", None).expect_err("a directory");
+        insta::assert_snapshot!(missing, @r#"command "/bin" is not found in the file system"#);
+        let plain = with("/etc/passwd", None).expect_err("no program");
+        insta::assert_snapshot!(plain, @r#"command "/etc/passwd" exists but is not executable; run `chmod +x` on it, or name an interpreter as the command"#);
     }
 }

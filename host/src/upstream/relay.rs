@@ -7,7 +7,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `lists` | reads the lists of resources, templates and prompts |
-//! | `hub` | who is notified of changes of a resource |
+//! | `hub` | subscribers to changes of a resource |
 //! | `follow` | keeps lists and subscriptions up to date over one connection |
 
 mod follow;

@@ -102,7 +102,7 @@ impl Session {
             return Err(Refusal::read(response, &self.inbox).await.into_error(&self.inbox));
         }
         if !has_type(&response, EVENT_STREAM) {
-            return Err(unexpected_type(&response, &self.inbox));
+            return Err(unexpected_type(&response, &[EVENT_STREAM], &self.inbox));
         }
         Ok(response)
     }
@@ -150,7 +150,9 @@ impl Session {
         }
         let refusal = Refusal::read(response, &self.inbox).await;
         match request {
-            Some((id, _)) => refusal.hand_over(id, is_probe, &self.inbox),
+            Some((id, method)) => {
+                refusal.hand_over(id, is_probe, method == "initialize", &self.inbox)
+            }
             None => Err(refusal.into_error(&self.inbox)),
         }
     }

@@ -182,7 +182,6 @@ impl Status {
 
     /// Records the tools whose definitions the operator has not accepted, by their names at the
     /// server.
-    #[allow(dead_code, reason = "for the pins of definitions")]
     pub(super) fn set_quarantine(&self, tools: Vec<String>) {
         self.lock().quarantine = tools;
     }

@@ -7,10 +7,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
     sync::mpsc,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{
     backoff::Backoff,
@@ -19,7 +19,7 @@ use super::{
     credentials::Credentials,
     error::{ConnectionError, ConnectionFailure},
     handshake::Handshake,
-    limits::{FLOOD_COOL_DOWN, LAST_RETRY, QUICK_LIST_CHANGES, SUSPICION_DELAYS},
+    limits::{FLOOD_COOL_DOWN, LAST_RETRY, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL},
     link::Link,
     listing::ToolList,
     oauth::Logins,
@@ -90,6 +90,7 @@ pub(super) fn supervise_with(
         logged: SkippedTools::default(),
         commands,
         reconnecting: None,
+        warned: None,
         published: 0,
         suspicions: 0,
     };
@@ -106,7 +107,7 @@ async fn run(
         Some(error) => {
             let reason = error.to_string();
             supervisor.report(&error.into(), Phase::Failed);
-            stop.run_until_cancelled(supervisor.refuse_orders(&reason)).await;
+            stop.run_until_cancelled(supervisor.refuse_requests(&reason)).await;
         }
         None => supervisor.keep_connected(&stop).await,
     }
@@ -127,8 +128,11 @@ struct Supervisor {
     /// Tools left out of the last list, whose reasons are logged.
     logged: SkippedTools,
     commands: mpsc::Receiver<Command>,
-    /// Answer to the operator who ordered the present start.
+    /// Answer to the operator who requested the present start.
     reconnecting: Option<ReconnectAnswer>,
+    /// Error that was logged last, without what the server itself wrote, and the time; `None` after a
+    /// connection.
+    warned: Option<(String, Instant)>,
     /// Number of tools in the last list that was published.
     published: usize,
     /// Consecutive lists that were suspiciously short.
@@ -141,7 +145,7 @@ enum Ended {
     Stopped,
     /// No call needs the server.
     Idle,
-    /// The operator ordered it.
+    /// The operator requested it.
     Reconnect,
     /// It failed.
     Failed(ConnectionFailure),
@@ -154,8 +158,8 @@ enum Next {
 }
 
 impl Supervisor {
-    /// Refuses every order of the operator, without end.
-    async fn refuse_orders(&mut self, reason: &str) {
+    /// Refuses every request of the operator, without end.
+    async fn refuse_requests(&mut self, reason: &str) {
         while let Some(command) = self.commands.recv().await {
             command.refuse(reason);
         }
@@ -209,7 +213,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for `delay`, or without end if there is none. The operator's order to reconnect ends
+    /// Waits for `delay`, or without end if there is none. A request of the operator to reconnect ends
     /// the pause and resets the attempts, and so does a login if the server `waits_for_login`.
     async fn pause(
         &mut self,
@@ -293,7 +297,13 @@ impl Supervisor {
         if let Some(agreed) = connection.link.agreed() {
             self.server.status_record().agree(agreed);
         }
-        let Some(listed) = stop.run_until_cancelled(connection.list()).await else {
+        let listing = timeout_at(connection.deadline, connection.list());
+        let listing = async {
+            listing.await.unwrap_or_else(|_| {
+                Err(ConnectionError::StartupTimeout(self.settings.timeouts.startup))
+            })
+        };
+        let Some(listed) = stop.run_until_cancelled(listing).await else {
             connection.shut_down().await;
             return Ended::Stopped;
         };
@@ -336,16 +346,28 @@ impl Supervisor {
             return Some(delay);
         }
         self.suspicions = 0;
-        let is_cut = list.is_cut;
+        self.warned = None;
+        let (is_cut, listed) = (list.is_cut, list.tools.len());
         self.publish(list, link).await;
         let status = self.server.status_record();
         status.set_stale(false);
         if is_cut {
             status.enter(Phase::Degraded, "its list of tools was cut; the log has the reason");
         } else {
-            status.enter(Phase::Ready, &format!("it listed {} tools", self.published));
+            status.enter(Phase::Ready, &self.listed(listed));
         }
         None
+    }
+
+    /// Returns the reason for the state of a server that has listed this many tools.
+    fn listed(&self, tools: usize) -> String {
+        let held = self.pins.held().len();
+        let problem = self.pins.problem().map(|problem| format!("; {problem}")).unwrap_or_default();
+        if held == 0 {
+            format!("it listed {} tools{problem}", self.published)
+        } else {
+            format!("it listed {tools} tools, {held} in quarantine{problem}")
+        }
     }
 
     /// Returns the time until a list is to be read again that is not believed; `None` if it is
@@ -368,6 +390,7 @@ impl Supervisor {
         for reason in left_out {
             skipped.push(&reason);
         }
+        self.server.status_record().set_quarantine(self.pins.held());
         let count = tools.len();
         self.give_access(link);
         let (catalog, server) = (&self.catalog, self.server.clone());
@@ -399,9 +422,14 @@ impl Supervisor {
     }
 
     fn report(&mut self, failure: &ConnectionFailure, phase: Phase) {
+        let is_news = self.is_news(failure);
         let client = &self.settings.name;
-        let reason = failure.reason(&self.credentials.scrubber());
-        warn!(%client, reason, "upstream server is not connected");
+        let reason = failure.reason(&self.settings, &self.credentials.scrubber());
+        if is_news {
+            warn!(%client, reason, "upstream server is not connected");
+        } else {
+            debug!(%client, reason, "upstream server is still not connected");
+        }
         let status = self.server.status_record();
         status.set_stale(self.published > 0);
         status.enter(phase, &reason);
@@ -415,6 +443,21 @@ impl Supervisor {
             State::Disconnected { reason }
         };
         self.catalog.set_state(client, state);
+    }
+}
+
+impl Supervisor {
+    /// Returns whether a failure is worth a warning: it is another one than the last, or the last
+    /// warning was [`WARNING_INTERVAL`] ago.
+    fn is_news(&mut self, failure: &ConnectionFailure) -> bool {
+        let error = with_causes(&failure.error);
+        let is_known =
+            |(known, at): &(String, Instant)| *known == error && at.elapsed() < WARNING_INTERVAL;
+        let is_news = !self.warned.as_ref().is_some_and(is_known);
+        if is_news {
+            self.warned = Some((error, Instant::now()));
+        }
+        is_news
     }
 }
 

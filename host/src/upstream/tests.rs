@@ -218,6 +218,26 @@ async fn a_silent_server_fails_at_the_connect_timeout() {
 }
 
 #[tokio::test]
+async fn the_first_list_counts_within_the_startup_timeout() {
+    let mut settings = settings(fake("unlisted"));
+    settings.timeouts.startup = Duration::from_millis(1_500);
+    let server = Supervised::start(settings);
+    insta::assert_snapshot!(server.reason().await, @"it was not ready within its startup timeout of 1.5s");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_on_stdout_is_in_the_reason_of_a_failed_start_without_secrets() {
+    let chatty = "import os; print('Listening with ' + os.environ['TOKEN']); print(); print('2')";
+    let server = Supervised::start(settings(python(&[chatty])));
+    insta::assert_snapshot!(
+        server.reason().await,
+        @r#"the connection ended; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening with [secret TOKEN]"; it ended with exit status: 0"#
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_missing_command_fails_at_once() {
     let env = BTreeMap::from([("PATH".to_owned(), Secret::new("/nowhere"))]);
     let command = "nonesuch".into();
@@ -279,6 +299,29 @@ async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
     };
     timeout(PATIENCE, told).await.expect("the server is told of both");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_caller_spares_the_call_of_another() {
+    for lifecycle in [Lifecycle::Persistent, Lifecycle::Idle(Duration::from_millis(50))] {
+        let mut settings = settings(fake("well"));
+        settings.lifecycle = lifecycle;
+        let server = Supervised::start(settings);
+        server.until(|client| client.state == State::Connected).await;
+        let pid = server.answer("pid").await;
+        let held = json!({"text": "still here", "after_a_cancellation": true}).to_string();
+        let mut neighbour = Box::pin(server.admit("echo", &held, PATIENCE).run());
+        let mut leaving = Box::pin(server.admit("hang", "{}", PATIENCE).run());
+        assert!((&mut neighbour).now_or_never().is_none());
+        assert!((&mut leaving).now_or_never().is_none());
+        // A further response means that the requests before it were sent.
+        assert_eq!(server.answer("pid").await, pid, "both are calls of one process");
+        assert!((&mut neighbour).now_or_never().is_none());
+        drop(leaving);
+        let answered = neighbour.await.expect("the server answers after the cancellation");
+        assert_eq!(answered.to_text(), "still here");
+        server.stop().await;
+    }
 }
 
 #[tokio::test]
@@ -466,6 +509,11 @@ async fn a_silent_server_is_restarted_even_while_a_call_runs() {
     server.until(|client| client.state == State::Connected).await;
     let lost = server.call("hang").await.expect_err("the connection is cut");
     assert!(matches!(lost, CallError::Unavailable { .. }), "{lost:?}");
+    let has_restarted = |client: &Client| {
+        let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
+        status["restarts"].as_u64() >= Some(1) && status["phase"] == "ready"
+    };
+    server.until(has_restarted).await;
     server.stop().await;
 }
 

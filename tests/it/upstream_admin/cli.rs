@@ -3,6 +3,8 @@
 use airlock_tests::{Airlock, Client, Gateway, Setup, misbehaving, wait};
 use serde_json::{Value, json};
 
+use super::KEY;
+
 fn airlock(gateway: &Gateway, arguments: &[&str]) -> Airlock {
     let run = arguments.iter().fold(Airlock::new().arg("upstream"), Airlock::arg);
     run.arg("--url").arg(gateway.address())
@@ -48,7 +50,8 @@ async fn stderr_is_shown_line_by_line() {
     let text = airlock(&gateway, &["logs", "loud"]).run().await.ok().stdout;
     assert!(text.starts_with("one\ntwo\n"), "{text}");
     let failed = airlock(&gateway, &["restart", "loud"]).run().await.failed();
-    assert!(failed.stderr.contains("502") && failed.stderr.contains("exit status"), "{failed:?}");
+    assert!(failed.stderr.contains("loud did not start: the connection ended"), "{failed:?}");
+    assert!(failed.stderr.contains("exit status"), "{failed:?}");
 }
 
 #[tokio::test]
@@ -69,4 +72,37 @@ async fn problems_are_told_with_what_to_do() {
     let by_config = Airlock::new().arg("upstream").arg("list").arg("--config").arg(config);
     let by_config = by_config.run().await.failed();
     assert!(by_config.stderr.contains("name its address with --url"), "{by_config:?}");
+
+    let silent = airlock(&gateway, &["logs", "server"]).run().await.ok();
+    assert!(silent.stdout.is_empty(), "{silent:?}");
+    assert!(silent.stderr.contains("has written nothing to standard error"), "{silent:?}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_requires_keys_is_read_with_the_one_of_the_environment() {
+    let gateway = Setup::new()
+        .client(misbehaving("server", []))
+        .client(misbehaving("hidden", []))
+        .key("ann", KEY, &[("server", &["echo"])])
+        .set("/server/require_virtual_key", true)
+        .serve()
+        .await;
+    let refused = airlock(&gateway, &["list"]).run().await.failed();
+    assert!(refused.stderr.contains("AIRLOCK_KEY"), "{refused:?}");
+    let table = wait::until("the tool to be listed", async || {
+        let table = airlock(&gateway, &["list"]).env("AIRLOCK_KEY", KEY).run().await.ok().stdout;
+        table
+            .contains("server  http")
+            .then_some(())
+            .or(table.contains("connected").then_some(()))?;
+        Some(table)
+    })
+    .await;
+    assert!(table.contains("server") && !table.contains("hidden"), "{table}");
+    let shown = airlock(&gateway, &["show", "server"]).env("AIRLOCK_KEY", KEY).run().await.ok();
+    assert!(shown.stdout.contains("tools       1"), "{shown:?}");
+    let wrong = airlock(&gateway, &["list"]).env("AIRLOCK_KEY", "hunter2").run().await.failed();
+    assert!(wrong.stderr.contains("neither a virtual key"), "{wrong:?}");
+    let order = airlock(&gateway, &["restart", "server"]).env("AIRLOCK_KEY", KEY).run().await;
+    assert!(order.failed().stderr.contains("if virtual keys are required"), "only the operator");
 }

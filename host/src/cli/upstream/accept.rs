@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{
     super::{Done, output, session::ConfigFile, signals::Signals},
-    reviews::{Reviewed, lines, reviewed, select},
+    reviews::{Reviewed, first_used, lines, reviewed, select},
 };
 use crate::{
     gateway::Gateway,
@@ -22,9 +22,13 @@ use crate::{
     upstream::pins::Review,
 };
 
+/// Maximum characters of the names of accepted tools.
+const MAX_NAMES: usize = 1_000;
+
 /// Accept the tools of MCP servers as they are now
 ///
-/// Starts the server, shows what has changed, and asks. What was shown is written to `airlock.lock`,
+/// Starts the server, shows what has changed, and asks. Definitions that are in use without having
+/// been accepted are shown and written too. What was shown is written to `airlock.lock`,
 /// and what the server sends later is compared with it. A running gateway uses it within seconds. A
 /// server that is in the file is compared with the file alone.
 #[derive(Debug, clap::Args)]
@@ -104,7 +108,14 @@ async fn accept(
         let clients: Vec<_> = accepted.iter().map(document).collect();
         output::visible_document(&json!({"ok": true, "lock": path, "clients": clients}))?;
     } else {
-        output::line(&format!("accepted in {}", path.display()))?;
+        for it in &accepted {
+            let what = if args.tools.is_empty() {
+                format!("{} tools", it.tools.len())
+            } else {
+                output::one_line(&it.changed.join(", "), MAX_NAMES)
+            };
+            output::line(&format!("accepted {what} of {} in {}", it.client, path.display()))?;
+        }
     }
     Ok(Done::Yes)
 }
@@ -113,8 +124,13 @@ async fn accept(
 fn one(args: &Args, Reviewed { client, review }: Reviewed) -> anyhow::Result<Accepted> {
     let review: Review =
         review.map_err(|reason| anyhow!("{client} cannot be accepted: {reason}"))?;
+    let named: BTreeSet<_> = args.tools.iter().cloned().collect();
+    let is_meant = |name: &String| named.is_empty() || named.contains(name);
     if !args.json {
-        output::line(&lines(&client, &review).join("\n"))?;
+        let mut meant = review.clone();
+        meant.changes.retain(|change| is_meant(&change.tool));
+        let written = [lines(&client, &meant), first_used(&review)].concat();
+        output::line(&written.join("\n"))?;
     }
     if let Some(problem) = &review.problem {
         bail!("{client} cannot be accepted: {problem}");
@@ -124,9 +140,7 @@ fn one(args: &Args, Reviewed { client, review }: Reviewed) -> anyhow::Result<Acc
         args.expect.as_ref().is_none_or(|expected| *expected == digest),
         "{client} is not as `airlock upstream diff` showed it: its digest is {digest}"
     );
-    let named: BTreeSet<_> = args.tools.iter().cloned().collect();
     let tools = review.accept((!named.is_empty()).then_some(&named))?;
-    let is_meant = |name: &String| named.is_empty() || named.contains(name);
     let changed = review.changes.iter().map(|change| change.tool.clone()).filter(is_meant);
     Ok(Accepted { changed: changed.collect(), client, review: digest, tools })
 }

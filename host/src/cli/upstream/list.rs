@@ -14,8 +14,8 @@ const FILE_WIDTH: usize = 600;
 /// List the MCP servers of a running gateway
 ///
 /// A server is `ready` for calls, `degraded` if its last list of tools is in doubt, `starting`,
-/// `restarting` after a failure, `failed` until it is restarted by hand, or `stopped` until a call
-/// needs it.
+/// `restarting` after a failure, `failed` until it is restarted by hand, `stopped` until a call
+/// needs it, or `disabled` by the configuration. Tools in quarantine differ from what was accepted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream list --url http://127.0.0.1:8080")]
 pub(super) struct Args {
@@ -44,18 +44,21 @@ fn table(servers: &[Value], width: usize) -> Vec<String> {
     let name = |server: &Value| text(&server["config"]["name"]);
     let name_width = servers.iter().map(|it| name(it).len()).max().unwrap_or(0).max(4);
     let head = format!(
-        "{:name_width$}  {:6}  {:10}  {:>5}  {:>8}  REASON",
-        "NAME", "TYPE", "STATE", "TOOLS", "RESTARTS"
+        "{:name_width$}  {:6}  {:10}  {:>5}  {:>10}  {:>8}  REASON",
+        "NAME", "TYPE", "STATE", "TOOLS", "QUARANTINE", "RESTARTS"
     );
+    let number = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
     let row = |server: &Value| {
         let reason = output::both_ends(server["reason"].as_str().unwrap_or_default(), width);
         let row = format!(
-            "{:name_width$}  {:6}  {:10}  {:>5}  {:>8}  {reason}",
+            "{:name_width$}  {:6}  {:10}  {:>5}  {:>10}  {:>8}  {reason}",
             name(server),
             text(&server["config"]["connection_type"]),
-            text(&server["phase"]),
+            // The holder of a key does not see the phase.
+            text(server.get("phase").unwrap_or(&server["state"])),
             server["tools"].as_array().map_or(0, Vec::len),
-            server["restarts"].as_u64().unwrap_or_default(),
+            number(server["quarantine"].as_array().map(Vec::len)),
+            number(server["restarts"].as_u64().and_then(|it| usize::try_from(it).ok())),
         );
         row.trim_end().to_owned()
     };
@@ -75,17 +78,19 @@ mod tests {
         let server = |name: &str, phase: &str, reason: &str| {
             json!({
                 "config": {"name": name, "connection_type": "stdio"}, "phase": phase,
-                "tools": [{}, {}], "restarts": 12, "reason": reason,
+                "tools": [{}, {}], "restarts": 12, "reason": reason, "quarantine": ["a"],
             })
         };
         let servers = [
             server("fs", "ready", "it listed 2 tools"),
             server("github_enterprise", "failed", "it ended\n\u{1b}[2J with exit status: 1"),
+            json!({"config": {"name": "key", "connection_type": "http"}, "tools": [], "state": "connected"}),
         ];
         insta::assert_snapshot!(table(&servers, 30).join("\n"), @"
-        NAME               TYPE    STATE       TOOLS  RESTARTS  REASON
-        fs                 stdio   ready           2        12  it listed 2 tools
-        github_enterprise  stdio   failed          2        12  it ended ⟨U+00… exit status: 1
+        NAME               TYPE    STATE       TOOLS  QUARANTINE  RESTARTS  REASON
+        fs                 stdio   ready           2           1        12  it listed 2 tools
+        github_enterprise  stdio   failed          2           1        12  it ended ⟨U+00… exit status: 1
+        key                http    connected       0           -         -
         ");
     }
 }

@@ -26,7 +26,15 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         output::document(&logs)?;
         return Ok(Done::Yes);
     }
-    for line in logs["lines"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    let lines: Vec<_> =
+        logs["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if lines.is_empty() {
+        output::hint(&format!(
+            "{} has written nothing to standard error; a server over HTTP has none",
+            args.server.name
+        ));
+    }
+    for line in lines {
         output::line(&output::for_stdout(line))?;
     }
     Ok(Done::Yes)

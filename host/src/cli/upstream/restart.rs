@@ -1,7 +1,12 @@
 //! `airlock upstream restart`.
 
-use super::running::Server;
+use anyhow::anyhow;
+
+use super::running::{Refused, Server};
 use crate::cli::{Done, output};
+
+/// Width of the reason of a failure, in characters.
+const WIDTH: usize = 2_000;
 
 /// Close the connection to an MCP server and open a new one
 ///
@@ -18,15 +23,18 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let done = args
-        .server
-        .gateway
-        .post(&format!("/api/mcp/client/{}/reconnect", args.server.name))
-        .await?;
+    let name = &args.server.name;
+    let done = args.server.gateway.post(&format!("/api/mcp/client/{name}/reconnect")).await;
+    let done = done.map_err(|error| match error.downcast_ref::<Refused>() {
+        Some(refused) if refused.code == "upstream_failed" => {
+            anyhow!("{name} did not start: {}", output::both_ends(&refused.message, WIDTH))
+        }
+        _ => error,
+    })?;
     if args.json {
         output::document(&done)?;
     } else {
-        output::line(&format!("{} is connected", args.server.name))?;
+        output::line(&format!("{name} is connected"))?;
     }
     Ok(Done::Yes)
 }

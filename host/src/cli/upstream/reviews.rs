@@ -90,11 +90,7 @@ pub(super) fn lines(client: &ClientName, review: &Review) -> Vec<String> {
     let mut lines = vec![format!("{client}: {}", visible_line(&state))];
     let mut hidden = 0;
     for change in &review.changes {
-        lines.push(format!("  {}", heading(change, review.pinning)));
-        let shown = pins::shown(change);
-        let room = MAX_LINES.saturating_sub(lines.len());
-        hidden += shown.hidden + shown.lines.len().saturating_sub(room);
-        lines.extend(shown.lines.iter().take(room).map(|line| format!("    {line}")));
+        hidden += add(&mut lines, &heading(change), change);
     }
     if hidden > 0 {
         lines.push(format!(
@@ -104,17 +100,55 @@ pub(super) fn lines(client: &ClientName, review: &Review) -> Vec<String> {
     lines
 }
 
-fn heading(change: &Change, pinning: Pinning) -> String {
+/// Describes the definitions that were pinned on first use and are not in the lock file: each as a
+/// whole, with a line before it. Empty if there are none.
+pub(super) fn first_used(review: &Review) -> Vec<String> {
+    if review.is_locked {
+        return Vec::new();
+    }
+    let (mut lines, mut hidden) = (Vec::new(), 0);
+    for (tool, definition) in &review.accepted {
+        let change = Change {
+            tool: tool.clone(),
+            kind: Kind::New,
+            was: None,
+            accepted: None,
+            pending: Some(definition.clone()),
+            is_offered: true,
+        };
+        let heading = format!("{}: as it was first used", output::one_line(tool, NAME_WIDTH));
+        hidden += add(&mut lines, &heading, &change);
+    }
+    if hidden > 0 {
+        lines.push(format!("  {hidden} MORE LINES ARE NOT SHOWN"));
+    }
+    lines
+}
+
+/// Adds a heading and the differences below it, within the bound on lines. Returns the number of
+/// lines that are not shown.
+fn add(lines: &mut Vec<String>, heading: &str, change: &Change) -> usize {
+    lines.push(format!("  {heading}"));
+    let shown = pins::shown(change);
+    let room = MAX_LINES.saturating_sub(lines.len());
+    let hidden = shown.hidden + shown.lines.len().saturating_sub(room);
+    lines.extend(shown.lines.iter().take(room).map(|line| format!("    {line}")));
+    hidden
+}
+
+fn heading(change: &Change) -> String {
     let tool = output::one_line(&change.tool, NAME_WIDTH);
-    let first_use = pinning == Pinning::TrustOnFirstUse;
+    let outcome = if change.is_offered { "every call needs an approval" } else { "withheld" };
     match (change.kind, &change.was) {
-        (Kind::Changed, _) => format!("{tool}: changed; the old definition is used"),
+        (Kind::Changed, _) if change.is_offered => {
+            format!("{tool}: changed; the old definition is used")
+        }
+        (Kind::Changed, _) => format!("{tool}: changed; withheld"),
         (Kind::Removed, _) => format!("{tool}: removed by the server"),
         (Kind::Renamed, Some(was)) => {
-            format!("{tool}: renamed, was {}", output::one_line(was, NAME_WIDTH))
+            format!("{tool}: renamed, was {}; {outcome}", output::one_line(was, NAME_WIDTH))
         }
-        _ if first_use => format!("{tool}: new; every call needs an approval"),
-        _ => format!("{tool}: new; withheld"),
+        _ => format!("{tool}: new; {outcome}"),
     }
 }
 

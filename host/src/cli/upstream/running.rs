@@ -6,18 +6,36 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use http::Method;
+use http::{HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::{cli::session::ConfigFile, tls, tool::ClientName};
+use crate::{
+    cli::{
+        credential::{KEY_VARIABLE, authorization},
+        session::ConfigFile,
+    },
+    tls,
+    tool::ClientName,
+};
 
-/// Time for a response. The gateway waits for an order for at most three minutes.
+/// Time for a response. The gateway waits for an operation for at most three minutes.
 const TIMEOUT: Duration = Duration::from_secs(200);
 /// Time for the gateway to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest response, in bytes.
 const MAX_BYTES: usize = 256 << 20;
+
+/// Refusal of a request by the gateway.
+#[derive(Debug, thiserror::Error)]
+#[error("the gateway refused the request with status {status}: {message}")]
+pub(super) struct Refused {
+    status: u16,
+    /// Stable code of the refusal.
+    pub(super) code: String,
+    /// Reason, for people.
+    pub(super) message: String,
+}
 
 /// Address of a running gateway.
 #[derive(Debug, clap::Args)]
@@ -26,7 +44,7 @@ pub(super) struct Running {
     config: ConfigFile,
     /// Address of the running gateway, such as `http://127.0.0.1:8080`. Default: `server.listen` of
     /// the configuration.
-    #[arg(long, value_name = "URL", conflicts_with = "path")]
+    #[arg(long, value_name = "URL", conflicts_with = "path", value_parser = url)]
     url: Option<Url>,
 }
 
@@ -57,41 +75,33 @@ impl Running {
         let Value::Array(mut clients) = clients["clients"].take() else {
             bail!("the gateway's response has no list of clients");
         };
-        // Plugins have no connection and no phase.
-        clients.retain(|client| client["phase"].is_string());
+        // The others are plugins. The holder of a key does not see the phase.
+        let is_server = |kind: &str| matches!(kind, "stdio" | "docker" | "http" | "sse");
+        clients
+            .retain(|client| client["config"]["connection_type"].as_str().is_some_and(is_server));
         Ok(clients)
     }
 
+    /// Sends a request: without a credential first, because the operator needs none, and with the one
+    /// of the environment if the gateway requires it.
     async fn send(&self, method: Method, path: &str) -> anyhow::Result<Value> {
         let base = self.base()?;
-        let url = base.join(path).context("the address of the gateway is no base of a URL")?;
-        let http = tls::client()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(TIMEOUT)
-            .build()?;
-        let response = http.request(method, url).send().await.with_context(|| {
-            format!("no gateway responds at {base}; start it with `airlock serve`, or name another address with --url")
-        })?;
-        let status = response.status();
-        let body = read(response).await.context("the gateway's response is incomplete")?;
-        let body: Value = serde_json::from_slice(&body).with_context(|| {
-            format!("the response from {base} is not that of an Airlock gateway")
-        })?;
-        if !status.is_success() {
-            let message = body["error"]["message"].as_str().unwrap_or("no reason given");
-            bail!("the gateway refused the request with status {}: {message}", status.as_u16());
+        let refused = match send(&base, &method, path, None).await? {
+            Ok(body) => return Ok(body),
+            Err(refused) => refused,
+        };
+        if refused.status != StatusCode::UNAUTHORIZED.as_u16() {
+            return Err(refused.into());
         }
-        Ok(body)
+        match authorization(&base)? {
+            Some(key) => Ok(send(&base, &method, path, Some(key)).await??),
+            None => Err(anyhow::Error::from(refused)
+                .context(format!("set the environment variable {KEY_VARIABLE} to a virtual key"))),
+        }
     }
 
     fn base(&self) -> anyhow::Result<Url> {
         if let Some(url) = &self.url {
-            ensure!(
-                matches!(url.scheme(), "http" | "https") && url.has_host(),
-                "found --url {url}; expected an http or https URL"
-            );
             return Ok(url.clone());
         }
         let config = self.config.load().context(
@@ -99,6 +109,54 @@ impl Running {
         )?;
         address(config.server.listen)
     }
+}
+
+/// Sends one request. Returns the body, or the refusal. Fails if there is no gateway.
+async fn send(
+    base: &Url,
+    method: &Method,
+    path: &str,
+    key: Option<HeaderValue>,
+) -> anyhow::Result<Result<Value, Refused>> {
+    let url = base.join(path).context("the address of the gateway is no base of a URL")?;
+    let http = tls::client()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(TIMEOUT)
+        .build()?;
+    let headers = key.map(|key| (header::AUTHORIZATION, key)).into_iter().collect();
+    let request = http.request(method.clone(), url).headers(headers);
+    let response = request.send().await.with_context(|| {
+            format!("no gateway responds at {base}; start it with `airlock serve`, or name another address with --url")
+        })?;
+    let status = response.status();
+    let body = read(response).await.context("the gateway's response is incomplete")?;
+    let body: Value = serde_json::from_slice(&body)
+        .with_context(|| format!("the response from {base} is not that of an Airlock gateway"))?;
+    if status.is_success() {
+        return Ok(Ok(body));
+    }
+    let text = |name: &str| body["error"][name].as_str().map(str::to_owned);
+    Ok(Err(Refused {
+        status: status.as_u16(),
+        code: text("code").unwrap_or_default(),
+        message: text("message").unwrap_or_else(|| "no reason given".to_owned()),
+    }))
+}
+
+/// Parses the address of a gateway.
+fn url(text: &str) -> Result<Url, String> {
+    let parsed = Url::parse(text).ok();
+    parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()).ok_or_else(
+        || {
+            if text.contains("://") || text.is_empty() {
+                "expected an http or https URL, such as http://127.0.0.1:8080".to_owned()
+            } else {
+                format!("expected an http or https URL; write http://{text}")
+            }
+        },
+    )
 }
 
 /// Returns the URL of a gateway that listens on an address. Fails if the system chose the port.
@@ -128,6 +186,19 @@ async fn read(mut response: reqwest::Response) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_without_a_scheme_is_refused_with_the_right_one() {
+        assert_eq!(url("http://127.0.0.1:1").expect("a URL").as_str(), "http://127.0.0.1:1/");
+        for (text, remedy) in [
+            ("127.0.0.1:18730", "write http://127.0.0.1:18730"),
+            ("localhost:8080", "write http://localhost:8080"),
+            ("ftp://host", "such as http://127.0.0.1:8080"),
+        ] {
+            let refused = url(text).expect_err("no URL of a gateway");
+            assert!(refused.ends_with(remedy), "{refused}");
+        }
+    }
 
     #[test]
     fn a_gateway_on_all_addresses_is_reached_on_the_loopback_address() {

@@ -45,20 +45,27 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 fn lines(server: &Value) -> Vec<String> {
+    // The holder of a key sees no more than the state and the tools.
+    let is_operator = server["phase"].is_string();
     let stale = if server["stale"] == true { ", of an earlier connection" } else { "" };
     let tools = server["tools"].as_array().map_or(0, Vec::len);
     let calls = format!("{} running, {} waiting", server["in_flight"], server["queued"]);
     let attempts =
         format!("{}, failed attempts in a row: {}", server["restarts"], server["attempts"]);
-    let mut lines = vec![
-        format!(
-            "{} ({})",
-            text(&server["config"]["name"]),
-            text(&server["config"]["connection_type"])
-        ),
+    let mut lines = vec![format!(
+        "{} ({})",
+        text(&server["config"]["name"]),
+        text(&server["config"]["connection_type"])
+    )];
+    if !is_operator {
+        lines.push(member("state", &text(&server["state"])));
+        lines.push(member("tools", &tools.to_string()));
+        return lines;
+    }
+    lines.extend([
         member("state", &format!("{} since {}", text(&server["phase"]), text(&server["since"]))),
         member("reason", &text(&server["reason"])),
-    ];
+    ]);
     let protocol = &server["protocol"];
     if protocol.is_object() {
         let version =
@@ -141,5 +148,11 @@ mod tests {
         let server = json!({"config": {"name": "fs"}, "phase": "stopped", "in_flight": 0});
         let text = lines(&server).join("\n");
         assert!(!text.contains("latency") && !text.contains("failure"), "{text}");
+        let of_key = json!({"config": {"name": "fs", "connection_type": "http"}, "state": "connected", "tools": [{}]});
+        insta::assert_snapshot!(lines(&of_key).join("\n"), @"
+        fs (http)
+          state       connected
+          tools       1
+        ");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     super::{
-        Client, Source,
+        Client, Disabled, Source,
         file::{self, AuthType, ConnectionType},
     },
     Field, plugin, upstream,
@@ -27,6 +27,16 @@ pub(super) fn names(field: &Field<'_>, clients: &[file::Client]) -> BTreeSet<Cli
         }
     }
     names
+}
+
+/// Returns the MCP servers that are disabled.
+pub(super) fn disabled(clients: &[file::Client]) -> Vec<Disabled> {
+    let disabled = |client: &file::Client| {
+        let connection_type = client.connection_type.of_server().filter(|_| client.disabled)?;
+        // `names` has already noted an invalid name.
+        Some(Disabled { name: ClientName::parse(&client.name).ok()?, connection_type })
+    };
+    clients.iter().filter_map(disabled).collect()
 }
 
 /// Resolves every client that is not disabled.

@@ -50,7 +50,7 @@ pub(in crate::upstream) enum DockerError {
         "the container {name:?} ended at once with exit code {code}; `docker_config.main` must name a command of the image that keeps running"
     )]
     Ended { name: String, code: i64 },
-    /// The daemon refused a request, or its answer makes no sense.
+    /// The daemon refused a request, or its response is invalid.
     #[error("the Docker daemon failed to {step}")]
     Api {
         step: &'static str,

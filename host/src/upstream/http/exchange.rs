@@ -112,7 +112,8 @@ impl Session {
                 return Err(self.expire());
             }
             let is_probe = head.method == PROBE && !had_session;
-            return refusal.hand_over(head.id, is_probe, &self.inbox);
+            let is_handshake = head.method == "initialize";
+            return refusal.hand_over(head.id, is_probe, is_handshake, &self.inbox);
         }
         if head.method == "initialize" {
             self.begin(&response)?;
@@ -125,7 +126,7 @@ impl Session {
             return self.stream(head.id, Events::new(response, self.inbox.clone())).await;
         }
         if !has_type(&response, JSON) {
-            return Err(unexpected_type(&response, &self.inbox));
+            return Err(unexpected_type(&response, &[JSON, EVENT_STREAM], &self.inbox));
         }
         self.whole(head.id, response).await
     }

@@ -113,8 +113,9 @@ fn collect<'s>(schema: &'s Value, path: &mut Vec<&'s str>, found: &mut Vec<Annot
     }
 }
 
-/// Returns whether a schema has an annotation at another place than a property that is reached
-/// through `properties` alone. `is_reached` tells whether the schema itself was. Recursion ends at the depth that the parser of JSON permits.
+/// Returns true if a schema has an annotation elsewhere than in a property that is reached through
+/// `properties` alone. `is_reached` is true if the schema itself is reached so. The recursion is
+/// bounded by the depth that the JSON parser permits.
 fn has_misplaced(schema: &Map<String, Value>, is_reached: bool) -> bool {
     schema.iter().any(|(key, value)| match key.as_str() {
         ANNOTATION => !is_reached,

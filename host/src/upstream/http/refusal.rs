@@ -68,17 +68,26 @@ impl Refusal {
         }
     }
 
-    /// Hands the refusal of the request `id` to the inbox, if it is an error of JSON-RPC. A
-    /// `server/discover` that was refused with a 4xx status becomes such an error too: a legacy
+    /// Hands the refusal of the request `id` to the inbox, if it is an error of JSON-RPC. In that of a
+    /// handshake, the message names the status, because the operator reads it. A `server/discover` that was refused with a 4xx status becomes such an error too: a legacy
     /// server, or a proxy in front of it, may refuse an unknown method without JSON-RPC. Fails for
     /// any other refusal.
     pub(in super::super) fn hand_over(
         self,
         id: i64,
         is_probe: bool,
+        is_handshake: bool,
         inbox: &Inbox,
     ) -> Result<(), SendError> {
         match self {
+            Self::WithError { status, body } if is_handshake => {
+                let error = decode::refusal(&body);
+                let (code, message) =
+                    error.map(|error| (error.code, error.message)).unwrap_or_default();
+                let error = json!({"code": code, "message": format!("HTTP {status}: {message}")});
+                let body = json!({"jsonrpc": "2.0", "id": id, "error": error});
+                inbox.receive_as(id, body.to_string().as_bytes());
+            }
             Self::WithError { body, .. } => inbox.receive_as(id, &body),
             Self::WithText { status, text } if is_probe && status.is_client_error() => {
                 let message = format!("server/discover rejected with HTTP {status}: {text}");
@@ -153,14 +162,19 @@ pub(in super::super) fn has_type(response: &Response, expected: &str) -> bool {
     essence.is_some_and(|essence| essence.trim_ascii().eq_ignore_ascii_case(expected.as_bytes()))
 }
 
-/// Creates the error of a response whose content type is not one that the request accepts.
-pub(in super::super) fn unexpected_type(response: &Response, inbox: &Inbox) -> SendError {
+/// Creates the error of a response whose content type is not among the `expected` ones.
+pub(in super::super) fn unexpected_type(
+    response: &Response,
+    expected: &[&str],
+    inbox: &Inbox,
+) -> SendError {
     let found = quoted(response, &header::CONTENT_TYPE, inbox);
     let status = response.status();
     failed(match found {
         Some(found) => format!(
-            "HTTP {status} with the content type {}; expected {JSON} or {EVENT_STREAM}",
-            Value::from(found)
+            "HTTP {status} with the content type {}; expected {}",
+            Value::from(found),
+            expected.join(" or ")
         ),
         None => format!("HTTP {status} without a content type"),
     })
@@ -196,6 +210,8 @@ mod tests {
     async fn every_refusal_names_its_status_whatever_its_body_is() {
         let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no\nway"}}"#;
         insta::assert_snapshot!(reason(400, JSON, error).await, @"HTTP 400 Bad Request: no way");
+        let foreign = r#"{"error":{"message":"no such path"}}"#;
+        insta::assert_snapshot!(reason(404, JSON, foreign).await, @r#"HTTP 404 Not Found: {"error":{"message":"no such path"}}"#);
         insta::assert_snapshot!(reason(404, "text/html", "<p>gone").await, @"HTTP 404 Not Found: <p>gone");
         insta::assert_snapshot!(reason(500, "text/html", "<p>secret").await, @"HTTP 500 Internal Server Error");
         insta::assert_snapshot!(reason(302, "text/html", "").await, @"HTTP 302 Found: redirects to another origin are not followed");
@@ -217,13 +233,37 @@ mod tests {
             let (inbox, _unsolicited) = Inbox::new(Arc::default());
             let mut waiting = inbox.expect(7, ResponseKind::Whole);
             let refusal = Refusal::read(response(status, "text/plain", "what?"), &inbox).await;
-            assert_eq!(refusal.hand_over(7, is_probe, &inbox).is_ok(), expected, "{status}");
+            let handed_over = refusal.hand_over(7, is_probe, false, &inbox);
+            assert_eq!(handed_over.is_ok(), expected, "{status}");
             let text = match waiting.response.try_recv() {
                 Ok(Reception::Text(text)) => text,
                 _ => Vec::new(),
             };
             assert_eq!(decode::refusal(&text).is_some(), expected, "{status}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_refused_handshake_names_the_status_and_keeps_the_code() {
+        let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no way"}}"#;
+        for (is_handshake, message) in [(true, "HTTP 400 Bad Request: no way"), (false, "no way")] {
+            let (inbox, _unsolicited) = Inbox::new(Arc::default());
+            let mut waiting = inbox.expect(7, ResponseKind::Whole);
+            let refusal = Refusal::read(response(400, JSON, error), &inbox).await;
+            refusal.hand_over(7, false, is_handshake, &inbox).expect("it is an error of JSON-RPC");
+            let Ok(Reception::Text(text)) = waiting.response.try_recv() else { panic!("no text") };
+            let error = decode::refusal(&text).expect("an error");
+            assert_eq!((error.code, error.message.as_str()), (-32_000, message));
+        }
+    }
+
+    #[test]
+    fn an_unexpected_content_type_is_named_with_those_that_the_request_accepts() {
+        let (inbox, _unsolicited) = Inbox::new(Arc::default());
+        let error = unexpected_type(&response(200, JSON, "{}"), &[EVENT_STREAM], &inbox);
+        insta::assert_snapshot!(error, @r#"HTTP 200 OK with the content type "application/json"; expected text/event-stream"#);
+        let error = unexpected_type(&response(200, "text/html", ""), &[JSON, EVENT_STREAM], &inbox);
+        insta::assert_snapshot!(error, @r#"HTTP 200 OK with the content type "text/html"; expected application/json or text/event-stream"#);
     }
 
     #[tokio::test]

@@ -156,7 +156,7 @@ impl Session {
                 Ok(Events::new(response, self.inbox.clone()))
             }
             status if status.is_success() => {
-                Err(Unopened::Refused(unexpected_type(&response, &self.inbox)))
+                Err(Unopened::Refused(unexpected_type(&response, &[EVENT_STREAM], &self.inbox)))
             }
             StatusCode::NOT_FOUND if self.id.get().is_some() => {
                 Err(Unopened::Refused(self.expire()))

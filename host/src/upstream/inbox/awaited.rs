@@ -54,7 +54,7 @@ pub(in super::super) enum Reception {
 /// Reports of progress of one request, in the order of their arrival.
 pub(in super::super) type Reports = mpsc::Receiver<Progress>;
 
-/// Log messages of the server during a request.
+/// Use of the log messages of the server during a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Logs {
     /// They are dropped.

@@ -367,3 +367,24 @@ async fn questions_that_callers_have_are_no_flood_and_are_forgotten_with_them() 
     assert!(lock(&inbox.in_flight).asked.is_empty());
     assert!(lock(&inbox.in_flight).unanswered.is_empty());
 }
+
+#[tokio::test]
+async fn texts_that_are_no_messages_are_counted_and_the_first_one_is_quoted() {
+    let (inbox, _unsolicited) = inbox();
+    for blank in ["", " \t"] {
+        inbox.receive(blank.as_bytes());
+    }
+    receive(&inbox, &json!({"jsonrpc": "2.0", "method": "notifications/message"}));
+    assert!(inbox.noise().is_none() && inbox.noisy().now_or_never().is_none());
+    let first = format!("hunter2hunter2\u{1b}{}", "x".repeat(MAX_MESSAGE_BYTES));
+    for text in [&first, "second", "[1]"] {
+        inbox.receive(text.as_bytes());
+    }
+    inbox.noisy().now_or_never().expect("there was a text");
+    let noise = inbox.noise().expect("there was a text");
+    assert_eq!(noise.lines, 3);
+    assert!(
+        noise.first.starts_with("[secret TOKEN]") && noise.first.len() <= MAX_QUOTE_BYTES + 8,
+        "{noise:?}"
+    );
+}

@@ -276,3 +276,30 @@ async fn an_error_of_the_server_and_an_unreadable_response_end_a_request() {
     };
     tokio::join!(serving, asking);
 }
+
+#[tokio::test]
+async fn a_check_is_a_ping_or_a_discovery_by_the_era_and_an_error_counts_as_a_response() {
+    for (is_modern, method) in [(true, "server/discover"), (false, "ping")] {
+        let (link, mut server, _rest) = connect(1 << 16);
+        let serving = async {
+            let probe = server.read().await;
+            if is_modern {
+                let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+                server.respond(&probe, result).await;
+            } else {
+                server.refuse(&probe).await;
+                server.initialize("2025-11-25").await;
+                server.read().await;
+            }
+            let check = server.read().await;
+            server.refuse(&check).await;
+            check
+        };
+        let checking = async {
+            complete(&link, Handshake::ModernFirst).await.expect("agreed");
+            link.check().await.expect("the server has answered");
+        };
+        let (check, ()) = tokio::join!(serving, checking);
+        assert_eq!(check["method"], method);
+    }
+}

@@ -33,6 +33,8 @@ pub struct Change {
     pub accepted: Option<Definition>,
     /// The definition in the list; `None` for a removed tool.
     pub pending: Option<Definition>,
+    /// True if a definition of the tool is offered: the accepted one, or the first one of a new tool.
+    pub is_offered: bool,
 }
 
 /// Kind of a [`Change`].
@@ -112,6 +114,7 @@ pub(super) fn decide(
         was: None,
         accepted: pinned.accepted.get(name).cloned(),
         pending: None,
+        is_offered: false,
     }));
     decision.changes.sort_by(|one, other| one.tool.cmp(&other.tool));
     decision
@@ -125,13 +128,16 @@ impl Decision {
             self.tools.push(tool);
             return;
         }
-        self.tools.extend(accepted.tool());
+        let offered = accepted.tool();
+        let is_offered = offered.is_some();
+        self.tools.extend(offered);
         self.changes.push(Change {
             tool: tool.name,
             kind: Kind::Changed,
             was: None,
             accepted: Some(accepted.clone()),
             pending: Some(definition),
+            is_offered,
         });
     }
 
@@ -145,7 +151,9 @@ impl Decision {
         was: Option<&String>,
     ) {
         let first = pinned.later.get(&tool.name).filter(|_| pinning == Pinning::TrustOnFirstUse);
-        if let Some(first) = first.and_then(Definition::tool) {
+        let first = first.and_then(Definition::tool);
+        let is_offered = first.is_some();
+        if let Some(first) = first {
             self.unaccepted.insert(tool.name.clone());
             self.tools.push(first);
         }
@@ -155,6 +163,7 @@ impl Decision {
             was: was.cloned(),
             accepted: was.and_then(|was| pinned.accepted.get(was)).cloned(),
             pending: Some(definition),
+            is_offered,
         });
     }
 }
@@ -189,6 +198,10 @@ mod tests {
             let mark = if decision.unaccepted.contains(&tool.name) { "?" } else { "" };
             format!("{}={}{mark}", tool.name, tool.description)
         });
+        for change in &decision.changes {
+            let is_offered = decision.tools.iter().any(|tool| tool.name == change.tool);
+            assert_eq!(change.is_offered, is_offered, "{}", change.tool);
+        }
         let changed = decision.changes.iter().map(|change| {
             let was = change.was.as_ref().map(|was| format!("<{was}")).unwrap_or_default();
             format!("{}:{}{was}", change.tool, change.kind.name())

@@ -165,7 +165,7 @@ mod tests {
 
     fn change(kind: Kind, was: Option<Value>, is: Option<Value>) -> Change {
         let (accepted, pending) = (was.map(definition), is.map(definition));
-        Change { tool: "t".to_owned(), kind, was: None, accepted, pending }
+        Change { tool: "t".to_owned(), kind, was: None, accepted, pending, is_offered: false }
     }
 
     fn changed(was: Value, is: Value) -> String {

@@ -28,7 +28,9 @@ pub(super) enum PinError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The lock file was edited.
-    #[error("the definition of tool {tool:?} in airlock.lock does not have the digest beside it")]
+    #[error(
+        "the definition of tool {tool:?} in airlock.lock does not have the digest beside it; restore the file from version control, or delete the server's entry in it and accept the server again"
+    )]
     Digest {
         /// Name of the tool.
         tool: String,
@@ -266,7 +268,7 @@ fn texts<'l>(
 
 /// Reads the definitions of the lock file. Fails if a digest is not that of the definition beside
 /// it: a reader of the file compares the digests.
-fn definitions(tools: &[LockedTool]) -> Result<Definitions, PinError> {
+pub(super) fn definitions(tools: &[LockedTool]) -> Result<Definitions, PinError> {
     let read = |locked: &LockedTool| {
         let wrong = || PinError::Digest { tool: locked.name.clone() };
         let definition = Definition::parse(&locked.definition).map_err(|_| wrong())?;

@@ -58,10 +58,16 @@ pub struct Review {
     pub problem: Option<String>,
 }
 
-/// A tool that an operator named and that has not changed.
+/// Reason that the change of a tool cannot be accepted.
 #[derive(Debug, thiserror::Error)]
-#[error("the tool {0:?} does not differ from what was accepted")]
-pub struct NoSuchChange(pub String);
+pub enum NoSuchChange {
+    /// The tool has not changed.
+    #[error("the tool {0:?} does not differ from what was accepted")]
+    Unchanged(String),
+    /// Neither the list nor the accepted definitions have the tool.
+    #[error("the server has no tool {0:?}")]
+    Unknown(String),
+}
 
 impl Review {
     /// Returns the digest of everything that [`Self::accept`] depends on.
@@ -83,7 +89,13 @@ impl Review {
     ) -> Result<Vec<LockedTool>, NoSuchChange> {
         let is_meant = |change: &&Change| tools.is_none_or(|tools| tools.contains(&change.tool));
         if let Some(unknown) = tools.into_iter().flatten().find(|name| !self.has(name)) {
-            return Err(NoSuchChange(unknown.clone()));
+            let unknown = unknown.clone();
+            let is_accepted = self.accepted.contains_key(&unknown);
+            return Err(if is_accepted {
+                NoSuchChange::Unchanged(unknown)
+            } else {
+                NoSuchChange::Unknown(unknown)
+            });
         }
         let mut accepted = self.accepted.clone();
         for change in self.changes.iter().filter(is_meant) {

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::{
     super::{
@@ -13,12 +14,12 @@ use super::{
         control::Command,
         error::ConnectionError,
         handshake::Handshake,
-        inbox::Inbox,
+        inbox::{Inbox, Noise},
         limits::LIST_CHANGE_DELAY,
         link::{AskError, Link},
         listing, relay,
         server::{Access, Server},
-        settings::{Lifecycle, Timeouts},
+        settings::{Lifecycle, Settings, Timeouts},
     },
     Ended, Supervisor, list_pace,
 };
@@ -62,6 +63,7 @@ impl Supervisor {
             () = relay::follow_lists(&catalog, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
             () = answer::requests(&link, unsolicited.requests) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_events(&server, unsolicited.events) => Cut::Failed(ConnectionError::Closed),
+            () = report_noise(&settings, &inbox) => Cut::Failed(ConnectionError::Closed),
             () = pins.follow(|| inbox.suspect_change()) => Cut::Failed(ConnectionError::Closed),
             () = unneeded(&server, lifecycle) => Cut::Idle,
         };
@@ -104,7 +106,7 @@ impl Supervisor {
     }
 
     /// Reads the list again whenever it has changed, its time to live has ended, the interval of the
-    /// configuration has passed, or the operator orders it. A list that changes constantly is read
+    /// configuration has passed, or the operator requests it. A list that changes constantly is read
     /// less and less often.
     async fn follow_list(&mut self, link: &Arc<Link>, recheck: Option<Duration>) -> Cut {
         let mut pace = list_pace();
@@ -117,11 +119,11 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv() => match command {
-                    Command::Reconnect(ordered) => {
-                        self.reconnecting = Some(ordered);
+                    Command::Reconnect(requested) => {
+                        self.reconnecting = Some(requested);
                         return Cut::Reconnect;
                     }
-                    Command::Refresh(ordered) => answer = Some(ordered),
+                    Command::Refresh(requested) => answer = Some(requested),
                 },
                 () = async {
                     link.inbox().changed().await;
@@ -208,6 +210,19 @@ async fn check_regularly(server: &Server, link: &Link, timeouts: &Timeouts) -> C
             return error;
         }
     }
+}
+
+/// Logs the first text of the server that is no message. Never returns.
+async fn report_noise(settings: &Settings, inbox: &Inbox) {
+    inbox.noisy().await;
+    if let Some(Noise { first, .. }) = inbox.noise() {
+        warn!(
+            client = %settings.name,
+            first,
+            "upstream server sends text that is no MCP message; it is dropped"
+        );
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Waits until the server has sent nothing for `limit`.

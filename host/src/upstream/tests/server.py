@@ -2,7 +2,7 @@
 import json, os, subprocess, sys, time
 
 how = sys.argv[1]
-cancelled, extra, held, gone = [], False, None, False
+cancelled, extra, held, gone, later = [], False, None, False, {}
 
 
 def say(message):
@@ -43,6 +43,9 @@ def call(id, name, arguments):
         text = str(len(cancelled))
     if name == "echo":
         text = arguments["text"]
+        if arguments.get("after_a_cancellation"):
+            later[id] = text
+            return None
     return {"content": [{"type": "text", "text": text}]}
 
 
@@ -62,11 +65,16 @@ for line in sys.stdin:
     method, id, params = request.get("method"), request.get("id"), request.get("params", {})
     if method == "notifications/cancelled":
         cancelled.append(params["requestId"])
+        for waiting, text in later.items():
+            say({"jsonrpc": "2.0", "id": waiting, "result": {"content": [{"type": "text", "text": text}]}})
+        later.clear()
     if method is None or id is None:
         continue
     if method == "initialize":
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
                   "serverInfo": {"name": "fake", "version": "1"}}
+    elif method == "tools/list" and how == "unlisted":
+        continue
     elif method == "tools/list":
         names = ["hang", "die", "grow", "huge", "env", "pid", "child", "cancelled", "echo", "stall", "empty"]
         result = {"tools": [tool(name) for name in names + ["grown"] * extra] + [{"name": "broken"}]}

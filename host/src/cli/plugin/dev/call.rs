@@ -48,7 +48,7 @@ pub(super) async fn run(
             if has_run(&result) {
                 session.add(&call[0], result.is_ok(), recorder.of(&entry.client()));
             }
-            call::show(&result, &gateway)?;
+            call::show(&result)?;
         }
         Ok(())
     };
@@ -69,7 +69,7 @@ fn unknown(entry: &Entry<'_>, tool: &str) -> Option<String> {
 /// Returns the reason that the plugin is not loaded, if it is not.
 fn absent(gateway: &Gateway, entry: &Entry<'_>) -> Option<String> {
     let name = format!("{} ", entry.client());
-    session::absent_sources(gateway).into_iter().find(|line| line.starts_with(&name))
+    session::absent_sources(gateway, |_| true).into_iter().find(|line| line.starts_with(&name))
 }
 
 /// Returns whether the plugin has run, so that the call shows which requests it uses.

@@ -1,0 +1,53 @@
+//! The credential for a running gateway, from the environment.
+
+use anyhow::{Context as _, bail};
+use http::HeaderValue;
+use reqwest::Url;
+
+use crate::config::environment;
+
+/// Environment variable with the credential.
+pub(super) const KEY_VARIABLE: &str = "AIRLOCK_KEY";
+
+/// Returns the value of `Authorization` for a gateway at `url`; `None` if the variable is not set.
+/// Fails if the variable holds no credential, or if it would be sent to another machine in clear
+/// text.
+pub(super) fn authorization(url: &Url) -> anyhow::Result<Option<HeaderValue>> {
+    let key = environment(KEY_VARIABLE).filter(|key| !key.is_empty());
+    key.map(|key| header(&key, url)).transpose()
+}
+
+fn header(key: &str, url: &Url) -> anyhow::Result<HeaderValue> {
+    if url.scheme() == "http" && !url.host_str().is_some_and(is_loopback) {
+        bail!("{KEY_VARIABLE} is not sent over http to another machine; use https");
+    }
+    let key = key.strip_prefix("Bearer ").unwrap_or(key).trim();
+    if !key.starts_with("sk-bf-") && key.split('.').count() != 3 {
+        bail!("{KEY_VARIABLE} is neither a virtual key (sk-bf-…) nor an access token (JWT)");
+    }
+    let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+        .with_context(|| format!("{KEY_VARIABLE} cannot be sent in a header"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_is_sent_to_this_machine_or_over_https_alone() {
+        let sent = |key: &str, url: &str| header(key, &Url::parse(url).expect("a URL")).is_ok();
+        for url in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost", "https://a.example"]
+        {
+            assert!(sent("sk-bf-0123456789", url) && sent("Bearer a.b.c", url), "{url}");
+            assert!(!sent("hunter2", url), "{url}");
+        }
+        assert!(!sent("sk-bf-0123456789", "http://a.example"));
+    }
+}
