@@ -137,7 +137,7 @@ pub(super) async fn with_log_level(
 }
 
 /// Reads `notifications/message`, with the name of the client before that of the logger; `None` if
-/// it is none.
+/// the text is not a log message.
 pub(super) fn read_log(client: Option<&ClientName>, text: &[u8]) -> Option<Log> {
     let mut message: Value = serde_json::from_slice(text).ok()?;
     let params = message.get_mut("params")?;
