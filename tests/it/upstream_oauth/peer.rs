@@ -280,7 +280,7 @@ impl<'r> Request<'r> {
         };
         match state.flaw {
             Flaw::WrongIss | Flaw::NoMetadata => {
-                drop(query.append_pair("iss", "https://other.example.com"))
+                query.append_pair("iss", "https://other.example.com");
             }
             Flaw::MissingIss => {}
             _ => drop(query.append_pair("iss", &self.base)),
