@@ -45,7 +45,7 @@ pub use self::{
 pub(super) use self::{
     decoder::{Event, Item},
     drain::Drains,
-    endpoint::Endpoint,
+    endpoint::{Endpoint, Purpose},
     events::{Events, StreamError},
     refusal::{EVENT_STREAM, Refusal, broken, failed, has_type, unexpected_type},
 };
@@ -141,7 +141,8 @@ impl Session {
         let mut own = HeaderMap::new();
         self.add_own(&mut own);
         let url = self.endpoint.url();
-        let sending = self.endpoint.send(Method::DELETE, url, own, None, &self.inbox);
+        let sending =
+            self.endpoint.send(Purpose::Aside, (Method::DELETE, url), own, None, &self.inbox);
         // The connection is closed in any case.
         let _ = timeout(SESSION_END_TIMEOUT, sending).await;
     }

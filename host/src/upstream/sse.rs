@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     error::ConnectionError,
     http::{
-        Drains, EVENT_STREAM, Endpoint, Event, Events, HttpSettings, Item, Refusal, failed,
-        has_type, unexpected_type,
+        Drains, EVENT_STREAM, Endpoint, Event, Events, HttpSettings, Item, Purpose, Refusal,
+        failed, has_type, unexpected_type,
     },
     inbox::Inbox,
     limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, MAX_URL_BYTES},
@@ -97,7 +97,8 @@ impl Session {
         let mut own = HeaderMap::new();
         own.insert(header::ACCEPT, HeaderValue::from_static(EVENT_STREAM));
         let url = self.endpoint.url();
-        let response = self.endpoint.send(Method::GET, url, own, None, &self.inbox).await?;
+        let response =
+            self.endpoint.send(Purpose::Own, (Method::GET, url), own, None, &self.inbox).await?;
         if !response.status().is_success() {
             return Err(Refusal::read(response, &self.inbox).await.into_error(&self.inbox));
         }
@@ -125,6 +126,7 @@ impl Session {
 
     async fn post(&self, message: Outgoing) -> Result<(), SendError> {
         let Outgoing { text, kind } = message;
+        let purpose = Purpose::of(&kind);
         let (permits, mut own, request) = match kind {
             OutgoingKind::Request(head) => {
                 let own = head.headers.iter().cloned().collect();
@@ -136,8 +138,10 @@ impl Session {
         let _permit = permits.acquire().await.map_err(|_| SendError::Closed)?;
         let target = self.target.wait().await;
         own.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let response =
-            self.endpoint.send(Method::POST, target, own, Some(text), &self.inbox).await?;
+        let response = self
+            .endpoint
+            .send(purpose, (Method::POST, target), own, Some(text), &self.inbox)
+            .await?;
         let status = response.status();
         if status.is_success() {
             self.drains.body(response);

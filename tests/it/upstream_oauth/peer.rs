@@ -34,6 +34,14 @@ pub(super) enum Flaw {
     MissingIss,
     /// The user refuses.
     Denied,
+    /// There is no metadata, and the redirect names another issuer.
+    NoMetadata,
+    /// The authorization endpoint names a resource itself.
+    OwnParameter,
+    /// The token endpoint repeats what it was sent.
+    Echo,
+    /// The scope "write" is not known.
+    UnknownScope,
 }
 
 /// The state of the peer, and what it has seen.
@@ -136,9 +144,13 @@ impl<'r> Request<'r> {
     fn answer(&self, state: &mut State) -> Answer {
         match (self.method, self.url.path()) {
             (_, "/mcp") => self.mcp(state),
-            ("GET", "/.well-known/oauth-protected-resource/mcp") => self.resource(state.flaw),
+            ("GET", "/.well-known/oauth-protected-resource/mcp")
+                if state.flaw != Flaw::NoMetadata =>
+            {
+                self.resource(state.flaw)
+            }
             ("GET", "/.well-known/oauth-authorization-server")
-                if state.flaw != Flaw::ManyServers =>
+                if !matches!(state.flaw, Flaw::ManyServers | Flaw::NoMetadata) =>
             {
                 self.metadata(state.flaw)
             }
@@ -168,10 +180,14 @@ impl<'r> Request<'r> {
             Some("ping") => json!({}),
             Some("tools/list") => {
                 let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
-                json!({"tools": [tool("read"), tool("write")]})
+                json!({"tools": [tool("read"), tool("write"), tool("picky")]})
             }
             Some("tools/call") => {
                 let scope = message["params"]["name"].as_str().expect("a name");
+                if scope == "picky" {
+                    // It passes on the refusal of a service behind it.
+                    return says("401 Unauthorized", "", "");
+                }
                 if !scopes.split(' ').any(|it| it == scope) {
                     let challenge = format!(
                         "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{scope}\"\r\n"
@@ -226,6 +242,10 @@ impl<'r> Request<'r> {
             Flaw::ScriptedLogin => {
                 metadata["authorization_endpoint"] = json!("javascript:alert(1)");
             }
+            Flaw::OwnParameter => {
+                let endpoint = format!("{base}/authorize?resource=https://bank.example.com");
+                metadata["authorization_endpoint"] = json!(endpoint);
+            }
             Flaw::HugeMetadata => return Answer::Drips,
             Flaw::NoPkce => metadata["code_challenge_methods_supported"] = json!(["plain"]),
             Flaw::NoRegistration => metadata["registration_endpoint"] = Value::Null,
@@ -253,10 +273,15 @@ impl<'r> Request<'r> {
         query.append_pair("state", &parameter("state"));
         match state.flaw {
             Flaw::Denied => query.append_pair("error", "access_denied"),
+            Flaw::UnknownScope if state.scopes.contains("write") => {
+                query.append_pair("error", "invalid_scope")
+            }
             _ => query.append_pair("code", "code-0123456789"),
         };
         match state.flaw {
-            Flaw::WrongIss => drop(query.append_pair("iss", "https://other.example.com")),
+            Flaw::WrongIss | Flaw::NoMetadata => {
+                query.append_pair("iss", "https://other.example.com");
+            }
             Flaw::MissingIss => {}
             _ => drop(query.append_pair("iss", &self.base)),
         }
@@ -282,6 +307,11 @@ impl<'r> Request<'r> {
             }
             other => panic!("{other:?}"),
         };
+        if state.flaw == Flaw::Echo {
+            let error = json!({"error": "invalid_grant", "error_description": self.body});
+            let kind = "content-type: application/json\r\n";
+            return says("400 Bad Request", kind, &error.to_string());
+        }
         if !is_good {
             let kind = "content-type: application/json\r\n";
             return says("400 Bad Request", kind, r#"{"error": "invalid_grant"}"#);

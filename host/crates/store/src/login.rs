@@ -76,13 +76,22 @@ impl Database {
         self.write(move |transaction| key.write(transaction, &login)).await
     }
 
-    /// Removes the logins of a client at all its servers. Returns their number.
+    /// Removes the logins of a client at all its servers, their traces in the file included as far as
+    /// no other process is reading it. Returns their number.
     pub async fn remove_upstream_logins(&self, client: &str) -> Result<usize, Unavailable> {
         let client = client.to_owned();
-        self.write(move |transaction| {
-            transaction.execute("DELETE FROM upstream_login WHERE client = ?1", [client])
-        })
-        .await
+        let removed = self
+            .write(move |transaction| {
+                overwrite(transaction)?;
+                transaction.execute("DELETE FROM upstream_login WHERE client = ?1", [client])
+            })
+            .await?;
+        // The log has the tokens until it is copied into the file. A reader may prevent that.
+        let truncating = self.0.writer.run(|connection| {
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        });
+        let _ = truncating.await;
+        Ok(removed)
     }
 
     /// Claims the right to refresh the tokens of the version that has `access_token`, for at most
@@ -185,6 +194,7 @@ impl Key {
     }
 
     fn write(&self, connection: &Connection, login: &UpstreamLogin) -> rusqlite::Result<()> {
+        overwrite(connection)?;
         connection
             .execute(
                 "INSERT OR REPLACE INTO upstream_login (client, server, issuer, client_id, \
@@ -227,6 +237,11 @@ impl Key {
             .execute(&update, params![value, self.client, self.server, access_token])
             .map(drop)
     }
+}
+
+/// Makes this connection overwrite what it deletes, so that no token stays in the file.
+fn overwrite(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))
 }
 
 fn login(row: &Row<'_>) -> rusqlite::Result<(UpstreamLogin, i64)> {
@@ -321,6 +336,22 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(database.remove_upstream_logins("up").await.expect("written"), 1);
         assert_eq!(database.upstream_login("up", "https://a/").await.expect("read"), None);
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_removed_login_stays_in_the_files() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (database, _) = open(&home).await;
+        for token in ["first-hunter2", "second-hunter2"] {
+            database.put_upstream_login("up", "s", login(token)).await.expect("written");
+        }
+        database.remove_upstream_logins("up").await.expect("written");
+        for file in std::fs::read_dir(home.path()).expect("a directory") {
+            let path = file.expect("a file").path();
+            let bytes = std::fs::read(&path).expect("readable");
+            let is_found = bytes.windows(7).any(|it| it == b"hunter2");
+            assert!(!is_found, "{}", path.display());
+        }
     }
 
     #[tokio::test]

@@ -67,7 +67,7 @@ async fn log_in(args: &Args, settings: &Settings, logins: &Logins) -> anyhow::Re
     let failed = || format!("no login at {}", args.name);
     let callback = Callback::listen(args.port).await.with_context(failed)?;
     let pending = PendingLogin::begin(settings, logins, &callback).await.with_context(failed)?;
-    show(args, pending.url())?;
+    show(args, &pending)?;
     let completing = tokio::time::timeout(PATIENCE, pending.complete(&callback));
     let completed = completing.await.map_err(|_| {
         anyhow!("no login at {}: the browser did not come back within {PATIENCE:?}", args.name)
@@ -85,10 +85,16 @@ fn settings<'c>(config: &'c Config, name: &ClientName) -> anyhow::Result<&'c Set
     }
 }
 
-fn show(args: &Args, url: &str) -> anyhow::Result<()> {
-    // The endpoint in it was chosen by the server.
-    let text =
-        format!("open this URL in a browser to log in at {}:\n{}", args.name, visible_line(url));
+fn show(args: &Args, pending: &PendingLogin) -> anyhow::Result<()> {
+    // The endpoint and the scopes were chosen by the server.
+    let (url, host) = (pending.url(), visible_line(&pending.host()));
+    let scopes = Some(pending.quoted_scopes()).filter(|scopes| !scopes.is_empty());
+    let scopes = scopes.map(|scopes| format!(" with the scopes {scopes}")).unwrap_or_default();
+    let text = format!(
+        "open this URL in a browser to log in at {} through {host}{scopes}:\n{}",
+        args.name,
+        visible_line(url)
+    );
     if args.json {
         eprintln!("{text}");
     } else {
@@ -123,8 +129,8 @@ fn report(args: &Args, logged_in: &LoggedIn) -> anyhow::Result<Done> {
         return Ok(Done::Yes);
     }
     let issuer = issuer.iter().map(|issuer| format!(" through {}", visible_line(issuer)));
-    let scopes = Some(scopes.join(" ")).filter(|scopes| !scopes.is_empty());
-    let scopes = scopes.map(|scopes| format!(", with the scopes {}", visible_line(&scopes)));
+    let quoted = Some(logged_in.quoted_scopes()).filter(|scopes| !scopes.is_empty());
+    let scopes = quoted.map(|scopes| format!(", with the scopes {scopes}"));
     let end = match (expires, is_refreshable) {
         (_, true) => "; the gateway renews the login".to_owned(),
         (Some(at), false) => format!("; the login expires at {at} and cannot be renewed"),

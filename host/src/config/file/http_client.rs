@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::EnvText;
 
-/// The gateway as a client of an authorization server. Each URL begins with `https://`, unless the
-/// MCP server is in a private network by its configuration.
+/// The gateway as a client of an authorization server. Each URL begins with `https://`, unless its
+/// host is `localhost` or a private IP address.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct OAuthConfig {
@@ -20,7 +20,10 @@ pub(in crate::config) struct OAuthConfig {
     /// URL of a public document that describes the gateway as a client (client ID metadata
     /// document). Authorization servers that support it take the URL for the identifier.
     pub(in crate::config) client_metadata_url: Option<String>,
-    /// URL at which the operator logs in. Default: discovered.
+    /// Identifier of the authorization server: a login fails if another one is discovered. Needed
+    /// beside `client_secret`, unless both `authorize_url` and `token_url` are set.
+    pub(in crate::config) issuer: Option<String>,
+    /// URL at which the operator logs in. Needs `token_url` beside it. Default: discovered.
     pub(in crate::config) authorize_url: Option<String>,
     /// URL of the token endpoint. With `authorize_url` and `token_url`, nothing is discovered.
     /// Default: discovered.

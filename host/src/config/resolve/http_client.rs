@@ -57,6 +57,7 @@ fn oauth(
         return None;
     }
     let Some(config) = config else { return Some(Oauth::default()) };
+    let is_written = [config.authorize_url.is_some(), config.token_url.is_some()];
     let url =
         |name: &str, url: Option<String>| url.filter(|url| check_url(&field.member(name), url));
     let oauth = Oauth {
@@ -67,6 +68,7 @@ fn oauth(
             .client_secret
             .and_then(|secret| field.member("client_secret").text(secret)),
         client_metadata_url: url("client_metadata_url", config.client_metadata_url),
+        issuer: url("issuer", config.issuer),
         authorize_url: url("authorize_url", config.authorize_url),
         token_url: url("token_url", config.token_url),
         registration_url: url("registration_url", config.registration_url),
@@ -75,6 +77,7 @@ fn oauth(
     if oauth.client_secret.is_some() && oauth.client_id.is_none() {
         field.member("client_secret").refuse("needs a `client_id` beside it");
     }
+    check_binding(&field, &oauth, is_written);
     let is_document = |url: &Uri| url.scheme() == Some(&Scheme::HTTPS) && url.path() != "/";
     let document = oauth.client_metadata_url.as_ref().and_then(|url| url.parse::<Uri>().ok());
     if document.is_some_and(|url| !is_document(&url)) {
@@ -83,6 +86,22 @@ fn oauth(
         );
     }
     Some(oauth)
+}
+
+/// Checks that the endpoints of the settings are of one authorization server, and that a secret is
+/// bound to one: the MCP server chooses it otherwise. `is_written` tells whether the URL of the
+/// authorization endpoint and that of the token endpoint are.
+fn check_binding(field: &Field<'_>, oauth: &Oauth, is_written: [bool; 2]) {
+    match is_written {
+        [true, false] => field.member("authorize_url").refuse("needs a `token_url` beside it"),
+        [false, true] => field.member("token_url").refuse("needs an `authorize_url` beside it"),
+        [false, false] if oauth.client_secret.is_some() && oauth.issuer.is_none() => {
+            field.member("client_secret").refuse(
+                "needs the `issuer` to which it may be sent, or both `authorize_url` and `token_url`",
+            );
+        }
+        _ => {}
+    }
 }
 
 fn check_url(field: &Field<'_>, url: &str) -> bool {

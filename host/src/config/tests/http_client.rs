@@ -88,6 +88,7 @@ fn a_client_of_an_authorization_server_is_read() {
         json!({"auth_type": "oauth", "oauth_config": {
             "client_id": "id", "client_secret": {"value": "s3cr3t"},
             "client_metadata_url": "https://example.com/client.json",
+            "issuer": "https://as.example.com",
             "authorize_url": "https://as.example.com/authorize",
             "token_url": "https://as.example.com/token",
             "registration_url": "https://as.example.com/register",
@@ -99,6 +100,7 @@ fn a_client_of_an_authorization_server_is_read() {
         client_id: Some("id".to_owned()),
         client_secret: Some(Secret::new("s3cr3t")),
         client_metadata_url: Some("https://example.com/client.json".to_owned()),
+        issuer: Some("https://as.example.com".to_owned()),
         authorize_url: url("authorize"),
         token_url: url("token"),
         registration_url: url("register"),
@@ -131,6 +133,20 @@ fn a_client_of_an_authorization_server_that_cannot_work_is_refused() {
     "#);
     assert_snapshot!(error(&client("http", json!({"oauth_config": {}}))), @r#"mcp.client_configs[0].oauth_config: belongs to a client whose `auth_type` is "oauth""#);
     assert_snapshot!(error(&client("http", json!({"oauth_config_id": "x"}))), @"mcp.client_configs[0].oauth_config_id: this build does not act on it: the settings are in `oauth_config`");
+    for (oauth, reason) in [
+        (
+            json!({"client_id": "id", "client_secret": "s3cr3t"}),
+            "client_secret: needs the `issuer`",
+        ),
+        (json!({"authorize_url": "https://a.example.com/"}), "authorize_url: needs a `token_url`"),
+        (json!({"token_url": "https://a.example.com/"}), "token_url: needs an `authorize_url`"),
+        (json!({"issuer": "a.example.com"}), "issuer: expected a URL"),
+    ] {
+        let error = error(&client("http", json!({"auth_type": "oauth", "oauth_config": oauth})));
+        assert!(error.contains(reason), "{error}");
+    }
+    let bound = json!({"client_id": "id", "client_secret": "s", "issuer": "https://a.example.com"});
+    settings(&client("http", json!({"auth_type": "oauth", "oauth_config": bound})));
     let stdio = json!({"name": "fs", "connection_type": "stdio", "stdio_config": {"command": "x"}, "auth_type": "oauth"});
     assert_snapshot!(error(&clients(json!([stdio]))), @r#"mcp.client_configs[0].auth_type: belongs to a client whose `connection_type` is "http" or "sse""#);
 }

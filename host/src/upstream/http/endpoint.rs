@@ -13,7 +13,7 @@ use super::{
         inbox::Inbox,
         limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_IDLE_CONNECTIONS, MAX_REDIRECTS},
         oauth::{AuthorizationError, Authorizer, Bearer, Challenge},
-        transport::SendError,
+        transport::{OutgoingKind, SendError},
     },
     extra::{self, ExtraHeaders},
     refusal::broken,
@@ -22,6 +22,37 @@ use crate::{egress::Guard, secret::Secret, text::with_causes, tls, tool::Cause};
 
 /// Attempts to send a request whose access token the server refuses.
 const MAX_ATTEMPTS: usize = 2;
+
+/// Methods of requests that the gateway makes for itself.
+const OWN_METHODS: [&str; 4] = ["initialize", "ping", "server/discover", "tools/list"];
+
+/// Purpose of a request, which decides what follows if the server refuses its access token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Purpose {
+    /// The gateway's own: the handshake or a check. If another token is refused too, the login is of
+    /// no use.
+    Own,
+    /// A caller's. A server may refuse it for what is in it, so nothing follows for others.
+    Call,
+    /// A message without a response. It is sent once.
+    Aside,
+}
+
+impl Purpose {
+    /// Returns the purpose of a message.
+    pub(in super::super) fn of(kind: &OutgoingKind) -> Self {
+        match kind {
+            OutgoingKind::Request(head)
+                if OWN_METHODS.contains(&head.method) && head.headers.is_empty() =>
+            {
+                Self::Own
+            }
+            OutgoingKind::Request(_) => Self::Call,
+            OutgoingKind::Notification("notifications/initialized") => Self::Own,
+            OutgoingKind::Notification(_) | OutgoingKind::Response => Self::Aside,
+        }
+    }
+}
 
 /// Sends the requests to one server. Its connections and credentials are not shared with other
 /// servers. Cheap to clone.
@@ -67,11 +98,12 @@ impl Endpoint {
 
     /// Sends a request to `url`, which must be of the same origin as [`Self::url`]. `own` headers
     /// replace those of the configuration that have the same name. If the server refuses the access
-    /// token, the request is sent once more with another one: what is refused was not executed.
+    /// token, the request is sent once more with another one: what is refused was not executed. That a
+    /// token is refused again fails the request alone, unless it is the gateway's own.
     pub(in super::super) async fn send(
         &self,
-        method: Method,
-        url: &Url,
+        purpose: Purpose,
+        (method, url): (Method, &Url),
         own: HeaderMap,
         body: Option<String>,
         inbox: &Inbox,
@@ -86,18 +118,24 @@ impl Endpoint {
             let own = authorized(own.clone(), bearer.as_ref());
             let request = with_body(self.request(method.clone(), url, own), body.clone());
             let response = received(request, inbox).await?;
+            if purpose == Purpose::Aside {
+                return Ok(response);
+            }
             let refused = Challenge::read(response.status(), response.headers(), &self.url);
             bearer = match refused {
                 None => return Ok(response),
                 Some(Challenge::Scopes(scopes)) => authorizer.widen(bearer.as_ref(), scopes).await,
                 Some(Challenge::Token) if attempt < MAX_ATTEMPTS => {
-                    authorizer.replace(bearer.as_ref()).await
+                    match authorizer.replace(bearer.as_ref()).await {
+                        Err(AuthorizationError::NoOther) => break,
+                        replaced => replaced,
+                    }
                 }
                 Some(Challenge::Token) => break,
             }
             .map_err(unauthorized)?;
         }
-        Err(unauthorized(authorizer.give_up(bearer.as_ref())))
+        Err(unauthorized(authorizer.give_up(bearer.as_ref(), purpose == Purpose::Own)))
     }
 
     /// Begins a request without an access token to `url`, which must be of the same origin as [`Self::url`]. `own` headers

@@ -11,7 +11,7 @@ use super::{
         limits::{MAX_ERROR_BODY_BYTES, MAX_ID_BYTES, MAX_MESSAGE_BYTES},
         transport::{Outgoing, OutgoingKind, RequestHead, SendError},
     },
-    EVENT_STREAM, Events, Item, Refusal, Session, add_all, body, broken, failed, has_type,
+    EVENT_STREAM, Events, Item, Purpose, Refusal, Session, add_all, body, broken, failed, has_type,
     refusal::JSON,
     resume::Position,
     unexpected_type,
@@ -31,6 +31,7 @@ impl Session {
         let permits = if is_request { &self.requests } else { &self.control };
         // The semaphores are never closed.
         let _permit = permits.acquire().await.map_err(|_| SendError::Closed)?;
+        let purpose = Purpose::of(&kind);
         let had_session = self.id.get().is_some();
         let mut own = self.headers(&kind);
         self.add_own(&mut own);
@@ -42,8 +43,13 @@ impl Session {
             OutgoingKind::Notification(method) => (None, method),
             OutgoingKind::Response => (None, ""),
         };
-        let sending =
-            self.endpoint.send(Method::POST, self.endpoint.url(), own, Some(text), &self.inbox);
+        let sending = self.endpoint.send(
+            purpose,
+            (Method::POST, self.endpoint.url()),
+            own,
+            Some(text),
+            &self.inbox,
+        );
         let response = sending.await?;
         if response.status() == StatusCode::NOT_FOUND && had_session {
             return Err(self.expire());

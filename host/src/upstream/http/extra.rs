@@ -31,19 +31,25 @@ const RESERVED: [&str; 17] = [
 const RESERVED_PREFIX: &str = "mcp-param-";
 /// Headers that are passed on only if the configuration names them, because they grant access or
 /// tell about the caller's connection.
-const BY_NAME_ONLY: [&str; 12] = [
+const BY_NAME_ONLY: [&str; 18] = [
+    "api-key",
+    "apikey",
     "authorization",
     "cookie",
     "forwarded",
     "origin",
+    "private-token",
     "proxy-authenticate",
     "proxy-authorization",
     "proxy-connection",
     "referer",
     "set-cookie",
     "via",
+    "x-access-token",
     "x-api-key",
+    "x-auth-token",
     "x-goog-api-key",
+    "x-token",
 ];
 /// Prefixes of headers that are passed on only if the configuration names them.
 const BY_NAME_ONLY_PREFIXES: [&str; 4] = ["sec-", "x-airlock-", "x-bf-", "x-forwarded-"];
@@ -117,6 +123,9 @@ mod tests {
             "x-forwarded-for",
             "accept-language",
             "x-api-key",
+            "private-token",
+            "x-auth-token",
+            "api-key",
         ];
         let caller = CallerHeaders::collect(sent.map(|name| (name, b"v".as_slice())));
         extra.select(&caller).into_iter().map(|(name, _)| name.to_string()).collect()

@@ -12,7 +12,8 @@ use super::{
         limits::{MAX_RESUMPTIONS, STABLE_AFTER, STREAM_RETRY_MILLIS},
         transport::SendError,
     },
-    EVENT_STREAM, Event, Events, Item, Refusal, Session, StreamError, has_type, unexpected_type,
+    EVENT_STREAM, Event, Events, Item, Purpose, Refusal, Session, StreamError, has_type,
+    unexpected_type,
 };
 use crate::mcp::headers;
 
@@ -146,7 +147,7 @@ impl Session {
         }
         self.add_own(&mut own);
         let url = self.endpoint.url();
-        let sending = self.endpoint.send(Method::GET, url, own, None, &self.inbox);
+        let sending = self.endpoint.send(Purpose::Call, (Method::GET, url), own, None, &self.inbox);
         let response = sending.await.map_err(|error| match error {
             SendError::LoginNeeded(_) => Unopened::Refused(error),
             error => Unopened::Failed(error),

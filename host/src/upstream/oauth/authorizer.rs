@@ -9,7 +9,7 @@ use std::{
 
 use http::HeaderValue;
 use tokio::{
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     time::{Instant, sleep},
 };
 use tracing::{error, info, warn};
@@ -20,7 +20,7 @@ use super::{
     logins::{Logins, LoginsUnavailable, StoredLogin},
     outbound::{self, Outbound},
     refresh::{RefreshError, refresh},
-    tokens::scopes,
+    tokens::{quoted, scopes},
 };
 use crate::{
     store::{
@@ -37,9 +37,6 @@ const CLAIM: Duration = outbound::TIMEOUT.saturating_add(Duration::from_secs(10)
 const CLAIM_POLL: Duration = Duration::from_millis(100);
 /// Interval at which a server that needs a login looks for one.
 const WATCH: Duration = Duration::from_secs(2);
-/// Attempts to store refreshed tokens, and delay between them.
-const STORE_ATTEMPTS: u32 = 5;
-const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// An access token, as it is sent.
 #[derive(Debug, Clone)]
@@ -81,6 +78,13 @@ pub(in super::super) enum AuthorizationError {
     /// The tokens could not be refreshed. A later attempt may succeed.
     #[error("the access token was not refreshed")]
     Refresh(#[from] RefreshError),
+    /// The token is refused, and none may be requested in its place: the login cannot be renewed, or
+    /// it was for the same reason a moment ago.
+    #[error("there is no other access token")]
+    NoOther,
+    /// The tokens that were received last are not stored yet.
+    #[error("the access token is not refreshed, because the store of logins cannot be written")]
+    Unstored,
     /// An earlier attempt failed a moment ago.
     #[error("the access token could not be refreshed a moment ago")]
     Paused,
@@ -94,7 +98,7 @@ pub(in super::super) enum AuthorizationError {
 
 /// Reason that only the operator can help, with the command to run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{why}; run `airlock upstream login {client}`")]
+#[error("{why} run `airlock upstream login {client}`")]
 pub(in super::super) struct LoginNeeded {
     client: ClientName,
     why: Why,
@@ -103,16 +107,24 @@ pub(in super::super) struct LoginNeeded {
 /// Reason that a login is needed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Why {
-    #[error("it needs a login")]
+    #[error("it needs a login;")]
     Missing,
-    #[error("the login has expired")]
+    #[error("the login has expired;")]
     Expired,
-    #[error("the authorization server does not renew the login ({0})")]
+    #[error("the authorization server does not renew the login ({0});")]
     Refused(String),
-    #[error("the server refuses the token of the login")]
+    #[error("the server refuses the token of the login;")]
     Rejected,
-    #[error("the server asks for a login with more rights{0}")]
+    #[error(
+        "the server refuses this request with the token of the login; if it refuses others too,"
+    )]
+    Declined,
+    #[error("the server asks for a login with more rights{0};")]
     Scopes(String),
+    #[error(
+        "the server asks for more rights than `oauth_config.scopes` permits{0}; if it shall have them, add them and"
+    )]
+    Limited(String),
 }
 
 /// Source of the access token of one server. It refreshes the token before it expires, one refresh
@@ -129,6 +141,21 @@ struct Shared {
     outbound: Outbound,
     clock: Clock,
     state: State,
+    /// Scopes of the settings, which no server can extend; empty if there are none.
+    permitted: Vec<String>,
+}
+
+/// Receiver of the result of one request for a token.
+type Answer = oneshot::Sender<Result<Option<Bearer>, AuthorizationError>>;
+
+/// The login, and what has to be done with it before a request.
+enum Found {
+    /// Nothing. There may be none.
+    Good(Option<Arc<UpstreamLogin>>),
+    /// It is to be refreshed, but can be sent.
+    Due(Arc<UpstreamLogin>),
+    /// It has to be refreshed first.
+    Unusable(Arc<UpstreamLogin>),
 }
 
 /// Request that the server has refused.
@@ -172,10 +199,11 @@ impl Authorizer {
     ) -> Result<Self, ConnectionError> {
         let shared = Shared {
             client: client.clone(),
-            stored: logins.of(client, &http.url),
+            stored: logins.of(client, http),
             outbound: Outbound::new(http)?,
             clock,
             state: State::new(redactor),
+            permitted: http.oauth.as_ref().map(|it| it.scopes.clone()).unwrap_or_default(),
         };
         Ok(Self { shared: Arc::new(shared), turn: Arc::new(Semaphore::new(1)) })
     }
@@ -186,21 +214,31 @@ impl Authorizer {
         if let Some(ready) = self.shared.ready() {
             return ready;
         }
-        self.run(async |shared| match shared.ready() {
-            Some(ready) => ready,
-            None => shared.update(Refused::Nothing).await,
-        })
-        .await
+        let turn = match self.turn.clone().try_acquire_owned() {
+            Ok(turn) => turn,
+            // Neither a slow store nor a slow authorization server delays a request with a good token.
+            Err(_) => match self.shared.usable() {
+                Some(login) => return Bearer::new(login).map(Some),
+                None => self.turn().await?,
+            },
+        };
+        let look = async |shared: Arc<Shared>, answer: Answer| match shared.ready() {
+            Some(ready) => drop(answer.send(ready)),
+            None => shared.update(Refused::Nothing, answer).await,
+        };
+        self.run(turn, look).await
     }
 
     /// Returns the token for another attempt of a request whose token the server refuses: one that
-    /// was stored meanwhile, or a refreshed one.
+    /// was stored meanwhile, or a refreshed one. Fails with [`AuthorizationError::NoOther`] if the
+    /// login cannot be renewed, or was for this reason within half a minute.
     pub(in super::super) async fn replace(
         &self,
         refused: Option<&Bearer>,
     ) -> Result<Option<Bearer>, AuthorizationError> {
         let refused = Refused::of(refused);
-        self.run(async |shared| shared.update(refused).await).await
+        self.run(self.turn().await?, async |shared, answer| shared.update(refused, answer).await)
+            .await
     }
 
     /// Returns the token for another attempt of a request that needs more scopes, if the operator
@@ -211,12 +249,23 @@ impl Authorizer {
         wanted: String,
     ) -> Result<Option<Bearer>, AuthorizationError> {
         let refused = Refused::of(refused);
-        self.run(async |shared| shared.widen(refused, wanted).await).await
+        let widen = async |shared: Arc<Shared>, answer: Answer| {
+            drop(answer.send(shared.widen(refused, wanted).await));
+        };
+        self.run(self.turn().await?, widen).await
     }
 
-    /// Returns the error of a request whose second token the server refuses as well. The token is not
-    /// sent again for a minute.
-    pub(in super::super) fn give_up(&self, refused: Option<&Bearer>) -> AuthorizationError {
+    /// Returns the error of a request whose second token the server refuses as well. If the request
+    /// was the gateway's own, the token is not sent again for a minute. A caller's may be refused for
+    /// what is in it.
+    pub(in super::super) fn give_up(
+        &self,
+        refused: Option<&Bearer>,
+        is_own: bool,
+    ) -> AuthorizationError {
+        if !is_own {
+            return self.shared.needs(Why::Declined);
+        }
         if let Some(refused) = refused {
             self.shared.state.reject(refused.token());
         }
@@ -232,29 +281,39 @@ impl Authorizer {
             sleep(WATCH).await;
             // A store that fails now may be readable later.
             let now = self.shared.stored.read().await.ok().flatten();
+            let unstored = self.shared.state.unstored();
+            let now = now.filter(|now| {
+                unstored.as_ref().is_none_or(|(replaced, _)| now.access_token != *replaced)
+            });
             if now.is_some() && now.as_ref().map(version) != before {
                 return;
             }
         }
     }
 
-    /// Runs `work` when it has its turn, to its end: a refresh token may be used only once, so the
+    /// Runs `work`, which has its turn, to its end: a refresh token may be used only once, so the
     /// tokens that are received for it are stored even if the request is given up.
     async fn run<F>(
         &self,
-        work: impl FnOnce(Arc<Shared>) -> F + Send + 'static,
+        turn: OwnedSemaphorePermit,
+        work: impl FnOnce(Arc<Shared>, Answer) -> F + Send + 'static,
     ) -> Result<Option<Bearer>, AuthorizationError>
     where
-        F: Future<Output = Result<Option<Bearer>, AuthorizationError>> + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
     {
+        let (answer, answered) = oneshot::channel();
+        let working = work(self.shared.clone(), answer);
+        tokio::spawn(async move {
+            let _turn = turn;
+            working.await;
+        });
+        answered.await.unwrap_or(Err(AuthorizationError::Interrupted))
+    }
+
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, AuthorizationError> {
         // The semaphore is never closed.
         let turn = self.turn.clone().acquire_owned().await;
-        let working = work(self.shared.clone());
-        let task = tokio::spawn(async move {
-            let _turn = turn;
-            working.await
-        });
-        task.await.unwrap_or(Err(AuthorizationError::Interrupted))
+        turn.map_err(|_| AuthorizationError::Interrupted)
     }
 }
 
@@ -266,15 +325,46 @@ impl Shared {
         }
         match self.state.login() {
             None => Some(Ok(None)),
-            Some(login) if self.is_due(&login) || self.state.is_rejected(&login) => None,
+            Some(login) if self.state.is_rejected(&login) => None,
+            Some(login) if self.is_expired(&login) => None,
+            Some(login)
+                if self.is_due(&login)
+                    && !self.state.is_paused()
+                    && self.state.dead(&login).is_none() =>
+            {
+                None
+            }
             Some(login) => Some(Bearer::new(login).map(Some)),
         }
     }
 
+    /// Returns the known login if its token can be sent, however old the look into the store is.
+    fn usable(&self) -> Option<Arc<UpstreamLogin>> {
+        let login = self.state.login();
+        login.filter(|login| !self.is_expired(login) && !self.state.is_rejected(login))
+    }
+
     /// Reads the login, and refreshes it if it is due, or if its token is the one that was refused.
-    async fn update(&self, refused: Refused) -> Result<Option<Bearer>, AuthorizationError> {
-        let login = match self.stored.read().await {
-            Ok(login) => self.state.remember(login),
+    /// A token that is good for some time is handed out before it is refreshed.
+    async fn update(&self, refused: Refused, answer: Answer) {
+        let found = match self.find(&refused).await {
+            Ok(Found::Good(login)) => login.map(Bearer::new).transpose(),
+            Ok(Found::Due(login)) => {
+                drop(answer.send(Bearer::new(login.clone()).map(Some)));
+                // Its reason was reported. The next request tries again.
+                let _ = self.renew(login).await;
+                return;
+            }
+            Ok(Found::Unusable(login)) => self.renew(login).await.and_then(Bearer::new).map(Some),
+            Err(error) => Err(error),
+        };
+        // The request may have been given up.
+        drop(answer.send(found));
+    }
+
+    async fn find(&self, refused: &Refused) -> Result<Found, AuthorizationError> {
+        let login = match self.read().await {
+            Ok(login) => login,
             // The known token is good for as long as it lasts.
             Err(error) => match self.state.login().filter(|it| !self.is_expired(it)) {
                 Some(login) if matches!(refused, Refused::Nothing) => Some(login),
@@ -283,23 +373,47 @@ impl Shared {
         };
         let Some(login) = login else {
             return match refused {
-                Refused::Nothing => Ok(None),
+                Refused::Nothing => Ok(Found::Good(None)),
                 _ => Err(self.needs(Why::Missing)),
             };
         };
         if self.state.is_rejected(&login) {
             return Err(self.needs(Why::Rejected));
         }
-        let is_refused = refused.has(&login);
-        if !is_refused && !self.is_due(&login) {
-            return Bearer::new(login).map(Some);
+        if refused.has(&login) {
+            let is_replaceable = login.refresh_token.is_some() && self.state.may_replace();
+            return if is_replaceable {
+                Ok(Found::Unusable(login))
+            } else {
+                Err(AuthorizationError::NoOther)
+            };
         }
-        let is_usable = !is_refused && !self.is_expired(&login);
-        match self.renew(login.clone(), is_refused).await {
-            Ok(renewed) => Bearer::new(renewed).map(Some),
-            Err(_) if is_usable => Bearer::new(login).map(Some),
-            Err(error) => Err(error),
+        Ok(if !self.is_due(&login) {
+            Found::Good(Some(login))
+        } else if self.is_expired(&login) {
+            Found::Unusable(login)
+        } else {
+            Found::Due(login)
+        })
+    }
+
+    /// Reads the login. Tokens that could not be stored are stored first. As long as that fails, they
+    /// are used in place of the version that they replace.
+    async fn read(&self) -> Result<Option<Arc<UpstreamLogin>>, LoginsUnavailable> {
+        let Some((replaced, login)) = self.state.unstored() else {
+            return Ok(self.state.remember(self.stored.read().await?));
+        };
+        let renewed = self.stored.renew(&replaced, UpstreamLogin::clone(&login)).await;
+        let is_unstored = renewed.is_err()
+            && match self.stored.read().await {
+                Ok(present) => present.is_some_and(|it| it.access_token == replaced),
+                Err(_) => true,
+            };
+        if is_unstored {
+            return Ok(Some(self.state.keep(UpstreamLogin::clone(&login))));
         }
+        self.state.settle();
+        Ok(self.state.remember(self.stored.read().await?))
     }
 
     async fn widen(
@@ -307,13 +421,23 @@ impl Shared {
         refused: Refused,
         wanted: String,
     ) -> Result<Option<Bearer>, AuthorizationError> {
-        let Some(login) = self.state.remember(self.stored.read().await?) else {
+        let Some(login) = self.read().await? else {
             return Err(self.needs(Why::Missing));
         };
         if !refused.has(&login) {
             return Bearer::new(login).map(Some);
         }
-        let named = if wanted.is_empty() { String::new() } else { format!(": {wanted}") };
+        let quoted = quoted(&wanted);
+        let named = if quoted.is_empty() { String::new() } else { format!(": {quoted}") };
+        if !self.permitted.is_empty() {
+            let is_permitted = |scope: &str| self.permitted.iter().any(|it| it == scope);
+            let is_limited = !wanted.split_ascii_whitespace().all(is_permitted);
+            return Err(self.needs(if is_limited {
+                Why::Limited(named)
+            } else {
+                Why::Scopes(named)
+            }));
+        }
         let wanted = scopes([login.wanted.as_str(), wanted.as_str()]);
         if wanted != login.wanted {
             self.stored.want(&login.access_token, &wanted).await?;
@@ -325,16 +449,19 @@ impl Shared {
     async fn renew(
         &self,
         login: Arc<UpstreamLogin>,
-        is_refused: bool,
     ) -> Result<Arc<UpstreamLogin>, AuthorizationError> {
         if let Some(code) = self.state.dead(&login) {
             return Err(self.needs(Why::Refused(code)));
         }
         if login.refresh_token.is_none() {
-            return Err(self.needs(if is_refused { Why::Rejected } else { Why::Expired }));
+            return Err(self.needs(Why::Expired));
         }
         if self.state.is_paused() {
             return Err(AuthorizationError::Paused);
+        }
+        // The store has a refresh token that was used.
+        if self.state.unstored().is_some() {
+            return Err(AuthorizationError::Unstored);
         }
         let deadline = Instant::now() + CLAIM;
         let mut token = login.access_token.clone();
@@ -392,27 +519,21 @@ impl Shared {
         }
     }
 
-    /// Stores refreshed tokens, which are lost otherwise. Returns the login that is stored then.
+    /// Stores refreshed tokens, which are lost otherwise: if that fails, each look into the store tries
+    /// it again. Returns the login that is to be used.
     async fn store(
         &self,
         token: &str,
         renewed: UpstreamLogin,
     ) -> Result<Arc<UpstreamLogin>, AuthorizationError> {
-        let mut attempt = 1;
-        let is_stored = loop {
-            match self.stored.renew(token, renewed.clone()).await {
-                Ok(is_stored) => break is_stored,
-                Err(error) if attempt == STORE_ATTEMPTS => {
-                    let (client, error) = (&self.client, with_causes(&error));
-                    error!(%client, error, "refreshed tokens of an upstream server were not stored");
-                    break true;
-                }
-                Err(_) => attempt += 1,
+        match self.stored.renew(token, renewed.clone()).await {
+            Ok(true) => return Ok(self.state.keep(renewed)),
+            Ok(false) => {}
+            Err(error) => {
+                let (client, error) = (&self.client, with_causes(&error));
+                error!(%client, error, "refreshed tokens of an upstream server were not stored yet");
+                return Ok(self.state.postpone(token, renewed));
             }
-            sleep(STORE_RETRY).await;
-        };
-        if is_stored {
-            return Ok(self.state.keep(renewed));
         }
         // The operator has logged in or out meanwhile.
         let present = self.state.remember(self.stored.read().await?);

@@ -1,12 +1,12 @@
 //! Receives the redirect with which an authorization server sends the browser of the operator back
 //! (RFC 8252, section 7.3): a listener on the loopback address, for the time of one login.
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{collections::VecDeque, io, net::Ipv4Addr, time::Duration};
 
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    task::{AbortHandle, JoinSet},
     time::timeout,
 };
 use url::form_urlencoded;
@@ -15,9 +15,12 @@ use url::form_urlencoded;
 const PATH: &str = "/callback";
 /// Maximum length of the head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 32 << 10;
-/// Maximum connections from which a request is awaited. Browsers open some that they do not use.
+/// Maximum connections from which a request is awaited: a further one ends the oldest. Browsers open
+/// some that they do not use, and any process of this machine can.
 const MAX_CONNECTIONS: usize = 32;
-/// Time for a connection to send its request, and again for the response to be taken.
+/// Time for a connection to send its request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the response to be taken.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reason that no redirect can be received.
@@ -59,14 +62,21 @@ impl Callback {
 
     /// Waits for a redirect. Any other request gets a page that says so. Fails if the listener fails.
     pub(super) async fn next(&self) -> Result<(Redirected, Browser), CallbackError> {
-        let mut reading = FuturesUnordered::new();
+        let mut reading = JoinSet::new();
+        let mut open: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if reading.len() < MAX_CONNECTIONS => {
+                accepted = self.listener.accept() => {
                     let (stream, _) = accepted?;
-                    reading.push(timeout(TIMEOUT, read(stream)));
+                    open.retain(|task| !task.is_finished());
+                    if open.len() == MAX_CONNECTIONS
+                        && let Some(oldest) = open.pop_front()
+                    {
+                        oldest.abort();
+                    }
+                    open.push_back(reading.spawn(read(stream, self.port)));
                 }
-                Some(read) = reading.next() => {
+                Some(read) = reading.join_next() => {
                     if let Ok(Some(redirected)) = read {
                         return Ok(redirected);
                     }
@@ -107,7 +117,19 @@ impl Browser {
 }
 
 /// Reads a request. Returns `None` if it is no redirect.
-async fn read(mut stream: TcpStream) -> Option<(Redirected, Browser)> {
+async fn read(mut stream: TcpStream, port: u16) -> Option<(Redirected, Browser)> {
+    let head = timeout(HEAD_TIMEOUT, head(&mut stream)).await.ok()??;
+    let browser = Browser(stream);
+    let head = std::str::from_utf8(&head).ok().filter(|head| is_for(head, port));
+    let Some(redirected) = head.and_then(redirected) else {
+        browser.page("404 Not Found", "Not found", "This is no answer to a login.").await;
+        return None;
+    };
+    Some((redirected, browser))
+}
+
+/// Reads the head of a request; `None` if it is too long.
+async fn head(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         let mut part = [0; 4 << 10];
@@ -117,12 +139,19 @@ async fn read(mut stream: TcpStream) -> Option<(Redirected, Browser)> {
         }
         head.extend_from_slice(&part[..length]);
     }
-    let browser = Browser(stream);
-    let Some(redirected) = std::str::from_utf8(&head).ok().and_then(redirected) else {
-        browser.page("404 Not Found", "Not found", "This is no answer to a login.").await;
-        return None;
-    };
-    Some((redirected, browser))
+    Some(head)
+}
+
+/// Returns whether a request names this listener as its host: not so the page of another site whose
+/// name leads here.
+fn is_for(head: &str, port: u16) -> bool {
+    let mut hosts = head.lines().skip(1).filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("host").then(|| value.trim())
+    });
+    let host = hosts.next();
+    let is_own = host == Some(&*format!("127.0.0.1:{port}"));
+    is_own && hosts.next().is_none()
 }
 
 /// Parses the head of a request. `None` if it is no redirect, or has a parameter twice.
@@ -186,6 +215,32 @@ mod tests {
         TcpStream::connect((Ipv4Addr::LOCALHOST, callback.port)).await.expect("connected")
     }
 
+    fn asking(port: u16) -> String {
+        format!("GET /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")
+    }
+
+    #[test]
+    fn a_request_must_name_the_listener_once() {
+        assert!(is_for(&asking(8_765), 8_765));
+        for host in ["127.0.0.1", "127.0.0.1:1", "evil.example:8765", "x\r\nHost: 127.0.0.1:8765"] {
+            assert!(!is_for(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 8_765), "{host}");
+        }
+        assert!(!is_for("GET / HTTP/1.1\r\n\r\n", 8_765));
+    }
+
+    #[tokio::test]
+    async fn the_oldest_of_many_idle_connections_gives_way() {
+        let callback = Callback::listen(0).await.expect("a port");
+        let mut idle = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            idle.push(connect(&callback).await);
+        }
+        let mut browser = connect(&callback).await;
+        browser.write_all(asking(callback.port).as_bytes()).await.expect("sent");
+        let (redirected, _) = callback.next().await.expect("a redirect");
+        assert_eq!(redirected.state, "s");
+    }
+
     #[tokio::test]
     async fn an_idle_connection_and_an_endless_head_delay_no_redirect() {
         let callback = Callback::listen(0).await.expect("a port");
@@ -193,12 +248,13 @@ mod tests {
         let mut endless = connect(&callback).await;
         let mut browser = connect(&callback).await;
         let head = vec![b'x'; MAX_HEAD_BYTES + 1];
+        let request = asking(callback.port);
         let (next, (ended, page)) = tokio::join!(callback.next(), async {
             let _ = endless.write_all(&head).await;
             let mut rest = Vec::new();
             // A reset connection has ended too.
             let ended = endless.read_to_end(&mut rest).await.unwrap_or_default();
-            browser.write_all(b"GET /callback?state=s HTTP/1.1\r\n\r\n").await.expect("sent");
+            browser.write_all(request.as_bytes()).await.expect("sent");
             (ended, browser)
         });
         let (redirected, waiting) = next.expect("a redirect");

@@ -2,7 +2,7 @@
 
 mod prepare;
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use rmcp::transport::auth::{AuthError, AuthorizationManager};
 use serde_json::Value;
@@ -11,8 +11,8 @@ use super::{
     super::{secrets::Redactor, settings::Settings},
     callback::{Callback, CallbackError, Redirected},
     logins::{Logins, LoginsUnavailable, StoredLogin},
-    outbound::{OutboundError, TIMEOUT},
-    tokens::{BadTokens, LoggedIn, Tokens},
+    outbound::{Outbound, OutboundError, TIMEOUT},
+    tokens::{BadTokens, LoggedIn, Tokens, quoted},
 };
 use crate::{
     secret::Scrubber,
@@ -20,12 +20,12 @@ use crate::{
     text::{cut, with_causes},
 };
 
-/// Redirects of other logins, or of somebody who guesses, that are tolerated during a login.
-const MAX_STRANGERS: u32 = 32;
 /// Maximum length of a reason that has text of the server, in bytes.
 const MAX_REASON_BYTES: usize = 600;
 
 const EXCHANGE: &str = "exchanging the code for tokens";
+/// Error code of a login with scopes that the authorization server does not know.
+const INVALID_SCOPE: &str = "invalid_scope";
 
 /// Reason that a login failed. It names no secret.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,19 @@ pub enum LoginError {
         "the authorization server registers no clients by itself; register one there with the redirect {0}, and set `oauth_config.client_id`"
     )]
     NoRegistration(String),
+    /// Another authorization server was discovered than the settings permit.
+    #[error("the authorization server is {found:?}, but `oauth_config.issuer` is {expected:?}")]
+    OtherIssuer {
+        /// The issuer of the settings.
+        expected: String,
+        /// The discovered one.
+        found: String,
+    },
+    /// The authorization endpoint has a parameter that is the client's.
+    #[error(
+        "the authorization endpoint is not used: its query sets {0:?}, which is not its to set"
+    )]
+    Parameter(String),
     /// An endpoint is not used.
     #[error("the {name} endpoint is not used")]
     Endpoint {
@@ -89,7 +102,10 @@ pub enum LoginError {
 /// A login that waits for the browser of the operator.
 pub struct PendingLogin {
     manager: AuthorizationManager,
+    outbound: Arc<Outbound>,
     stored: StoredLogin,
+    /// Access token of the stored login that asks for more scopes, if there is one.
+    widened: Option<String>,
     redactor: Redactor,
     url: String,
     state: String,
@@ -115,17 +131,26 @@ impl PendingLogin {
         &self.url
     }
 
-    /// Waits for the redirect, exchanges its code for tokens, and stores them. Other redirects than
-    /// that of this login are refused, up to a number. Waits without end.
+    /// Returns the host to which the URL leads, with its port.
+    pub fn host(&self) -> String {
+        let url = reqwest::Url::parse(&self.url).ok();
+        url.map(|url| url.authority().to_owned()).unwrap_or_default()
+    }
+
+    /// Returns the scopes that are asked for, in quotes; empty if there are none.
+    pub fn quoted_scopes(&self) -> String {
+        quoted(&self.login.scopes)
+    }
+
+    /// Waits for the redirect, exchanges its code for tokens, and stores them. Any number of other
+    /// redirects is refused: other processes of this machine can send them. Waits without end.
     pub async fn complete(self, callback: &Callback) -> Result<LoggedIn, LoginError> {
-        let mut strangers = 0;
         loop {
             let (redirected, browser) = callback.next().await?;
             let finished = Box::pin(self.finish(redirected)).await;
             browser.show(finished.is_ok()).await;
-            match finished {
-                Err(LoginError::Stranger) if strangers < MAX_STRANGERS => strangers += 1,
-                finished => return finished,
+            if !matches!(finished, Err(LoginError::Stranger)) {
+                return finished;
             }
         }
     }
@@ -136,6 +161,9 @@ impl PendingLogin {
         }
         self.check_issuer(redirected.issuer.as_deref())?;
         if let Some(error) = redirected.error {
+            if error == INVALID_SCOPE {
+                self.forget_wanted().await;
+            }
             let description = redirected.description.map(|it| format!(" ({it})"));
             let reason = format!("{error}{}", description.unwrap_or_default());
             return Err(LoginError::Denied(
@@ -150,13 +178,35 @@ impl PendingLogin {
             self.manager.exchange_code_for_token_with_issuer(&code, &self.state, issuer);
         let exchanged = tokio::time::timeout(TIMEOUT, exchanging).await;
         let exchanged = exchanged.map_err(|_| LoginError::TimedOut(EXCHANGE))?;
-        let response =
-            exchanged.map_err(|error| failed(EXCHANGE, &error, &self.redactor.scrubber()))?;
+        let Ok(response) = exchanged else { return Err(self.not_exchanged().await) };
         let response = serde_json::to_value(&response).unwrap_or(Value::Null);
         let login = Tokens::read(&response)?.into_login(self.login.clone(), SystemTime::now());
         let logged_in = LoggedIn::of(&login);
         self.stored.put(login).await?;
         Ok(logged_in)
+    }
+
+    /// Returns the error of an exchange. That of `rmcp` has text of the response, which may repeat what
+    /// was sent.
+    async fn not_exchanged(&self) -> LoginError {
+        let reason = self.outbound.failure();
+        if reason.as_ref().is_some_and(|reason| reason.ends_with(INVALID_SCOPE)) {
+            self.forget_wanted().await;
+        }
+        let reason = reason.unwrap_or_else(|| "the response has no tokens".to_owned());
+        LoginError::Failed {
+            step: EXCHANGE,
+            reason: self.redactor.scrubber().line(&reason, MAX_REASON_BYTES),
+        }
+    }
+
+    /// Forgets the scopes that the MCP server has asked for, so that they do not prevent every
+    /// further login.
+    async fn forget_wanted(&self) {
+        if let Some(token) = &self.widened {
+            // The login has failed in any case.
+            let _ = self.stored.want(token, "").await;
+        }
     }
 
     /// Compares the issuer of a redirect, whether it has a code or an error, with that of the

@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::OnceCell;
 
+use super::{super::http::HttpSettings, settings::Oauth};
 use crate::{
     store::{
         Database, OpenError, Settings, Unavailable,
@@ -50,10 +51,14 @@ impl Logins {
         self.0.database.get_or_try_init(open).await
     }
 
-    /// Returns the login of a client at one server.
-    pub(super) fn of(&self, client: &ClientName, server: &str) -> StoredLogin {
+    /// Returns the login of a client at one server with these settings: with other ones of OAuth, it
+    /// is another login.
+    pub(super) fn of(&self, client: &ClientName, http: &HttpSettings) -> StoredLogin {
         let (logins, client) = (self.clone(), client.as_str().to_owned());
-        StoredLogin { logins, client, server: server.to_owned() }
+        let fingerprint = http.oauth.as_ref().and_then(Oauth::fingerprint);
+        // No URL has a space.
+        let fingerprint = fingerprint.map(|it| format!(" {it}")).unwrap_or_default();
+        StoredLogin { logins, client, server: format!("{}{fingerprint}", http.url) }
     }
 }
 

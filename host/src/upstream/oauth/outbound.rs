@@ -2,20 +2,26 @@
 //! have written, so every request is checked.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use http::{Request, Response};
 use reqwest::{Url, redirect};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use serde_json::Value;
 use tokio::time::timeout;
+use url::Host;
 
 use super::super::{
     error::ConnectionError,
     http::HttpSettings,
     limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_URL_BYTES},
 };
+use super::tokens::error_code;
 use crate::{
     egress::{Guard, Unreachable},
     text::with_causes,
@@ -65,12 +71,14 @@ pub(super) struct Outbound {
     http: reqwest::Client,
     guard: Guard,
     sent: AtomicUsize,
+    /// Reason that the last request of a login failed, without secrets.
+    failure: Mutex<Option<String>>,
 }
 
 impl Outbound {
     /// Creates the client for the authorization servers of one MCP server. It reaches private
-    /// networks, and uses plain HTTP, only if the MCP server itself is in a private network by its
-    /// settings. Fails if the URL or the certificates of the settings cannot be used.
+    /// networks only if the MCP server itself is in one by its settings, and uses plain HTTP only for
+    /// hosts that are private as they are written. Fails if the URL or the certificates of the settings cannot be used.
     pub(super) fn new(settings: &HttpSettings) -> Result<Self, ConnectionError> {
         let invalid = |reason: String| ConnectionError::InvalidSettings(reason);
         let url = Url::parse(&settings.url)
@@ -96,7 +104,7 @@ impl Outbound {
         let http = builder
             .build()
             .map_err(|error| invalid(format!("no HTTP client: {}", with_causes(&error))))?;
-        Ok(Self { http, guard, sent: AtomicUsize::new(0) })
+        Ok(Self { http, guard, sent: AtomicUsize::new(0), failure: Mutex::default() })
     }
 
     /// Checks a URL to which the browser of the operator is sent.
@@ -110,6 +118,25 @@ impl Outbound {
             Ok(()) => Ok(parsed),
             Err(reason) => Err(OutboundError::Refused { url: shown(&parsed), reason }),
         }
+    }
+
+    /// Returns the reason that the last request of a login failed, without any text of the response
+    /// but its error code.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn record(&self, sent: &Result<Response<Vec<u8>>, OutboundError>) {
+        let failure = match sent {
+            Ok(response) if response.status().is_success() => None,
+            Ok(response) => {
+                let body = serde_json::from_slice::<Value>(response.body()).unwrap_or_default();
+                let code = error_code(&body).map(|code| format!(" {code}")).unwrap_or_default();
+                Some(format!("HTTP {}{code}", response.status()))
+            }
+            Err(error) => Some(with_causes(error)),
+        };
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
     /// Sends a request, and reads the response. A redirect is a response.
@@ -154,7 +181,9 @@ impl OAuthHttpClient for Outbound {
             if self.sent.fetch_add(1, Ordering::Relaxed) >= MAX_REQUESTS {
                 return Err(OutboundError::TooMany.into());
             }
-            Ok(self.send(request.request).await?)
+            let sent = self.send(request.request).await;
+            self.record(&sent);
+            Ok(sent?)
         })
     }
 }
@@ -164,19 +193,26 @@ impl OAuthHttpClient for Outbound {
 fn check(guard: &Guard, url: &Url) -> Result<(), String> {
     let is_permitted = match url.scheme() {
         "https" => true,
-        "http" => guard.permits_private(),
+        "http" => url.host().is_some_and(|host| is_private(&host)),
         _ => false,
     };
     if !is_permitted {
-        return Err("it must begin with https://, unless the MCP server is in a private network \
-                    by its configuration"
-            .to_owned());
+        return Err(
+            "it must begin with https://, unless its host is localhost or a private IP address"
+                .to_owned(),
+        );
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("it has a user name or a password".to_owned());
     }
     let Some(host) = url.host() else { return Err("it has no host".to_owned()) };
     guard.check(&host).map_err(|error: Unreachable| error.to_string())
+}
+
+/// Returns whether a host is a private address, or `localhost`, as it is written: a name may be that
+/// of a public host.
+fn is_private(host: &Host<&str>) -> bool {
+    Guard::new(host, false).is_ok_and(|guard| guard.permits_private())
 }
 
 /// Returns a URL for use in a message.
@@ -227,6 +263,11 @@ mod tests {
     fn a_private_server_may_name_private_addresses_and_plain_http_but_no_link_local_ones() {
         let outbound = outbound("http://127.0.0.1:3000/mcp").expect("good settings");
         assert!(outbound.check("http://10.0.0.1/token").is_ok());
+        assert!(outbound.check("http://localhost:8080/token").is_ok());
+        assert!(outbound.check("https://as.example.com/token").is_ok());
+        for public in ["http://as.example.com/token", "http://8.8.8.8/token"] {
+            assert!(outbound.check(public).is_err(), "{public}");
+        }
         assert!(outbound.check("http://169.254.169.254/").is_err());
         assert!(outbound.check("file:///etc/passwd").is_err());
     }

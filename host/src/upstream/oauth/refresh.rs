@@ -10,14 +10,12 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 use super::{
     outbound::{Outbound, OutboundError},
     settings::TokenAuthentication,
-    tokens::{BadTokens, Tokens},
+    tokens::{BadTokens, Tokens, error_code},
 };
-use crate::{store::login::UpstreamLogin, text::cut};
+use crate::store::login::UpstreamLogin;
 
 /// Errors after which no further attempt can succeed.
 const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
-/// Maximum length of an error code in a message, in bytes.
-const MAX_CODE_BYTES: usize = 64;
 
 /// Reason that there are no new tokens.
 #[derive(Debug, thiserror::Error)]
@@ -92,25 +90,28 @@ fn request(login: &UpstreamLogin) -> Result<Request<Vec<u8>>, RefreshError> {
     request.body(form.finish().into_bytes()).map_err(|_| RefreshError::Unusable)
 }
 
+/// Returns the credentials in the header of a client with a secret.
+pub(super) fn basic_pair(id: &str, secret: &str) -> String {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))
+}
+
 /// Returns the header of a client with a secret (RFC 6749, section 2.3.1).
 fn basic(id: &str, secret: &str) -> Result<HeaderValue, RefreshError> {
-    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-    let pair = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
-    let value = HeaderValue::try_from(format!("Basic {pair}"));
+    let value = HeaderValue::try_from(format!("Basic {}", basic_pair(id, secret)));
     let mut value = value.map_err(|_| RefreshError::Unusable)?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 fn refusal(status: http::StatusCode, body: Option<&Value>) -> RefreshError {
-    let code = body.and_then(|body| body.get("error")?.as_str()).unwrap_or_default();
-    if FINAL.contains(&code) {
-        return RefreshError::Refused(code.to_owned());
+    match body.and_then(error_code) {
+        Some(code) if FINAL.contains(&code) => RefreshError::Refused(code.to_owned()),
+        code => {
+            let code = code.map(|code| format!(" {code}")).unwrap_or_default();
+            RefreshError::Status { status, code }
+        }
     }
-    let is_code = |code: &str| code.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
-    let code = Some(code).filter(|code| !code.is_empty() && is_code(code));
-    let code = code.map(|code| format!(" {}", cut(code.to_owned(), MAX_CODE_BYTES)));
-    RefreshError::Status { status, code: code.unwrap_or_default() }
 }
 
 #[cfg(test)]

@@ -4,12 +4,17 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::store::login::UpstreamLogin;
+use crate::{store::login::UpstreamLogin, text::cut};
 
 /// Maximum length of a token, in bytes. Redaction and the head of a request have room for it.
 pub(super) const MAX_TOKEN_BYTES: usize = 16 << 10;
 /// Maximum length of a list of scopes, in bytes.
 pub(super) const MAX_SCOPES_BYTES: usize = 4 << 10;
+/// Maximum scopes in a message, and maximum length of each, in bytes.
+const MAX_QUOTED: usize = 10;
+const MAX_QUOTED_BYTES: usize = 64;
+/// Maximum length of an error code in a message, in bytes.
+const MAX_CODE_BYTES: usize = 64;
 /// Longest life of a token that is believed.
 const MAX_LIFE: Duration = Duration::from_hours(24 * 3650);
 
@@ -104,6 +109,36 @@ impl LoggedIn {
     }
 }
 
+impl LoggedIn {
+    /// Returns the granted scopes for use in a message.
+    pub fn quoted_scopes(&self) -> String {
+        quoted(&self.scopes.join(" "))
+    }
+}
+
+/// Returns scopes for use in a message: each in quotes, which no scope can have; the first ten, and
+/// the beginning of each.
+pub(super) fn quoted(list: &str) -> String {
+    let checked = scopes([list]);
+    let all: Vec<&str> = checked.split_ascii_whitespace().collect();
+    let first = all.iter().take(MAX_QUOTED);
+    let mut shown: Vec<String> =
+        first.map(|it| format!("\"{}\"", cut((*it).to_owned(), MAX_QUOTED_BYTES))).collect();
+    if all.len() > MAX_QUOTED {
+        shown.push(format!("{} more", all.len() - MAX_QUOTED));
+    }
+    shown.join(", ")
+}
+
+/// Returns the error code of a response (RFC 6749, section 5.2), if it can be one. The rest of the
+/// response may repeat secrets.
+pub(super) fn error_code(body: &Value) -> Option<&str> {
+    let code = body.get("error")?.as_str()?;
+    let is_code = (1..=MAX_CODE_BYTES).contains(&code.len())
+        && code.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+    is_code.then_some(code)
+}
+
 /// Returns a time in milliseconds since 1970.
 pub(super) fn millis(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -193,6 +228,24 @@ pub(super) mod tests {
         let bad_refresh =
             json!({"access_token": "t", "token_type": "Bearer", "refresh_token": "a b"});
         assert!(refused(&bad_refresh).contains("refresh token"));
+    }
+
+    #[test]
+    fn scopes_are_quoted_in_messages_and_bounded() {
+        assert_eq!(quoted("a b\"c"), "\"a\"");
+        let (fits, long) = ("x".repeat(MAX_QUOTED_BYTES), "x".repeat(MAX_QUOTED_BYTES + 1));
+        assert_eq!(quoted(&fits), format!("\"{fits}\""));
+        assert!(!quoted(&long).contains(&long));
+        let many = |count: usize| (0..count).map(|it| it.to_string()).collect::<Vec<_>>().join(" ");
+        assert!(quoted(&many(MAX_QUOTED)).ends_with("\"9\""));
+        assert!(quoted(&many(MAX_QUOTED + 1)).ends_with("\"9\", 1 more"));
+    }
+
+    #[test]
+    fn an_error_code_has_no_room_for_a_secret() {
+        let code = |code: &str| error_code(&json!({"error": code})).is_some();
+        assert!(code("invalid_grant") && code(&"x".repeat(MAX_CODE_BYTES)));
+        assert!(!code("Echo s3cret") && !code("") && !code(&"x".repeat(MAX_CODE_BYTES + 1)));
     }
 
     #[test]

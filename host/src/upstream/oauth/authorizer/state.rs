@@ -17,6 +17,9 @@ const REJECTED: Duration = Duration::from_mins(1);
 /// Time after a refresh that failed in which none is attempted.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// Least time between two refreshes because the server refuses a token.
+const REPLACEMENT: Duration = Duration::from_secs(30);
+
 /// What is known of the login of one server. Its tokens are redacted from the moment that they are
 /// known.
 pub(super) struct State {
@@ -34,6 +37,10 @@ struct Inner {
     /// Refresh token that is refused, with the error code.
     dead: Option<(String, String)>,
     paused_until: Option<Instant>,
+    /// Time of the last refresh because the server refuses a token.
+    replaced: Option<Instant>,
+    /// Login that is not stored yet, with the access token that it replaces in the store.
+    unstored: Option<(String, Arc<UpstreamLogin>)>,
 }
 
 impl State {
@@ -113,6 +120,34 @@ impl State {
     /// Returns whether a refresh has failed within [`PAUSE`].
     pub(super) fn is_paused(&self) -> bool {
         self.lock().paused_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Returns whether a token that the server refuses may be replaced: once within [`REPLACEMENT`].
+    /// The server decides what it refuses.
+    pub(super) fn may_replace(&self) -> bool {
+        let mut inner = self.lock();
+        let may = inner.replaced.is_none_or(|at| at.elapsed() >= REPLACEMENT);
+        if may {
+            inner.replaced = Some(Instant::now());
+        }
+        may
+    }
+
+    /// Records a login that could not be stored in place of the version `token`, and returns it.
+    pub(super) fn postpone(&self, token: &str, login: UpstreamLogin) -> Arc<UpstreamLogin> {
+        let login = self.keep(login);
+        self.lock().unstored = Some((token.to_owned(), login.clone()));
+        login
+    }
+
+    /// Returns the login that is not stored yet, with the access token that it replaces.
+    pub(super) fn unstored(&self) -> Option<(String, Arc<UpstreamLogin>)> {
+        self.lock().unstored.clone()
+    }
+
+    /// Records that no login remains to be stored.
+    pub(super) fn settle(&self) {
+        self.lock().unstored = None;
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

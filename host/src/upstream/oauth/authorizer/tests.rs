@@ -38,7 +38,7 @@ impl World {
     }
 
     fn stored(&self) -> StoredLogin {
-        self.logins.of(&name(), &self.http().url)
+        self.logins.of(&name(), &self.http())
     }
 
     async fn log_in(&self, token: &str) {
@@ -71,6 +71,11 @@ impl World {
     fn refreshes(&self) -> usize {
         self.issuer.requests().len()
     }
+}
+
+/// Waits until a refresh in the background has ended.
+async fn settled(authorizer: &Authorizer) {
+    drop(authorizer.turn().await.expect("a turn"));
 }
 
 fn name() -> ClientName {
@@ -106,7 +111,9 @@ async fn a_token_is_refreshed_once_for_all_requests_before_it_expires() {
     assert_eq!(text(authorizer.bearer().await), "first");
     world.pass(LIFE - 60);
     let found = join_all((0..32).map(|_| authorizer.bearer())).await;
-    assert!(found.into_iter().all(|found| text(found) == "access-0"));
+    assert!(found.into_iter().all(|found| matches!(&*text(found), "first" | "access-0")));
+    settled(&authorizer).await;
+    assert_eq!(text(authorizer.bearer().await), "access-0");
     assert_eq!(world.refreshes(), 1);
     let sent = world.issuer.requests().remove(0);
     assert!(sent.contains("refresh_token=refresh-of-first&"), "{sent}");
@@ -143,6 +150,7 @@ async fn a_refused_refresh_names_the_command_and_is_not_repeated_until_a_login()
     let authorizer = world.authorizer();
     world.pass(LIFE - 1);
     assert_eq!(text(authorizer.bearer().await), "first", "it is good for another second");
+    settled(&authorizer).await;
     world.pass(LIFE);
     for _ in 0..3 {
         assert_eq!(
@@ -165,6 +173,7 @@ async fn a_failure_that_passes_leaves_the_token_in_use_until_it_expires() {
     let authorizer = world.authorizer();
     world.pass(LIFE - 1);
     assert_eq!(text(authorizer.bearer().await), "first");
+    settled(&authorizer).await;
     world.pass(LIFE);
     assert_eq!(
         text(authorizer.bearer().await),
@@ -183,7 +192,12 @@ async fn a_refused_token_is_replaced_once_and_then_not_sent_for_a_minute() {
     assert!(found.into_iter().all(|found| text(found) == "access-0"));
     assert_eq!(world.refreshes(), 1);
     let second = authorizer.bearer().await.expect("a token");
-    let error = authorizer.give_up(second.as_ref());
+    let replaced = authorizer.replace(second.as_ref()).await;
+    assert!(matches!(replaced, Err(AuthorizationError::NoOther)), "{replaced:?}");
+    let declined = authorizer.give_up(second.as_ref(), false);
+    insta::assert_snapshot!(declined.to_string(), @"the server refuses this request with the token of the login; if it refuses others too, run `airlock upstream login up`");
+    assert_eq!(text(authorizer.bearer().await), "access-0", "a call concerns no other");
+    let error = authorizer.give_up(second.as_ref(), true);
     insta::assert_snapshot!(error.to_string(), @"the server refuses the token of the login; run `airlock upstream login up`");
     assert_eq!(text(authorizer.bearer().await), error.to_string());
     assert_eq!(world.refreshes(), 1);
@@ -198,13 +212,72 @@ async fn scopes_that_the_server_asks_for_are_stored_for_the_next_login() {
         let widened = authorizer.widen(first.as_ref(), "write".to_owned()).await;
         assert_eq!(
             text(widened),
-            "the server asks for a login with more rights: write; run `airlock upstream login up`"
+            "the server asks for a login with more rights: \"write\"; run `airlock upstream login up`"
         );
     }
     let stored = world.stored().read().await.expect("read").expect("a login");
     assert_eq!((&*stored.wanted, world.refreshes()), ("write", 0));
     world.log_in("second").await;
     assert_eq!(text(authorizer.widen(first.as_ref(), "write".to_owned()).await), "second");
+}
+
+#[tokio::test]
+async fn scopes_of_the_settings_are_not_extended_by_the_server() {
+    let world = World::new(tokens).await;
+    let mut shared = Arc::into_inner(world.authorizer().shared).expect("not shared");
+    shared.permitted = vec!["read".to_owned()];
+    let login = Arc::new(world.stored().read().await.expect("read").expect("a login"));
+    let widened = shared.widen(Refused::Token(login), "admin read".to_owned()).await;
+    insta::assert_snapshot!(text(widened), @r#"the server asks for more rights than `oauth_config.scopes` permits: "admin", "read"; if it shall have them, add them and run `airlock upstream login up`"#);
+    let stored = world.stored().read().await.expect("read").expect("a login");
+    assert_eq!(stored.wanted, "");
+}
+
+#[tokio::test]
+async fn a_slow_authorization_server_delays_no_request_while_the_token_is_good() {
+    // It never answers.
+    let world = World::new(|_| Answer::Drips).await;
+    let authorizer = world.authorizer();
+    world.pass(LIFE - 1);
+    for _ in 0..3 {
+        assert_eq!(text(authorizer.bearer().await), "first");
+    }
+    assert_eq!(authorizer.turn.available_permits(), 0, "the refresh goes on");
+}
+
+#[tokio::test]
+async fn tokens_that_were_not_stored_are_used_and_stored_later() {
+    let world = World::new(tokens).await;
+    let unstored = login("unstored");
+    let authorizer = world.authorizer();
+    authorizer.shared.state.postpone("first", unstored.clone());
+    let due = authorizer.shared.renew(Arc::new(unstored.clone())).await;
+    assert!(matches!(due, Err(AuthorizationError::Unstored)), "{due:?}");
+    let read = authorizer.shared.read().await.expect("read").expect("a login");
+    assert_eq!((&*read.access_token, authorizer.shared.state.unstored()), ("unstored", None));
+    let stored = world.stored().read().await.expect("read");
+    assert_eq!(stored.map(|it| it.access_token).as_deref(), Some("unstored"));
+    // Not if the operator has logged in meanwhile.
+    authorizer.shared.state.postpone("first", unstored);
+    world.log_in("second").await;
+    let read = authorizer.shared.read().await.expect("read").expect("a login");
+    assert_eq!((&*read.access_token, authorizer.shared.state.unstored()), ("second", None));
+}
+
+#[tokio::test]
+async fn a_login_belongs_to_the_settings_with_which_it_was_made() {
+    let world = World::new(tokens).await;
+    let oauth = |id: &str| {
+        let client_id = Some(id.to_owned()).filter(|id| !id.is_empty());
+        let oauth = super::super::Oauth { client_id, ..super::super::Oauth::default() };
+        HttpSettings { oauth: Some(oauth), ..world.http() }
+    };
+    let found = async |http: &HttpSettings| {
+        world.logins.of(&name(), http).read().await.expect("read").is_some()
+    };
+    assert!(found(&oauth("")).await && !found(&oauth("a")).await);
+    world.logins.of(&name(), &oauth("a")).put(login("a")).await.expect("stored");
+    assert!(found(&oauth("a")).await && !found(&oauth("b")).await);
 }
 
 #[tokio::test]

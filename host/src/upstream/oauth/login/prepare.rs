@@ -11,11 +11,11 @@ use rmcp::transport::auth::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{LoginError, PendingLogin, failed};
+use super::{LoginError, MAX_REASON_BYTES, PendingLogin, failed};
 use crate::{
     secret::Scrubber,
     store::login::UpstreamLogin,
-    text::with_causes,
+    text::{cut, with_causes},
     tool::ClientName,
     upstream::{
         http::{Endpoint, HttpSettings},
@@ -23,6 +23,7 @@ use crate::{
             challenge,
             logins::Logins,
             outbound::Outbound,
+            refresh::basic_pair,
             settings::{Oauth, TokenAuthentication},
             tokens::scopes,
         },
@@ -33,6 +34,12 @@ use crate::{
 
 /// Time for finding the authorization server and for registering the client.
 const TIMEOUT: Duration = Duration::from_mins(1);
+/// Parameters of the authorization endpoint that the client sets, and their prefixes.
+const CLIENT_PARAMETERS: [&str; 6] =
+    ["client_id", "redirect_uri", "resource", "response_type", "scope", "state"];
+const CLIENT_PREFIXES: [&str; 2] = ["code_challenge", "request"];
+/// Maximum length of the name of a parameter in a message, in bytes.
+const MAX_PARAMETER_BYTES: usize = 64;
 const DISCOVERY: &str = "finding the authorization server";
 const REGISTRATION: &str = "registering the client";
 const REQUEST: &str = "preparing the request for a login";
@@ -74,17 +81,29 @@ impl Preparing<'_> {
         logins: &Logins,
         redactor: Redactor,
     ) -> Result<PendingLogin, LoginError> {
-        let stored = logins.of(self.client, &self.http.url);
+        let stored = logins.of(self.client, self.http);
         let previous = stored.read().await?;
         let discovering = timeout(TIMEOUT, self.metadata()).await;
-        let metadata = discovering.map_err(|_| LoginError::TimedOut(DISCOVERY))??;
+        let mut metadata = discovering.map_err(|_| LoginError::TimedOut(DISCOVERY))??;
+        let query = own_query(&mut metadata)?;
         self.manager.set_metadata(metadata.clone());
         let scopes = self.scopes(previous.as_ref()).await;
         let scopes: Vec<&str> = scopes.split_ascii_whitespace().collect();
         let registering = timeout(TIMEOUT, self.client(&metadata, &scopes)).await;
-        let client = registering.map_err(|_| LoginError::TimedOut(REGISTRATION))??;
+        let client = registering.map_err(|_| LoginError::TimedOut(REGISTRATION)).flatten();
+        let widened = previous.filter(|it| !it.wanted.is_empty()).map(|it| it.access_token);
+        if let (Err(_), Some(token)) = (&client, &widened) {
+            // The scopes that the server has asked for may be the reason. The login fails anyway.
+            let _ = stored.want(token, "").await;
+        }
+        let client = client?;
+        if let Some(secret) = &client.client_secret {
+            let pair = basic_pair(&client.client_id, secret);
+            redactor.add_tokens([("client secret", secret.clone()), ("client secret", pair)]);
+        }
         let url = self.manager.get_authorization_url(&scopes).await;
         let url = url.map_err(|error| failed(REQUEST, &error, &self.scrubber))?;
+        // None of its parameters is the server's.
         let (state, resource) = (parameter(&url, "state"), parameter(&url, "resource"));
         let login = UpstreamLogin {
             issuer: metadata.issuer.clone().unwrap_or_default(),
@@ -104,9 +123,11 @@ impl Preparing<'_> {
             requires_issuer: is_set(&metadata, "authorization_response_iss_parameter_supported"),
             state: state.ok_or(LoginError::Stranger)?,
             manager: self.manager,
+            outbound: self.outbound,
             redactor,
             stored,
-            url,
+            widened,
+            url: with_query(url, query.as_deref()),
             login,
         })
     }
@@ -115,10 +136,19 @@ impl Preparing<'_> {
     async fn metadata(&mut self) -> Result<AuthorizationMetadata, LoginError> {
         let oauth = self.oauth;
         let mut metadata = if oauth.authorize_url.is_some() && oauth.token_url.is_some() {
-            AuthorizationMetadata::default()
+            let mut metadata = AuthorizationMetadata::default();
+            metadata.issuer.clone_from(&oauth.issuer);
+            metadata
         } else {
             self.discover().await?
         };
+        if let Some(expected) = oauth.issuer.as_ref()
+            && metadata.issuer.as_ref() != Some(expected)
+        {
+            let found = metadata.issuer.unwrap_or_default();
+            let found = self.scrubber.line(&found, MAX_REASON_BYTES);
+            return Err(LoginError::OtherIssuer { expected: expected.clone(), found });
+        }
         if let Some(url) = &oauth.authorize_url {
             metadata.authorization_endpoint.clone_from(url);
         }
@@ -145,11 +175,18 @@ impl Preparing<'_> {
         let headers = self.refusal().await?;
         let challenge = challenge::first(&headers);
         let found = self.manager.resolve_metadata_from_challenge(challenge).await;
-        let found = found.map_err(|error| failed(DISCOVERY, &error, &self.scrubber))?;
+        let mut found = found.map_err(|error| failed(DISCOVERY, &error, &self.scrubber))?;
         let methods = found.metadata.code_challenge_methods_supported.as_ref();
         let has_pkce = methods.is_some_and(|methods| methods.iter().any(|it| it == "S256"));
         let is_guessed = found.source == AuthorizationMetadataSource::LegacyEndpointFallback;
-        if !has_pkce && !is_guessed { Err(LoginError::NoPkce) } else { Ok(found.metadata) }
+        if is_guessed {
+            // The endpoints are the server's own, so no other issuer can have sent a redirect.
+            let origin = Url::parse(&self.http.url).map(|url| url.origin().ascii_serialization());
+            found.metadata.issuer = origin.ok();
+        } else if !has_pkce {
+            return Err(LoginError::NoPkce);
+        }
+        Ok(found.metadata)
     }
 
     /// Returns the headers with which the server refuses a request without a token; empty if it does
@@ -174,14 +211,14 @@ impl Preparing<'_> {
         }
     }
 
-    /// Returns the scopes to ask for: those of the settings, else those that the server names. If
-    /// the server has asked for more than an earlier login has, they are asked for too.
+    /// Returns the scopes to ask for: those of the settings and no others, else those that the
+    /// server names. If the server has asked for more than an earlier login has, they are asked for
+    /// too.
     async fn scopes(&self, previous: Option<&UpstreamLogin>) -> String {
-        let own = if self.oauth.scopes.is_empty() {
-            self.manager.select_initial_scopes(&[]).await
-        } else {
-            self.oauth.scopes.clone()
-        };
+        if !self.oauth.scopes.is_empty() {
+            return scopes(self.oauth.scopes.iter().map(String::as_str));
+        }
+        let own = self.manager.select_initial_scopes(&[]).await;
         let wider = previous.filter(|previous| !previous.wanted.is_empty());
         let earlier = wider.map(|login| [login.scopes.as_str(), login.wanted.as_str()]);
         scopes(own.iter().map(String::as_str).chain(earlier.into_iter().flatten()))
@@ -248,8 +285,74 @@ fn is_set(metadata: &AuthorizationMetadata, name: &str) -> bool {
     metadata.additional_fields.get(name).and_then(Value::as_bool) == Some(true)
 }
 
+/// Takes the query out of the authorization endpoint, so that no parameter of it can be taken for one
+/// of the client. Fails if it has such a one.
+fn own_query(metadata: &mut AuthorizationMetadata) -> Result<Option<String>, LoginError> {
+    let Ok(mut url) = Url::parse(&metadata.authorization_endpoint) else { return Ok(None) };
+    let query = url.query().filter(|query| !query.is_empty()).map(str::to_owned);
+    let is_clients = |name: &str| {
+        CLIENT_PARAMETERS.contains(&name)
+            || CLIENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let taken = url.query_pairs().find(|(name, _)| is_clients(name));
+    if let Some((name, _)) = taken {
+        return Err(LoginError::Parameter(cut(name.into_owned(), MAX_PARAMETER_BYTES)));
+    }
+    url.set_query(None);
+    url.set_fragment(None);
+    metadata.authorization_endpoint = url.into();
+    Ok(query)
+}
+
+/// Puts the query of an endpoint before the parameters of a URL.
+fn with_query(url: String, query: Option<&str>) -> String {
+    match (query, url.split_once('?')) {
+        (Some(query), Some((endpoint, parameters))) => format!("{endpoint}?{query}&{parameters}"),
+        _ => url,
+    }
+}
+
 /// Returns a parameter of a URL.
 fn parameter(url: &str, name: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     url.query_pairs().find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(endpoint: &str) -> Result<(String, Option<String>), String> {
+        let mut metadata = AuthorizationMetadata::default();
+        metadata.authorization_endpoint = endpoint.to_owned();
+        let query = own_query(&mut metadata).map_err(|error| error.to_string())?;
+        Ok((metadata.authorization_endpoint, query))
+    }
+
+    #[test]
+    fn the_query_of_an_endpoint_is_kept_apart_and_sets_no_parameter_of_the_client() {
+        let endpoint = "https://as.example.com/a".to_owned();
+        let found = split("https://as.example.com/a?tenant=t%26x#f").expect("permitted");
+        assert_eq!(found, (endpoint.clone(), Some("tenant=t%26x".to_owned())));
+        let url = format!("{endpoint}?state=s&resource=r");
+        let whole = with_query(url.clone(), found.1.as_deref());
+        assert_eq!(whole, format!("{endpoint}?tenant=t%26x&state=s&resource=r"));
+        assert_eq!(with_query(url.clone(), None), url);
+        for name in [
+            "resource",
+            "state",
+            "scope",
+            "client_id",
+            "redirect_uri",
+            "response_type",
+            "code_challenge",
+            "code_challenge_method",
+            "request",
+            "request_uri",
+            "%72esource",
+        ] {
+            let refused = split(&format!("https://as.example.com/a?x=y&{name}=z"));
+            assert!(refused.is_err_and(|error| error.contains("its query sets")), "{name}");
+        }
+    }
 }
