@@ -72,6 +72,24 @@ pub(super) fn transport(
     Ok(Arc::new(Http(Arc::new(Session::new(Endpoint::new(settings, authorizer)?, inbox)))))
 }
 
+/// Receives with `receiving` until the connection ends, and returns the reason: a flood, its end on
+/// the gateway's side, a forgotten session, or the end of `receiving`.
+pub(super) async fn ends(
+    inbox: &Inbox,
+    closed: &CancellationToken,
+    expired: &CancellationToken,
+    receiving: impl Future<Output = ConnectionError>,
+) -> ConnectionError {
+    tokio::select! {
+        flood = inbox.flooded() => ConnectionError::Flood(flood),
+        () = closed.cancelled() => ConnectionError::Closed,
+        () = expired.cancelled() => {
+            ConnectionError::Unreachable(Cause::from(SendError::SessionExpired))
+        }
+        ended = receiving => ended,
+    }
+}
+
 /// One connection to a server. Dropping it ends everything that runs for it.
 struct Http(Arc<Session>);
 
@@ -152,24 +170,16 @@ impl Transport for Http {
     fn send(&self, message: Outgoing) -> BoxFuture<'static, Result<(), SendError>> {
         let session = self.0.clone();
         Box::pin(async move {
-            tokio::select! {
-                () = session.closed.cancelled() => Err(SendError::Closed),
-                sent = session.exchange(message) => sent,
-            }
+            let sent = session.closed.run_until_cancelled(session.exchange(message)).await;
+            sent.unwrap_or(Err(SendError::Closed))
         })
     }
 
     fn receive(&self) -> BoxFuture<'_, ConnectionError> {
         Box::pin(async {
             let session = &self.0;
-            tokio::select! {
-                flood = session.inbox.flooded() => ConnectionError::Flood(flood),
-                () = session.closed.cancelled() => ConnectionError::Closed,
-                () = session.expired.cancelled() => {
-                    ConnectionError::Unreachable(Cause::from(SendError::SessionExpired))
-                }
-                never = session.listen() => match never {},
-            }
+            let Session { inbox, closed, expired, .. } = &**session;
+            ends(inbox, closed, expired, async { match session.listen().await {} }).await
         })
     }
 

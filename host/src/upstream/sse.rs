@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     error::ConnectionError,
     http::{
-        Drains, EVENT_STREAM, Endpoint, Event, Events, HttpSettings, Item, Purpose, Refusal,
+        Drains, EVENT_STREAM, Endpoint, Event, Events, HttpSettings, Item, Purpose, Refusal, ends,
         failed, has_type, unexpected_type,
     },
     inbox::Inbox,
@@ -167,24 +167,16 @@ impl Transport for Sse {
     fn send(&self, message: Outgoing) -> BoxFuture<'static, Result<(), SendError>> {
         let session = self.0.clone();
         Box::pin(async move {
-            tokio::select! {
-                () = session.closed.cancelled() => Err(SendError::Closed),
-                sent = session.post(message) => sent,
-            }
+            let sent = session.closed.run_until_cancelled(session.post(message)).await;
+            sent.unwrap_or(Err(SendError::Closed))
         })
     }
 
     fn receive(&self) -> BoxFuture<'_, ConnectionError> {
         Box::pin(async {
             let session = &self.0;
-            tokio::select! {
-                flood = session.inbox.flooded() => ConnectionError::Flood(flood),
-                () = session.closed.cancelled() => ConnectionError::Closed,
-                () = session.expired.cancelled() => {
-                    ConnectionError::Unreachable(Cause::from(SendError::SessionExpired))
-                }
-                ended = session.hear() => ended,
-            }
+            let Session { inbox, closed, expired, .. } = &**session;
+            ends(inbox, closed, expired, session.hear()).await
         })
     }
 

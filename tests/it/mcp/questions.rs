@@ -446,7 +446,7 @@ async fn a_client_that_leaves_ends_the_call_that_asks() {
 
 #[tokio::test]
 async fn a_call_that_has_asked_is_not_repeated_by_another_process() {
-    // The first process asks and dies; the answer to its question must not reach the next one.
+    // The first process asks and dies when it is answered; the next one must not be called.
     let asking = Asking::start("legacy").await;
     let endpoint = asking.endpoint();
     let call = json!({"name": "up-ask", "arguments": {"questions": [form("Name?")], "die": true}});

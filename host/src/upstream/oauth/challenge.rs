@@ -1,4 +1,4 @@
-//! What a server that refuses a request asks for (RFC 6750, section 3).
+//! Reads the challenge of a server that refuses a request (RFC 6750, section 3).
 
 use http::{HeaderMap, StatusCode, header};
 use reqwest::Url;
