@@ -67,7 +67,7 @@ pub use self::{
 };
 pub(crate) use self::{
     record::{describe, milliseconds},
-    trace::{INPUT_REQUIRED, input_required},
+    trace::{INPUT_REQUIRED, RUN, input_required},
 };
 use crate::{
     door::{Caller, Events},

@@ -13,7 +13,9 @@ mod mcp;
 mod output;
 mod plugin;
 mod record;
+mod replay;
 mod run;
+mod runs;
 mod schema;
 mod serve;
 mod session;
@@ -67,6 +69,8 @@ enum Command {
     Tools(tools::Args),
     Call(call::Args),
     Run(run::Args),
+    Runs(runs::Args),
+    Replay(replay::Args),
     Check(check::Args),
     Plugin(plugin::Args),
     Upstream(upstream::Args),
@@ -153,6 +157,8 @@ impl Command {
             Self::Tools(args) => tools::run(&args).await,
             Self::Call(args) => call::run(&args).await,
             Self::Run(args) => run::run(&args).await,
+            Self::Runs(args) => runs::run(&args).await,
+            Self::Replay(args) => replay::run(&args).await,
             Self::Check(args) => check::run(&args).await,
             Self::Plugin(args) => plugin::run(&args).await,
             Self::Upstream(args) => upstream::run(&args).await,
@@ -176,6 +182,8 @@ impl Command {
             Self::Tools(args) => args.json,
             Self::Call(args) => args.json,
             Self::Run(args) => args.json,
+            Self::Runs(args) => args.wants_json(),
+            Self::Replay(args) => args.json,
             Self::Check(args) => args.json,
             Self::Plugin(args) => args.wants_json(),
             Self::Upstream(args) => args.wants_json(),

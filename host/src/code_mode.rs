@@ -10,6 +10,7 @@
 mod budget;
 mod cache;
 mod docs;
+mod execute;
 mod language;
 mod meta;
 mod missing;
@@ -25,12 +26,13 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use self::{cache::StubCache, meta::Arguments, names::Namespace, report::Report};
+use self::{cache::StubCache, meta::Arguments, names::Namespace};
 use crate::{
     catalog::Catalog,
     door::{Admitted, Chain, Origin, OwnTools, Provider},
-    sandbox::{Executor, Script, ScriptError, ScriptResult},
-    tool::{CallError, Tool, ToolOutput},
+    runs::Runs,
+    sandbox::{Executor, Script, ScriptCalls, ScriptResult},
+    tool::{Answers, CallError, Tool, ToolOutput},
 };
 
 /// Layout of the virtual files of code mode.
@@ -47,27 +49,48 @@ pub struct CodeMode {
     runner: Arc<dyn Runner>,
     binding_level: BindingLevel,
     stubs: StubCache,
+    /// Keeps the runs of scripts; `None` if nothing is kept.
+    runs: Option<Runs>,
 }
 
 /// Runs scripts. Implemented by the sandbox executor and by a fake in tests.
 trait Runner: Send + Sync {
-    fn run_script<'a>(&'a self, script: Script, chain: &'a Chain) -> BoxFuture<'a, ScriptResult>;
+    fn run_script<'a>(
+        &'a self,
+        script: Script,
+        chain: &'a Chain,
+        calls: Arc<dyn ScriptCalls>,
+    ) -> BoxFuture<'a, ScriptResult>;
 }
 
 impl Runner for Executor {
-    fn run_script<'a>(&'a self, script: Script, chain: &'a Chain) -> BoxFuture<'a, ScriptResult> {
-        Box::pin(self.run(script, chain))
+    fn run_script<'a>(
+        &'a self,
+        script: Script,
+        chain: &'a Chain,
+        calls: Arc<dyn ScriptCalls>,
+    ) -> BoxFuture<'a, ScriptResult> {
+        Box::pin(self.run(script, chain, calls))
     }
 }
 
 impl CodeMode {
-    /// Creates code mode with the executor that runs scripts.
-    pub fn new(executor: Arc<Executor>, binding_level: BindingLevel) -> Arc<Self> {
-        Self::with_runner(executor, binding_level)
+    /// Creates code mode with the executor that runs scripts. Without `runs`, a script that needs an
+    /// approval ends there.
+    pub fn new(
+        executor: Arc<Executor>,
+        binding_level: BindingLevel,
+        runs: Option<Runs>,
+    ) -> Arc<Self> {
+        Self::with_runner(executor, binding_level, runs)
     }
 
-    fn with_runner(runner: Arc<dyn Runner>, binding_level: BindingLevel) -> Arc<Self> {
-        Arc::new(Self { runner, binding_level, stubs: StubCache::new() })
+    fn with_runner(
+        runner: Arc<dyn Runner>,
+        binding_level: BindingLevel,
+        runs: Option<Runs>,
+    ) -> Arc<Self> {
+        Arc::new(Self { runner, binding_level, stubs: StubCache::new(), runs })
     }
 
     /// Returns the meta-tools, with descriptions for the layout of the files.
@@ -104,7 +127,11 @@ impl CodeMode {
         }
     }
 
-    async fn answer(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
+    async fn answer(
+        &self,
+        call: &Admitted,
+        answers: Option<&Answers>,
+    ) -> Result<ToolOutput, CallError> {
         let arguments = Arguments(call.arguments().to_object());
         let view = call.chain().view();
         let namespaces = names::namespaces(view.scripted());
@@ -120,7 +147,10 @@ impl CodeMode {
             meta::DOCS => Ok(ToolOutput::text(
                 self.docs(&namespaces, arguments.text("server")?, arguments.text("tool")?).await,
             )),
-            meta::EXECUTE => self.execute(call, &namespaces, arguments.code()?).await,
+            meta::EXECUTE => match answers {
+                None => self.execute(call, &namespaces, arguments.code()?).await,
+                Some(answers) => self.resume(call, &namespaces, arguments.code()?, answers).await,
+            },
             other => Err(CallError::NotFound { name: other.to_owned() }),
         }
     }
@@ -141,40 +171,19 @@ impl CodeMode {
             Err(missing) => missing,
         }
     }
-
-    async fn execute(
-        &self,
-        call: &Admitted,
-        namespaces: &[Namespace],
-        code: &str,
-    ) -> Result<ToolOutput, CallError> {
-        let chain = call.chain();
-        let result = if code.is_empty() {
-            Ok(None)
-        } else {
-            let bindings = names::bindings(namespaces);
-            self.runner
-                .run_script(
-                    Script { name: "code.star".to_owned(), source: code.to_owned(), bindings },
-                    chain,
-                )
-                .await
-        };
-        let report = || Report::new(chain, namespaces);
-        match result {
-            Ok(value) => report().success(value).ok_or_else(|| CallError::ResultTooLarge {
-                tool: call.tool().name.clone(),
-                limit_bytes: report::MAX_RESULT as u64,
-            }),
-            Err(ScriptError::Failed(failure)) => Err(report().failure(&failure)),
-            Err(ScriptError::Stopped(error)) => Err(error),
-        }
-    }
 }
 
 impl Provider for CodeMode {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async move { self.answer(&call).await })
+        Box::pin(async move { self.answer(&call, None).await })
+    }
+
+    fn resume(
+        &self,
+        call: Admitted,
+        answers: Answers,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move { self.answer(&call, Some(&answers)).await })
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     door::{Budget, Keys},
     model,
     plugin::{self, LOCK_FILE},
-    results,
+    results, runs,
     sandbox::{self, OffLimits},
     secret, server,
     tool::{ClientName, Policy},
@@ -54,6 +54,8 @@ pub struct Config {
     pub budget: Budget,
     /// `mcp.tool_manager_config.code_mode_binding_level`.
     pub binding_level: BindingLevel,
+    /// `mcp.tool_manager_config`: runs of scripts.
+    pub runs: runs::Settings,
     /// `governance.virtual_keys`.
     pub keys: Keys,
     /// `mcp_server.oauth`: access tokens of an identity provider.

@@ -17,12 +17,14 @@ use tracing::warn;
 
 use crate::{
     catalog::{Catalog, Client, State},
+    code_mode::CodeMode,
     config::{self, Config, Source},
     door::{Caller, Filter, Origin},
     model::Models,
     native::NativeTools,
     plugin::{self, Plugins},
     results::Results,
+    runs::Runs,
     sandbox::{Sandbox, UseRecorder},
     server, store, tls,
     tool::{ClientName, Policy, ToolError, ToolOutput, Trust, Whitelist},
@@ -45,6 +47,10 @@ pub struct Gateway {
     upstreams: Upstreams,
     pins: upstream::pins::Pins,
     logins: upstream::Logins,
+    /// Runs of scripts; `None` if none are kept.
+    runs: Option<Runs>,
+    /// Code mode; `None` if no client is in code mode.
+    code_mode: Option<Arc<CodeMode>>,
     plugins: Plugins,
     progress: MultiProgress,
 }
@@ -141,6 +147,11 @@ impl Gateway {
         &self.pins
     }
 
+    /// Returns code mode; `None` if no client is in code mode.
+    pub fn code_mode(&self) -> Option<&Arc<CodeMode>> {
+        self.code_mode.as_ref()
+    }
+
     /// Returns a caller with the operator's own view: no filter headers, no key.
     pub fn caller(&self, origin: Origin) -> Caller {
         Caller::new(self.catalog.snapshot().view(&Filter::none(), None), origin, self.config.budget)
@@ -179,6 +190,7 @@ impl Gateway {
             shutdown,
             upstreams,
             plugins,
+            runs,
             ..
         } = self;
         report_unpinned(&config);
@@ -193,6 +205,7 @@ impl Gateway {
             vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
         let hooks = server::Hooks {
             results: Some(results),
+            runs,
             gauges,
             plugins: Some(Box::new(plugins.clone())),
             upstreams: Some(Box::new(upstreams::Controls {
@@ -233,6 +246,12 @@ impl Gateway {
     pub async fn stop(self) {
         self.upstreams.stop().await;
     }
+}
+
+/// Returns the runs of scripts, if they are kept.
+fn kept_runs(config: &Config) -> Option<Runs> {
+    let settings = store::Settings::new(&config.store);
+    config.runs.journal.then(|| Runs::new(config.runs, settings))
 }
 
 /// Reloads plugins when their files change, until the gateway stops.
@@ -322,6 +341,8 @@ impl Builder {
         let mut gateway = Gateway {
             pins: pins(&config),
             logins: upstream::Logins::new(config.store.clone()),
+            runs: kept_runs(&config),
+            code_mode: None,
             plugins: Plugins::new(resources, configured(&config)),
             progress,
             catalog,
@@ -333,10 +354,11 @@ impl Builder {
             upstreams,
             config,
         };
+        let native_policy = self.native_policy.clone();
         gateway.add_native(self.native, self.native_policy);
         gateway.connect_upstreams();
         gateway.plugins.load_all().await;
-        gateway.load_code_mode().await?;
+        gateway.load_code_mode(&native_policy).await?;
         Ok(gateway)
     }
 }

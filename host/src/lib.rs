@@ -16,10 +16,12 @@
 //! | [`results`] | results of tools as models read them: marked, shortened, kept |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | [`door`] | the policy decision: `View`, `Origin`, `Admitted`, and the `Provider` trait |
+//! | [`run`] | the protocol of a run's journal: which calls were made, and which may be made now |
 //! | [`memory`] | accounting for the memory of one request |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`upstream`] | MCP servers as sources of tools |
 //! | [`code_mode`] | runs a script against the tools and returns its result |
+//! | [`runs`] | runs of scripts: journals, approvals of their calls, continuation |
 //! | [`plugin`] | plugins: their rights and accepted state; loads and reloads them |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | [`egress`] | the only path to the network |
@@ -49,12 +51,13 @@ pub mod model;
 mod native;
 pub mod plugin;
 pub mod results;
+pub mod runs;
 pub mod server;
 pub mod telemetry;
 mod timer;
 pub mod upstream;
 
-pub use airlock_core::{door, json, limit, schema, secret, tenant, text, tool, units};
+pub use airlock_core::{door, json, limit, run, schema, secret, tenant, text, tool, units};
 pub use airlock_egress::{self as egress, tls};
 pub use airlock_sandbox as sandbox;
 pub use airlock_store as store;

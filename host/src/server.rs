@@ -27,6 +27,7 @@ mod peer;
 mod reload;
 mod respond;
 mod responses;
+mod runs;
 mod upstreams;
 
 use std::{
@@ -68,6 +69,7 @@ use crate::{
     mcp::{service::Service, session::Sessions},
     model::{MemoryBudget, Models},
     results::Results,
+    runs::Runs,
     store,
     tenant::Tenant,
     tool::QuestionKinds,
@@ -207,6 +209,8 @@ pub struct App {
 pub struct Hooks {
     /// Keeps large results of MCP servers; `None` if models receive them whole.
     pub results: Option<Results>,
+    /// Runs of scripts; `None` if none are kept.
+    pub runs: Option<Runs>,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
     /// Reloads plugins; `None` if there are no plugins.
@@ -332,6 +336,7 @@ impl App {
             Route::Chat => chat::complete(self, sender, request, charge).await,
             Route::Responses => responses::create(self, sender, request, charge).await,
             Route::Stored(_) => responses::stored(self, sender, request, charge).await,
+            Route::Runs(_) => runs::run(self, sender, request, charge).await,
             Route::Execute => execute::run(self, sender, request, charge).await,
             Route::Models => {
                 // Drops the unread body, so that it is not held while the providers are queried.
@@ -430,6 +435,8 @@ enum Route {
     Chat,
     Responses,
     Stored(Target),
+    /// Runs of scripts.
+    Runs(runs::Target),
     Models,
     Execute,
     Clients,
@@ -447,6 +454,9 @@ impl Route {
     fn find(path: &str) -> Option<Self> {
         if let Some((target, _)) = Target::find(path) {
             return Some(Self::Stored(target));
+        }
+        if let Some((target, _)) = runs::Target::find(path) {
+            return Some(Self::Runs(target));
         }
         if let Some((operation, _)) = Operation::find(path) {
             return Some(Self::Upstream(operation));
@@ -470,6 +480,7 @@ impl Route {
         match self {
             Self::Chat | Self::Responses | Self::Execute | Self::Reload => &[Method::POST],
             Self::Stored(target) => target.methods(),
+            Self::Runs(target) => target.methods(),
             Self::Upstream(operation) => operation.methods(),
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
             Self::Models

@@ -80,8 +80,13 @@ async fn progress(setup: &Setup) -> Vec<(f64, Option<f64>, Option<String>)> {
     let config = Config::load(&setup.write()).expect("a good configuration");
     let gateway = Gateway::builder(config).start().await.expect("the gateway starts");
     let view = gateway.caller(Origin::Caller).view().clone();
-    let budget =
-        Budget { deadline: airlock_tests::wait::SOON, nested_calls: 64, depth: 4, in_flight: 8 };
+    let budget = Budget {
+        deadline: airlock_tests::wait::SOON,
+        script: airlock_tests::wait::SOON,
+        nested_calls: 64,
+        depth: 4,
+        in_flight: 8,
+    };
     let (caller, mut events) =
         Caller::with_events(view, Origin::Caller, budget, Hearing::default());
     let call = caller.admit("skies-get_weather", r#"{"city": "Lima"}"#).expect("it is allowed");

@@ -25,6 +25,7 @@ mod plugin_cli;
 mod plugin_dev;
 mod plugins;
 mod real_servers;
+mod runs;
 mod samples;
 mod serve;
 mod streams;

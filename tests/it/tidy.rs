@@ -13,9 +13,10 @@ use airlock_tests::root;
 const ARROWS: &[(&str, &[&str])] = &[
     // Leaves: they know nothing of the gateway.
     ("text", &[]),
+    ("run", &[]),
+    ("store", &["run"]),
     ("json", &[]),
     ("tenant", &[]),
-    ("store", &[]),
     ("guests", &[]),
     ("telemetry", &[]),
     ("timer", &[]),
@@ -26,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("units", &["text"]),
     ("limit", &["units"]),
     ("schema", &["json", "text"]),
-    ("tool", &["json", "schema", "text"]),
+    ("tool", &["json", "run", "schema", "text"]),
     ("secret", &["text", "tool"]),
     ("door", &["json", "tenant", "text", "tool"]),
     // The door defines `Provider` and knows none of these. A script's calls go back through the
@@ -55,7 +56,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("native", &["door", "tool"]),
-    ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
+    ("runs", &["door", "run", "sandbox", "store", "tenant", "text", "tool"]),
+    ("code_mode", &["catalog", "door", "json", "run", "runs", "sandbox", "store", "text", "tool"]),
     ("model", &["json", "memory", "secret", "text", "timer", "tls", "tool", "units"]),
     ("agent", &["catalog", "door", "json", "model", "results", "tenant", "text", "tool"]),
     ("mcp", &["catalog", "door", "json", "memory", "tenant", "text", "tool"]),
@@ -63,7 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "server",
         &[
             "agent", "catalog", "door", "identity", "json", "mcp", "memory", "model", "results",
-            "store", "tenant", "text", "timer", "tool", "units",
+            "run", "runs", "store", "tenant", "text", "timer", "tool", "units",
         ],
     ),
     // The settings of each module, and no code that runs.
@@ -80,9 +82,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "model",
             "plugin",
             "results",
+            "runs",
             "sandbox",
             "secret",
             "server",
+            "store",
             "text",
             "tool",
             "units",

@@ -16,8 +16,13 @@ use airlock::{
 use crate::{Setup, wait};
 
 /// Limits of a call if the operator sets none.
-pub const BUDGET: Budget =
-    Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+pub const BUDGET: Budget = Budget {
+    deadline: Duration::from_secs(30),
+    script: Duration::from_mins(5),
+    nested_calls: 64,
+    depth: 4,
+    in_flight: 8,
+};
 /// Usage of a pool with nothing in use.
 const EMPTY: Usage = Usage { instances: 0, memories: 0, tables: 0, stacks: 0 };
 

@@ -187,6 +187,28 @@ impl Gateway {
         let _ = kill_process(self.pid, Signal::TERM);
     }
 
+    /// Waits until it has ended without being asked to, for example because a server has killed it.
+    /// Returns its configuration, for the next gateway.
+    pub async fn killed(mut self) -> Setup {
+        let ended = std::mem::replace(&mut self.ended, mpsc::channel().1);
+        let status = tokio::task::spawn_blocking(move || ended.recv_timeout(LIMIT))
+            .await
+            .expect("no panic in it")
+            .expect("it ends");
+        assert!(!status.success(), "{status}");
+        let (sender, receiver) = mpsc::channel();
+        // What `drop` expects of a gateway that ends well.
+        sender.send(ExitStatus::default()).expect("the receiver is here");
+        self.ended = receiver;
+        std::mem::take(&mut self.setup)
+    }
+
+    /// Kills it, and returns its configuration, for the next gateway.
+    pub async fn kill(self) -> Setup {
+        let _ = kill_process(self.pid, Signal::KILL);
+        self.killed().await
+    }
+
     /// Waits until it ends after [`terminate`](Self::terminate), without blocking the tasks of the
     /// test.
     pub async fn ended(mut self) {

@@ -21,8 +21,13 @@ use crate::{
     },
 };
 
-pub(crate) const BUDGET: Budget =
-    Budget { deadline: Duration::from_secs(30), nested_calls: 8, depth: 3, in_flight: 8 };
+pub(crate) const BUDGET: Budget = Budget {
+    deadline: Duration::from_secs(30),
+    script: Duration::from_secs(30),
+    nested_calls: 8,
+    depth: 3,
+    in_flight: 8,
+};
 
 /// Length of the result of the tool `large`, in bytes.
 pub(crate) const LARGE: usize = 5_000;

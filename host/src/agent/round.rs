@@ -16,7 +16,7 @@ use crate::{
     catalog::log_failure,
     door::{CallId, Caller},
     results::{Provenance, Results},
-    tool::{CallError, InputRequired, ToolOutput},
+    tool::{CallError, InputRequired, Suspension, ToolOutput},
 };
 
 /// The calls of a response, divided.
@@ -74,13 +74,15 @@ pub(super) struct Pending {
 pub(super) enum Reason {
     /// The tool needs approval.
     NeedsApproval,
-    /// The script that ran reached a call that needs approval.
-    Suspended {
+    /// The call ran and reached a nested call that needs approval. It cannot go on.
+    Stopped {
         /// Tool that needs approval.
         tool: String,
         /// Arguments of the nested call, as JSON text.
         arguments: String,
     },
+    /// The script that ran reached a call that needs a decision, with which its run goes on.
+    Suspended(Box<Suspension>),
     /// The tool waits for answers of the caller.
     InputRequired(Box<InputRequired>),
     /// The tool is not the gateway's: it is the caller's own or does not exist.
@@ -175,7 +177,11 @@ impl Ended {
     pub(super) fn is_waiting(&self) -> bool {
         matches!(
             self.error,
-            Some(CallError::NeedsApproval { .. } | CallError::InputRequired { .. })
+            Some(
+                CallError::NeedsApproval { .. }
+                    | CallError::Suspended(_)
+                    | CallError::InputRequired { .. }
+            )
         )
     }
 

@@ -15,7 +15,9 @@
 //! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
 //! has the `id` null. `reason` is `needs_approval`, `input_required`, `not_offered` or
 //! `depth_limit`; `needs` names the call inside a script that waits for approval, and
-//! `input_required` has the questions of a tool.
+//! `input_required` has the questions of a tool. `run` describes the run of a script that has
+//! stopped: its id, the calls that were made, and those that wait for a decision. The `airlock`
+//! object has the first such run too.
 
 use std::{mem, sync::Arc};
 
@@ -42,6 +44,9 @@ const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Member with the questions of a tool that waits for answers.
 pub(crate) const INPUT_REQUIRED: &str = "input_required";
+
+/// Member with the run of a script that has stopped.
+pub(crate) const RUN: &str = "run";
 
 /// Returns the questions of a tool, with the state that its caller sends back with the answers.
 pub(crate) fn input_required(asked: &InputRequired) -> Value {
@@ -96,10 +101,10 @@ impl<'a> Trace<'a> {
         for ended in round {
             self.tops.push(Top::new(ended));
             let reason = match &ended.error {
-                Some(CallError::NeedsApproval { name, arguments }) => Reason::Suspended {
-                    tool: name.as_str().to_owned(),
-                    arguments: arguments.clone(),
-                },
+                Some(CallError::NeedsApproval { name, arguments }) => {
+                    Reason::Stopped { tool: name.as_str().to_owned(), arguments: arguments.clone() }
+                }
+                Some(CallError::Suspended(suspension)) => Reason::Suspended(suspension.clone()),
                 Some(CallError::InputRequired { asked, .. }) => {
                     Reason::InputRequired(asked.clone())
                 }
@@ -165,9 +170,16 @@ impl<'a> Trace<'a> {
         if self.depth_limit_reached {
             extension.insert("depth_limit_reached".to_owned(), true.into());
         }
+        let run = pending.iter().find_map(|pending| match &pending.reason {
+            Reason::Suspended(suspension) => Some(suspension.to_json()),
+            _ => None,
+        });
         if !pending.is_empty() {
             let pending: Vec<Value> = pending.iter().map(Pending::to_json).collect();
             extension.insert("pending".to_owned(), pending.into());
+        }
+        if let Some(run) = run {
+            extension.insert(RUN.to_owned(), run);
         }
         Some(extension)
     }
@@ -225,7 +237,13 @@ impl Pending {
     fn to_json(&self) -> Value {
         let (reason, needs) = match &self.reason {
             Reason::NeedsApproval => ("needs_approval", None),
-            Reason::Suspended { tool, arguments } => ("needs_approval", Some((tool, arguments))),
+            Reason::Stopped { tool, arguments } => ("needs_approval", Some((tool, arguments))),
+            Reason::Suspended(suspension) => {
+                let first = suspension.pending.first().or(suspension.in_doubt.first());
+                let reason =
+                    if suspension.pending.is_empty() { "in_doubt" } else { "needs_approval" };
+                (reason, first.map(|call| (&call.tool, &call.arguments)))
+            }
             Reason::InputRequired(_) => ("input_required", None),
             Reason::NotOffered => ("not_offered", None),
             Reason::DepthLimit => ("depth_limit", None),
@@ -234,6 +252,9 @@ impl Pending {
             json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
         if let Reason::InputRequired(asked) = &self.reason {
             out[INPUT_REQUIRED] = input_required(asked);
+        }
+        if let Reason::Suspended(suspension) = &self.reason {
+            out[RUN] = suspension.to_json();
         }
         if let Some((tool, arguments)) = needs {
             out["needs"] = json!({"name": tool, "arguments": record::parsed(arguments)});

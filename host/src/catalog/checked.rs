@@ -201,6 +201,7 @@ mod tests {
         assert_eq!(catalog.publish(&name, tools, Arc::new(Returns)).await, [""; 0]);
         let budget = Budget {
             deadline: std::time::Duration::from_secs(30),
+            script: std::time::Duration::from_secs(30),
             nested_calls: 0,
             depth: 1,
             in_flight: 1,

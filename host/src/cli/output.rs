@@ -71,6 +71,9 @@ impl From<&CallError> for Failure {
                 content: tool.content.clone(),
                 ..common
             },
+            CallError::Suspended(suspension) => {
+                Self { details: Some(suspension.to_json()), ..common }
+            }
             _ => Self { causes: new_causes(error), ..common },
         }
     }

@@ -15,17 +15,15 @@ use super::{
 use crate::{
     door::{Caller, Origin},
     gateway::Gateway,
+    runs::EXECUTE,
     tool::{CallError, ToolOutput},
 };
-
-/// The meta-tool that runs scripts.
-const EXECUTE: &str = "executeToolCode";
 
 /// Run a script over the tools of code-mode clients
 ///
 /// The script runs in the sandbox with the rights of a model's script: a call of a tool that is not
-/// in `tools_to_auto_execute` ends the run, unless you pass `--approve`. The value of `result` is
-/// printed.
+/// in `tools_to_auto_execute` stops the run, unless you pass `--approve`; `airlock runs approve`
+/// approves the call and goes on. The value of `result` is printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock run --config airlock.json report.star\n  \
                         echo 'result = 6 * 7' | airlock run --config airlock.json -")]
@@ -83,12 +81,15 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 async fn execute(args: &Args) -> anyhow::Result<Report> {
     let source = input::file(&args.script)?;
     ensure!(!source.trim().is_empty(), "{} is empty", args.script.display());
-    let origin = if args.approve { Origin::Caller } else { Origin::Model };
     args.config
         .with_gateway(
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
-                let script = run_script(&gateway.caller(origin), &source, signals.next()).await;
+                let mut caller = gateway.caller(Origin::Model);
+                if args.approve {
+                    caller = caller.approving_scripts();
+                }
+                let script = run_script(&caller, &source, signals.next()).await;
                 script.map_err(|error| explain(error, gateway))
             },
         )
@@ -160,7 +161,7 @@ impl Report {
 impl Status {
     fn of(error: &CallError) -> Self {
         match error {
-            CallError::NeedsApproval { .. } => Self::NeedsApproval,
+            CallError::NeedsApproval { .. } | CallError::Suspended(_) => Self::NeedsApproval,
             CallError::Cancelled => Self::Cancelled,
             error if error.is_limit() => Self::Limit,
             _ => Self::Error,
@@ -176,7 +177,13 @@ fn show(report: &Report) -> anyhow::Result<()> {
         (Some(failure), _) => {
             output::complain(failure);
             if report.status == Status::NeedsApproval {
-                output::hint("`--approve` approves every call of the script");
+                let details = failure.details.as_ref();
+                match details.and_then(|details| details["id"].as_str()) {
+                    Some(run) => output::hint(&format!(
+                        "`airlock runs show {run}` shows the calls, `airlock runs approve {run}` approves them and goes on"
+                    )),
+                    None => output::hint("`--approve` approves every call of the script"),
+                }
             }
         }
         (None, Value::Null) => {}

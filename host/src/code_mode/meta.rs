@@ -10,7 +10,7 @@ use crate::tool::{Annotations, CallError, ErrorKind, Tool, ToolError};
 pub(super) const LIST: &str = "listToolFiles";
 pub(super) const READ: &str = "readToolFile";
 pub(super) const DOCS: &str = "getToolDocs";
-pub(super) const EXECUTE: &str = "executeToolCode";
+pub(super) use crate::runs::EXECUTE;
 
 /// Maximum length of a script, in bytes.
 const MAX_SOURCE: usize = 256 << 10;

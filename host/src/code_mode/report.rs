@@ -13,7 +13,7 @@ use crate::{
     door::Chain,
     sandbox::{FailureKind, ScriptFailure},
     text::cut,
-    tool::{CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput},
+    tool::{CallError, Content, ErrorKind, ToolError, ToolOutput},
 };
 
 /// Maximum size of a script's result as JSON, in bytes.
@@ -36,11 +36,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Collects the printed text and the completed calls of a run.
-    pub(super) fn new(chain: &Chain, namespaces: &[Namespace]) -> Self {
+    /// Collects the printed text of a run and the calls that it has `made`, by the names of their
+    /// tools.
+    pub(super) fn new(chain: &Chain, namespaces: &[Namespace], made: &[String]) -> Self {
         Self {
             printed: printed(chain),
-            completed: completed(chain, namespaces),
+            completed: completed(made, namespaces),
             servers: namespaces.iter().map(|namespace| namespace.identifier.clone()).collect(),
         }
     }
@@ -158,9 +159,9 @@ fn printed(chain: &Chain) -> String {
     out
 }
 
-fn completed(chain: &Chain, namespaces: &[Namespace]) -> BTreeMap<String, usize> {
-    let mut times: BTreeMap<ToolName, usize> = BTreeMap::new();
-    for tool in chain.ledger().completed_below(chain.id()) {
+fn completed(made: &[String], namespaces: &[Namespace]) -> BTreeMap<String, usize> {
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for tool in made {
         *times.entry(tool).or_default() += 1;
     }
     if times.is_empty() {
@@ -170,7 +171,7 @@ fn completed(chain: &Chain, namespaces: &[Namespace]) -> BTreeMap<String, usize>
         .iter()
         .flat_map(|namespace| namespace.functions.iter().map(move |it| (namespace, it)));
     let called = functions.filter_map(|(namespace, function)| {
-        let times = *times.get(&function.tool.name)?;
+        let times = *times.get(function.tool.name.as_str())?;
         Some((format!("{}.{}", namespace.identifier, function.identifier), times))
     });
     called.collect()

@@ -11,12 +11,17 @@ use super::*;
 use crate::{
     catalog::Catalog,
     door::{Budget, Caller, Filter},
-    sandbox::{Binding, FailureKind, ScriptFailure},
+    sandbox::{Binding, FailureKind, ScriptCall, ScriptError, ScriptFailure},
     tool::{ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, Trust, Whitelist},
 };
 
-const BUDGET: Budget =
-    Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+const BUDGET: Budget = Budget {
+    deadline: Duration::from_secs(30),
+    script: Duration::from_secs(30),
+    nested_calls: 64,
+    depth: 4,
+    in_flight: 8,
+};
 
 /// Returns the name of the called tool for every call.
 struct Echo;
@@ -56,13 +61,18 @@ impl Fake {
 }
 
 impl Runner for Fake {
-    fn run_script<'a>(&'a self, script: Script, chain: &'a Chain) -> BoxFuture<'a, ScriptResult> {
+    fn run_script<'a>(
+        &'a self,
+        script: Script,
+        chain: &'a Chain,
+        calls: Arc<dyn ScriptCalls>,
+    ) -> BoxFuture<'a, ScriptResult> {
         *self.ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(script);
-        Box::pin(async {
+        Box::pin(async move {
             for name in &self.calls {
-                let call =
-                    chain.admit(&Origin::Script, name, "{}").map_err(ScriptError::Stopped)?;
-                call.run().await.map_err(ScriptError::Stopped)?;
+                let call = ScriptCall { tool: (*name).to_owned(), arguments: "{}".to_owned() };
+                let made = calls.make(vec![call], false).await.map_err(ScriptError::Stopped)?;
+                made.into_iter().collect::<Result<Vec<_>, _>>().map_err(ScriptError::Stopped)?;
             }
             for line in &self.prints {
                 chain.reporter().emit(Content::text(line));
@@ -142,7 +152,7 @@ fn caller(
     binding_level: BindingLevel,
     filter: &Filter,
 ) -> Caller {
-    catalog.set_meta_tools(CodeMode::with_runner(runner, binding_level).own_tools());
+    catalog.set_meta_tools(CodeMode::with_runner(runner, binding_level, None).own_tools());
     Caller::new(catalog.snapshot().view(filter, None), Origin::Model, BUDGET)
 }
 
@@ -201,7 +211,7 @@ async fn files_are_listed_by_server_or_by_tool() {
 #[tokio::test]
 async fn stubs_follow_the_published_tools_of_code_mode() {
     let catalog = catalog();
-    let code_mode = CodeMode::with_runner(Arc::new(Fake::default()), BindingLevel::Server);
+    let code_mode = CodeMode::with_runner(Arc::new(Fake::default()), BindingLevel::Server, None);
     let stubs_become = async |count| {
         while code_mode.stubs.count() != count {
             tokio::task::yield_now().await;

@@ -488,6 +488,29 @@ pub(super) struct ToolManager {
     pub(super) agent_timeout: Option<Span>,
     /// Layout of the virtual files of code mode. Default: `server`.
     pub(super) code_mode_binding_level: Option<BindingLevel>,
+    /// Time for one script with all its calls. Default: 300s.
+    pub(super) code_mode_timeout: Option<Span>,
+    /// CPU time of one script. The time in which it waits for tools does not count. Default: 30s.
+    pub(super) code_mode_cpu_time: Option<Span>,
+    /// False to keep no journal of the runs of scripts: a script that calls a tool that needs an
+    /// approval then ends there and cannot go on. Default: true.
+    pub(super) code_mode_journal: Option<bool>,
+    /// Time from the last change of a run until it is removed. Default: 7 days.
+    pub(super) code_mode_run_expire_after: Option<Span>,
+    /// Most runs that are kept for one virtual key. Default: 200.
+    pub(super) code_mode_max_runs: Option<u64>,
+    /// Most bytes of runs that are kept for one virtual key; all keys together may have 16 times as
+    /// much. Default: 64MiB.
+    pub(super) code_mode_max_run_bytes: Option<Size>,
+    /// Time after which another process may continue the run of a process that has ended. Default:
+    /// 10s.
+    pub(super) code_mode_run_lease: Option<Span>,
+    /// Time for which the approval of a call in a script is valid. Default: 1h.
+    pub(super) code_mode_approval_expire_after: Option<Span>,
+    /// True if a caller that executes a script at `/v1/mcp/tool/execute` approves every call of the
+    /// script, and not only those that it was shown. Default: false.
+    #[serde(default)]
+    pub(super) code_mode_approve_whole_scripts: bool,
     /// True to offer a tool to a model only if the request names it in an include header. Default:
     /// false.
     #[serde(default)]

@@ -20,11 +20,12 @@ use std::{
 };
 
 use super::{Config, KeyPath, Problem, file, values::EnvText};
+use crate::store::runs::RunBounds;
 use crate::{
     agent,
     code_mode::BindingLevel,
     door::Budget,
-    results, sandbox,
+    results, runs, sandbox,
     secret::Secret,
     tool::{UriList, Whitelist},
     units::{Size, Span},
@@ -51,6 +52,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
     let has_active_key = file.governance.virtual_keys.iter().any(key::is_active);
     let (agent, budget, binding_level) =
         tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    let runs = runs(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let results = kept_results(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let mut server = server::resolve(&root.member("server"), file.server, has_active_key);
     let mcp_server = root.member("mcp_server");
@@ -74,6 +76,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         results,
         budget,
         binding_level,
+        runs,
         keys,
         store: match file.store {
             Some(path) => root.member("store").path(&path),
@@ -141,6 +144,10 @@ fn tool_manager(
             .member("tool_execution_timeout")
             .within(timeout, Span::secs(30), Span::millis(1)..=longest)
             .0,
+        script: field
+            .member("code_mode_timeout")
+            .within(file.code_mode_timeout, Span::secs(300), Span::millis(1)..=longest)
+            .0,
         nested_calls: field.member("max_nested_calls").count(file.max_nested_calls, 64, 0..=10_000),
         depth: field.member("max_call_depth").count(file.max_call_depth, 4, 1..=16),
         in_flight: parallel_calls,
@@ -150,6 +157,54 @@ fn tool_manager(
         Some(file::BindingLevel::Tool) => BindingLevel::Tool,
     };
     (agent, budget, binding_level)
+}
+
+fn runs(field: &Field<'_>, file: &file::ToolManager) -> runs::Settings {
+    let (second, day) = (Span::secs(1), Span::secs(24 * 60 * 60));
+    let span = |name, span: Option<Span>, default, range| {
+        field.member(name).within(span, default, range).0
+    };
+    let owner_bytes = field
+        .member("code_mode_max_run_bytes")
+        .within(file.code_mode_max_run_bytes, Size::mib(64), Size::mib(1)..=Size::mib(1 << 16))
+        .0;
+    runs::Settings {
+        journal: file.code_mode_journal.unwrap_or(true),
+        bounds: RunBounds {
+            expire_after: span(
+                "code_mode_run_expire_after",
+                file.code_mode_run_expire_after,
+                Span::secs(7 * 24 * 60 * 60),
+                second..=Span::secs(366 * 24 * 60 * 60),
+            ),
+            owner_runs: field.member("code_mode_max_runs").count(
+                file.code_mode_max_runs,
+                200,
+                1..=100_000,
+            ),
+            owner_bytes,
+            total_bytes: owner_bytes.saturating_mul(16),
+            lease: span(
+                "code_mode_run_lease",
+                file.code_mode_run_lease,
+                Span::secs(10),
+                Span::millis(100)..=Span::secs(600),
+            ),
+            approval: span(
+                "code_mode_approval_expire_after",
+                file.code_mode_approval_expire_after,
+                Span::secs(60 * 60),
+                second..=Span::secs(7 * 24 * 60 * 60),
+            ),
+        },
+        cpu_time: span(
+            "code_mode_cpu_time",
+            file.code_mode_cpu_time,
+            Span::secs(30),
+            Span::millis(1)..=day,
+        ),
+        approves_whole_scripts: file.code_mode_approve_whole_scripts,
+    }
 }
 
 fn kept_results(field: &Field<'_>, file: &file::ToolManager) -> results::Settings {

@@ -52,18 +52,22 @@ impl Gateway {
     }
 
     /// Loads the script executor if any client is in code mode.
-    pub(super) async fn load_code_mode(&self) -> Result<(), LoadError> {
-        if !self.config.clients.iter().any(|client| client.policy.code_mode) {
+    pub(super) async fn load_code_mode(&mut self, native: &Policy) -> Result<(), LoadError> {
+        let mut policies = self.config.clients.iter().map(|client| &client.policy);
+        if !native.code_mode && !policies.any(|policy| policy.code_mode) {
             return Ok(());
         }
         let bytes: Arc<[u8]> = guests::STARLARK.into();
         let budget = &self.config.budget;
         let host_calls = Limits::SCRIPT.host_calls.saturating_add(budget.nested_calls);
-        let limits = Limits { deadline: budget.deadline, host_calls, ..Limits::SCRIPT };
+        let cpu = self.config.runs.cpu_time;
+        let limits = Limits { deadline: budget.script, cpu, host_calls, ..Limits::SCRIPT };
         let load = self.sandbox.executor(bytes.clone(), limits);
         let executor = compiling(&self.progress, "the script executor", &bytes, load).await?;
-        let code_mode = CodeMode::new(Arc::new(executor), self.config.binding_level);
+        let code_mode =
+            CodeMode::new(Arc::new(executor), self.config.binding_level, self.runs.clone());
         self.catalog.set_meta_tools(code_mode.own_tools());
+        self.code_mode = Some(code_mode.clone());
         let (catalog, stop) = (self.catalog.clone(), self.upstreams.stop.clone());
         self.upstreams
             .tasks

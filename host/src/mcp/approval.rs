@@ -20,7 +20,6 @@ use crate::{
     json::raw,
     tenant::Tenant,
     text::visible,
-    tool::ToolName,
 };
 
 /// How a call that needs an approval is handled.
@@ -44,8 +43,6 @@ const QUESTION: &str = "approval";
 const SHOWN_CHARACTERS: usize = 2_000;
 /// Maximum number of arguments in a question.
 const SHOWN_MEMBERS: usize = 20;
-/// Most tools that a question about a script names.
-const SHOWN_TOOLS: usize = 20;
 
 /// Outcome of a question.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,8 +61,6 @@ pub(super) struct Question<'q> {
     /// Name that the client knows the tool by.
     pub(super) name: &'q str,
     pub(super) arguments: &'q str,
-    /// For a script: the tools that it may call and that need an approval.
-    pub(super) tools: Vec<ToolName>,
     pub(super) tenant: Tenant,
 }
 
@@ -124,31 +119,17 @@ impl Question<'_> {
     fn message(&self) -> String {
         let name = visible(self.name);
         let arguments = shown(self.arguments);
-        if self.tools.is_empty() {
-            return format!("Run the tool {name} with these arguments?\n\n{arguments}");
-        }
-        let listed: Vec<&str> = self.tools.iter().take(SHOWN_TOOLS).map(ToolName::as_str).collect();
-        let more = match self.tools.len() - listed.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!(
-            "Run this script? It may call tools that need an approval: {}{more}.\n\n{arguments}",
-            listed.join(", ")
-        )
+        format!("Run the tool {name} with these arguments?\n\n{arguments}")
     }
 
     /// Returns the bytes that the MAC of a state covers. No two questions have the same.
     fn bound_to(&self, head: &Head) -> Vec<u8> {
         let tool = self.entry.tool.name.as_str();
-        let tools = self.tools.iter().map(ToolName::as_str).collect::<Vec<_>>().join(",");
-        let mut bound = Vec::with_capacity(tool.len() + tools.len() + self.arguments.len() + 80);
+        let mut bound = Vec::with_capacity(tool.len() + self.arguments.len() + 80);
         bound.extend(head);
         bound.extend(self.tenant.scope());
         bound.extend(tool.len().to_be_bytes());
         bound.extend(tool.as_bytes());
-        bound.extend(tools.len().to_be_bytes());
-        bound.extend(tools.as_bytes());
         // As they were sent: a number that was read would not be exact.
         bound.extend(self.arguments.as_bytes());
         bound

@@ -17,9 +17,7 @@ use super::{
 };
 use crate::{
     catalog::log_failure,
-    door::{
-        Approval, Arguments, Budget, CallId, Caller, Event, Events, Hearing, Log, Origin, Progress,
-    },
+    door::{Approval, Arguments, CallId, Caller, Event, Events, Hearing, Log, Origin, Progress},
     text::cut,
     tool::{Answers, CallError, Content, ErrorKind, QuestionKind, Tool, ToolError, ToolOutput},
 };
@@ -47,13 +45,7 @@ pub(super) async fn run(
     if let Err(error) = Arguments::parse(&name, arguments) {
         return Ok(result::failed(&error, version));
     }
-    let question = Question {
-        entry,
-        name: &name,
-        arguments,
-        tools: toolbox.view().unapproved(entry),
-        tenant: client.selection.tenant(),
-    };
+    let question = Question { entry, name: &name, arguments, tenant: client.selection.tenant() };
     let decided = if dialog.goes_on() {
         // Its source goes on only with a call that was admitted before.
         Outcome::Decided(Approval::Given)
@@ -73,7 +65,7 @@ pub(super) async fn run(
     }
     let (toolbox, entry) = (&current, current.find(&name).ok_or_else(|| unknown(&name))?);
     let origin = Origin::McpClient(approval);
-    let budget = Budget { deadline: client.timeout, ..service.budget() };
+    let budget = service.budget().within(client.timeout);
     let reports = Reports { token, name: &name, peer: client.peer, outlet: &outlet, last: None };
     let view = toolbox.view().clone();
     let hearing = Hearing { log_level: client.peer.log_level, questions: dialog.answerable() };
@@ -82,6 +74,11 @@ pub(super) async fn run(
         (caller, Some(events))
     } else {
         (Caller::hearing(view, origin, budget, hearing), None)
+    };
+    // Without that mode, a script stops at each call that needs an approval.
+    let caller = match service.approval() {
+        ApprovalMode::AlwaysAllow => caller.approving_scripts(),
+        ApprovalMode::Elicit | ApprovalMode::Never => caller,
     };
     let mut running =
         Running { caller, tool: entry.tool.clone(), arguments, events, reports, id: None };
@@ -151,7 +148,7 @@ async fn decide(
     params: &Params,
     outlet: &Outlet,
 ) -> Result<Outcome, RpcError> {
-    let needs_none = question.entry.auto && question.tools.is_empty();
+    let needs_none = question.entry.auto;
     let can_ask = questions::answerable(client.peer, outlet).has(QuestionKind::Form);
     match service.approval() {
         // The door decides each call without an approval.

@@ -192,8 +192,13 @@ mod tests {
     }
 
     async fn read(results: &Results, arguments: Value) -> String {
-        let budget =
-            Budget { deadline: Duration::from_secs(30), nested_calls: 0, depth: 1, in_flight: 1 };
+        let budget = Budget {
+            deadline: Duration::from_secs(30),
+            script: Duration::from_secs(30),
+            nested_calls: 0,
+            depth: 1,
+            in_flight: 1,
+        };
         let caller = Caller::new(view(results), Origin::Model, budget);
         let call = caller.admit(NAME, &arguments.to_string()).expect("it needs no approval");
         match call.run().await {

@@ -6,7 +6,8 @@
 //! also has an `airlock` object, with `duration_ms`, `fuel` if the tool ran in the sandbox, and
 //! `calls` with the calls that the tool made in turn. A tool may ask the user before it goes on:
 //! `input_required` has the questions, and the caller sends the call once more with
-//! `request_state` and `input_responses`.
+//! `request_state` and `input_responses`. A script that stops at a call that needs an approval is
+//! described by `run`; executed again, it goes on with the approval of the calls that were shown.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +23,9 @@ use super::{
     respond::{self, ApiError, Reply},
 };
 use crate::{
-    agent::{self, EXTENSION, INPUT_REQUIRED, input_required},
+    agent::{self, EXTENSION, INPUT_REQUIRED, RUN, input_required},
     catalog::log_failure,
-    door::{Budget, CallId, Caller, Hearing, Ledger, Origin},
+    door::{CallId, Caller, Hearing, Ledger, Origin},
     model::{Object, object},
     tool::{Answers, CallError, QuestionKinds},
 };
@@ -38,12 +39,15 @@ pub(super) async fn run(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let format = Format::parse(request.uri().query())?;
-    let deadline = options::timeout(request.headers(), app.budget.deadline)?;
+    let timeout = options::timeout(request.headers(), app.budget.script.max(app.budget.deadline))?;
     let call = format.read(app.intake.object(request, &app.settings, charge).await?)?;
     let view = app.view(sender);
-    let budget = Budget { deadline, ..app.budget };
+    let budget = app.budget.within(timeout);
     let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
-    let caller = Caller::hearing(view, Origin::Caller, budget, hearing);
+    let mut caller = Caller::hearing(view, Origin::Caller, budget, hearing);
+    if app.hooks.runs.as_ref().is_some_and(|runs| runs.settings().approves_whole_scripts) {
+        caller = caller.approving_scripts();
+    }
     let (name, arguments) = (&call.name, &call.arguments);
     let (id, result) = match call.answers {
         None => {
@@ -68,6 +72,14 @@ pub(super) async fn run(
         Err(error @ CallError::InputRequired { .. }) => {
             if let CallError::InputRequired { asked, .. } = &error {
                 airlock.insert(INPUT_REQUIRED.to_owned(), input_required(asked));
+            }
+            let mut reply = format.write(call.id, &error.to_string());
+            reply.insert("is_error".to_owned(), true.into());
+            reply
+        }
+        Err(error @ CallError::Suspended(_)) => {
+            if let CallError::Suspended(suspension) = &error {
+                airlock.insert(RUN.to_owned(), suspension.to_json());
             }
             let mut reply = format.write(call.id, &error.to_string());
             reply.insert("is_error".to_owned(), true.into());

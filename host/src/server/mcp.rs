@@ -109,7 +109,8 @@ impl Call<'_> {
             return Ok(not_acceptable());
         }
         let headers = request.headers().clone();
-        let timeout = options::timeout(&headers, self.app.budget.deadline)?;
+        let timeout =
+            options::timeout(&headers, self.app.budget.script.max(self.app.budget.deadline))?;
         let message = self.app.intake.message(request, &self.app.settings, self.charge).await?;
         let message = match message {
             Ok(message) => message,

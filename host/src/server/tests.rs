@@ -314,7 +314,8 @@ async fn a_tool_is_executed_in_both_formats_and_its_failure_is_a_result() {
         .iter()
         .map(|call| &call["name"])
         .collect();
-    assert_eq!(names, ["files-read", "files-write"]);
+    // The second call of the script needs an approval of its own.
+    assert_eq!(names, ["files-read"]);
 
     let call = r#"{"type":"function_call","call_id":"c2","name":"desk-echo","arguments":""}"#;
     let (_, answer) =

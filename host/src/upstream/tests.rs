@@ -100,7 +100,7 @@ impl Supervised {
         let caller = Caller::new(
             view,
             Origin::Caller,
-            Budget { deadline, nested_calls: 0, depth: 1, in_flight: 1 },
+            Budget { deadline, script: deadline, nested_calls: 0, depth: 1, in_flight: 1 },
         );
         caller.admit(&format!("up-{tool}"), arguments).expect("an offered tool")
     }

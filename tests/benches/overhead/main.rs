@@ -281,8 +281,13 @@ async fn one(view: &View, tool: &str, arguments: &str) -> (Duration, u64) {
 }
 
 /// Limits of a call if the operator sets none.
-const BUDGET: Budget =
-    Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+const BUDGET: Budget = Budget {
+    deadline: Duration::from_secs(30),
+    script: Duration::from_mins(5),
+    nested_calls: 64,
+    depth: 4,
+    in_flight: 8,
+};
 
 fn median(times: usize, mut work: impl FnMut()) -> Duration {
     let took = (0..times).map(|_| {

@@ -30,7 +30,7 @@ pub(super) async fn are_as_released(gateway: &Gateway) {
 /// Returns the events that a call sends before its result.
 async fn events(gateway: &Gateway, tool: &str) -> Vec<Value> {
     let view = gateway.caller(Origin::Caller).view().clone();
-    let budget = Budget { deadline: SOON, nested_calls: 64, depth: 4, in_flight: 8 };
+    let budget = Budget { deadline: SOON, script: SOON, nested_calls: 64, depth: 4, in_flight: 8 };
     let (caller, mut events) =
         Caller::with_events(view, Origin::Caller, budget, Hearing::default());
     let call = caller.admit(&format!("golden-{tool}"), "{}").expect("it is permitted");

@@ -10,6 +10,7 @@
 //! on. A [`Provider`] runs admitted calls; this module defines the trait and does not depend on its implementations. It does no I/O.
 
 mod admitted;
+mod approved;
 mod arguments;
 mod budget;
 mod caller;
@@ -27,6 +28,7 @@ mod view;
 
 pub use self::{
     admitted::{Admitted, CallId, Provider, Resumed},
+    approved::Approved,
     arguments::{Arguments, MAX_ARGUMENT_BYTES},
     budget::Budget,
     caller::{Caller, Hearing},

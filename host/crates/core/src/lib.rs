@@ -10,12 +10,14 @@
 //! | [`secret`] | credentials: their sources, and their redaction |
 //! | [`tenant`] | the parties that calls are accounted to, and their shares of bounded resources |
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
+//! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
 //! | [`text`] | text for people and models: cut, on one line, made visible |
 //! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 
 pub mod door;
 pub mod json;
 pub mod limit;
+pub mod run;
 pub mod schema;
 pub mod secret;
 pub mod tenant;

@@ -15,6 +15,7 @@ mod parameters;
 mod policy;
 mod question;
 mod readable;
+mod suspension;
 mod yaml;
 
 pub use self::{
@@ -30,5 +31,6 @@ pub use self::{
     policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},
     question::{ANSWER_TIMEOUT, Answers, InputRequired, Question, QuestionKind, QuestionKinds},
     readable::join,
+    suspension::{RunCall, Suspension},
     yaml::to_yaml,
 };

@@ -1,5 +1,7 @@
 //! The script executor: a guest like any other, in a world of its own without WASI.
 
+use std::sync::Arc;
+
 use airlock_core::{
     door::{Chain, Origin},
     tool::{CallError, ToolName},
@@ -7,7 +9,7 @@ use airlock_core::{
 use wasmtime::component::{Component, Linker};
 
 use crate::{
-    Limits, LoadError, Sandbox, Script, ScriptError, ScriptResult,
+    Limits, LoadError, Sandbox, Script, ScriptCalls, ScriptError, ScriptResult,
     contract::v0_1::{self, ScriptGuest},
     run::{
         admission::Share,
@@ -54,12 +56,18 @@ impl Executor {
         })
     }
 
-    /// Runs a script in a fresh instance. Its tool calls go through `chain`; each line that it
-    /// prints is emitted there. Dropping the future stops the script.
-    pub async fn run(&self, script: Script, chain: &Chain) -> ScriptResult {
+    /// Runs a script in a fresh instance. `calls` makes its tool calls; each line that it prints is
+    /// emitted to `chain`. Dropping the future stops the script.
+    pub async fn run(
+        &self,
+        script: Script,
+        chain: &Chain,
+        calls: Arc<dyn ScriptCalls>,
+    ) -> ScriptResult {
         let call = Call {
             chain: Some(chain.clone()),
             origin: Origin::Script,
+            script_calls: Some(calls),
             ..Call::denied(self.name.clone(), Guest::Script, self.limits)
         };
         let slot =

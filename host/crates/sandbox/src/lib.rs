@@ -52,7 +52,10 @@ pub use self::{
     plain::BadComponent,
     plugin::Plugin,
     schemas::Tools,
-    script::{Binding, FailureKind, Script, ScriptError, ScriptFailure, ScriptResult},
+    script::{
+        Binding, FailureKind, Script, ScriptAnswer, ScriptCall, ScriptCalls, ScriptError,
+        ScriptFailure, ScriptResult,
+    },
     settings::{OffLimits, Settings},
     uses::{ToolUses, Use, UseRecorder},
 };

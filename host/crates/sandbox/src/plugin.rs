@@ -194,6 +194,7 @@ impl Plugin {
             tool: name.clone(),
             guest: self.as_guest(),
             chain: Some(chain.clone()),
+            script_calls: None,
             origin: origin.clone(),
             limits: self.limits,
             grants: grants.clone(),

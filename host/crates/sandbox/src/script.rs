@@ -1,6 +1,7 @@
 //! Host-side types of a script's run.
 
-use airlock_core::tool::{CallError, ToolName};
+use airlock_core::tool::{CallError, ToolName, ToolOutput};
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -66,3 +67,26 @@ pub enum FailureKind {
 
 /// Value that a script left in `result`; `None` if it left none.
 pub type ScriptResult = Result<Option<Value>, ScriptError>;
+
+/// A tool call that a script makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptCall {
+    /// Name of the tool, as its [`Binding`] has it.
+    pub tool: String,
+    /// Arguments, as JSON text.
+    pub arguments: String,
+}
+
+/// Result of a call, for the script: a failure that the script can handle is an inner error.
+pub type ScriptAnswer = Result<ToolOutput, CallError>;
+
+/// Makes the calls of one script, in the order in which it asks for them.
+pub trait ScriptCalls: Send + Sync {
+    /// Makes one call, or several at the same time if `is_block`. Returns the results in the order of
+    /// the calls. An error stops the script. If the future is dropped, running calls are cancelled.
+    fn make(
+        &self,
+        calls: Vec<ScriptCall>,
+        is_block: bool,
+    ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>>;
+}

@@ -7,17 +7,19 @@
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
 //! blocking thread. This module does not know the data. Each subject has a file below it: [`kv`],
-//! [`login`], [`responses`] and [`upstream`].
+//! [`login`], [`responses`], [`runs`] and [`upstream`].
 
 pub mod kv;
 mod lane;
 pub mod login;
 mod open;
 pub mod responses;
+pub mod runs;
 mod schema;
 pub mod upstream;
 
 use std::{
+    convert::Infallible,
     fmt,
     path::PathBuf,
     sync::Arc,
@@ -174,13 +176,28 @@ impl Database {
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
+        let done = self.attempt(|transaction| job(transaction).map(Ok::<T, Infallible>)).await?;
+        Ok(match done {
+            Ok(done) => done,
+        })
+    }
+
+    /// Runs a change as [`Self::write`], which a refusal of `job` rolls back too.
+    async fn attempt<T, E, F>(&self, job: F) -> Result<Result<T, E>, Unavailable>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+    {
         let job = move |connection: &mut Connection| {
             // Immediate, because a transaction that begins with a read could not wait for another
             // process before its first change.
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = job(&transaction)?;
-            transaction.commit()?;
+            if done.is_ok() {
+                transaction.commit()?;
+            }
             Ok(done)
         };
         self.0.writer.run(job).await

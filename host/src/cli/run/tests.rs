@@ -14,8 +14,13 @@ use crate::{
     tool::{ClientName, Content, ErrorKind, Policy, Tool, ToolError, Whitelist},
 };
 
-const BUDGET: Budget =
-    Budget { deadline: Duration::from_secs(5), nested_calls: 8, depth: 4, in_flight: 2 };
+const BUDGET: Budget = Budget {
+    deadline: Duration::from_secs(5),
+    script: Duration::from_secs(5),
+    nested_calls: 8,
+    depth: 4,
+    in_flight: 2,
+};
 
 /// Stands in for the executor. A "script" is one word that selects how the run ends, or the name of
 /// a tool to call.
@@ -81,9 +86,11 @@ fn caller(origin: Origin) -> Caller {
 
 /// Returns the document that `--json` prints, with durations masked.
 async fn report(origin: Origin, script: &str) -> String {
-    let report =
-        run_script(&caller(origin), script, pending()).await.expect("a script that starts");
-    masked(&report)
+    report_to(&caller(origin), script).await
+}
+
+async fn report_to(caller: &Caller, script: &str) -> String {
+    masked(&run_script(caller, script, pending()).await.expect("a script that starts"))
 }
 
 fn masked(report: &Report) -> String {
@@ -121,7 +128,8 @@ async fn a_call_that_needs_approval_stops_the_script_unless_all_are_approved() {
         report(Origin::Model, "fs-write").await,
         @r#"{"status":"needs_approval","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.needs_approval","message":"tool 'fs-write' needs approval before it may run; it was called with {\"a\": 1}","kind":"denied"}}"#
     );
-    assert!(report(Origin::Caller, "fs-write").await.starts_with(r#"{"status":"ok""#));
+    let approving = caller(Origin::Model).approving_scripts();
+    assert!(report_to(&approving, "fs-write").await.starts_with(r#"{"status":"ok""#));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ fn view() -> View {
 
 fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> Question<'q> {
     let entry = view.find(&Origin::McpClient(Approval::Given), name).expect("it exists");
-    Question { entry, name, arguments, tools: Vec::new(), tenant: Tenant::ANONYMOUS }
+    Question { entry, name, arguments, tenant: Tenant::ANONYMOUS }
 }
 
 /// Asks in the modern era, with these parameters of the call.
@@ -98,17 +98,12 @@ async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
     let asked = question(&view, "fs-rm", r#"{"a":1,"b":2}"#);
     let state = state(&asked, &seal).await;
     let accept = answered(&state, "accept");
-    let more = Question {
-        tools: vec![ToolName::new(&ClientName::parse("fs").expect("a name"), "new")],
-        ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#)
-    };
     let other_account = Question {
         tenant: Tenant::of_key([1; 32], "bob"),
         ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#)
     };
     let tampered = answered(&format!("{}A", state.as_str().expect("text")).into(), "accept");
     for (question, params, seal) in [
-        (more, &accept, &seal),
         (question(&view, "fs-mv", r#"{"a":1,"b":2}"#), &accept, &seal),
         (question(&view, "fs-rm", r#"{"a":1,"b":3}"#), &accept, &seal),
         (other_account, &accept, &seal),
@@ -179,9 +174,4 @@ fn a_question_shows_what_would_run_and_hides_nothing() {
     assert!(message.ends_with("[10 more arguments are not shown]"), "{message}");
     let invisible = question(&view, "fs-rm", "{\"a\":\"\u{202e}b\"}").message();
     assert!(!invisible.contains('\u{202e}'), "{invisible}");
-    let tools = (0..SHOWN_TOOLS + 2)
-        .map(|n| ToolName::new(&ClientName::parse("fs").expect("a name"), &format!("t{n:02}")))
-        .collect();
-    let script = Question { tools, ..question(&view, "fs-rm", "{}") };
-    assert!(script.message().contains("fs-t19 and 2 more."), "{}", script.message());
 }

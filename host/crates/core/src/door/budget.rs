@@ -17,6 +17,8 @@ use crate::tool::CallError;
 pub struct Budget {
     /// Wall-clock time.
     pub deadline: Duration,
+    /// Wall-clock time for a script, the calls that it makes included.
+    pub script: Duration,
     /// Number of nested calls, at all depths together.
     pub nested_calls: u32,
     /// Greatest depth of a call. The first call has depth 1.
@@ -37,6 +39,14 @@ pub(super) struct Shared {
     /// its parent holds a permit of the depth above. With one semaphore for all depths, calls could
     /// deadlock.
     rooms: Box<[Arc<Semaphore>]>,
+}
+
+impl Budget {
+    /// Returns the budget of a request that takes at most `limit`.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { deadline: self.deadline.min(limit), script: self.script.min(limit), ..self }
+    }
 }
 
 impl Shared {
@@ -125,8 +135,13 @@ mod tests {
 
     use super::*;
 
-    const BUDGET: Budget =
-        Budget { deadline: Duration::from_secs(1), nested_calls: 2, depth: 3, in_flight: 2 };
+    const BUDGET: Budget = Budget {
+        deadline: Duration::from_secs(1),
+        script: Duration::from_secs(1),
+        nested_calls: 2,
+        depth: 3,
+        in_flight: 2,
+    };
 
     #[test]
     fn fuel_burnt_by_a_nested_guest_is_subtracted_from_the_shared_fuel() {

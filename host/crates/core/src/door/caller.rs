@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
 use super::{
-    Admitted, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin, Resumed, View,
+    Admitted, Approved, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin,
+    Resumed, View,
     arguments::{Arguments, MAX_NAME_BYTES},
     budget::Shared,
     event,
@@ -27,6 +28,7 @@ struct Inner {
     ledger: Ledger,
     events: Option<mpsc::Sender<Event>>,
     hearing: Hearing,
+    approves_scripts: bool,
 }
 
 /// Messages of running calls, besides events, that a caller takes.
@@ -44,6 +46,8 @@ pub(super) struct Start {
     pub(super) parent: Option<CallId>,
     pub(super) depth: u32,
     pub(super) deadline: Instant,
+    /// True if the call is approved, and so are the calls that a plugin makes in it.
+    pub(super) is_approved: bool,
 }
 
 impl Caller {
@@ -76,7 +80,24 @@ impl Caller {
         events: Option<mpsc::Sender<Event>>,
     ) -> Self {
         let ledger = Ledger::default();
-        Self(Arc::new(Inner { view, origin, budget, ledger, events, hearing }))
+        let approves_scripts = false;
+        Self(Arc::new(Inner { view, origin, budget, ledger, events, hearing, approves_scripts }))
+    }
+
+    /// Approves every call of the scripts that the caller runs, ahead of the calls.
+    #[must_use]
+    pub fn approving_scripts(self) -> Self {
+        let Self(inner) = self;
+        let Inner { view, origin, budget, ledger, events, hearing, .. } = &*inner;
+        Self(Arc::new(Inner {
+            view: view.clone(),
+            origin: origin.clone(),
+            budget: *budget,
+            ledger: ledger.clone(),
+            events: events.clone(),
+            hearing: *hearing,
+            approves_scripts: true,
+        }))
     }
 
     /// The tools that the caller may see.
@@ -97,7 +118,7 @@ impl Caller {
     /// Decides one call. Fails if the tool does not exist or is hidden, if the arguments cannot be
     /// used, or if the call needs an approval.
     pub fn admit(&self, name: &str, arguments: &str) -> Result<Admitted, CallError> {
-        self.decide(&self.0.origin, name, arguments, self.start())
+        self.decide(&self.0.origin, name, arguments, None, self.start())
     }
 
     /// Admits the continuation of a call that waits for answers, with a new budget. It needs no
@@ -112,7 +133,8 @@ impl Caller {
     ) -> Result<Resumed, CallError> {
         let entry = self.find(&self.0.origin, name)?;
         let arguments = Arguments::parse(name, arguments)?;
-        let chain = Chain::new(self.clone(), self.start(), Report::new());
+        let start = Start { deadline: self.deadline(entry), ..self.start() };
+        let chain = Chain::new(self.clone(), start, Report::new());
         Ok(Resumed::new(Admitted::new(entry, arguments, chain), answers))
     }
 
@@ -128,8 +150,15 @@ impl Caller {
             shared: Arc::new(Shared::new(&self.0.budget)),
             parent: None,
             depth: 1,
-            deadline: Instant::now() + self.0.budget.deadline,
+            deadline: Instant::now(),
+            is_approved: self.0.origin.approves(),
         }
+    }
+
+    /// Returns the deadline of a call of the request itself, which begins now.
+    fn deadline(&self, entry: &Entry) -> Instant {
+        let Budget { deadline, script, .. } = self.0.budget;
+        Instant::now() + if entry.runs_scripts() { script } else { deadline }
     }
 
     /// Returns the decision that [`Self::admit`] would make, but creates no call. A caller uses it
@@ -137,7 +166,7 @@ impl Caller {
     /// because [`Self::admit`] checks the arguments of all other calls.
     pub fn check(&self, name: &str, arguments: &str) -> Result<(), CallError> {
         let entry = self.find(&self.0.origin, name)?;
-        if self.may_run(entry) {
+        if entry.auto || self.0.origin.approves() {
             Ok(())
         } else {
             Err(needs_approval(entry, &Arguments::parse(name, arguments)?))
@@ -145,16 +174,22 @@ impl Caller {
     }
 
     /// Decides one call, for a caller and for a running call alike. All calls are decided here.
+    /// `start` tells whether the call is approved already; `approved` approves one call.
     pub(super) fn decide(
         &self,
         origin: &Origin,
         name: &str,
         arguments: &str,
-        start: Start,
+        approved: Option<&Approved>,
+        mut start: Start,
     ) -> Result<Admitted, CallError> {
         let entry = self.find(origin, name)?;
         let arguments = Arguments::parse(name, arguments)?;
-        if !self.may_run(entry) {
+        if start.parent.is_none() {
+            start.deadline = self.deadline(entry);
+        }
+        start.is_approved |= approved.is_some_and(|approved| approved.covers(entry, &arguments));
+        if !entry.auto && !start.is_approved {
             return Err(needs_approval(entry, &arguments));
         }
         let chain = Chain::new(self.clone(), start, Report::new());
@@ -167,10 +202,14 @@ impl Caller {
         entry.ok_or_else(|| CallError::NotFound { name: cut(name.to_owned(), MAX_NAME_BYTES) })
     }
 
-    /// Returns whether a call may run without an approval. A nested call needs the same approvals
-    /// as a call of the caller that started the chain.
-    fn may_run(&self, entry: &Entry) -> bool {
-        entry.auto || self.0.origin.approves()
+    /// The origin of the request.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.0.origin
+    }
+
+    /// Returns whether the calls of scripts are approved ahead.
+    pub(super) fn approves_scripts(&self) -> bool {
+        self.0.approves_scripts
     }
 
     pub(super) fn budget(&self) -> &Budget {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Admitted, CallId, Caller, Hearing, Ledger, Origin, View,
+    Admitted, Approved, CallId, Caller, Hearing, Ledger, Origin, View,
     budget::Shared,
     caller::Start,
     ledger::Open,
@@ -28,13 +28,14 @@ pub struct Chain {
     parent: Option<CallId>,
     depth: u32,
     deadline: Instant,
+    is_approved: bool,
     report: Arc<Report>,
 }
 
 impl Chain {
     pub(super) fn new(caller: Caller, start: Start, report: Arc<Report>) -> Self {
-        let Start { shared, parent, depth, deadline } = start;
-        Self { caller, shared, id: CallId::next(), parent, depth, deadline, report }
+        let Start { shared, parent, depth, deadline, is_approved } = start;
+        Self { caller, shared, id: CallId::next(), parent, depth, deadline, is_approved, report }
     }
 
     /// Identifier of the running call.
@@ -45,6 +46,11 @@ impl Chain {
     /// Instant by which the running call must have ended.
     pub fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// Time for one nested call.
+    pub fn call_timeout(&self) -> std::time::Duration {
+        self.caller.budget().deadline
     }
 
     /// Depth of the running call in its chain. The first call has depth 1.
@@ -89,23 +95,51 @@ impl Chain {
         Reporter::new(self.id, &self.report, events)
     }
 
-    /// Decides a nested call of the running call. The nested call needs the same approvals as a
-    /// call of the caller that started the chain, and uses the same budget. A refused call counts
-    /// too, so that a guest cannot use up the gateway's time with calls that are refused.
+    /// The origin of the request that started the chain.
+    pub fn starter(&self) -> &Origin {
+        self.caller.origin()
+    }
+
+    /// Decides a nested call of the running call, which uses the same budget. A call of a script
+    /// needs an approval of its own. A call of a plugin needs the same approvals as the call that the
+    /// plugin runs for. A refused call counts too, so that a guest cannot use up the gateway's time
+    /// with calls that are refused.
     pub fn admit(
         &self,
         origin: &Origin,
         name: &str,
         arguments: &str,
     ) -> Result<Admitted, CallError> {
-        self.shared.take_nested(self.depth)?;
+        self.admit_approved(origin, name, arguments, None)
+    }
+
+    /// Decides a nested call as [`Self::admit`], with a person's approval of that call.
+    pub fn admit_approved(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &str,
+        approved: Option<&Approved>,
+    ) -> Result<Admitted, CallError> {
+        self.count_call()?;
+        let is_approved = match origin {
+            Origin::Script => self.caller.approves_scripts(),
+            _ => self.is_approved,
+        };
         let start = Start {
             shared: self.shared.clone(),
             parent: Some(self.id),
             depth: self.depth + 1,
             deadline: self.deadline,
+            is_approved,
         };
-        self.caller.decide(origin, name, arguments, start)
+        self.caller.decide(origin, name, arguments, approved, start)
+    }
+
+    /// Counts a nested call that is not made, because its answer is known from an earlier run of the
+    /// same script. Fails if no call is left.
+    pub fn count_call(&self) -> Result<(), CallError> {
+        self.shared.take_nested(self.depth)
     }
 
     pub(super) fn shorten(&mut self, deadline: Instant) {

@@ -53,6 +53,11 @@ impl<'c> Reporter<'c> {
         }
     }
 
+    /// Fuel that the guest of the running call has used, once it has ended; `None` if no guest ran.
+    pub fn fuel(&self) -> Option<u64> {
+        self.report.fuel()
+    }
+
     /// Returns a copy of the content that the running call has emitted so far.
     pub fn emitted(&self) -> Vec<Content> {
         self.report.emitted()

@@ -23,8 +23,13 @@ impl Provider for Echo {
 
 const CLIENTS: [&str; 3] = ["alpha", "beta", "gamma"];
 const TOOLS: [&str; 4] = ["read", "write", "a-b", "a_b"];
-const BUDGET: Budget =
-    Budget { deadline: Duration::from_secs(30), nested_calls: 3, depth: 3, in_flight: 8 };
+const BUDGET: Budget = Budget {
+    deadline: Duration::from_secs(30),
+    script: Duration::from_secs(30),
+    nested_calls: 3,
+    depth: 3,
+    in_flight: 8,
+};
 
 fn client(name: &str) -> ClientName {
     ClientName::parse(name).expect("a good name")
@@ -271,7 +276,7 @@ fn check_decides_like_admit_and_parses_arguments_only_for_an_approval() {
 }
 
 #[test]
-fn a_nested_call_needs_the_same_approval_as_a_call_of_its_first_caller() {
+fn a_call_of_a_script_needs_an_approval_of_its_own() {
     let auto = Whitelist::parse(&["read"]).expect("a good list");
     let sources = sources(&[Policy {
         execute: Whitelist::All,
@@ -279,16 +284,56 @@ fn a_nested_call_needs_the_same_approval_as_a_call_of_its_first_caller() {
         code_mode: true,
         ..Policy::default()
     }]);
-    let nested = |origin, name| {
-        let root = caller(&sources, &Filter::none(), None, origin)
-            .admit("executeToolCode", "")
-            .expect("it is listed");
-        root.chain().admit(&Origin::Script, name, "").map(drop)
+    let caller = |origin| caller(&sources, &Filter::none(), None, origin);
+    let script = |caller: Caller| caller.admit("executeToolCode", "").expect("it is listed");
+    let nested =
+        |origin, name| script(caller(origin)).chain().admit(&Origin::Script, name, "").map(drop);
+    for origin in [Origin::Model, Origin::Caller, Origin::McpClient(Approval::Given)] {
+        assert!(nested(origin.clone(), "alpha-read").is_ok());
+        let unapproved = nested(origin.clone(), "alpha-write");
+        assert!(matches!(unapproved, Err(CallError::NeedsApproval { .. })), "{origin:?}");
+        let unknown = nested(origin, "executeToolCode");
+        assert!(matches!(unknown, Err(CallError::NotFound { .. })));
+    }
+    let approving = script(caller(Origin::Model).approving_scripts());
+    assert!(approving.chain().admit(&Origin::Script, "alpha-write", "").is_ok());
+}
+
+#[test]
+fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the_tool_calls() {
+    let auto = Whitelist::parse(&["read"]).expect("a good list");
+    let sources = sources(&[Policy {
+        execute: Whitelist::All,
+        auto_execute: auto,
+        code_mode: true,
+        ..Policy::default()
+    }]);
+    let root = || {
+        let caller = caller(&sources, &Filter::none(), None, Origin::Model);
+        caller.admit("executeToolCode", "").expect("it is listed")
     };
-    assert!(nested(Origin::Model, "alpha-read").is_ok());
-    assert!(matches!(nested(Origin::Model, "alpha-write"), Err(CallError::NeedsApproval { .. })));
-    assert!(nested(Origin::Caller, "alpha-write").is_ok());
-    assert!(matches!(nested(Origin::Caller, "executeToolCode"), Err(CallError::NotFound { .. })));
+    let first = root();
+    let write = first.chain().view().find(&Origin::Script, "alpha-write").expect("it is there");
+    let approved = Approved {
+        tool: "alpha-write".into(),
+        definition: write.tool.digest().into(),
+        arguments: "{\"a\":1}".into(),
+    };
+    let admit = |approved: &Approved, arguments: &str| {
+        root().chain().admit_approved(&Origin::Script, "alpha-write", arguments, Some(approved))
+    };
+    let admitted = admit(&approved, "{\"a\":1}").expect("it is approved");
+    let granted = Origin::Plugin(Arc::new(["alpha-write".to_owned()].into()));
+    assert!(admitted.chain().admit(&granted, "alpha-write", "").is_ok(), "its own calls are too");
+    for (approved, arguments) in [
+        (approved.clone(), "{\"a\":2}"),
+        (approved.clone(), "{\"a\": 1}"),
+        (Approved { tool: "alpha-read".into(), ..approved.clone() }, "{\"a\":1}"),
+        (Approved { definition: "other".into(), ..approved.clone() }, "{\"a\":1}"),
+    ] {
+        let refused = admit(&approved, arguments);
+        assert!(matches!(refused, Err(CallError::NeedsApproval { .. })), "{approved:?}");
+    }
 }
 
 #[test]

@@ -179,15 +179,6 @@ impl View {
         clients
     }
 
-    /// Returns the tools whose calls by `entry` need an approval besides that of the call itself: a
-    /// script may call every tool of the view that is for scripts.
-    pub fn unapproved(&self, entry: &Entry) -> Vec<ToolName> {
-        let is_script =
-            entry.placement == Placement::Meta && entry.tool.annotations.read_only != Some(true);
-        let scripted = self.list(&Origin::Script).filter(|_| is_script);
-        scripted.filter(|entry| !entry.auto).map(|entry| entry.tool.name.clone()).collect()
-    }
-
     /// Finds a tool by its name on the wire, or else by its full name; `None` if it does not exist or
     /// is not listed for `origin`.
     pub fn find(&self, origin: &Origin, name: &str) -> Option<&Entry> {
@@ -207,6 +198,11 @@ impl Source<'_> {
 }
 
 impl Entry {
+    /// Returns whether the tool runs scripts.
+    pub(super) fn runs_scripts(&self) -> bool {
+        self.placement == Placement::Meta && self.tool.annotations.read_only != Some(true)
+    }
+
     fn of(source: &Source<'_>, tool: &Arc<Tool>) -> Self {
         Self {
             tool: tool.clone(),

@@ -3,13 +3,17 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     Annotations, ClientName, ToolDefinition, ToolName, Trust, hidden,
     hidden::{HiddenKey, text_of},
     parameters,
 };
-use crate::{json::JsonText, text::cut};
+use crate::{
+    json::JsonText,
+    text::{cut, hex},
+};
 
 /// The longest name of a tool, in characters, as MCP recommends (2025-11-25: 1 to 128).
 const MAX_NAME: usize = 128;
@@ -117,6 +121,32 @@ pub enum BadTool {
 }
 
 impl Tool {
+    /// Returns a digest of everything that a person or a model reads of the tool: its names, texts,
+    /// schemas and hints. It is the same after a restart.
+    pub fn digest(&self) -> String {
+        let hints = &self.annotations;
+        let hints = [hints.read_only, hints.destructive, hints.idempotent, hints.open_world];
+        let hints = hints.map(|hint| hint.map_or('-', |is_so| if is_so { 'y' } else { 'n' }));
+        let json = |text: &Option<JsonText>| text.as_ref().map(|text| text.as_str().to_owned());
+        let parts = [
+            Some(self.full_name.as_str().to_owned()),
+            Some(self.original.clone()),
+            self.title.clone(),
+            Some(self.description.clone()),
+            Some(self.input_schema.as_str().to_owned()),
+            json(&self.output_schema),
+            Some(hints.into_iter().collect()),
+        ];
+        let mut hasher = Sha256::new();
+        for part in parts {
+            // A missing part and an empty one differ, and no two lists of parts read the same.
+            let length = part.as_ref().map_or(u64::MAX, |part| part.len() as u64);
+            hasher.update(length.to_be_bytes());
+            hasher.update(part.unwrap_or_default());
+        }
+        hex(&hasher.finalize())
+    }
+
     /// Checks a definition from `client`: removes hidden characters from its texts, and cuts its
     /// title and description. Fails if the name or a schema is not valid, or if a schema has
     /// hidden characters in the name of a member.

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Content, InputRequired, Members, ToolName,
+    Content, InputRequired, Members, Suspension, ToolName,
     output::{content_size, extra_size},
 };
 use crate::{json, schema::Violations};
@@ -48,6 +48,9 @@ pub enum CallError {
         /// The arguments it was called with, as JSON text.
         arguments: String,
     },
+    /// A script has stopped at calls that a person must decide about.
+    #[error("the script has stopped: its run {} {}", .0.run, .0.described())]
+    Suspended(Box<Suspension>),
     /// The tool asks its caller, and goes on with the answers.
     #[error("tool '{name}' waits for {} answers of its caller", asked.questions.len())]
     InputRequired {
@@ -289,7 +292,7 @@ impl ToolError {
 }
 
 /// The closed set of failure kinds, `error-kind` of the plugin contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The arguments cannot be used.
@@ -347,6 +350,7 @@ impl CallError {
             Self::UnboundSlot { .. }
             | Self::UndeclaredEffect { .. }
             | Self::Tool(_)
+            | Self::Suspended(_)
             | Self::Budget { .. }
             | Self::TooManyCalls { .. }
             | Self::CallsSpent { .. }
@@ -365,6 +369,8 @@ impl CallError {
             Self::UnboundSlot { .. } => "unbound_slot",
             Self::UndeclaredEffect { .. } => "undeclared_effect",
             Self::NeedsApproval { .. } => "needs_approval",
+            Self::Suspended(suspension) if suspension.pending.is_empty() => "in_doubt",
+            Self::Suspended(_) => "needs_approval",
             Self::InputRequired { .. } => "input_required",
             Self::NotWaiting { .. } => "not_waiting",
             // One code for both, because in both cases the caller has to change the arguments.
@@ -413,7 +419,9 @@ impl CallError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } | Self::UnboundSlot { .. } => ErrorKind::NotFound,
-            Self::NeedsApproval { .. } | Self::UndeclaredEffect { .. } => ErrorKind::Denied,
+            Self::NeedsApproval { .. } | Self::Suspended(_) | Self::UndeclaredEffect { .. } => {
+                ErrorKind::Denied
+            }
             Self::BadArguments { .. } | Self::InvalidArguments { .. } | Self::NotWaiting { .. } => {
                 ErrorKind::InvalidInput
             }

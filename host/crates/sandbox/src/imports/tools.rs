@@ -17,7 +17,7 @@ use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::{
-    Effect, Use,
+    Effect, ScriptCall, ScriptCalls, Use,
     run::instance::{Guest, State},
 };
 
@@ -105,6 +105,10 @@ fn schema_bytes(tool: &Tool) -> usize {
 /// Calls one tool and waits for its result.
 pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Result<Answer> {
     charge_call(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
+    if let Some(calls) = store.data().call.script_calls.clone() {
+        let mut results = script_calls(&mut store, &*calls, vec![request], false).await?;
+        return results.pop().ok_or_else(|| wasmtime::Error::msg("a call without a result"));
+    }
     let result = match store.data_mut().admit(&request)? {
         Ok(admitted) => detach(admitted).await,
         Err(refused) => Err(refused),
@@ -117,15 +121,17 @@ pub(crate) async fn call_batch(
     mut store: Store<'_>,
     requests: Vec<Request>,
 ) -> wasmtime::Result<Vec<Answer>> {
+    for request in &requests {
+        let bytes = request.name.len() + request.arguments.len();
+        charge_call(&mut store, BASE_FUEL + TOOL_FUEL, bytes)?;
+    }
+    if let Some(calls) = store.data().call.script_calls.clone() {
+        return script_calls(&mut store, &*calls, requests, true).await;
+    }
     // All requests are decided before any runs. So if one of them needs an approval, none has had
     // an effect.
     let mut decided = Vec::new();
     for request in &requests {
-        charge_call(
-            &mut store,
-            BASE_FUEL + TOOL_FUEL,
-            request.name.len() + request.arguments.len(),
-        )?;
         decided.push(store.data_mut().admit(request)?);
     }
     let in_flight = store.data().call.chain.as_ref().map_or(1, Chain::in_flight).max(1);
@@ -142,6 +148,24 @@ pub(crate) async fn call_batch(
         results.push(receive(&mut store, &request.name, answer)?);
     }
     Ok(results)
+}
+
+/// Makes the calls of a script.
+async fn script_calls(
+    store: &mut Store<'_>,
+    calls: &dyn ScriptCalls,
+    requests: Vec<Request>,
+    is_block: bool,
+) -> wasmtime::Result<Vec<Answer>> {
+    let called = |request: Request| ScriptCall { tool: request.name, arguments: request.arguments };
+    let requests: Vec<_> = requests.into_iter().map(called).collect();
+    let names: Vec<_> = requests.iter().map(|call| call.tool.clone()).collect();
+    match calls.make(requests, is_block).await {
+        Ok(answers) => {
+            names.iter().zip(answers).map(|(name, answer)| receive(store, name, answer)).collect()
+        }
+        Err(stop) => Err(store.data_mut().stop(stop)),
+    }
 }
 
 /// Charges fuel for the result of the tool that the guest calls `name`. Stops the guest if the guest

@@ -26,7 +26,7 @@ use super::{
     outcome,
 };
 use crate::{
-    DeclaredEffect, Effect, Grants, Limits,
+    DeclaredEffect, Effect, Grants, Limits, ScriptCalls,
     engine::YIELD_INTERVAL,
     imports::{log::LogRate, wasi_http::WasiHttp},
     uses::{CallRecorder, Use},
@@ -70,6 +70,8 @@ pub(crate) struct Call {
     pub(crate) guest: Guest,
     /// Chain of the running call; `None` while a guest only describes itself.
     pub(crate) chain: Option<Chain>,
+    /// Makes the tool calls of a script; `None` for a plugin.
+    pub(crate) script_calls: Option<Arc<dyn ScriptCalls>>,
     /// Origin of the calls that the guest makes.
     pub(crate) origin: Origin,
     pub(crate) limits: Limits,
@@ -90,6 +92,7 @@ impl Call {
             tool,
             guest,
             chain: None,
+            script_calls: None,
             origin: Origin::Plugin(Arc::default()),
             limits,
             grants: Arc::default(),

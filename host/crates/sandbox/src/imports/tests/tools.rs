@@ -54,8 +54,13 @@ pub(super) fn chain() -> Chain {
         is_server: false,
     };
     let view = View::new([source], None, &Filter::none(), None);
-    let budget =
-        Budget { deadline: Duration::from_secs(30), nested_calls: 64, depth: 4, in_flight: 8 };
+    let budget = Budget {
+        deadline: Duration::from_secs(30),
+        script: Duration::from_secs(30),
+        nested_calls: 64,
+        depth: 4,
+        in_flight: 8,
+    };
     let caller = Caller::new(view, Origin::Caller, budget);
     caller.admit("far-a", "").expect("it is listed").chain().clone()
 }

@@ -1,0 +1,191 @@
+//! One call of a run, and each step of it.
+
+use std::sync::Arc;
+
+use super::Refused;
+
+/// A call as a script makes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Called {
+    /// Name by which the script calls the tool.
+    pub tool: Arc<str>,
+    /// Arguments, as the JSON text that the script sent.
+    pub arguments: Arc<str>,
+    /// Digest of the definition of the tool; empty if the script may not see the tool.
+    pub definition: Arc<str>,
+    /// True if a second call with the same arguments has no further effect.
+    pub is_repeatable: bool,
+}
+
+/// A call in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// The call.
+    pub called: Called,
+    /// How far it has come.
+    pub stage: Stage,
+}
+
+/// Stage of a call. Attempts count from 1; times are in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// It waits for an approval.
+    Pending {
+        /// Number of attempts that were made before.
+        attempts: u32,
+    },
+    /// It may be sent once.
+    Approved {
+        /// Number of attempts that were made before.
+        attempts: u32,
+        /// Time at which the approval expires.
+        until_ms: i64,
+    },
+    /// A person has denied it. The script receives an error.
+    Denied,
+    /// Its intent is stored: it may have been sent.
+    Sent {
+        /// Number of this attempt.
+        attempt: u32,
+    },
+    /// It may have been sent, its answer is lost, and it must not be repeated without a decision.
+    InDoubt {
+        /// Number of the attempt.
+        attempt: u32,
+    },
+    /// It has an answer.
+    Answered,
+}
+
+impl Called {
+    /// Returns whether the script makes the same call. The definition of the tool may have changed.
+    pub fn is_same_call(&self, other: &Self) -> bool {
+        self.tool == other.tool && self.arguments == other.arguments
+    }
+}
+
+impl Call {
+    /// Stores that a call waits for an approval. An approval that was given for another definition,
+    /// or that has expired, is void. Fails if the journal has another call, or if the call has come
+    /// further.
+    pub fn ask(present: Option<&Self>, called: Called, now_ms: i64) -> Result<Self, Refused> {
+        let attempts = match present {
+            None => 0,
+            Some(present) => {
+                present.check_same(&called)?;
+                match present.stage {
+                    Stage::Pending { attempts } => attempts,
+                    Stage::Approved { attempts, until_ms }
+                        if until_ms <= now_ms || present.called.definition != called.definition =>
+                    {
+                        attempts
+                    }
+                    // An earlier attempt of a repeatable call found that it needs an approval.
+                    Stage::Sent { attempt } if called.is_repeatable => attempt,
+                    _ => return Err(Refused::NotPending),
+                }
+            }
+        };
+        Ok(Self { called, stage: Stage::Pending { attempts } })
+    }
+
+    /// Stores the intent to send a call, and uses its approval. Fails if the journal has another
+    /// call, or one that may not be sent now.
+    pub fn intend(present: Option<&Self>, called: Called, now_ms: i64) -> Result<Self, Refused> {
+        let attempts = match present {
+            None => 0,
+            Some(present) => {
+                present.check_same(&called)?;
+                match present.stage {
+                    Stage::Approved { .. } if present.called.definition != called.definition => {
+                        return Err(Refused::Redefined);
+                    }
+                    Stage::Approved { until_ms, .. } if until_ms <= now_ms => {
+                        return Err(Refused::Expired);
+                    }
+                    Stage::Approved { attempts, .. } => attempts,
+                    Stage::Sent { attempt } if present.called.is_repeatable => attempt,
+                    _ => return Err(Refused::NotDue),
+                }
+            }
+        };
+        Ok(Self { called, stage: Stage::Sent { attempt: attempts + 1 } })
+    }
+
+    /// Stores that an attempt was answered. An answer is a fact, so it does not need the lease: a
+    /// process that has lost it may still know the answer.
+    pub fn answer(&self, attempt: u32) -> Result<Self, Refused> {
+        match self.stage {
+            Stage::Sent { attempt: sent } | Stage::InDoubt { attempt: sent } if sent == attempt => {
+                Ok(self.at(Stage::Answered))
+            }
+            _ => Err(Refused::Stale),
+        }
+    }
+
+    /// Stores the answer of a call whose intent was not stored, because it is repeatable or was
+    /// refused before it was sent. Fails if the journal has the call, or another one.
+    pub fn record(present: Option<&Self>, called: Called) -> Result<Self, Refused> {
+        match present {
+            None => Ok(Self { called, stage: Stage::Answered }),
+            Some(present) => {
+                present.check_same(&called)?;
+                Err(Refused::Stale)
+            }
+        }
+    }
+
+    /// Returns the call as the next process finds it: one that was sent and has no answer is in
+    /// doubt, unless it is repeatable.
+    #[must_use]
+    pub fn claimed(&self) -> Self {
+        match self.stage {
+            Stage::Sent { attempt } if !self.called.is_repeatable => {
+                self.at(Stage::InDoubt { attempt })
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Approves the call until `until_ms`.
+    pub fn approve(&self, until_ms: i64) -> Result<Self, Refused> {
+        match self.stage {
+            Stage::Pending { attempts } => Ok(self.at(Stage::Approved { attempts, until_ms })),
+            _ => Err(Refused::NotPending),
+        }
+    }
+
+    /// Denies the call.
+    pub fn deny(&self) -> Result<Self, Refused> {
+        match self.stage {
+            Stage::Pending { .. } => Ok(self.at(Stage::Denied)),
+            _ => Err(Refused::NotPending),
+        }
+    }
+
+    /// Decides that a call in doubt is made again, until `until_ms`.
+    pub fn retry(&self, until_ms: i64) -> Result<Self, Refused> {
+        match self.stage {
+            Stage::InDoubt { attempt } => {
+                Ok(self.at(Stage::Approved { attempts: attempt, until_ms }))
+            }
+            _ => Err(Refused::NotInDoubt),
+        }
+    }
+
+    /// Decides that a call in doubt has the answer that the caller stores with it.
+    pub fn skip(&self) -> Result<Self, Refused> {
+        match self.stage {
+            Stage::InDoubt { .. } => Ok(self.at(Stage::Answered)),
+            _ => Err(Refused::NotInDoubt),
+        }
+    }
+
+    fn check_same(&self, called: &Called) -> Result<(), Refused> {
+        if self.called.is_same_call(called) { Ok(()) } else { Err(Refused::Diverged) }
+    }
+
+    fn at(&self, stage: Stage) -> Self {
+        Self { called: self.called.clone(), stage }
+    }
+}

@@ -1,0 +1,115 @@
+//! The lease of a run: which process runs its script.
+
+use super::Refused;
+
+/// State of a run, apart from its calls. Times are in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// Number of times that the run was begun or continued. A process that holds the lease knows its
+    /// epoch; each of its steps is refused after another process has taken the run over.
+    pub epoch: u32,
+    /// Phase of the run.
+    pub phase: Phase,
+    /// True if the process that runs the script is to stop.
+    pub is_cancelled: bool,
+}
+
+/// Phase of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// A process runs the script, or has ended while it did.
+    Running {
+        /// Time at which another process may continue the run.
+        until_ms: i64,
+    },
+    /// The script has stopped at a call, and can go on.
+    Suspended,
+    /// The run has ended.
+    Ended,
+}
+
+/// Result of [`Lease::cancel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The run has ended.
+    Ended,
+    /// The process that runs the script ends the run.
+    Requested,
+}
+
+impl Lease {
+    /// Begins a run, with a lease of `lease_ms`.
+    pub fn begin(now_ms: i64, lease_ms: i64) -> Self {
+        let phase = Phase::Running { until_ms: now_ms.saturating_add(lease_ms) };
+        Self { epoch: 1, phase, is_cancelled: false }
+    }
+
+    /// Takes the run over to continue it. The caller then passes every call through
+    /// [`Call::claimed`](super::Call::claimed). Fails if a process runs the script, or if the run has
+    /// ended.
+    #[must_use = "the run is taken over only if this is stored"]
+    pub fn claim(self, now_ms: i64, lease_ms: i64) -> Result<Self, Refused> {
+        self.is_idle(now_ms)?;
+        let phase = Phase::Running { until_ms: now_ms.saturating_add(lease_ms) };
+        Ok(Self { epoch: self.epoch + 1, phase, is_cancelled: false })
+    }
+
+    /// Extends the lease. Fails if the process of `epoch` no longer has it, or is to stop.
+    pub fn renew(self, epoch: u32, now_ms: i64, lease_ms: i64) -> Result<Self, Refused> {
+        self.check(epoch)?;
+        Ok(Self { phase: Phase::Running { until_ms: now_ms.saturating_add(lease_ms) }, ..self })
+    }
+
+    /// Fails if the process of `epoch` may not take a step. A lease that has expired is still that of
+    /// its process, until another one takes the run over.
+    pub fn check(self, epoch: u32) -> Result<(), Refused> {
+        match self.phase {
+            _ if self.epoch != epoch => Err(Refused::Superseded),
+            Phase::Running { .. } if self.is_cancelled => Err(Refused::Cancelled),
+            Phase::Running { .. } => Ok(()),
+            Phase::Suspended => Err(Refused::Superseded),
+            Phase::Ended => Err(Refused::Ended),
+        }
+    }
+
+    /// Stops the script, which can go on later.
+    pub fn suspend(self, epoch: u32) -> Result<Self, Refused> {
+        self.check(epoch)?;
+        Ok(Self { phase: Phase::Suspended, ..self })
+    }
+
+    /// Ends the run. A cancelled run can be ended by its process too.
+    pub fn end(self, epoch: u32) -> Result<Self, Refused> {
+        match self.check(epoch) {
+            Ok(()) | Err(Refused::Cancelled) => Ok(Self { phase: Phase::Ended, ..self }),
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// Fails if a person may not decide about the calls of the run: if a process runs the script, or
+    /// if the run has ended.
+    pub fn is_idle(self, now_ms: i64) -> Result<(), Refused> {
+        match self.phase {
+            Phase::Running { until_ms } if now_ms < until_ms => Err(Refused::Running),
+            Phase::Running { .. } | Phase::Suspended => Ok(()),
+            Phase::Ended => Err(Refused::Ended),
+        }
+    }
+
+    /// Returns whether the process that ran the script has ended, or has lost its connection to the
+    /// store.
+    pub fn is_interrupted(self, now_ms: i64) -> bool {
+        matches!(self.phase, Phase::Running { until_ms } if until_ms <= now_ms)
+    }
+
+    /// Ends the run, or requests that from the process that runs the script.
+    pub fn cancel(self, now_ms: i64) -> Result<(Self, Cancelled), Refused> {
+        match self.is_idle(now_ms) {
+            Ok(()) => Ok((Self { phase: Phase::Ended, ..self }, Cancelled::Ended)),
+            Err(Refused::Running) => {
+                Ok((Self { is_cancelled: true, ..self }, Cancelled::Requested))
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+}

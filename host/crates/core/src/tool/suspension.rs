@@ -1,0 +1,86 @@
+//! A script that has stopped at calls that a person must decide about.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::run::Position;
+
+/// A run that stopped, and can go on once a person has decided about its calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suspension {
+    /// Identifier of the run.
+    pub run: String,
+    /// Calls that were made, in the order in which the script asked for them.
+    pub completed: Vec<RunCall>,
+    /// Calls that wait for an approval. None of them was made.
+    pub pending: Vec<RunCall>,
+    /// Calls that may have been made, and whose answers are lost.
+    pub in_doubt: Vec<RunCall>,
+}
+
+/// A call of a run, as people see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunCall {
+    /// Position in the run.
+    #[serde(serialize_with = "shown")]
+    pub position: Position,
+    /// Name of the tool.
+    pub tool: String,
+    /// Arguments, as JSON text.
+    #[serde(serialize_with = "parsed")]
+    pub arguments: String,
+}
+
+impl Suspension {
+    /// Returns the run as the `airlock` object of a response has it.
+    pub fn to_json(&self) -> Value {
+        let mut out = json!({
+            "id": self.run,
+            "completed": self.completed,
+            "pending": self.pending,
+        });
+        if !self.in_doubt.is_empty() {
+            out["in_doubt"] = json!(self.in_doubt);
+        }
+        out
+    }
+
+    /// Names the calls to decide about.
+    pub(super) fn described(&self) -> String {
+        const SHOWN: usize = 8;
+        let named = |calls: &[RunCall]| {
+            let mut names: Vec<_> = calls
+                .iter()
+                .take(SHOWN)
+                .map(|call| format!("{} ({})", call.tool, call.position))
+                .collect();
+            if calls.len() > SHOWN {
+                names.push(format!("{} more", calls.len() - SHOWN));
+            }
+            names.join(", ")
+        };
+        let mut parts = Vec::new();
+        if !self.pending.is_empty() {
+            parts.push(format!("waits for the approval of {}", named(&self.pending)));
+        }
+        if !self.in_doubt.is_empty() {
+            parts.push(format!(
+                "needs a decision about calls that may have been made: {}",
+                named(&self.in_doubt)
+            ));
+        }
+        parts.join(", and ")
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn shown<S: serde::Serializer>(position: &Position, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(position)
+}
+
+fn parsed<S: serde::Serializer>(arguments: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => value.serialize(serializer),
+        Err(_) => serializer.serialize_str(arguments),
+    }
+}

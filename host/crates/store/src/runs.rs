@@ -1,0 +1,261 @@
+//! Runs of scripts and their journals.
+//!
+//! A run belongs to one owner; for any other owner it does not exist. Its steps are those of
+//! [`airlock_core::run`]: each is made in a transaction, on the state that the transaction reads, so
+//! that of several processes only one makes it. Bindings, answers and outcomes are JSON, which this
+//! module does not parse.
+
+mod sql;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use airlock_core::run::{Call, Called, Cancelled, Lease, Position, Refused};
+
+use super::{Database, Unavailable};
+
+/// Identifier of an owner.
+pub type Scope = [u8; 32];
+
+/// Bounds on stored runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunBounds {
+    /// Time from the last change of a run until it is removed.
+    pub expire_after: Duration,
+    /// Most runs of one owner. Beyond it, the owner's oldest runs are removed; those that have ended
+    /// first.
+    pub owner_runs: u32,
+    /// Most bytes of one owner, with the same consequence.
+    pub owner_bytes: u64,
+    /// Most bytes of all owners together. Beyond it, the oldest runs of all are removed; those that
+    /// have ended first.
+    pub total_bytes: u64,
+    /// Time for which a process that runs a script keeps its lease without renewing it.
+    pub lease: Duration,
+    /// Time for which an approval is valid.
+    pub approval: Duration,
+}
+
+/// A run that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRun {
+    /// Language of the script.
+    pub language: String,
+    /// The script.
+    pub script: String,
+    /// Digest of the script and of its language.
+    pub script_digest: [u8; 32],
+    /// Tools of the script.
+    pub bindings: String,
+    /// Digest of `bindings`.
+    pub bindings_digest: [u8; 32],
+}
+
+/// A stored run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRun {
+    /// Identifier.
+    pub id: String,
+    /// Time at which the run began, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// Time of its last change, in milliseconds since 1970.
+    pub changed_ms: i64,
+    /// Its lease.
+    pub lease: Lease,
+    /// True if the process that ran the script has ended or lost its connection to the store.
+    pub is_interrupted: bool,
+    /// Language of the script.
+    pub language: String,
+    /// Outcome, once the run has ended.
+    pub outcome: Option<String>,
+    /// The script.
+    pub script: String,
+    /// Tools of the script.
+    pub bindings: String,
+    /// Its calls, in the order of their positions.
+    pub calls: Vec<StoredCall>,
+}
+
+/// A stored call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredCall {
+    /// Its position.
+    pub position: Position,
+    /// The call.
+    pub call: Call,
+    /// Its answer, if it has one.
+    pub answer: Option<String>,
+}
+
+/// A step of the process that runs the script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Begins the run.
+    Begin(NewRun),
+    /// Stores that a call waits for an approval.
+    Ask(Position, Called),
+    /// Stores the intent to send a call.
+    Intend(Position, Called),
+    /// Stores the answer of a call whose intent is stored, with the number of the attempt.
+    Answer(Position, u32, String),
+    /// Stores the answer of a call whose intent is not stored.
+    Record(Position, Called, String),
+    /// Extends the lease.
+    Renew,
+    /// Stops the script, which can go on later.
+    Suspend,
+    /// Ends the run, with its outcome.
+    End(String),
+}
+
+/// A decision of a person about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Approves a call that waits for it.
+    Approve,
+    /// Denies a call that waits for an approval.
+    Deny,
+    /// Makes a call in doubt once more.
+    Retry,
+    /// Gives a call in doubt this answer.
+    Skip(String),
+}
+
+/// Reason that a run was not read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no such run: it never existed, belongs to another owner, or was removed.
+    #[error("there is no such run")]
+    Unknown,
+    /// The run has no call at this position.
+    #[error("the run has no call at position {0}")]
+    NoCall(Position),
+    /// The protocol refuses the step.
+    #[error("{}{refused}", at(position.as_ref()))]
+    Refused {
+        /// The call; `None` if the step is about the run.
+        position: Option<Position>,
+        /// The reason.
+        refused: Refused,
+    },
+    /// The database cannot be used right now.
+    #[error("the store cannot be reached right now")]
+    Unavailable(#[from] Unavailable),
+}
+
+fn at(position: Option<&Position>) -> String {
+    position.map(|position| format!("call {position}: ")).unwrap_or_default()
+}
+
+/// The runs of one owner. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    database: Database,
+    scope: Scope,
+    bounds: RunBounds,
+}
+
+impl Database {
+    /// Returns the runs of an owner. Nothing is read or written yet.
+    pub fn runs(&self, scope: Scope, bounds: RunBounds) -> Runs {
+        Runs { database: self.clone(), scope, bounds }
+    }
+}
+
+impl Runs {
+    /// The bounds.
+    pub fn bounds(&self) -> &RunBounds {
+        &self.bounds
+    }
+
+    /// Makes steps of one run, as the process of `epoch`, in one transaction: all of them or none.
+    /// A step that sends a call may be followed by the call only after this has returned. If the
+    /// future is dropped, the steps are made or not made.
+    pub async fn step(&self, id: &str, epoch: u32, steps: Vec<Step>) -> Result<(), RunError> {
+        let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
+        let id = id.to_owned();
+        self.change(move |transaction| {
+            sql::steps(transaction, &scope, &id, epoch, steps, now, &bounds)
+        })
+        .await
+    }
+
+    /// Takes a run over to continue it. Returns the run after that.
+    pub async fn claim(&self, id: &str) -> Result<StoredRun, RunError> {
+        let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
+        let id = id.to_owned();
+        self.change(move |transaction| sql::claim(transaction, &scope, &id, now, &bounds)).await
+    }
+
+    /// Makes decisions about calls, all of them or none.
+    pub async fn decide(
+        &self,
+        id: &str,
+        decisions: Vec<(Position, Decision)>,
+    ) -> Result<(), RunError> {
+        let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
+        let id = id.to_owned();
+        self.change(move |transaction| {
+            sql::decide(transaction, &scope, &id, decisions, now, &bounds)
+        })
+        .await
+    }
+
+    /// Ends a run, or requests that from the process that runs its script.
+    pub async fn cancel(&self, id: &str, outcome: &str) -> Result<Cancelled, RunError> {
+        let (now, scope) = (self.database.now_ms(), self.scope);
+        let (id, outcome) = (id.to_owned(), outcome.to_owned());
+        self.change(move |transaction| sql::cancel(transaction, &scope, &id, &outcome, now)).await
+    }
+
+    /// Reads a run with its calls.
+    pub async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
+        let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
+        let read = move |connection: &_| sql::get(connection, Some(&scope), &id, now);
+        self.database.read(read).await?.ok_or(RunError::Unknown)
+    }
+
+    /// Reads the latest runs without their scripts, tools and answers, the newest first.
+    pub async fn list(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
+        let (now, scope) = (self.database.now_ms(), self.scope);
+        self.database.read(move |connection| sql::list(connection, Some(&scope), limit, now)).await
+    }
+
+    /// Returns the newest suspended run of a script.
+    pub async fn suspended(&self, script_digest: [u8; 32]) -> Result<Option<String>, Unavailable> {
+        let scope = self.scope;
+        self.database
+            .read(move |connection| sql::suspended(connection, &scope, &script_digest))
+            .await
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, sql::Failure> + Send + 'static,
+    ) -> Result<T, RunError> {
+        self.database
+            .attempt(move |transaction| match change(transaction) {
+                Ok(changed) => Ok(Ok(changed)),
+                Err(sql::Failure::Refused(refused)) => Ok(Err(refused)),
+                Err(sql::Failure::Database(error)) => Err(error),
+            })
+            .await?
+    }
+}
+
+impl Database {
+    /// Reads a run of any owner, for the operator.
+    pub async fn any_run(&self, id: &str) -> Result<StoredRun, RunError> {
+        let (now, id) = (self.now_ms(), id.to_owned());
+        self.read(move |connection| sql::get(connection, None, &id, now))
+            .await?
+            .ok_or(RunError::Unknown)
+    }
+
+    /// Reads the latest runs of all owners, as [`Runs::list`], for the operator.
+    pub async fn any_runs(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
+        let now = self.now_ms();
+        self.read(move |connection| sql::list(connection, None, limit, now)).await
+    }
+}

@@ -1,0 +1,269 @@
+//! Tests of stored runs: who may change them, what is atomic, and what is removed.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use airlock_core::run::Stage;
+use tempfile::TempDir;
+
+use super::*;
+use crate::Settings;
+
+const ANN: Scope = [1; 32];
+const BOB: Scope = [2; 32];
+const BOUNDS: RunBounds = RunBounds {
+    expire_after: Duration::from_hours(1),
+    owner_runs: 3,
+    owner_bytes: 1 << 20,
+    total_bytes: 16 << 20,
+    lease: Duration::from_secs(10),
+    approval: Duration::from_mins(1),
+};
+
+/// Databases on one file, whose clock the test sets.
+struct Home {
+    directory: TempDir,
+    seconds: Arc<AtomicU64>,
+}
+
+impl Home {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        Self { directory, seconds: Arc::new(AtomicU64::new(1_000_000)) }
+    }
+
+    async fn open(&self, scope: Scope, bounds: RunBounds) -> Runs {
+        let seconds = self.seconds.clone();
+        let clock = move || {
+            std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
+        };
+        let path = self.directory.path().join("a.db");
+        let settings = Settings { clock: Arc::new(clock), ..Settings::new(path) };
+        Database::open(settings).await.expect("it is opened").runs(scope, bounds)
+    }
+
+    fn pass(&self, time: Duration) {
+        self.seconds.fetch_add(time.as_secs(), Ordering::Relaxed);
+    }
+}
+
+fn at(block: u32) -> Position {
+    Position { block, branch: 0 }
+}
+
+fn called(arguments: &str) -> Called {
+    Called {
+        tool: "fs-write".into(),
+        arguments: arguments.into(),
+        definition: "d".into(),
+        is_repeatable: false,
+    }
+}
+
+fn begin(script: &str) -> Step {
+    Step::Begin(NewRun {
+        language: "starlark".into(),
+        script: script.into(),
+        script_digest: [script.len() as u8; 32],
+        bindings: "[]".into(),
+        bindings_digest: [0; 32],
+    })
+}
+
+fn refused(result: Result<(), RunError>) -> Refused {
+    match result {
+        Err(RunError::Refused { refused, .. }) => refused,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn stages(run: &StoredRun) -> Vec<Stage> {
+    run.calls.iter().map(|stored| stored.call.stage).collect()
+}
+
+#[tokio::test]
+async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
+    let home = Home::new();
+    let first = home.open(ANN, BOUNDS).await;
+    let steps = vec![
+        begin("s"),
+        Step::Record(at(1), called("1"), "\"a\"".into()),
+        Step::Ask(at(2), called("2")),
+        Step::Suspend,
+    ];
+    first.step("r", 1, steps).await.expect("stored");
+    assert_eq!(first.suspended([1; 32]).await.expect("read").as_deref(), Some("r"));
+    let second = home.open(ANN, BOUNDS).await;
+    second.decide("r", vec![(at(2), Decision::Approve)]).await.expect("it waits");
+    let again = second.decide("r", vec![(at(2), Decision::Approve)]).await;
+    assert_eq!(refused(again), Refused::NotPending);
+    let run = second.claim("r").await.expect("it is suspended");
+    assert_eq!((run.lease.epoch, run.script.as_str(), run.bindings.as_str()), (2, "s", "[]"));
+    assert!(matches!(stages(&run)[..], [Stage::Answered, Stage::Approved { attempts: 0, .. }]));
+    assert_eq!(run.calls[0].answer.as_deref(), Some("\"a\""));
+    assert!(second.suspended([1; 32]).await.expect("read").is_none());
+    // The first process has lost the run.
+    let late = first.step("r", 1, vec![Step::Intend(at(2), called("2"))]).await;
+    assert_eq!(refused(late), Refused::Superseded);
+    let steps = vec![Step::Intend(at(2), called("2"))];
+    second.step("r", 2, steps.clone()).await.expect("it is approved");
+    assert_eq!(refused(second.step("r", 2, steps).await), Refused::NotDue, "used once");
+    let steps = vec![Step::Answer(at(2), 1, "\"b\"".into()), Step::End("{}".into())];
+    second.step("r", 2, steps).await.expect("stored");
+    let run = first.get("r").await.expect("it is there");
+    assert_eq!((run.outcome.as_deref(), stages(&run)), (Some("{}"), vec![Stage::Answered; 2]));
+    assert!(matches!(
+        second.claim("r").await,
+        Err(RunError::Refused { refused: Refused::Ended, .. })
+    ));
+}
+
+#[tokio::test]
+async fn steps_are_made_all_or_none() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Intend(at(1), called("1"))];
+    assert_eq!(refused(runs.step("r", 1, steps).await), Refused::NotDue);
+    assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
+    let steps = vec![
+        begin("s"),
+        Step::Ask(at(1), called("1")),
+        Step::Ask(at(2), called("2")),
+        Step::Suspend,
+    ];
+    runs.step("r", 1, steps).await.expect("stored");
+    let decisions = vec![(at(1), Decision::Approve), (at(3), Decision::Approve)];
+    assert!(
+        matches!(runs.decide("r", decisions).await, Err(RunError::NoCall(position)) if position == at(3))
+    );
+    let pending = Stage::Pending { attempts: 0 };
+    assert_eq!(stages(&runs.get("r").await.expect("it is there")), [pending, pending]);
+}
+
+#[tokio::test]
+async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
+    let home = Home::new();
+    let (first, second) = (home.open(ANN, BOUNDS).await, home.open(ANN, BOUNDS).await);
+    let steps =
+        vec![begin("s"), Step::Intend(at(1), called("1")), Step::Intend(at(2), called("2"))];
+    first.step("r", 1, steps).await.expect("stored");
+    home.pass(Duration::from_secs(9));
+    first.step("r", 1, vec![Step::Renew]).await.expect("it is its own");
+    home.pass(Duration::from_secs(9));
+    assert_eq!(refused(second.claim("r").await.map(drop)), Refused::Running);
+    let decided = second.decide("r", vec![(at(1), Decision::Retry)]).await;
+    assert_eq!(refused(decided), Refused::Running);
+    home.pass(Duration::from_secs(1));
+    assert!(second.get("r").await.expect("it is there").is_interrupted);
+    let run = second.claim("r").await.expect("the lease has expired");
+    assert_eq!(stages(&run), [Stage::InDoubt { attempt: 1 }; 2]);
+    // The first process still learns the answer of what it has sent.
+    first
+        .step("r", 1, vec![Step::Answer(at(1), 1, "1".into())])
+        .await
+        .expect_err("it has no lease");
+    second.step("r", 2, vec![Step::Suspend]).await.expect("stored");
+    let decisions = vec![(at(1), Decision::Skip("7".into())), (at(2), Decision::Retry)];
+    second.decide("r", decisions).await.expect("both are in doubt");
+    let run = second.get("r").await.expect("it is there");
+    assert_eq!(run.calls[0].answer.as_deref(), Some("7"));
+    assert!(matches!(stages(&run)[..], [Stage::Answered, Stage::Approved { attempts: 1, .. }]));
+}
+
+#[tokio::test]
+async fn an_approval_expires_to_the_millisecond() {
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
+    let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
+    runs.step("r", 1, steps).await.expect("stored");
+    runs.decide("r", vec![(at(1), Decision::Approve)]).await.expect("it waits");
+    home.pass(BOUNDS.approval);
+    runs.claim("r").await.expect("it is suspended");
+    let late = runs.step("r", 2, vec![Step::Intend(at(1), called("1"))]).await;
+    assert_eq!(refused(late), Refused::Expired);
+    runs.step("r", 2, vec![Step::Ask(at(1), called("1")), Step::Suspend]).await.expect("stored");
+    runs.decide("r", vec![(at(1), Decision::Approve)]).await.expect("it waits again");
+    home.pass(BOUNDS.approval - Duration::from_secs(1));
+    runs.claim("r").await.expect("it is suspended");
+    runs.step("r", 3, vec![Step::Intend(at(1), called("1"))]).await.expect("a second is left");
+}
+
+#[tokio::test]
+async fn a_run_of_another_owner_does_not_exist() {
+    let home = Home::new();
+    let (ann, bob) = (home.open(ANN, BOUNDS).await, home.open(BOB, BOUNDS).await);
+    let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
+    ann.step("r", 1, steps).await.expect("stored");
+    let unknown = |error: RunError| assert!(matches!(error, RunError::Unknown), "{error:?}");
+    unknown(bob.get("r").await.expect_err("refused"));
+    unknown(bob.claim("r").await.expect_err("refused"));
+    unknown(bob.cancel("r", "{}").await.expect_err("refused"));
+    unknown(bob.decide("r", vec![(at(1), Decision::Approve)]).await.expect_err("refused"));
+    unknown(bob.step("r", 1, vec![Step::Renew]).await.expect_err("refused"));
+    assert!(bob.list(10).await.expect("read").is_empty());
+    assert!(bob.suspended([1; 32]).await.expect("read").is_none());
+    assert_eq!(ann.list(10).await.expect("read").len(), 1);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step() {
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
+    runs.step("a", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    assert_eq!(runs.cancel("a", "{}").await.expect("it waits"), Cancelled::Ended);
+    assert_eq!(refused(runs.cancel("a", "{}").await.map(drop)), Refused::Ended);
+    runs.step("b", 1, vec![begin("s"), Step::Intend(at(1), called("1"))]).await.expect("stored");
+    assert_eq!(runs.cancel("b", "{}").await.expect("it runs"), Cancelled::Requested);
+    assert_eq!(refused(runs.step("b", 1, vec![Step::Renew]).await), Refused::Cancelled);
+    let intended = runs.step("b", 1, vec![Step::Intend(at(2), called("2"))]).await;
+    assert_eq!(refused(intended), Refused::Cancelled);
+    runs.step("b", 1, vec![Step::End("{}".into())]).await.expect("its process may end it");
+}
+
+#[tokio::test]
+async fn runs_beyond_the_bounds_are_removed_those_that_have_ended_first() {
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
+    let names = async |runs: &Runs| -> Vec<String> {
+        runs.list(10).await.expect("read").into_iter().map(|run| run.id).collect()
+    };
+    for (id, end) in [("a", Step::Suspend), ("b", Step::End("{}".into())), ("c", Step::Suspend)] {
+        runs.step(id, 1, vec![begin("s"), end]).await.expect("stored");
+    }
+    assert_eq!(names(&runs).await, ["c", "b", "a"]);
+    runs.step("d", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    assert_eq!(names(&runs).await, ["d", "c", "a"], "the one that has ended is removed");
+    runs.step("e", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    assert_eq!(names(&runs).await, ["e", "d", "c"], "then the oldest");
+    // A script that runs stays, however much it holds.
+    runs.step("f", 1, vec![begin(&"x".repeat(2 << 20)), Step::Renew]).await.expect("stored");
+    runs.step("g", 1, vec![begin("s"), Step::End("{}".into())]).await.expect("stored");
+    assert_eq!(names(&runs).await, ["f"], "its bytes leave no room for the others");
+    home.pass(BOUNDS.expire_after + Duration::from_secs(1));
+    runs.step("h", 1, vec![begin("s"), Step::End("{}".into())]).await.expect("stored");
+    assert_eq!(names(&runs).await, ["h"], "its process has ended, and it has expired");
+}
+
+#[tokio::test]
+async fn bindings_are_stored_once_and_removed_with_their_last_run() {
+    let runs = Home::new().open(ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
+    let count = async || {
+        let count = |connection: &rusqlite::Connection| {
+            connection.query_row("SELECT count(*) FROM run_tools", (), |row| row.get::<_, i64>(0))
+        };
+        runs.database.read(count).await.expect("read")
+    };
+    let other = Step::Begin(NewRun {
+        language: "starlark".into(),
+        script: "s".into(),
+        script_digest: [0; 32],
+        bindings: "[1]".into(),
+        bindings_digest: [1; 32],
+    });
+    for (id, begin, left) in [("a", begin("s"), 1), ("b", begin("s"), 1), ("c", other, 1)] {
+        runs.step(id, 1, vec![begin, Step::End("{}".into())]).await.expect("stored");
+        assert_eq!(count().await, left, "{id}");
+    }
+    assert_eq!(runs.get("c").await.expect("it is there").bindings, "[1]");
+}

@@ -1,0 +1,83 @@
+//! `airlock replay`.
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use super::{Done, output, runs::kept, session::ConfigFile};
+use crate::{
+    door::Origin,
+    gateway::Gateway,
+    runs::{EXECUTE, Outcome},
+    store::runs::StoredRun,
+    tool::{Policy, ToolOutput, Trust, Whitelist},
+};
+
+/// Derive a run again from its journal, offline, and compare
+///
+/// The script runs once more in the sandbox. Its calls get the answers that the journal has; no tool
+/// is called and no server is started. The result, the printed text, the error and the fuel are
+/// compared with those that the run ended with. The exit code is 0 only if all are identical.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  airlock replay run_0190…\n  airlock replay --json run_0190…")]
+pub(super) struct Args {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// The run, as `airlock runs list` names it.
+    run: String,
+    /// Print a JSON document: `{run, identical, differences, stored, derived}`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    let config = args.config.load()?;
+    let runs = kept(&config)?;
+    let stored = runs.database().await?.any_run(&args.run).await?;
+    let ended = stored.outcome.as_deref().and_then(Outcome::read);
+    let ended = ended
+        .with_context(|| format!("{} has not ended; there is nothing to compare", args.run))?;
+    let derived = derive(config, &stored).await?;
+    let differences = ended.differences(&derived);
+    let is_identical = differences.is_empty();
+    if args.json {
+        output::visible_document(&json!({
+            "run": stored.id,
+            "identical": is_identical,
+            "differences": differences,
+            "stored": ended,
+            "derived": derived,
+        }))?;
+    } else if is_identical {
+        let fuel = derived.fuel.unwrap_or_default();
+        output::line(&format!("identical: result, output, error and fuel ({fuel})"))?;
+    } else {
+        output::line(&format!("not identical: {}", differences.join(", ")))?;
+    }
+    Ok(is_identical.into())
+}
+
+/// Runs the script of a stored run with the answers of its journal.
+async fn derive(mut config: crate::config::Config, stored: &StoredRun) -> anyhow::Result<Outcome> {
+    config.clients.clear();
+    config.providers.clear();
+    // A tool that is never called: without one there is no code mode.
+    let policy = Policy {
+        execute: Whitelist::All,
+        code_mode: true,
+        trust: Trust::Trusted,
+        ..Policy::default()
+    };
+    let gateway = Gateway::builder(config)
+        .register_tool("nothing", "", json!({"type": "object"}), |_| async {
+            Ok(ToolOutput::default())
+        })
+        .native_policy(policy)
+        .start()
+        .await?;
+    let code_mode = gateway.code_mode().context("there is no code mode")?.clone();
+    let arguments = json!({"code": stored.script}).to_string();
+    let call = gateway.caller(Origin::Model).admit(EXECUTE, &arguments)?;
+    let derived = code_mode.replay(&call, stored).await;
+    gateway.stop().await;
+    Ok(derived)
+}

@@ -1,0 +1,145 @@
+//! The answer of a call, as the script receives it and as the journal stores it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::tool::{
+    CallError, Content, ContentBlock, ErrorKind, ResourceContents, ToolError, ToolOutput,
+};
+
+/// Answer of a call. Binary content is a handle with its type and size: a script cannot use the
+/// bytes, and they are not for the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// Data: structured content, or parts of several kinds.
+    Value(Value),
+    /// Text. The script receives data if it is JSON.
+    Text(String),
+    /// The call failed.
+    Error(Failure),
+    /// The answer was too large to be stored. The call is repeatable.
+    NotKept,
+}
+
+/// Failure of a call, as a script can handle it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    kind: ErrorKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+}
+
+impl Answer {
+    /// Returns the answer that a script receives for the result of the tool that it calls `called`.
+    pub(super) fn of(result: Result<ToolOutput, CallError>, called: &str) -> Self {
+        match result {
+            Ok(ToolOutput { structured: Some(value), .. }) => Self::Value(value),
+            Ok(output) => Self::of_content(output.content),
+            Err(error) => Self::Error(Failure::of(error.as_called(called))),
+        }
+    }
+
+    fn of_content(mut content: Vec<Content>) -> Self {
+        if let [only] = &mut content[..]
+            && let ContentBlock::Text { text } = &mut only.block
+        {
+            return Self::Text(std::mem::take(text));
+        }
+        let mut parts: Vec<Value> = content.into_iter().map(|part| handle(part.block)).collect();
+        match &mut parts[..] {
+            [only] => Self::Value(only.take()),
+            parts if parts.iter().all(Value::is_string) => {
+                let texts: Vec<_> = parts.iter().filter_map(Value::as_str).collect();
+                Self::Text(texts.join("\n"))
+            }
+            _ => Self::Value(parts.into()),
+        }
+    }
+
+    /// Returns the answer of a call that a person has denied.
+    pub(super) fn denied() -> Self {
+        Self::Error(Failure {
+            kind: ErrorKind::Denied,
+            code: Some("approval_denied".to_owned()),
+            message: "a person has denied this call; it was not made".to_owned(),
+            data: None,
+            retry_after_ms: None,
+        })
+    }
+
+    /// Returns the result for the script. [`Answer::NotKept`] has none.
+    pub(super) fn into_result(self) -> Option<Result<ToolOutput, CallError>> {
+        Some(match self {
+            Self::Value(value) => {
+                Ok(ToolOutput { structured: Some(value), ..ToolOutput::default() })
+            }
+            Self::Text(text) => Ok(ToolOutput::text(text)),
+            Self::Error(failure) => Err(failure.into()),
+            Self::NotKept => return None,
+        })
+    }
+
+    /// Returns whether the call has succeeded.
+    pub(super) fn has_succeeded(&self) -> bool {
+        !matches!(self, Self::Error(_))
+    }
+
+    /// Returns the JSON that is stored.
+    pub(super) fn to_stored(&self) -> String {
+        json!(self).to_string()
+    }
+}
+
+impl Failure {
+    fn of(error: CallError) -> Self {
+        let (kind, message) = (error.kind(), error.message());
+        let retry_after_ms =
+            error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let (code, data) = match error {
+            CallError::Tool(error) => (error.code, error.details),
+            other => (Some(other.code().to_owned()), None),
+        };
+        Self { kind, code, message, data, retry_after_ms }
+    }
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        Self::Tool(ToolError {
+            code: failure.code,
+            details: failure.data,
+            retry_after_ms: failure.retry_after_ms,
+            ..ToolError::new(failure.kind, failure.message)
+        })
+    }
+}
+
+/// Returns a part as data: a text, or the description of anything else.
+fn handle(block: ContentBlock) -> Value {
+    let size = |base64: &str| base64.trim_end_matches('=').len() * 3 / 4;
+    match block {
+        ContentBlock::Text { text } => text.into(),
+        ContentBlock::Image { data, mime_type } => {
+            json!({"type": "image", "mime_type": mime_type, "size": size(&data)})
+        }
+        ContentBlock::Audio { data, mime_type } => {
+            json!({"type": "audio", "mime_type": mime_type, "size": size(&data)})
+        }
+        ContentBlock::ResourceLink(link) => {
+            json!({"type": "resource_link", "uri": link.uri, "name": link.name})
+        }
+        ContentBlock::Resource { resource } => match resource.contents {
+            ResourceContents::Text(text) => text.into(),
+            ResourceContents::Blob(blob) => {
+                json!({"type": "resource", "uri": resource.uri, "mime_type": resource.mime_type, "size": size(&blob)})
+            }
+        },
+        ContentBlock::Other(members) => members.into(),
+    }
+}

@@ -1,0 +1,254 @@
+//! Makes the calls of one script.
+//!
+//! Each block of calls is looked up in the journal first. The calls that are left are all decided
+//! before any runs, so if one of them needs an approval, none has had an effect.
+
+use std::{pin::pin, sync::Arc};
+
+use futures_util::{StreamExt as _, future::BoxFuture, stream};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{error, warn};
+
+use super::{
+    answer::Answer,
+    journal::{Entry, Journal},
+};
+use crate::{
+    door::{Admitted, CallId, Chain, Origin},
+    run::{Called, Position},
+    sandbox::{ScriptAnswer, ScriptCall, ScriptCalls},
+    tool::{CallError, Tool, ToolOutput},
+};
+
+/// Makes the calls of one script: those that its journal has no answer for.
+pub(crate) struct RunCalls {
+    chain: Chain,
+    journal: Arc<Journal>,
+}
+
+/// A call of a block, once it is decided.
+enum Decided {
+    /// The script receives this answer. It is stored if the call is here.
+    Answered(Answer, Option<Called>),
+    /// The call runs.
+    Runs {
+        admitted: Box<Admitted>,
+        called: Called,
+        /// True if its intent is stored before it runs.
+        is_intended: bool,
+    },
+}
+
+/// End of a call that ran.
+enum Ended {
+    Answered(Answer),
+    /// The plugin that ran needs an approval for a call that it makes, and has made none before.
+    NeedsApproval(Called),
+    /// The same, and it has made other calls before.
+    Interrupted,
+}
+
+impl RunCalls {
+    /// Creates the calls of the script that runs in `chain`.
+    pub(crate) fn new(chain: Chain, journal: Arc<Journal>) -> Arc<Self> {
+        Arc::new(Self { chain, journal })
+    }
+
+    async fn block(
+        &self,
+        calls: Vec<ScriptCall>,
+        is_block: bool,
+    ) -> Result<Vec<ScriptAnswer>, CallError> {
+        let positions = self.journal.next_block(calls.len(), is_block);
+        let mut decided = Vec::with_capacity(calls.len());
+        let (mut waiting, mut in_doubt) = (Vec::new(), Vec::new());
+        for (position, call) in positions.iter().copied().zip(calls) {
+            match self.decide(position, call)? {
+                Due::Now(call) => decided.push((position, call)),
+                Due::AfterApproval(called) => waiting.push((position, called)),
+                Due::InDoubt => in_doubt.push(position),
+            }
+        }
+        if !waiting.is_empty() || !in_doubt.is_empty() {
+            return Err(self.stop(waiting, &in_doubt).await);
+        }
+        let running = decided.into_iter().map(|(position, call)| self.run(position, call));
+        let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
+        let mut answers = Vec::new();
+        for position in positions {
+            match ended.next().await {
+                Some(Ok(Ended::Answered(answer))) => answers.extend(answer.into_result()),
+                Some(Ok(Ended::NeedsApproval(called))) => waiting.push((position, called)),
+                Some(Ok(Ended::Interrupted)) => in_doubt.push(position),
+                Some(Err(stop)) => return Err(stop),
+                None => break,
+            }
+        }
+        if waiting.is_empty() && in_doubt.is_empty() {
+            Ok(answers)
+        } else {
+            Err(self.stop(waiting, &in_doubt).await)
+        }
+    }
+
+    /// Stops the script for decisions of a person.
+    async fn stop(&self, waiting: Vec<(Position, Called)>, in_doubt: &[Position]) -> CallError {
+        if self.journal.can_suspend() {
+            return self.journal.suspend(waiting, in_doubt).await;
+        }
+        let first = waiting.into_iter().next();
+        first.map_or(CallError::Cancelled, |(_, called)| CallError::NeedsApproval {
+            name: crate::tool::ToolName::alias(&called.tool),
+            arguments: called.arguments.to_string(),
+        })
+    }
+
+    /// Decides one call. An error stops the script.
+    fn decide(&self, position: Position, call: ScriptCall) -> Result<Due, CallError> {
+        let approved = match self.journal.find(position, &call)? {
+            Entry::Answered(answer) => {
+                self.chain.count_call()?;
+                return Ok(Due::Now(Decided::Answered(answer, None)));
+            }
+            Entry::InDoubt => return Ok(Due::InDoubt),
+            Entry::Pending => return Ok(Due::AfterApproval(self.called(call))),
+            Entry::Approved(approved) => Some(approved),
+            Entry::New => None,
+        };
+        let admitted = self.chain.admit_approved(
+            &Origin::Script,
+            &call.tool,
+            &call.arguments,
+            approved.as_ref(),
+        );
+        match admitted {
+            Ok(admitted) => {
+                let tool = admitted.tool().clone();
+                let called = called(call, &tool);
+                let is_intended = approved.is_some() || !called.is_repeatable;
+                let admitted = Box::new(admitted.within(self.chain.call_timeout()));
+                Ok(Due::Now(Decided::Runs { admitted, called, is_intended }))
+            }
+            Err(CallError::NeedsApproval { .. }) => Ok(Due::AfterApproval(self.called(call))),
+            Err(stop @ CallError::Budget { .. }) => Err(stop),
+            Err(refused) => {
+                let answer = Answer::of(Err(refused), &call.tool);
+                let called = self.called(call);
+                Ok(Due::Now(Decided::Answered(answer, Some(called))))
+            }
+        }
+    }
+
+    /// Returns a call with the definition of its tool, as far as the script may see the tool.
+    fn called(&self, call: ScriptCall) -> Called {
+        match self.chain.view().find(&Origin::Script, &call.tool) {
+            Some(entry) => {
+                let is_repeatable = is_repeatable(&entry.tool);
+                let definition = entry.tool.digest().into();
+                let (tool, arguments) = (call.tool.into(), call.arguments.into());
+                Called { tool, arguments, definition, is_repeatable }
+            }
+            None => Called {
+                tool: call.tool.into(),
+                arguments: call.arguments.into(),
+                definition: "".into(),
+                is_repeatable: true,
+            },
+        }
+    }
+
+    async fn run(&self, position: Position, decided: Decided) -> Result<Ended, CallError> {
+        let (admitted, called, is_intended) = match decided {
+            Decided::Answered(answer, None) => return Ok(Ended::Answered(answer)),
+            Decided::Answered(answer, Some(called)) => {
+                self.journal.record(position, called, &answer);
+                return Ok(Ended::Answered(answer));
+            }
+            Decided::Runs { admitted, called, is_intended } => (admitted, called, is_intended),
+        };
+        let attempt = if is_intended {
+            Some(self.journal.intend(position, called.clone()).await?)
+        } else {
+            None
+        };
+        let id = admitted.chain().id();
+        let answer = match detach(*admitted).await {
+            Err(CallError::NeedsApproval { .. }) => return Ok(self.unapproved(id, called)),
+            result => {
+                report(result.as_ref().err());
+                Answer::of(result, &called.tool)
+            }
+        };
+        match attempt {
+            Some(attempt) => self.journal.answer(position, attempt, &answer).await?,
+            None => self.journal.record(position, called, &answer),
+        }
+        Ok(Ended::Answered(answer))
+    }
+
+    /// Ends a call of a plugin that stopped for an approval. It can run again only if it has done
+    /// nothing yet, or if all that it has done is repeatable.
+    fn unapproved(&self, id: CallId, called: Called) -> Ended {
+        let has_called = !self.chain.ledger().completed_below(id).is_empty();
+        if has_called && !called.is_repeatable {
+            Ended::Interrupted
+        } else {
+            Ended::NeedsApproval(called)
+        }
+    }
+}
+
+/// Decision about a call.
+enum Due {
+    /// It is due.
+    Now(Decided),
+    /// It needs an approval.
+    AfterApproval(Called),
+    /// It needs a decision, because it may have been made.
+    InDoubt,
+}
+
+impl ScriptCalls for RunCalls {
+    fn make(
+        &self,
+        calls: Vec<ScriptCall>,
+        is_block: bool,
+    ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>> {
+        Box::pin(self.block(calls, is_block))
+    }
+}
+
+fn called(call: ScriptCall, tool: &Tool) -> Called {
+    let is_repeatable = is_repeatable(tool);
+    // Only a call that is not repeatable is compared with a later definition.
+    let definition = if is_repeatable { "".into() } else { tool.digest().into() };
+    let (tool, arguments) = (call.tool.into(), call.arguments.into());
+    Called { tool, arguments, definition, is_repeatable }
+}
+
+/// Returns whether a call may be repeated if its answer is lost. The source of the tool says so.
+fn is_repeatable(tool: &Tool) -> bool {
+    tool.annotations.read_only == Some(true) || tool.annotations.idempotent == Some(true)
+}
+
+/// Logs the cause of a failure, which the script does not receive.
+fn report(failed: Option<&CallError>) {
+    if let Some(error) = failed
+        && let Some(cause) = std::error::Error::source(error)
+    {
+        warn!(code = error.code(), cause = %cause, "nested tool call failed");
+    }
+}
+
+/// Runs a call on a separate task, because this future is polled on the guest's small stack.
+/// Dropping the future aborts the task.
+async fn detach(admitted: Admitted) -> Result<ToolOutput, CallError> {
+    let tool = admitted.tool().name.clone();
+    let ended = AbortOnDropHandle::new(tokio::spawn(admitted.run())).await;
+    ended.unwrap_or_else(|lost| {
+        if lost.is_panic() {
+            error!(%tool, "a tool call panicked");
+        }
+        Err(CallError::Unavailable { tool, cause: lost.into() })
+    })
+}

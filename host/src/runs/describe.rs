@@ -1,0 +1,90 @@
+//! Runs as JSON, for callers and operators.
+
+use serde_json::{Value, json};
+
+use super::{Ending, Outcome, answer::Answer};
+use crate::{
+    run::{Phase, Stage},
+    store::runs::{StoredCall, StoredRun},
+};
+
+/// State of a run, as people see it.
+fn state(run: &StoredRun, outcome: Option<&Outcome>) -> &'static str {
+    match run.lease.phase {
+        Phase::Running { .. } if run.is_interrupted => "interrupted",
+        Phase::Running { .. } => "running",
+        Phase::Suspended => "suspended",
+        Phase::Ended => match outcome.map(|outcome| outcome.status) {
+            Some(Ending::Completed) => "completed",
+            Some(Ending::Failed) => "failed",
+            Some(Ending::Cancelled) | None => "cancelled",
+        },
+    }
+}
+
+/// Describes a run in a list.
+pub(crate) fn summary(run: &StoredRun) -> Value {
+    let outcome = run.outcome.as_deref().and_then(Outcome::read);
+    json!({
+        "id": run.id,
+        "object": "airlock.run",
+        "state": state(run, outcome.as_ref()),
+        "language": run.language,
+        "created_at_ms": run.created_ms,
+        "changed_at_ms": run.changed_ms,
+    })
+}
+
+/// Describes a run with its script, its calls and its outcome.
+pub(crate) fn document(run: &StoredRun) -> Value {
+    let mut out = summary(run);
+    out["script"] = run.script.clone().into();
+    out["calls"] = run.calls.iter().map(call).collect();
+    let of = |is_so: fn(&Stage) -> bool| -> Value {
+        let calls = run.calls.iter().filter(|it| is_so(&it.call.claimed().stage));
+        calls.map(|it| it.position.to_string()).collect()
+    };
+    out["pending"] = of(|stage| matches!(stage, Stage::Pending { .. }));
+    // While the script runs, a call that was sent waits for its answer.
+    if run.is_interrupted || run.lease.phase == Phase::Suspended {
+        out["in_doubt"] = of(|stage| matches!(stage, Stage::InDoubt { .. }));
+    }
+    if let Some(outcome) = run.outcome.as_deref().and_then(Outcome::read) {
+        out["result"] = outcome.result;
+        out["output"] = outcome.output.into();
+        out["content"] = outcome.text.into();
+        out["fuel"] = outcome.fuel.into();
+        if let Some((code, message)) = outcome.error {
+            out["error"] = json!({"code": code, "message": message});
+        }
+    }
+    out
+}
+
+fn call(stored: &StoredCall) -> Value {
+    let called = &stored.call.called;
+    let mut out = json!({
+        "position": stored.position.to_string(),
+        "tool": &*called.tool,
+        "arguments": serde_json::from_str::<Value>(&called.arguments)
+            .unwrap_or_else(|_| (&*called.arguments).into()),
+        "state": match stored.call.stage {
+            Stage::Pending { .. } => "pending",
+            Stage::Approved { .. } => "approved",
+            Stage::Denied => "denied",
+            Stage::Sent { .. } => "sent",
+            Stage::InDoubt { .. } => "in_doubt",
+            Stage::Answered => "answered",
+        },
+        "repeatable": called.is_repeatable,
+    });
+    if let Stage::Approved { until_ms, .. } = stored.call.stage {
+        out["approval_expires_at_ms"] = until_ms.into();
+    }
+    match stored.answer.as_deref().map(serde_json::from_str) {
+        Some(Ok(Answer::Error(failure))) => out["error"] = json!(failure),
+        Some(Ok(Answer::NotKept)) => out["answer_kept"] = false.into(),
+        _ => {}
+    }
+    out
+}

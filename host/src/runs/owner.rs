@@ -1,0 +1,129 @@
+//! The runs of one caller: list, show, approve, deny, resolve, cancel.
+
+use serde_json::Value;
+
+use super::{Answer, Ending, Outcome, Runs};
+use crate::{
+    run::{BadPosition, Cancelled, Position, Stage},
+    store::{
+        Unavailable,
+        runs::{Decision, RunError, StoredRun},
+    },
+    tenant::Tenant,
+};
+
+/// Most runs in a list.
+const MAX_LISTED: u32 = 100;
+
+/// The runs of one caller.
+pub(crate) struct OwnRuns<'r> {
+    runs: &'r Runs,
+    tenant: &'r Tenant,
+}
+
+/// Decisions of a person, by the positions of the calls.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions(Vec<(Position, Decision)>);
+
+/// Reason that a decision was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotDecided {
+    /// A text is no position.
+    #[error("{found:?} is no position of a call: {cause}")]
+    Position {
+        /// The text.
+        found: String,
+        /// The reason.
+        cause: BadPosition,
+    },
+    /// The store refuses.
+    #[error(transparent)]
+    Store(#[from] RunError),
+}
+
+impl Decisions {
+    /// Approves a call that is shown as pending.
+    pub(crate) fn approve(self, position: &str) -> Result<Self, NotDecided> {
+        self.with(position, Decision::Approve)
+    }
+
+    /// Denies a call that is shown as pending.
+    pub(crate) fn deny(self, position: &str) -> Result<Self, NotDecided> {
+        self.with(position, Decision::Deny)
+    }
+
+    /// Makes a call in doubt once more.
+    pub(crate) fn retry(self, position: &str) -> Result<Self, NotDecided> {
+        self.with(position, Decision::Retry)
+    }
+
+    /// Gives a call in doubt this value as its answer.
+    pub(crate) fn skip(self, position: &str, value: Value) -> Result<Self, NotDecided> {
+        self.with(position, Decision::Skip(Answer::Value(value).to_stored()))
+    }
+
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn with(mut self, position: &str, decision: Decision) -> Result<Self, NotDecided> {
+        let parsed = position.parse().map_err(|cause| NotDecided::Position {
+            found: crate::text::cut(position.to_owned(), 64),
+            cause,
+        })?;
+        self.0.push((parsed, decision));
+        Ok(self)
+    }
+}
+
+impl Runs {
+    /// Returns the runs of a tenant.
+    pub(crate) fn own<'r>(&'r self, tenant: &'r Tenant) -> OwnRuns<'r> {
+        OwnRuns { runs: self, tenant }
+    }
+}
+
+impl OwnRuns<'_> {
+    /// Returns the latest runs, the newest first.
+    pub(crate) async fn list(&self) -> Result<Vec<StoredRun>, Unavailable> {
+        self.runs.of(self.tenant).await?.list(MAX_LISTED).await
+    }
+
+    /// Returns a run.
+    pub(crate) async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
+        self.runs.of(self.tenant).await?.get(id).await
+    }
+
+    /// Returns the newest suspended run of a script.
+    pub(crate) async fn suspended(
+        &self,
+        script_digest: [u8; 32],
+    ) -> Result<Option<String>, Unavailable> {
+        self.runs.of(self.tenant).await?.suspended(script_digest).await
+    }
+
+    /// Makes decisions about the calls of a run, all of them or none.
+    pub(crate) async fn decide(&self, id: &str, decisions: Decisions) -> Result<(), RunError> {
+        self.runs.of(self.tenant).await?.decide(id, decisions.0).await
+    }
+
+    /// Approves or denies every call of a run that waits for an approval.
+    pub(crate) async fn decide_all(&self, id: &str, approves: bool) -> Result<(), RunError> {
+        let runs = self.runs.of(self.tenant).await?;
+        let stored = runs.get(id).await?;
+        let pending =
+            stored.calls.iter().filter(|it| matches!(it.call.stage, Stage::Pending { .. }));
+        let decision = if approves { Decision::Approve } else { Decision::Deny };
+        let decisions = pending.map(|it| (it.position, decision.clone())).collect();
+        runs.decide(id, decisions).await
+    }
+
+    /// Ends a run. Calls in flight are cancelled.
+    pub(crate) async fn cancel(&self, id: &str) -> Result<Cancelled, RunError> {
+        let outcome = Outcome::of(Ending::Cancelled).to_stored();
+        let cancelled = self.runs.of(self.tenant).await?.cancel(id, &outcome).await?;
+        self.runs.interrupt(id);
+        Ok(cancelled)
+    }
+}

@@ -1,0 +1,287 @@
+//! `/v1/runs`: runs of scripts, and the decisions of a person about their calls.
+//!
+//! A run belongs to the virtual key of the request that began it; for any other caller it does not
+//! exist. `approve`, `deny` and `resolve` store decisions and go on with the script at once; the
+//! response is the run as it is then. The rights are those of the request that goes on.
+
+use std::collections::BTreeMap;
+
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    App, Sender,
+    memory::Charge,
+    options,
+    respond::{self, ApiError, Reply},
+};
+use crate::{
+    catalog::log_failure,
+    door::{Caller, Origin},
+    model::Object,
+    run::{Cancelled, Refused},
+    runs::{self, Decisions, EXECUTE, NotDecided, Runs},
+    store::{Unavailable, runs::RunError},
+    tool::{Answers, CallError},
+};
+
+const PATH: &str = "/v1/runs";
+
+/// Part of the API that a path means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The runs of the caller.
+    List,
+    /// One run.
+    Run,
+    /// Approves calls that wait for it, and goes on.
+    Approve,
+    /// Denies calls that wait for an approval, and goes on.
+    Deny,
+    /// Decides about calls in doubt, and goes on.
+    Resolve,
+    /// Goes on without a decision.
+    Resume,
+    /// Ends the run.
+    Cancel,
+}
+
+impl Target {
+    /// Returns the part that a path means and the run that it names; `None` for other paths.
+    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+        let rest = path.strip_prefix(PATH)?;
+        if rest.is_empty() {
+            return Some((Self::List, ""));
+        }
+        let rest = rest.strip_prefix('/')?;
+        let (id, action) = rest.split_once('/').unwrap_or((rest, ""));
+        let target = match action {
+            "" if !rest.ends_with('/') => Self::Run,
+            "approve" => Self::Approve,
+            "deny" => Self::Deny,
+            "resolve" => Self::Resolve,
+            "resume" => Self::Resume,
+            "cancel" => Self::Cancel,
+            _ => return None,
+        };
+        (!id.is_empty()).then_some((target, id))
+    }
+
+    pub(super) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::List | Self::Run => &[Method::GET, Method::HEAD],
+            _ => &[Method::POST],
+        }
+    }
+}
+
+/// Body of `approve` and `deny`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    /// Positions of the calls.
+    calls: Vec<String>,
+}
+
+/// Body of `resolve`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resolved {
+    calls: Vec<Resolution>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resolution {
+    position: String,
+    action: Action,
+    /// Answer of a call that is skipped.
+    #[serde(default)]
+    value: Value,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    /// Makes the call once more.
+    Retry,
+    /// Gives the call a value as its answer.
+    Skip,
+    /// Ends the run.
+    Abort,
+}
+
+/// Handles a request. Fails if the caller has no such run, or if the protocol of runs refuses the
+/// decision.
+pub(super) async fn run(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let path = request.uri().path().to_owned();
+    let (target, id) = Target::find(&path).ok_or_else(|| ApiError::no_such_path(&path))?;
+    let runs = app.hooks.runs.as_ref().ok_or_else(keeps_nothing)?;
+    let tenant = sender.tenant();
+    let own = runs.own(&tenant);
+    match target {
+        Target::List => {
+            let listed = own.list().await.map_err(|error| refusal(&error.into()))?;
+            let data: Vec<_> = listed.iter().map(runs::summary).collect();
+            Ok(respond::json(&json!({"object": "list", "data": data})))
+        }
+        Target::Run => show(runs, sender, id).await,
+        Target::Cancel => {
+            let cancelled = own.cancel(id).await.map_err(|error| refusal(&error))?;
+            if cancelled == Cancelled::Requested {
+                return Ok(respond::json(&json!({
+                    "id": id, "object": "airlock.run", "state": "running", "cancel_requested": true,
+                })));
+            }
+            show(runs, sender, id).await
+        }
+        Target::Approve | Target::Deny | Target::Resolve | Target::Resume => {
+            let timeout = options::timeout(request.headers(), app.budget.script)?;
+            let decided = if target == Target::Resume {
+                Some(Decisions::default())
+            } else {
+                let body = app.intake.object(request, &app.settings, charge).await?;
+                decisions(target, body)?
+            };
+            let Some(decisions) = decided else {
+                own.cancel(id).await.map_err(|error| refusal(&error))?;
+                return show(runs, sender, id).await;
+            };
+            let stored = own.get(id).await.map_err(|error| refusal(&error))?;
+            own.decide(id, decisions).await.map_err(|error| refusal(&error))?;
+            let budget = app.budget.within(timeout);
+            let caller = Caller::new(app.view(sender), Origin::Caller, budget);
+            go_on(&caller, id, &stored.script).await?;
+            show(runs, sender, id).await
+        }
+    }
+}
+
+/// Goes on with a run until it ends or stops again. Fails if the script does not run.
+async fn go_on(caller: &Caller, id: &str, script: &str) -> Result<(), ApiError> {
+    let arguments = json!({"code": script}).to_string();
+    let answers = Answers { token: id.to_owned(), given: BTreeMap::new() };
+    let resumed = caller.resume(EXECUTE, &arguments, answers).map_err(|error| {
+        let message = format!("the run cannot go on: {error}");
+        ApiError::new(StatusCode::CONFLICT, "invalid_request_error", "run_refused", message)
+    })?;
+    let ran = resumed.run().await;
+    log_failure(EXECUTE, ran.as_ref().err());
+    match ran {
+        Err(CallError::Tool(error)) if error.code.as_deref() == Some("run_running") => {
+            Err(conflict("run_running", error.message))
+        }
+        // The run has the outcome.
+        _ => Ok(()),
+    }
+}
+
+async fn show(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiError> {
+    let run = runs.own(&sender.tenant()).get(id).await.map_err(|error| refusal(&error))?;
+    Ok(respond::json(&runs::document(&run)))
+}
+
+/// Reads the decisions of a body; `None` if the run is to end.
+fn decisions(target: Target, body: Object) -> Result<Option<Decisions>, ApiError> {
+    let body = Value::from(body);
+    let mut decisions = Decisions::default();
+    if target == Target::Resolve {
+        let Resolved { calls } = parsed(body)?;
+        if calls.iter().any(|call| call.action == Action::Abort) {
+            return Ok(None);
+        }
+        for Resolution { position, action, value } in calls {
+            decisions = match action {
+                Action::Skip => decisions.skip(&position, value),
+                Action::Retry | Action::Abort => decisions.retry(&position),
+            }
+            .map_err(|error| undecided(&error))?;
+        }
+    } else {
+        let Named { calls } = parsed(body)?;
+        for position in calls {
+            decisions = match target {
+                Target::Deny => decisions.deny(&position),
+                _ => decisions.approve(&position),
+            }
+            .map_err(|error| undecided(&error))?;
+        }
+    }
+    if decisions.is_empty() {
+        let message = "`calls` is empty; expected the positions of calls that the run shows";
+        return Err(ApiError::bad_request("missing_calls", message).about("calls"));
+    }
+    Ok(Some(decisions))
+}
+
+fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
+    T::deserialize(body).map_err(|error| {
+        ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
+    })
+}
+
+fn undecided(error: &NotDecided) -> ApiError {
+    ApiError::bad_request("invalid_position", error.to_string()).about("calls")
+}
+
+fn refusal(error: &RunError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        RunError::Unknown => not_found("run_not_found", message),
+        RunError::NoCall(_) => not_found("call_not_found", message),
+        RunError::Refused { refused: Refused::Running, .. } => conflict("run_running", message),
+        RunError::Refused { refused: Refused::Ended, .. } => conflict("run_ended", message),
+        RunError::Refused { .. } => conflict("run_refused", message),
+        RunError::Unavailable(cause) => unavailable(cause),
+    }
+}
+
+fn not_found(code: &str, message: String) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", code, message)
+}
+
+fn conflict(code: &str, message: String) -> ApiError {
+    ApiError::new(StatusCode::CONFLICT, "invalid_request_error", code, message)
+}
+
+fn unavailable(cause: &Unavailable) -> ApiError {
+    let message = format!("the runs cannot be reached right now: {cause}");
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "store_unavailable", message)
+}
+
+fn keeps_nothing() -> ApiError {
+    let message = "this gateway keeps no runs: `code_mode_journal` is false";
+    not_found("runs_not_kept", message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_run_and_an_action() {
+        for (path, found) in [
+            ("/v1/runs", Some((Target::List, ""))),
+            ("/v1/runs/run_1", Some((Target::Run, "run_1"))),
+            ("/v1/runs/run_1/approve", Some((Target::Approve, "run_1"))),
+            ("/v1/runs/run_1/deny", Some((Target::Deny, "run_1"))),
+            ("/v1/runs/run_1/resolve", Some((Target::Resolve, "run_1"))),
+            ("/v1/runs/run_1/resume", Some((Target::Resume, "run_1"))),
+            ("/v1/runs/run_1/cancel", Some((Target::Cancel, "run_1"))),
+            ("/v1/runs/", None),
+            ("/v1/runs/run_1/", None),
+            ("/v1/runs//approve", None),
+            ("/v1/runs/run_1/approve/x", None),
+            ("/v1/running", None),
+        ] {
+            assert_eq!(Target::find(path), found, "{path}");
+        }
+    }
+}
