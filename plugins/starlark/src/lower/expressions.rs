@@ -169,7 +169,12 @@ impl<'a> Lowering<'a> {
     }
 
     fn binary(&mut self, it: &'a ExprBinOp) {
-        let native = it.op != Operator::Mod || it.left.is_number_literal_expr();
+        // A remainder by a literal number is the usual case, and a call would cost three times as
+        // much; a text on its left that is no literal has Starlark's formats then.
+        let text = matches!(&*it.left, Expr::StringLiteral(_) | Expr::FString(_));
+        let native = it.op != Operator::Mod
+            || it.left.is_number_literal_expr()
+            || it.right.is_number_literal_expr() && !text;
         if native && !matches!(it.op, Operator::Pow | Operator::MatMult) {
             self.push("(");
             self.operand(&it.left);
