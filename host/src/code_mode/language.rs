@@ -14,27 +14,39 @@ const GLOBALS: &[&str] = &[
     "abs",
     "all",
     "any",
+    "ascii",
     "attempt",
+    "bin",
     "bool",
     "bytes",
+    "callable",
     "chr",
     "dict",
     "dir",
+    "divmod",
     "enumerate",
     "fail",
     "filter",
     "float",
+    "format",
+    "frozenset",
     "gather",
     "getattr",
     "hasattr",
     "hash",
+    "hex",
     "int",
+    "isinstance",
+    "iter",
     "json",
     "len",
     "list",
     "map",
     "max",
     "min",
+    "next",
+    "object",
+    "oct",
     "ord",
     "partial",
     "pow",
@@ -55,8 +67,8 @@ const GLOBALS: &[&str] = &[
 ];
 
 /// Sentence at the end of each report of a successful run.
-pub(super) const NOTE: &str = "Note: scripts are Starlark, a small Python without try, while, import and class; every run starts \
-                               with a fresh scope.";
+pub(super) const NOTE: &str = "Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh \
+                               scope.";
 
 /// Returns whether `text` is a valid name. ASCII only, so that no two names look the same.
 pub(super) fn is_identifier(text: &str) -> bool {

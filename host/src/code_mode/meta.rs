@@ -89,25 +89,19 @@ Runs a script that calls tools, and returns what it leaves in `result` and what 
 call many tools, filter and combine, and return only what you need.
 
 Each server is a global. Call tools as server.tool(name=value), with keyword arguments or one dict. Calls wait for the \
-result. A result that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str. Read names and \
+result. A result that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str; images and other \
+binary parts as structs with .type, .mime_type and .size. Read names and \
 parameters with readToolFile first; do not guess them.
 
-The language is Starlark, a small Python: def, lambda, if, for, comprehensions, f-strings, slices, recursion, also at the \
-top level. What differs:
-- no try/except/raise: attempt(server.tool, {\"name\": value}) returns a struct with .ok, .value and .error; any other \
-failure ends the script
-- no while: for i in range(1000): ... break
-- no import, class, with, async, await, yield, assert, del, global, is (write ==)
-- no format specs: f\"{x}\" works, f\"{x:.2f}\" and \"%.2f\" do not; use round(x, 2)
-- no ** (pow), no {1, 2} (set([1, 2])), no a < b < c, no a = b = 1, no implicit joining of strings
-- lists have no .sort() (sorted), strings cannot be iterated (.elems()), no isinstance: \
-type(x) == \"list\", or \"string\", \"int\", \"dict\"
-- a function cannot assign to a global: return values instead
-- print takes values alone (no sep, no end); dicts are merged with a | b
-Built in: print len range enumerate zip sorted reversed map filter min max sum abs round pow any all int float str bool \
-list dict tuple set struct type repr hash chr ord hasattr getattr fail json.encode json.decode attempt gather.
-gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time and returns their results in that order; with \
-attempt=True each is a struct as above.
+The language is Python, as a subset that runs on Starlark: functions, loops, comprehensions, f-strings with format specs, \
+lambdas, walrus, unpacking, sets, global and nonlocal work as in Python. What differs:
+- no try/except: attempt(server.tool, {\"name\": value}) returns a struct with .ok, .value and .error (.kind, .code, .message, \
+.data); any other failure ends the script
+- no class, with, match, yield, async or decorators: use dicts or namedtuple
+- import works for collections, datetime, functools, itertools, json, math, operator, re, statistics, string, typing; \
+there is no clock, so no now() or today(); re has no look-around and no back references
+gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time, at most limit=8 of them, and returns their results in \
+that order; with attempt=True each is a struct as above.
 
 Every run starts fresh, without variables of earlier runs, without files, network or clock. A script that failed has still \
 made its calls: when you run it again, leave out those that change something.

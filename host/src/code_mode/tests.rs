@@ -675,7 +675,7 @@ async fn a_report_has_result_and_printed_text_but_no_tool_results() {
 
     Environment:
       Available server keys: clock, github
-    Note: scripts are Starlark, a small Python without try, while, import and class; every run starts with a fresh scope.
+    Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.
     "#);
     assert_eq!(output.structured, Some(json!({"result": {"z": 1, "a": [true, "x"]}})));
 }
@@ -690,7 +690,7 @@ async fn a_run_without_a_result_reports_the_printed_lines() {
 
     Environment:
       Available server keys: clock, github
-    Note: scripts are Starlark, a small Python without try, while, import and class; every run starts with a fresh scope.
+    Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.
     "#);
 }
 
@@ -707,7 +707,7 @@ async fn a_run_without_output_reports_hints() {
 
     Environment:
       Available server keys: clock, github
-    Note: scripts are Starlark, a small Python without try, while, import and class; every run starts with a fresh scope.
+    Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.
     "#);
     assert_eq!(output.structured, Some(json!({"result": null})));
     let blank =

@@ -5,38 +5,33 @@
 
 use std::sync::OnceLock;
 
-use num_bigint::BigInt;
+use starlark::Error;
 use starlark::environment::{Globals, GlobalsBuilder, LibraryExtension};
 use starlark::eval::Evaluator;
 use starlark::starlark_module;
-use starlark::values::float::{StarlarkFloat, UnpackFloat};
 use starlark::values::list::{AllocList, UnpackList};
-use starlark::values::none::NoneOr;
+use starlark::values::none::{NoneOr, NoneType};
 use starlark::values::structs::AllocStruct;
-use starlark::values::tuple::TupleRef;
-use starlark::values::{Heap, UnpackValue as _, Value, ValueLike as _};
-use starlark::{Error, ErrorKind};
+use starlark::values::tuple::{TupleRef, UnpackTuple};
+use starlark::values::{Heap, Value, ValueLike as _};
 
-use crate::convert;
+use crate::library::text;
+use crate::library::values::misuse;
 use crate::tool::{Callable, Request, Session, ToolFailure};
+
+/// Calls of `gather` that are in flight at the same time if the script does not say how many.
+const IN_FLIGHT: i32 = 8;
 
 /// Returns the globals. They are built once per process, because that takes milliseconds, a hundred
 /// times as long as a small script.
 pub(crate) fn globals() -> &'static Globals {
     static GLOBALS: OnceLock<Globals> = OnceLock::new();
     GLOBALS.get_or_init(|| {
-        let extensions = [
-            LibraryExtension::StructType,
-            LibraryExtension::Map,
-            LibraryExtension::Filter,
-            LibraryExtension::Partial,
-            LibraryExtension::Print,
-            LibraryExtension::SetType,
-        ];
+        let extensions = [LibraryExtension::StructType, LibraryExtension::Partial];
         GlobalsBuilder::extended_by(&extensions)
+            .with(crate::library::register)
             .with(calls)
-            .with(arithmetic)
-            .with_namespace("json", json)
+            .with(output)
             .build()
     })
 }
@@ -47,10 +42,12 @@ fn calls(builder: &mut GlobalsBuilder) {
     /// Calls several tools at once: `gather([(files.read_file, {"path": "a"}), …])`; the answers
     /// are in that order.
     ///
-    /// The first call that failed ends the script, after all have finished. With `attempt = True`
-    /// each answer is a struct as from `attempt`.
+    /// At most `limit` calls are in flight at the same time. The first call that failed ends the
+    /// script, after those that were in flight with it have finished. With `attempt = True` each
+    /// answer is a struct as from `attempt`.
     fn gather<'v>(
         #[starlark(require = pos)] calls: UnpackList<Value<'v>>,
+        #[starlark(require = named, default = IN_FLIGHT)] limit: i32,
         #[starlark(require = named, default = false)] attempt: bool,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
@@ -60,13 +57,22 @@ fn calls(builder: &mut GlobalsBuilder) {
             .into_iter()
             .map(|call| planned(call, heap))
             .collect::<starlark::Result<Vec<_>>>()?;
-        let (tools, requests): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
-        let answers = Session::of(eval).tools.call_batch(requests);
-        let answers = tools.into_iter().zip(answers).map(|(tool, answer)| {
-            let answer = tool.answer(answer, heap);
-            if attempt { Ok(outcome(answer, heap)) } else { answer.map_err(Error::new_other) }
-        });
-        Ok(heap.alloc(AllocList(answers.collect::<starlark::Result<Vec<_>>>()?)))
+        let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
+        let limit = limit.ok_or_else(|| misuse("gather: `limit` is a number of calls, from 1"))?;
+        let mut answers = Vec::with_capacity(calls.len());
+        for batch in calls.chunks(limit) {
+            let requests = batch.iter().map(|(_, request)| request.clone()).collect();
+            let results = Session::of(eval).tools.call_batch(requests);
+            for ((tool, _), answer) in batch.iter().zip(results) {
+                let answer = tool.answer(answer, heap);
+                answers.push(if attempt {
+                    outcome(answer, heap)
+                } else {
+                    answer.map_err(Error::new_other)?
+                });
+            }
+        }
+        Ok(heap.alloc(AllocList(answers)))
     }
 
     /// Calls a tool without ending the script if that fails: `attempt(files.read_file, {"path":
@@ -85,74 +91,25 @@ fn calls(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// Functions of Python that Starlark lacks and that models use most.
+/// Printing.
 #[starlark_module]
-fn arithmetic(builder: &mut GlobalsBuilder) {
-    /// The sum of a sequence.
-    fn sum<'v>(
-        #[starlark(require = pos)] items: Value<'v>,
-        #[starlark(default = 0)] start: Value<'v>,
-        heap: Heap<'v>,
-    ) -> starlark::Result<Value<'v>> {
-        items.iterate(heap)?.try_fold(start, |total, item| total.add(item, heap))
-    }
-
-    /// A number rounded to the nearest integer, ties to the even one; or to that many digits after
-    /// the point.
-    fn round<'v>(
-        #[starlark(require = pos)] number: Value<'v>,
-        #[starlark(default = NoneOr::None)] ndigits: NoneOr<i32>,
-        heap: Heap<'v>,
-    ) -> starlark::Result<Value<'v>> {
-        let digits = ndigits.into_option().map(usize::try_from);
-        match (number.downcast_ref(), digits) {
-            (None, None | Some(Ok(_))) if number.get_type() == "int" => Ok(number),
-            (Some(StarlarkFloat(float)), None) if float.is_finite() => {
-                Ok(heap.alloc(whole(*float)))
-            }
-            (Some(StarlarkFloat(float)), Some(Ok(digits))) => {
-                Ok(heap.alloc(rounded(*float, digits)))
-            }
-            _ => Err(unusable("round", number)),
-        }
-    }
-
-    /// `base` to the power of `exponent`: exact for integers, a float otherwise.
-    fn pow<'v>(
-        #[starlark(require = pos)] base: Value<'v>,
-        #[starlark(require = pos)] exponent: Value<'v>,
-        heap: Heap<'v>,
-    ) -> starlark::Result<Value<'v>> {
-        if base.get_type() == "int"
-            && let Some(Ok(times)) = exponent.unpack_i32().map(u32::try_from)
-        {
-            let base: BigInt = base.to_str().parse().expect("an int prints as its digits");
-            return Ok(heap.alloc(base.pow(times)));
-        }
-        let float = |value: Value<'v>| {
-            UnpackFloat::unpack_value(value)?.ok_or_else(|| unusable("pow", value))
-        };
-        Ok(heap.alloc(float(base)?.0.powf(float(exponent)?.0)))
-    }
-}
-
-/// Replaces Starlark's own `json`, which panics at numbers beyond a float and rounds big integers.
-#[starlark_module]
-fn json(builder: &mut GlobalsBuilder) {
-    /// A value as JSON text.
-    fn encode<'v>(
-        #[starlark(require = pos)] value: Value<'v>,
-        heap: Heap<'v>,
-    ) -> anyhow::Result<String> {
-        convert::to_json(value, heap).map_err(|unfit| anyhow::anyhow!("json.encode: {unfit}"))
-    }
-
-    /// JSON text as a value.
-    fn decode<'v>(
-        #[starlark(require = pos)] text: &str,
-        heap: Heap<'v>,
-    ) -> anyhow::Result<Value<'v>> {
-        convert::from_json(text, heap).map_err(|error| anyhow::anyhow!("json.decode: {error}"))
+fn output(builder: &mut GlobalsBuilder) {
+    /// Prints values to the log of the run.
+    fn print<'v>(
+        #[starlark(args)] values: UnpackTuple<Value<'v>>,
+        #[starlark(require = named, default = NoneOr::None)] sep: NoneOr<&str>,
+        #[starlark(require = named, default = NoneOr::None)] end: NoneOr<&str>,
+        #[starlark(require = named)] flush: Option<Value<'v>>,
+        #[starlark(require = named)] file: Option<Value<'v>>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<NoneType> {
+        // Every line is written at once, and to the one place there is.
+        let _ = (flush, file);
+        let texts: Vec<_> =
+            values.items.iter().map(|value| text::str(*value, eval.heap())).collect();
+        let text = texts.join(sep.into_option().unwrap_or(" "));
+        Session::of(eval).print(&text, end.into_option().unwrap_or("\n"));
+        Ok(NoneType)
     }
 }
 
@@ -160,7 +117,7 @@ fn json(builder: &mut GlobalsBuilder) {
 fn planned<'v>(call: Value<'v>, heap: Heap<'v>) -> starlark::Result<(&'v Callable, Request)> {
     let [tool, arguments] = TupleRef::from_value(call).map(TupleRef::content).unwrap_or_default()
     else {
-        return Err(misuse(&format!(
+        return Err(misuse(format!(
             "gather takes (tool, {{arguments}}) tuples, not {}",
             call.to_repr()
         )));
@@ -172,35 +129,16 @@ fn planned<'v>(call: Value<'v>, heap: Heap<'v>) -> starlark::Result<(&'v Callabl
 fn callable(value: Value<'_>) -> starlark::Result<&Callable> {
     value
         .downcast_ref()
-        .ok_or_else(|| misuse(&format!("this takes a tool, not a {}", value.get_type())))
+        .ok_or_else(|| misuse(format!("this takes a tool, not a {}", value.get_type())))
 }
 
 /// Converts a result to a struct, so that the script can examine a failure.
 fn outcome<'v>(answer: Result<Value<'v>, ToolFailure>, heap: Heap<'v>) -> Value<'v> {
     let (ok, value, error) = match answer {
         Ok(value) => (true, value, Value::new_none()),
-        Err(failure) => (false, Value::new_none(), heap.alloc(failure.to_string())),
+        Err(failure) => (false, Value::new_none(), failure.value(heap)),
     };
     heap.alloc(AllocStruct([("ok", heap.alloc(ok)), ("value", value), ("error", error)]))
-}
-
-/// Rounds a finite float to an integer.
-fn whole(float: f64) -> BigInt {
-    // Printing is exact; a cast would saturate at 64 bits.
-    format!("{:.0}", float.round_ties_even()).parse().expect("a whole float prints as digits")
-}
-
-fn rounded(float: f64, digits: usize) -> f64 {
-    // No float has more digits after the point.
-    format!("{float:.*}", digits.min(1_074)).parse().unwrap_or(float)
-}
-
-fn unusable(function: &str, value: Value<'_>) -> Error {
-    misuse(&format!("{function} cannot use {}", value.to_repr()))
-}
-
-fn misuse(what: &str) -> Error {
-    Error::new_kind(ErrorKind::Function(anyhow::anyhow!("{what}")))
 }
 
 #[cfg(test)]
@@ -222,8 +160,11 @@ mod tests {
                 "{expression}"
             );
         }
-        assert_eq!(fail("round('a')").message, "round cannot use \"a\"");
-        assert_eq!(fail("round(1234, -2)").message, "round cannot use 1234");
+        assert_eq!(
+            result("result = [round(1250, -2), round(-1350, -2), round(15, -1)]").as_deref(),
+            Some("[1200,-1400,20]")
+        );
+        assert_eq!(fail("round('a')").message, "type str doesn't define __round__ method");
     }
 
     #[test]
@@ -243,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_failure_can_be_examined() {
-        let failed = r#"{"ok":false,"value":null,"error":"files.fail: refused"}"#;
+        let failed = r#"{"ok":false,"value":null,"error":{"kind":"internal","code":null,"message":"refused","data":null}}"#;
         let worked = r#"{"ok":true,"value":{"a":1},"error":null}"#;
         assert_eq!(result("result = attempt(files.fail)").as_deref(), Some(failed));
         assert_eq!(result("result = attempt(files.read_file, {'a': 1})").as_deref(), Some(worked));

@@ -6,10 +6,10 @@ use self::wit::Guest;
 use self::wit::airlock::host::log::{self, Level};
 use self::wit::airlock::host::tools::{self, CallRequest};
 use self::wit::airlock::types::types::{
-    Content, ContentBlock, ResourceContents, ToolError, ToolOutput,
+    Content, ContentBlock, ErrorKind, ResourceContents, ToolError, ToolOutput,
 };
 use self::wit::exports::airlock::executor::executor;
-use crate::{Answer, Binding, Failure, FailureKind, Request, Script, Tools};
+use crate::{Answer, Binding, Failure, FailureKind, Fault, Handle, Part, Request, Script, Tools};
 
 #[expect(
     unsafe_code,
@@ -50,42 +50,72 @@ impl executor::Guest for Executor {
 struct Host;
 
 impl Tools for Host {
-    fn call(&self, request: Request) -> Result<Answer, String> {
+    fn call(&self, request: Request) -> Result<Answer, Fault> {
         answer(tools::call(&request.into()))
     }
 
-    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, String>> {
+    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, Fault>> {
         let requests: Vec<CallRequest> = requests.into_iter().map(Into::into).collect();
         tools::call_batch(&requests).into_iter().map(answer).collect()
     }
 }
 
-fn answer(result: Result<ToolOutput, ToolError>) -> Result<Answer, String> {
-    let output = result.map_err(|error| error.message)?;
-    Ok(match output.structured_content {
-        Some(json) => Answer::Json(json),
-        None => Answer::Text(text(&output.content)),
-    })
+fn answer(result: Result<ToolOutput, ToolError>) -> Result<Answer, Fault> {
+    let output = result?;
+    if let Some(json) = output.structured_content {
+        return Ok(Answer::Json(json));
+    }
+    let parts: Vec<Part> = output.content.into_iter().map(part).collect();
+    if parts.iter().any(|part| matches!(part, Part::Handle(_))) {
+        return Ok(Answer::Parts(parts));
+    }
+    let texts = parts.into_iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text),
+        Part::Handle(_) => None,
+    });
+    Ok(Answer::Text(texts.collect()))
 }
 
-/// Returns the text of a result. A script cannot use the other parts, so they are replaced by a
-/// description.
-fn text(content: &[Content]) -> String {
-    content
-        .iter()
-        .map(|part| match &part.block {
-            ContentBlock::Text(text) => text.clone(),
-            ContentBlock::Image(media) | ContentBlock::Audio(media) => {
-                format!("[{}, {} bytes]", media.mime_type, media.data.len())
+/// Converts one part of a result. The bytes of the parts that are not text stay behind.
+fn part(part: Content) -> Part {
+    let handle = |kind, mime_type, size, uri| Part::Handle(Handle { kind, mime_type, size, uri });
+    let size = |data: &[u8]| u64::try_from(data.len()).ok();
+    match part.block {
+        ContentBlock::Text(text) | ContentBlock::Other(text) => Part::Text(text),
+        ContentBlock::Image(it) => handle("image", Some(it.mime_type), size(&it.data), None),
+        ContentBlock::Audio(it) => handle("audio", Some(it.mime_type), size(&it.data), None),
+        ContentBlock::ResourceLink(it) => {
+            handle("resource_link", it.mime_type, it.size, Some(it.uri))
+        }
+        ContentBlock::EmbeddedResource(it) => match it.contents {
+            ResourceContents::Text(text) => Part::Text(text),
+            ResourceContents::Blob(blob) => {
+                handle("resource", it.mime_type, size(&blob), Some(it.uri))
             }
-            ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),
-            ContentBlock::EmbeddedResource(resource) => match &resource.contents {
-                ResourceContents::Text(text) => text.clone(),
-                ResourceContents::Blob(blob) => format!("[{}, {} bytes]", resource.uri, blob.len()),
-            },
-            ContentBlock::Other(block) => block.clone(),
-        })
-        .collect()
+        },
+    }
+}
+
+impl From<ToolError> for Fault {
+    fn from(error: ToolError) -> Self {
+        let kind = match error.kind {
+            ErrorKind::InvalidInput => "invalid-input",
+            ErrorKind::NotFound => "not-found",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::Denied => "denied",
+            ErrorKind::AuthRequired => "auth-required",
+            ErrorKind::RateLimited => "rate-limited",
+            ErrorKind::LimitReached => "limit-reached",
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::TooLarge => "too-large",
+            ErrorKind::Internal => "internal",
+            ErrorKind::Other => "other",
+        };
+        Self { kind: kind.into(), code: error.code, message: error.message, details: error.details }
+    }
 }
 
 impl From<Request> for CallRequest {

@@ -11,12 +11,15 @@ use std::fmt;
 use num_bigint::BigInt;
 use serde::Serialize;
 use serde_json::{Number, Value as Json};
-use starlark::values::dict::{AllocDict, DictRef};
-use starlark::values::float::StarlarkFloat;
+use starlark::values::dict::AllocDict;
 use starlark::values::list::AllocList;
 use starlark::values::none::NoneType;
 use starlark::values::structs::StructRef;
 use starlark::values::{Heap, Value, ValueLike as _};
+
+use crate::library::values::{as_dict, strict_float};
+use crate::library::{datetime, text};
+use crate::tool::ErrorValue;
 
 /// Largest depth of nested lists and dicts in the output. The JSON parsers of the receiver have the
 /// same limit.
@@ -112,9 +115,17 @@ impl<'v> Writer<'v> {
             "string" => self.string(value.unpack_str().unwrap_or_default()),
             "int" => self.integer(&value.to_str()),
             "float" => self.float(value)?,
-            "list" | "tuple" | "set" | "range" => self.array(value)?,
-            "dict" | "struct" => self.fields(value)?,
-            _ => self.string(&value.to_repr()),
+            "list" | "tuple" | "set" | "range" | "deque" | "generator" => self.array(value)?,
+            "dict" | "defaultdict" | "struct" => self.fields(value)?,
+            "error" => {
+                if let Some(error) = value.downcast_ref::<ErrorValue>() {
+                    self.object(error.fields(self.heap))?;
+                }
+            }
+            _ => match datetime::json_text(value) {
+                Some(date) => self.string(&date),
+                None => self.string(&text::str(value, self.heap)),
+            },
         }
         Ok(())
     }
@@ -138,8 +149,9 @@ impl<'v> Writer<'v> {
     }
 
     fn float(&mut self, value: Value<'v>) -> Result<(), Unfit> {
-        let float = value.downcast_ref::<StarlarkFloat>().map(|it| it.0);
-        self.scalar(float.filter(|float| float.is_finite()).ok_or(Unfit::NotFinite)?);
+        let float =
+            strict_float(value).filter(|float| float.is_finite()).ok_or(Unfit::NotFinite)?;
+        self.out.extend(text::float_repr(float).bytes());
         Ok(())
     }
 
@@ -155,8 +167,8 @@ impl<'v> Writer<'v> {
         if let Some(it) = StructRef::from_value(value) {
             return self.object(it.iter().map(|(name, item)| (name.as_str(), item)));
         }
-        let dict = DictRef::from_value(value).expect("what is of type dict is one");
-        let keys: Vec<_> = dict.keys().map(key_text).collect();
+        let dict = as_dict(value).expect("what is of type dict is one");
+        let keys: Vec<_> = dict.keys().map(|key| key_text(key, self.heap)).collect();
         // String keys are distinct already; `1` and "1" become equal when both are text.
         if dict.keys().any(|key| key.unpack_str().is_none()) {
             let mut seen = HashSet::new();
@@ -203,7 +215,7 @@ impl<'v> Writer<'v> {
 }
 
 /// Converts a key to text like Python's `json.dumps`.
-fn key_text(key: Value<'_>) -> Cow<'_, str> {
+fn key_text<'v>(key: Value<'v>, heap: Heap<'v>) -> Cow<'v, str> {
     if let Some(text) = key.unpack_str() {
         return text.into();
     }
@@ -211,7 +223,7 @@ fn key_text(key: Value<'_>) -> Cow<'_, str> {
         Some(true) => "true".into(),
         Some(false) => "false".into(),
         None if key.is_none() => "null".into(),
-        None => key.to_str().into(),
+        None => text::str(key, heap).into(),
     }
 }
 
@@ -258,7 +270,7 @@ mod tests {
     fn numbers_beyond_the_range_of_a_float_are_infinite() {
         assert_eq!(
             result("result = str(json.decode('[1e999, -1e999]'))").as_deref(),
-            Some(r#""[+inf, -inf]""#)
+            Some(r#""[inf, -inf]""#)
         );
     }
 

@@ -1,9 +1,12 @@
 //! The failure of a script, as people and models read it.
 
+use starlark::codemap::Span;
 use starlark::{Error, ErrorKind};
 
 use crate::convert::Unfit;
 use crate::hints::hint_for;
+use crate::lower;
+use crate::lower::map::{Map, Place};
 use crate::tool::{Namespaces, ToolFailure};
 
 /// Kind of a script's failure.
@@ -51,23 +54,48 @@ impl Failure {
 const OUTER_FRAMES: usize = 4;
 const INNER_FRAMES: usize = 8;
 
-/// Converts `error` to a failure for the reader of the script.
-pub(crate) fn describe(error: &Error, namespaces: &Namespaces) -> Failure {
-    let message = error.without_diagnostic().to_string();
-    let at = error.span().map(|span| span.resolve_span().begin);
-    let mut rendered = shortened(&error.to_string());
-    if let Some(hint) = hint_for(&message, namespaces) {
-        rendered.push_str("hint: ");
-        rendered.push_str(&hint);
-        rendered.push('\n');
+/// The script as its author wrote it.
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
+    /// Leads from the lowered text to this one.
+    pub(crate) map: &'a Map,
+}
+
+impl<'a> Source<'a> {
+    /// Returns the place of a span of the lowered text, and its length in bytes.
+    fn place(&self, span: Span) -> Option<(Place<'a>, usize)> {
+        let origin = self.map.origin(span.begin().get()..span.end().get())?;
+        Some((Place::of(self.text, origin.start), origin.len()))
     }
+}
+
+/// Converts `error` to a failure for the reader of the script.
+pub(crate) fn describe(error: &Error, source: &Source<'_>, namespaces: &Namespaces) -> Failure {
+    let message = plain(&error.without_diagnostic().to_string());
+    let place = error.span().and_then(|span| source.place(span.span));
+    let first = message.lines().next().unwrap_or_default();
+    let mut rendered = traceback(error, source);
+    rendered.extend(["error: ", first, "\n"]);
+    if let Some((place, length)) = &place {
+        rendered.push_str(&place.snippet(source.file, *length));
+    }
+    if let Some(hint) = hint_for(&message, namespaces) {
+        rendered.extend(["hint: ", &hint, "\n"]);
+    }
+    let number = |number: usize| u32::try_from(number).ok();
     Failure {
         kind: kind(error),
-        message: message.lines().next().unwrap_or_default().to_owned(),
-        line: at.and_then(|at| u32::try_from(at.line + 1).ok()),
-        column: at.and_then(|at| u32::try_from(at.column + 1).ok()),
+        message: first.to_owned(),
+        line: place.as_ref().and_then(|(place, _)| number(place.line)),
+        column: place.as_ref().and_then(|(place, _)| number(place.column)),
         rendered,
     }
+}
+
+/// Gives names of the lowered text back their form in the script.
+fn plain(message: &str) -> String {
+    message.replace("__py_cell_", "").replace("__py_name_", "").replace("__py_mod_", "")
 }
 
 fn kind(error: &Error) -> FailureKind {
@@ -81,36 +109,33 @@ fn kind(error: &Error) -> FailureKind {
     }
 }
 
-/// Shortens Starlark's rendering: leaves out the middle of a long call stack, and ends in one line
-/// break.
-fn shortened(rendered: &str) -> String {
+/// Renders the calls that led to the error, without the middle of a long stack.
+fn traceback(error: &Error, source: &Source<'_>) -> String {
     let mut frames: Vec<String> = Vec::new();
-    let mut lines = rendered.lines().peekable();
-    let mut out = String::new();
-    if let Some(title) = lines.next_if(|line| line.starts_with("Traceback")) {
-        out = format!("{title}\n");
-        // A frame is a line with its place, followed by its more deeply indented source.
-        while let Some(line) = lines.next_if(|line| line.starts_with("  ")) {
-            match frames.last_mut() {
-                Some(frame) if line.starts_with("    ") => frame.extend([line, "\n"]),
-                _ => frames.push(format!("{line}\n")),
-            }
+    let mut caller = "<module>".to_owned();
+    for frame in &error.call_stack().frames {
+        if let Some(location) = &frame.location
+            && let Some((place, _)) = source.place(location.span)
+        {
+            let Place { line, text, .. } = place;
+            let text = text.trim();
+            frames.push(format!("  * {}:{line}, in {caller}\n      {text}\n", source.file));
         }
+        if !frame.name.starts_with(lower::OWN) && frame.name != "None" {
+            caller.clone_from(&frame.name);
+        }
+    }
+    if frames.is_empty() {
+        return String::new();
     }
     let hidden = frames.len().saturating_sub(OUTER_FRAMES + INNER_FRAMES);
     if hidden > 0 {
         frames.splice(OUTER_FRAMES..OUTER_FRAMES + hidden, [format!("  … {hidden} more calls\n")]);
     }
-    out.extend(frames);
-    for line in lines {
-        // Empty lines around the source carry no information.
-        if !matches!(line.trim(), "" | "|") {
-            out.push_str(line);
-            out.push('\n');
-        }
-    }
-    out
+    format!("{CALL_STACK_TRACEBACK_PREFIX}\n{}", frames.concat())
 }
+
+const CALL_STACK_TRACEBACK_PREFIX: &str = "Traceback (most recent call last):";
 
 #[cfg(test)]
 mod tests {

@@ -10,17 +10,34 @@
 //!
 //! - [`run`](run()): source and bindings in, JSON or a [`Failure`] out
 //! - `tool`: tools as a script sees them: `files.read_file(path = "a")`
+//! - `lower`: Python that Starlark lacks, rewritten before the run
+//! - `library`: Python's library on Starlark's values
 //! - `builtins`: the global functions, of this crate and of Starlark
 //! - `convert`: JSON to Starlark values and back
 //! - `hints`: hints for Python that Starlark lacks
 //! - `component`: the WIT world around the interpreter, in WebAssembly alone
 
+#[expect(clippy::unnecessary_wraps, reason = "Starlark's macro requires results")]
 mod builtins;
 #[cfg(target_arch = "wasm32")]
 mod component;
 mod convert;
 mod failure;
 mod hints;
+#[expect(
+    unsafe_code,
+    reason = "the derives and iterators of Starlark values implement unsafe traits and functions"
+)]
+#[expect(
+    clippy::unnecessary_wraps,
+    clippy::needless_pass_by_value,
+    clippy::elidable_lifetime_names,
+    reason = "Starlark's macros require results and the lifetime of values, and hand over what they unpacked"
+)]
+#[expect(clippy::format_push_string, reason = "texts are short, and this reads best")]
+mod library;
+#[expect(clippy::format_push_string, reason = "texts are short, and this reads best")]
+mod lower;
 mod run;
 #[expect(
     unsafe_code,
@@ -30,4 +47,4 @@ mod tool;
 
 pub use failure::{Failure, FailureKind};
 pub use run::{Binding, Script, prepare, run};
-pub use tool::{Answer, Request, Tools};
+pub use tool::{Answer, Fault, Handle, Part, Request, Tools};

@@ -1,13 +1,14 @@
 //! Runs one script from source to result.
 
+use starlark::ErrorKind;
 use starlark::environment::Module;
 use starlark::eval::Evaluator;
 use starlark::syntax::{AstModule, Dialect, DialectTypes};
-use starlark::{ErrorKind, PrintHandler};
 
 use crate::builtins;
 use crate::convert;
-use crate::failure::{Failure, describe};
+use crate::failure::{Failure, Source, describe};
+use crate::lower;
 use crate::tool::{Namespaces, Session, Tools};
 
 /// One tool as the script sees it: `namespace.name(…)`.
@@ -59,9 +60,15 @@ pub fn run(
     tools: &dyn Tools,
     print: &dyn Fn(&str),
 ) -> Result<Option<String>, Failure> {
+    let lower::Lowered { text, map } = lower::lower(&script.source)
+        .map_err(|refusals| lower::refused::failure(&script.name, &script.source, &refusals))?;
+    let source = Source { file: &script.name, text: &script.source, map: &map };
     Module::with_temp_heap(|module| {
         let namespaces = Namespaces::bind(&script.bindings, &module);
-        evaluate(script, &module, tools, print).map_err(|error| describe(&error, &namespaces))?;
+        let session = Session::new(tools, print);
+        let outcome = evaluate(&script.name, text, &module, &session);
+        session.flush();
+        outcome.map_err(|error| describe(&error, &source, &namespaces))?;
         match module.get("result") {
             Some(value) if !value.is_none() => convert::to_json(value, module.heap())
                 .map(Some)
@@ -82,7 +89,7 @@ pub fn run(
 pub fn prepare() {
     struct NoTools;
     impl Tools for NoTools {
-        fn call(&self, _: crate::Request) -> Result<crate::Answer, String> {
+        fn call(&self, _: crate::Request) -> Result<crate::Answer, crate::Fault> {
             Ok(crate::Answer::Json("{\"text\": [1, 2.5]}".into()))
         }
     }
@@ -100,33 +107,20 @@ pub fn prepare() {
     assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
 }
 
-fn evaluate<'v>(
-    script: &Script,
-    module: &Module<'v>,
-    tools: &dyn Tools,
-    print: &dyn Fn(&str),
+fn evaluate(
+    name: &str,
+    text: String,
+    module: &Module<'_>,
+    session: &Session<'_>,
 ) -> starlark::Result<()> {
-    let ast = AstModule::parse(&script.name, script.source.clone(), &DIALECT)?;
-    let session = Session { tools };
-    let lines = Lines(print);
+    let ast = AstModule::parse(name, text, &DIALECT)?;
     let mut evaluator = Evaluator::new(module);
     evaluator
         .set_max_callstack_size(MAX_FRAMES)
         .map_err(ErrorKind::Internal)
         .map_err(starlark::Error::new_kind)?;
-    evaluator.set_print_handler(&lines);
-    evaluator.extra = Some(&session);
+    evaluator.extra = Some(session);
     evaluator.eval_module(ast, builtins::globals()).map(drop)
-}
-
-/// Splits printed text into lines.
-struct Lines<'a>(&'a dyn Fn(&str));
-
-impl PrintHandler for Lines<'_> {
-    fn println(&self, text: &str) -> starlark::Result<()> {
-        text.split('\n').for_each(self.0);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -135,16 +129,16 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::failure::FailureKind;
-    use crate::tool::{Answer, Request};
+    use crate::tool::{Answer, Fault, Request};
 
     /// Returns the arguments for `read_file`, and fails for every other tool.
     struct Echo;
 
     impl Tools for Echo {
-        fn call(&self, request: Request) -> Result<Answer, String> {
+        fn call(&self, request: Request) -> Result<Answer, Fault> {
             match request.tool.as_str() {
                 "files-read_file" => Ok(Answer::Text(request.arguments)),
-                _ => Err("refused".into()),
+                _ => Err(Fault::internal("refused")),
             }
         }
     }

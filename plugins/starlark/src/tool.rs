@@ -4,13 +4,15 @@
 //! files.read_file; f(path = "a")` works. That is no risk, because the host decides every call
 //! separately.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use allocative::Allocative;
 use starlark::environment::Module;
 use starlark::eval::{Arguments, Evaluator};
-use starlark::values::dict::DictRef;
+use starlark::values::list::AllocList;
+use starlark::values::structs::AllocStruct;
 use starlark::values::{
     Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Value,
     starlark_value,
@@ -18,16 +20,17 @@ use starlark::values::{
 use starlark::{Error, starlark_simple_value};
 
 use crate::convert;
+use crate::library::regex::Patterns;
+use crate::library::values::as_dict;
 use crate::run::Binding;
 
 /// The tools behind a run: the host's import in WebAssembly, a stub in tests.
 pub trait Tools {
-    /// Calls one tool and waits for its result. The error is a message for the reader of the
-    /// script.
-    fn call(&self, request: Request) -> Result<Answer, String>;
+    /// Calls one tool and waits for its result.
+    fn call(&self, request: Request) -> Result<Answer, Fault>;
 
     /// Calls several tools at once. The results are in the order of the requests.
-    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, String>> {
+    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, Fault>> {
         requests.into_iter().map(|request| self.call(request)).collect()
     }
 }
@@ -48,34 +51,170 @@ pub enum Answer {
     Json(String),
     /// Text for a reader. It becomes data if it is JSON, and stays a string otherwise.
     Text(String),
+    /// Several parts, of which some are not text. A script sees a list of them, or the only one.
+    Parts(Vec<Part>),
 }
 
-/// State that the callables reach through the evaluator.
+/// One part of a result.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// Text for a reader.
+    Text(String),
+    /// Something that a script cannot read. It sees what the thing is, and never the bytes.
+    Handle(Handle),
+}
+
+/// What a script knows of an image, a sound or a resource.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    /// Kind of content: `image`, `audio`, `resource`, `resource_link`.
+    pub kind: &'static str,
+    /// Media type.
+    pub mime_type: Option<String>,
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// Address, for resources.
+    pub uri: Option<String>,
+}
+
+/// The failure of a tool, as scripts examine it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// Kind of failure, such as `not-found`.
+    pub kind: String,
+    /// Short identifier that the tool chose.
+    pub code: Option<String>,
+    /// Message for the reader of the script.
+    pub message: String,
+    /// Details, as JSON text.
+    pub details: Option<String>,
+}
+
+impl Fault {
+    /// Creates the failure of a tool that has a fault.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self { kind: "internal".into(), message: message.into(), ..Self::default() }
+    }
+}
+
+/// State of a run that its functions reach through the evaluator.
 #[derive(ProvidesStaticType)]
 pub(crate) struct Session<'a> {
     pub(crate) tools: &'a dyn Tools,
+    /// Receives each printed line.
+    line: &'a dyn Fn(&str),
+    /// What was printed after the last line.
+    pending: RefCell<String>,
+    /// Regular expressions that were compiled.
+    pub(crate) patterns: RefCell<Patterns>,
 }
 
 impl<'a> Session<'a> {
+    pub(crate) fn new(tools: &'a dyn Tools, line: &'a dyn Fn(&str)) -> Self {
+        Self { tools, line, pending: RefCell::default(), patterns: RefCell::default() }
+    }
+
     pub(crate) fn of<'e>(evaluator: &'e Evaluator<'_, '_, 'a>) -> &'e Self {
         evaluator
             .extra
             .and_then(|extra| extra.downcast_ref())
             .expect("`run` sets the session of every evaluator")
     }
+
+    /// Prints a text and its end, each line as soon as it is complete.
+    pub(crate) fn print(&self, text: &str, end: &str) {
+        let mut pending = self.pending.borrow_mut();
+        pending.push_str(text);
+        pending.push_str(end);
+        let Some(last) = pending.rfind('\n') else { return };
+        pending[..last].split('\n').for_each(self.line);
+        pending.drain(..=last);
+    }
+
+    /// Prints what is left without an end.
+    pub(crate) fn flush(&self) {
+        let rest = self.pending.take();
+        if !rest.is_empty() {
+            (self.line)(&rest);
+        }
+    }
 }
 
 /// The error of a tool, as it passes through the interpreter.
 #[derive(Debug)]
-pub(crate) struct ToolFailure(String);
+pub(crate) struct ToolFailure {
+    tool: String,
+    fault: Fault,
+}
 
 impl fmt::Display for ToolFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{}: {}", self.tool, self.fault.message)
     }
 }
 
 impl std::error::Error for ToolFailure {}
+
+impl ToolFailure {
+    /// Converts the failure to a value that a script examines.
+    pub(crate) fn value(self, heap: Heap<'_>) -> Value<'_> {
+        heap.alloc(ErrorValue { fault: self.fault })
+    }
+}
+
+/// The failure of a tool as a value: `error.kind`, `error.code`, `error.message`, `error.data`. As
+/// text it is its message.
+#[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct ErrorValue {
+    #[allocative(skip)]
+    fault: Fault,
+}
+starlark_simple_value!(ErrorValue);
+
+impl fmt::Display for ErrorValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fault.message)
+    }
+}
+
+impl ErrorValue {
+    const FIELDS: [&'static str; 4] = ["kind", "code", "message", "data"];
+
+    /// Iterates over names and values of the fields.
+    pub(crate) fn fields<'v>(
+        &self,
+        heap: Heap<'v>,
+    ) -> impl Iterator<Item = (&'static str, Value<'v>)> {
+        Self::FIELDS.into_iter().filter_map(move |name| Some((name, self.get_attr(name, heap)?)))
+    }
+}
+
+#[starlark_value(type = "error")]
+impl<'v> StarlarkValue<'v> for ErrorValue {
+    fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
+        let Fault { kind, code, message, details } = &self.fault;
+        let none = Value::new_none();
+        match attribute {
+            "kind" => Some(heap.alloc(&**kind)),
+            "code" => Some(code.as_deref().map_or(none, |code| heap.alloc(code))),
+            "message" => Some(heap.alloc(&**message)),
+            "data" => {
+                let data = details.as_deref().and_then(|json| convert::from_json(json, heap).ok());
+                Some(data.unwrap_or(none))
+            }
+            _ => None,
+        }
+    }
+
+    fn dir_attr(&self) -> Vec<String> {
+        Self::FIELDS.map(Into::into).to_vec()
+    }
+
+    /// `"text" in error` looks into the message.
+    fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
+        Ok(other.unpack_str().is_some_and(|text| self.fault.message.contains(text)))
+    }
+}
 
 /// The namespaces of one run, kept for error messages.
 pub(crate) struct Namespaces {
@@ -219,22 +358,27 @@ impl Callable {
     /// Converts the result of the tool to a value of the script.
     pub(crate) fn answer<'v>(
         &self,
-        answer: Result<Answer, String>,
+        answer: Result<Answer, Fault>,
         heap: Heap<'v>,
     ) -> Result<Value<'v>, ToolFailure> {
         match answer {
-            Ok(Answer::Json(json)) => convert::from_json(&json, heap)
-                .map_err(|error| self.failure(&format!("its result is not JSON: {error}"))),
-            Ok(Answer::Text(text)) => {
-                Ok(convert::from_json(&text, heap).unwrap_or_else(|_| heap.alloc(text)))
-            }
-            Err(message) => Err(self.failure(&message)),
+            Ok(Answer::Json(json)) => convert::from_json(&json, heap).map_err(|error| {
+                self.failure(Fault::internal(format!("its result is not JSON: {error}")))
+            }),
+            Ok(Answer::Text(text)) => Ok(text_or_data(text, heap)),
+            Ok(Answer::Parts(parts)) => Ok(match <[Part; 1]>::try_from(parts) {
+                Ok([only]) => part_value(only, heap),
+                Err(parts) => {
+                    heap.alloc(AllocList(parts.into_iter().map(|part| part_value(part, heap))))
+                }
+            }),
+            Err(fault) => Err(self.failure(fault)),
         }
     }
 
     /// Serializes a dict as a JSON object. Fails for any other value.
     pub(crate) fn object<'v>(&self, value: Value<'v>, heap: Heap<'v>) -> starlark::Result<String> {
-        if DictRef::from_value(value).is_none() {
+        if as_dict(value).is_none() {
             return Err(
                 self.misuse(&format!("takes a dict of arguments, not a {}", value.get_type()))
             );
@@ -265,9 +409,28 @@ impl Callable {
         Error::new_kind(starlark::ErrorKind::Function(anyhow::anyhow!("{self} {what}")))
     }
 
-    fn failure(&self, message: &str) -> ToolFailure {
-        ToolFailure(format!("{self}: {message}"))
+    fn failure(&self, fault: Fault) -> ToolFailure {
+        ToolFailure { tool: self.to_string(), fault }
     }
+}
+
+fn text_or_data(text: String, heap: Heap<'_>) -> Value<'_> {
+    convert::from_json(&text, heap).unwrap_or_else(|_| heap.alloc(text))
+}
+
+/// Converts a part of a result: text, or a struct that says what the part is.
+fn part_value(part: Part, heap: Heap<'_>) -> Value<'_> {
+    let handle = match part {
+        Part::Text(text) => return text_or_data(text, heap),
+        Part::Handle(handle) => handle,
+    };
+    let optional = |text: Option<String>| text.map_or(Value::new_none(), |text| heap.alloc(text));
+    heap.alloc(AllocStruct([
+        ("type", heap.alloc(handle.kind)),
+        ("mime_type", optional(handle.mime_type)),
+        ("size", handle.size.map_or(Value::new_none(), |size| heap.alloc(size))),
+        ("uri", optional(handle.uri)),
+    ]))
 }
 
 impl fmt::Display for Callable {
@@ -337,7 +500,7 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
 
     #[test]
     fn a_namespace_can_be_inspected() {
-        let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None), type(files.fail)]";
+        let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None), type(files.fail).__name__]";
         assert_eq!(
             result(source).as_deref(),
             Some(r#"[["fail","read_file"],false,true,null,"tool"]"#)

@@ -3,12 +3,12 @@
 
 use std::{env, fs, time::Instant};
 
-use airlock_starlark::{Answer, Binding, Request, Script, Tools, prepare, run};
+use airlock_starlark::{Answer, Binding, Fault, Request, Script, Tools, prepare, run};
 
 struct Echo;
 
 impl Tools for Echo {
-    fn call(&self, _: Request) -> Result<Answer, String> {
+    fn call(&self, _: Request) -> Result<Answer, Fault> {
         Ok(Answer::Text("ok".into()))
     }
 }

@@ -1,0 +1,730 @@
+//! `collections`: `Counter`, `defaultdict`, `OrderedDict`, `deque` and `namedtuple`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use allocative::Allocative;
+use starlark::collections::{SmallMap, StarlarkHasher};
+use starlark::environment::GlobalsBuilder;
+use starlark::eval::{Arguments, Evaluator};
+use starlark::starlark_module;
+use starlark::values::dict::{AllocDict, Dict, DictMut, DictRef};
+use starlark::values::list::{AllocList, ListRef};
+use starlark::values::none::NoneOr;
+use starlark::values::{
+    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
+    Value, ValueLike as _, starlark_value,
+};
+
+use super::methods::bound;
+use super::types::Type;
+use super::values::{
+    Args, as_dict, call, call_method, items, list, misuse, required, size, sort_by,
+};
+use super::{text, types};
+
+/// A `Counter` or `defaultdict`: a dict that makes the values that it lacks.
+#[derive(
+    Debug, Clone, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic,
+)]
+pub(crate) struct DictLike<'v> {
+    /// The dict itself.
+    pub(crate) inner: Value<'v>,
+    /// The function that makes a value; `None` for a counter, whose values start at 0.
+    factory: Option<Value<'v>>,
+}
+
+impl fmt::Display for DictLike<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = text::repr(self.inner);
+        match self.factory {
+            Some(factory) => write!(f, "defaultdict({}, {inner})", text::repr(factory)),
+            None if inner == "{}" => f.write_str("Counter()"),
+            None => {
+                let mut pairs = most_common(self.inner).unwrap_or_default();
+                let mut out = String::new();
+                text::enclosed(&mut out, "{", "}", pairs.drain(..), |out, (key, count)| {
+                    out.push_str(&format!("{}: {}", text::repr(key), text::repr(count)));
+                });
+                write!(f, "Counter({out})")
+            }
+        }
+    }
+}
+
+impl<'v> AllocValue<'v> for DictLike<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}
+
+const DICT_METHODS: &[&str] = &["copy", "elements", "most_common", "subtract", "total", "update"];
+
+#[starlark_value(type = "defaultdict")]
+impl<'v> StarlarkValue<'v> for DictLike<'v> {
+    fn at(&self, index: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        if let Some(found) = as_dict(self.inner).map(|dict| dict.get(index)).transpose()?.flatten()
+        {
+            return Ok(found);
+        }
+        let Some(factory) = self.factory else { return Ok(heap.alloc(0)) };
+        let made = match factory.downcast_ref::<Type>().map(|it| it.name) {
+            Some("list") => heap.alloc(AllocList::EMPTY),
+            Some("dict") => heap.alloc(AllocDict::EMPTY),
+            Some("int") => heap.alloc(0),
+            Some("float") => heap.alloc(0.0),
+            Some("str") => heap.alloc(""),
+            Some("bool") => Value::new_bool(false),
+            Some("tuple") => heap.alloc(starlark::values::tuple::AllocTuple::EMPTY),
+            _ if factory.is_none() => {
+                return Err(misuse(format!("KeyError: {}", text::repr(index))));
+            }
+            _ => return Err(misuse("this defaultdict needs its function: read it as `d[key]`")),
+        };
+        self.set_at(index, made)?;
+        Ok(made)
+    }
+
+    fn set_at(&self, index: Value<'v>, value: Value<'v>) -> starlark::Result<()> {
+        self.inner.set_at(index, value)
+    }
+
+    fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
+        bound(self.clone(), attribute, DICT_METHODS, heap)
+            .or_else(|| self.inner.get_attr(attribute, heap).ok().flatten())
+    }
+
+    fn iterate_collect(&self, heap: Heap<'v>) -> starlark::Result<Vec<Value<'v>>> {
+        items(self.inner, heap)
+    }
+
+    fn length(&self) -> starlark::Result<i32> {
+        self.inner.length()
+    }
+
+    fn to_bool(&self) -> bool {
+        self.inner.to_bool()
+    }
+
+    fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
+        self.inner.is_in(other)
+    }
+
+    fn equals(&self, other: Value<'v>) -> starlark::Result<bool> {
+        let other = other.downcast_ref::<Self>().map_or(other, |like| like.inner);
+        self.inner.equals(other)
+    }
+
+    fn add(&self, other: Value<'v>, heap: Heap<'v>) -> Option<starlark::Result<Value<'v>>> {
+        self.factory.is_none().then(|| combine(self.inner, other, heap, |a, b| a + b))
+    }
+
+    fn sub(&self, other: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        combine(self.inner, other, heap, |a, b| a - b)
+    }
+
+    fn bit_and(&self, other: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        combine(self.inner, other, heap, i64::min)
+    }
+
+    fn bit_or(&self, other: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        if self.factory.is_none() {
+            return combine(self.inner, other, heap, i64::max);
+        }
+        let mut map = SmallMap::new();
+        types::insert_all(&mut map, self.inner, heap)?;
+        types::insert_all(&mut map, other, heap)?;
+        Ok(heap.alloc(Self { inner: heap.alloc(Dict::new(map)), factory: self.factory }))
+    }
+}
+
+/// Returns the name of the type of a dict with defaults.
+pub(crate) fn like_name(like: &DictLike<'_>) -> &'static str {
+    if like.factory.is_some() { "defaultdict" } else { "Counter" }
+}
+
+/// Combines two counters, without the counts that are not positive.
+fn combine<'v>(
+    left: Value<'v>,
+    right: Value<'v>,
+    heap: Heap<'v>,
+    by: fn(i64, i64) -> i64,
+) -> starlark::Result<Value<'v>> {
+    let other = as_dict(right).ok_or_else(|| misuse("a Counter is combined with a Counter"))?;
+    let this = as_dict(left).ok_or_else(|| misuse("a Counter is combined with a Counter"))?;
+    let count =
+        |value: Option<Value<'v>>| value.and_then(super::values::as_i64).unwrap_or_default();
+    let mut map = SmallMap::new();
+    for (key, _) in this.iter_hashed().chain(other.iter_hashed()) {
+        let total = by(count(this.get_hashed(key)), count(other.get_hashed(key)));
+        if total > 0 {
+            map.insert_hashed(key, heap.alloc(total));
+        }
+    }
+    Ok(heap.alloc(DictLike { inner: heap.alloc(Dict::new(map)), factory: None }))
+}
+
+/// Adds to counts: those of a dict, or 1 for each item.
+fn count_all<'v>(
+    inner: Value<'v>,
+    from: Value<'v>,
+    sign: i64,
+    heap: Heap<'v>,
+) -> starlark::Result<()> {
+    let mut added = Vec::new();
+    match as_dict(from) {
+        Some(dict) => added.extend(dict.iter()),
+        None => added.extend(items(from, heap)?.into_iter().map(|item| (item, heap.alloc(1)))),
+    }
+    let mut dict = DictMut::from_value(inner)?;
+    for (key, count) in added {
+        let key = key.get_hashed()?;
+        let before = dict.aref.get_hashed(key);
+        let total = match before {
+            _ if sign < 0 => before.unwrap_or(heap.alloc(0)).sub(count, heap)?,
+            None => count,
+            Some(before) => before.add(count, heap)?,
+        };
+        dict.aref.insert_hashed(key, total);
+    }
+    Ok(())
+}
+
+/// Returns the entries of a counter, the most frequent first.
+fn most_common<'v>(inner: Value<'v>) -> starlark::Result<Vec<(Value<'v>, Value<'v>)>> {
+    let mut entries: Vec<_> =
+        DictRef::from_value(inner).map(|dict| dict.iter().collect()).unwrap_or_default();
+    sort_by(&mut entries, &mut |a, b| b.1.compare(a.1))?;
+    Ok(entries)
+}
+
+/// Calls `Counter`, `defaultdict` or `deque`.
+pub(crate) fn construct<'v>(
+    name: &str,
+    mut args: Args<'v>,
+    eval: &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<Value<'v>> {
+    let heap = eval.heap();
+    match name {
+        "Counter" => {
+            let inner = heap.alloc(AllocDict::EMPTY);
+            for from in &args.positional {
+                count_all(inner, *from, 1, heap)?;
+            }
+            for (name, count) in &args.named {
+                inner.set_at(heap.alloc(*name), *count)?;
+            }
+            Ok(heap.alloc(DictLike { inner, factory: None }))
+        }
+        "defaultdict" => {
+            let factory = if args.positional.is_empty() {
+                Value::new_none()
+            } else {
+                args.positional.remove(0)
+            };
+            let inner = heap.alloc(Dict::new(types::dict_of(args, heap)?));
+            Ok(heap.alloc(DictLike { inner, factory: Some(factory) }))
+        }
+        _ => {
+            let [from, maxlen] = args.bind(["iterable", "maxlen"])?;
+            let content = from.map_or(Ok(Vec::new()), |from| items(from, heap))?;
+            let maxlen = match maxlen.filter(|it| !it.is_none()) {
+                Some(maxlen) => Some(usize::try_from(size(maxlen, "maxlen")?).unwrap_or_default()),
+                None => None,
+            };
+            let skip = content.len().saturating_sub(maxlen.unwrap_or(usize::MAX));
+            let inner = list(heap, content.into_iter().skip(skip));
+            Ok(heap.alloc(Deque { inner, maxlen }))
+        }
+    }
+}
+
+/// Calls a method of a `Counter`, `defaultdict` or `deque`; `None` if the inner value has it.
+pub(crate) fn method<'v>(
+    this: Value<'v>,
+    name: &str,
+    args: &Args<'v>,
+    eval: &mut Evaluator<'v, '_, '_>,
+) -> Option<starlark::Result<Value<'v>>> {
+    if let Some(deque) = this.downcast_ref::<Deque>() {
+        return DEQUE_METHODS.contains(&name).then(|| deque.method(name, args, eval));
+    }
+    let like = this.downcast_ref::<DictLike>()?;
+    DICT_METHODS.contains(&name).then(|| like.method(name, args, eval.heap()))
+}
+
+impl<'v> DictLike<'v> {
+    fn method(&self, name: &str, args: &Args<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        match name {
+            "copy" => {
+                let mut map = SmallMap::new();
+                types::insert_all(&mut map, self.inner, heap)?;
+                Ok(heap.alloc(Self { inner: heap.alloc(Dict::new(map)), factory: self.factory }))
+            }
+            "most_common" => {
+                let entries = most_common(self.inner)?;
+                let most = match args.positional.first().filter(|most| !most.is_none()) {
+                    Some(most) => usize::try_from(size(*most, "n")?).unwrap_or_default(),
+                    None => entries.len(),
+                };
+                Ok(list(heap, entries.into_iter().take(most).map(|entry| heap.alloc(entry))))
+            }
+            "elements" => {
+                let mut all = Vec::new();
+                for (key, count) in as_dict(self.inner).iter().flat_map(|dict| dict.iter()) {
+                    let count = usize::try_from(size(count, "count")?).unwrap_or_default();
+                    all.extend(std::iter::repeat_n(key, count));
+                }
+                Ok(list(heap, all))
+            }
+            "total" => as_dict(self.inner)
+                .iter()
+                .flat_map(|dict| dict.values())
+                .try_fold(heap.alloc(0), |total, count| total.add(count, heap)),
+            _ if self.factory.is_some() => {
+                let mut map = SmallMap::new();
+                for from in &args.positional {
+                    types::insert_all(&mut map, *from, heap)?;
+                }
+                let mut dict = DictMut::from_value(self.inner)?;
+                for (key, value) in map.into_iter_hashed() {
+                    dict.aref.insert_hashed(key, value);
+                }
+                Ok(Value::new_none())
+            }
+            _ => {
+                let sign = if name == "subtract" { -1 } else { 1 };
+                for from in &args.positional {
+                    count_all(self.inner, *from, sign, heap)?;
+                }
+                Ok(Value::new_none())
+            }
+        }
+    }
+
+    /// Returns the value of a key, made by the factory if there is none.
+    pub(crate) fn get_or_make(
+        &self,
+        key: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let known = as_dict(self.inner).map(|dict| dict.get(key)).transpose()?.flatten();
+        match (known, self.factory) {
+            (Some(value), _) => Ok(value),
+            (None, Some(factory)) if !factory.is_none() => {
+                let made = call(factory, &[], eval)?;
+                self.inner.set_at(key, made)?;
+                Ok(made)
+            }
+            _ => self.at(key, eval.heap()),
+        }
+    }
+}
+
+/// A list that changes at both ends.
+#[derive(
+    Debug, Clone, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic,
+)]
+pub(crate) struct Deque<'v> {
+    /// The list itself.
+    inner: Value<'v>,
+    #[trace(unsafe_ignore)]
+    maxlen: Option<usize>,
+}
+
+const DEQUE_METHODS: &[&str] = &[
+    "append",
+    "appendleft",
+    "copy",
+    "count",
+    "extend",
+    "extendleft",
+    "popleft",
+    "reverse",
+    "rotate",
+];
+
+impl fmt::Display for Deque<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = text::repr(self.inner);
+        match self.maxlen {
+            Some(maxlen) => write!(f, "deque({inner}, maxlen={maxlen})"),
+            None => write!(f, "deque({inner})"),
+        }
+    }
+}
+
+impl<'v> AllocValue<'v> for Deque<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}
+
+#[starlark_value(type = "deque")]
+impl<'v> StarlarkValue<'v> for Deque<'v> {
+    fn at(&self, index: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        self.inner.at(index, heap)
+    }
+
+    fn set_at(&self, index: Value<'v>, value: Value<'v>) -> starlark::Result<()> {
+        self.inner.set_at(index, value)
+    }
+
+    fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
+        if attribute == "maxlen" {
+            return Some(self.maxlen.map_or(Value::new_none(), |maxlen| heap.alloc(maxlen)));
+        }
+        bound(self.clone(), attribute, DEQUE_METHODS, heap)
+            .or_else(|| self.inner.get_attr(attribute, heap).ok().flatten())
+    }
+
+    fn iterate_collect(&self, heap: Heap<'v>) -> starlark::Result<Vec<Value<'v>>> {
+        items(self.inner, heap)
+    }
+
+    fn length(&self) -> starlark::Result<i32> {
+        self.inner.length()
+    }
+
+    fn to_bool(&self) -> bool {
+        self.inner.to_bool()
+    }
+
+    fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
+        self.inner.is_in(other)
+    }
+
+    fn equals(&self, other: Value<'v>) -> starlark::Result<bool> {
+        match other.downcast_ref::<Self>() {
+            Some(other) => self.inner.equals(other.inner),
+            None => Ok(false),
+        }
+    }
+}
+
+impl<'v> Deque<'v> {
+    fn method(
+        &self,
+        name: &str,
+        args: &Args<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let heap = eval.heap();
+        let first = args.only_positional()?.first().copied();
+        let index = |at: i32| heap.alloc(at);
+        match name {
+            "append" => call_method(self.inner, "append", &[required(first, "item")?], eval)?,
+            "appendleft" => {
+                call_method(self.inner, "insert", &[index(0), required(first, "item")?], eval)?
+            }
+            "popleft" => {
+                if !self.inner.to_bool() {
+                    return Err(misuse("pop from an empty deque"));
+                }
+                return call_method(self.inner, "pop", &[index(0)], eval);
+            }
+            "extend" => {
+                let more = list(heap, items(required(first, "iterable")?, heap)?);
+                call_method(self.inner, "extend", &[more], eval)?
+            }
+            "extendleft" => {
+                for item in items(required(first, "iterable")?, heap)? {
+                    call_method(self.inner, "insert", &[index(0), item], eval)?;
+                }
+                Value::new_none()
+            }
+            "rotate" => {
+                let by = first.map_or(Ok(1), |by| size(by, "n"))?;
+                self.arrange(
+                    |all| {
+                        let length = i64::try_from(all.len().max(1)).unwrap_or(i64::MAX);
+                        all.rotate_right(
+                            usize::try_from(by.rem_euclid(length)).unwrap_or_default(),
+                        );
+                    },
+                    heap,
+                )?
+            }
+            "reverse" => self.arrange(<[_]>::reverse, heap)?,
+            "copy" => {
+                let inner = list(heap, items(self.inner, heap)?);
+                return Ok(heap.alloc(Self { inner, maxlen: self.maxlen }));
+            }
+            _ => {
+                let wanted = required(first, "value")?;
+                let mut count = 0;
+                for item in items(self.inner, heap)? {
+                    count += i32::from(item.equals(wanted)?);
+                }
+                return Ok(heap.alloc(count));
+            }
+        };
+        let left = matches!(name, "appendleft" | "extendleft");
+        while self.maxlen.is_some_and(|maxlen| {
+            ListRef::from_value(self.inner).is_some_and(|it| it.len() > maxlen)
+        }) {
+            call_method(self.inner, "pop", &[index(if left { -1 } else { 0 })], eval)?;
+        }
+        Ok(Value::new_none())
+    }
+
+    fn arrange(
+        &self,
+        by: impl FnOnce(&mut [Value<'v>]),
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let mut all = items(self.inner, heap)?;
+        by(&mut all);
+        for (at, item) in all.into_iter().enumerate() {
+            self.inner.set_at(heap.alloc(at), item)?;
+        }
+        Ok(Value::new_none())
+    }
+}
+
+/// What `namedtuple` returns.
+#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct TupleType {
+    #[trace(unsafe_ignore)]
+    #[allocative(skip)]
+    shape: Arc<Shape>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Shape {
+    name: String,
+    fields: Vec<String>,
+}
+
+impl TupleType {
+    pub(crate) fn is_type_of(&self, value: Value<'_>) -> bool {
+        value.downcast_ref::<NamedTuple>().is_some_and(|it| Arc::ptr_eq(&it.shape, &self.shape))
+    }
+}
+
+impl fmt::Display for TupleType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<class '__main__.{}'>", self.shape.name)
+    }
+}
+
+impl<'v> AllocValue<'v> for TupleType {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}
+
+#[starlark_value(type = "namedtuple")]
+impl<'v> StarlarkValue<'v> for TupleType {
+    fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
+        match attribute {
+            "__name__" => Some(heap.alloc(&*self.shape.name)),
+            "_fields" => Some(list(heap, self.shape.fields.iter().map(|name| heap.alloc(&**name)))),
+            _ => None,
+        }
+    }
+
+    fn invoke(
+        &self,
+        _me: Value<'v>,
+        arguments: &Arguments<'v, '_>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let args = Args::of("namedtuple", arguments, eval.heap())?;
+        let fields = &self.shape.fields;
+        let mut values = args.positional;
+        for field in &fields[values.len().min(fields.len())..] {
+            let named = args.named.iter().find(|(name, _)| name == field);
+            let (_, value) = named.ok_or_else(|| {
+                misuse(format!("{}() misses the argument '{field}'", self.shape.name))
+            })?;
+            values.push(*value);
+        }
+        if values.len() != fields.len() {
+            return Err(misuse(format!("{}() takes {} arguments", self.shape.name, fields.len())));
+        }
+        Ok(eval.heap().alloc(NamedTuple { shape: Arc::clone(&self.shape), values }))
+    }
+}
+
+/// A tuple with names.
+#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct NamedTuple<'v> {
+    #[trace(unsafe_ignore)]
+    #[allocative(skip)]
+    shape: Arc<Shape>,
+    values: Vec<Value<'v>>,
+}
+
+impl fmt::Display for NamedTuple<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = self.shape.name.clone();
+        text::enclosed(
+            &mut out,
+            "(",
+            ")",
+            self.shape.fields.iter().zip(&self.values),
+            |out, (name, value)| {
+                out.push_str(&format!("{name}={}", text::repr(*value)));
+            },
+        );
+        f.write_str(&out)
+    }
+}
+
+impl<'v> AllocValue<'v> for NamedTuple<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}
+
+#[starlark_value(type = "tuple")]
+impl<'v> StarlarkValue<'v> for NamedTuple<'v> {
+    fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
+        if let Some(at) = self.shape.fields.iter().position(|field| field == attribute) {
+            return Some(self.values[at]);
+        }
+        match attribute {
+            "_fields" => Some(list(heap, self.shape.fields.iter().map(|name| heap.alloc(&**name)))),
+            "_asdict" | "_replace" => {
+                let copy = Self { shape: Arc::clone(&self.shape), values: self.values.clone() };
+                bound(copy, attribute, &["_asdict", "_replace"], heap)
+            }
+            _ => None,
+        }
+    }
+
+    fn at(&self, index: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        list(heap, self.values.iter().copied()).at(index, heap)
+    }
+
+    fn slice(
+        &self,
+        start: Option<Value<'v>>,
+        stop: Option<Value<'v>>,
+        stride: Option<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        tuple(&self.values, heap).slice(start, stop, stride, heap)
+    }
+
+    fn iterate_collect(&self, _heap: Heap<'v>) -> starlark::Result<Vec<Value<'v>>> {
+        Ok(self.values.clone())
+    }
+
+    fn length(&self) -> starlark::Result<i32> {
+        Ok(i32::try_from(self.values.len()).unwrap_or(i32::MAX))
+    }
+
+    fn to_bool(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
+        for value in &self.values {
+            if value.equals(other)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn equals(&self, other: Value<'v>) -> starlark::Result<bool> {
+        let other = match other.downcast_ref::<Self>() {
+            Some(other) => &other.values[..],
+            None => super::values::as_slice(other).unwrap_or_default(),
+        };
+        if other.len() != self.values.len() {
+            return Ok(false);
+        }
+        for (a, b) in self.values.iter().zip(other) {
+            if !a.equals(*b)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn compare(&self, other: Value<'v>) -> starlark::Result<std::cmp::Ordering> {
+        let other = match other.downcast_ref::<Self>() {
+            Some(other) => &other.values[..],
+            None => super::values::as_slice(other).unwrap_or_default(),
+        };
+        for (a, b) in self.values.iter().zip(other) {
+            if !a.equals(*b)? {
+                return a.compare(*b);
+            }
+        }
+        Ok(self.values.len().cmp(&other.len()))
+    }
+
+    fn write_hash(&self, hasher: &mut StarlarkHasher) -> starlark::Result<()> {
+        for value in &self.values {
+            std::hash::Hash::hash(&value.get_hashed()?.hash(), hasher);
+        }
+        Ok(())
+    }
+}
+
+impl<'v> NamedTuple<'v> {
+    /// Returns the values.
+    pub(crate) fn values(&self) -> &[Value<'v>] {
+        &self.values
+    }
+
+    /// Calls `_asdict` or `_replace`.
+    pub(crate) fn method(&self, name: &str, args: &Args<'v>, heap: Heap<'v>) -> Value<'v> {
+        let pairs = self.shape.fields.iter().zip(&self.values);
+        if name == "_asdict" {
+            return heap.alloc(AllocDict(pairs.map(|(name, value)| (&**name, *value))));
+        }
+        let values = pairs.map(|(field, value)| {
+            let new = args.named.iter().find(|(name, _)| name == field);
+            new.map_or(*value, |(_, value)| *value)
+        });
+        heap.alloc(Self { values: values.collect(), shape: Arc::clone(&self.shape) })
+    }
+}
+
+fn tuple<'v>(values: &[Value<'v>], heap: Heap<'v>) -> Value<'v> {
+    heap.alloc(starlark::values::tuple::AllocTuple(values.iter().copied()))
+}
+
+/// The module `collections`.
+#[starlark_module]
+pub(crate) fn module(builder: &mut GlobalsBuilder) {
+    const Counter: Type = Type { name: "Counter" };
+    const OrderedDict: Type = Type { name: "OrderedDict" };
+    const defaultdict: Type = Type { name: "defaultdict" };
+    const deque: Type = Type { name: "deque" };
+
+    /// Creates a type of tuples with names.
+    fn namedtuple<'v>(
+        typename: &str,
+        field_names: Value<'v>,
+        #[starlark(require = named)] defaults: Option<NoneOr<Value<'v>>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        if defaults.is_some() {
+            return Err(misuse("namedtuple() has no defaults here: give every value"));
+        }
+        let fields = match field_names.unpack_str() {
+            Some(names) => names.replace(',', " ").split_whitespace().map(Into::into).collect(),
+            None => items(field_names, heap)?.into_iter().map(|it| text::str(it, heap)).collect(),
+        };
+        let shape = Arc::new(Shape { name: typename.into(), fields });
+        Ok(heap.alloc(TupleType { shape }))
+    }
+
+    /// Looks keys up in several dicts, the first one first.
+    fn ChainMap<'v>(
+        #[starlark(args)] maps: starlark::values::tuple::UnpackTuple<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let mut all = SmallMap::new();
+        for map in maps.items.into_iter().rev() {
+            types::insert_all(&mut all, map, heap)?;
+        }
+        Ok(heap.alloc(Dict::new(all)))
+    }
+}

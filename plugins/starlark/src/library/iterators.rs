@@ -1,0 +1,184 @@
+//! Values that lowered loops and generators go through, and the cells of names.
+
+use std::cell::{Cell as StdCell, RefCell};
+use std::fmt;
+
+use allocative::Allocative;
+use starlark::starlark_simple_value;
+use starlark::values::list::ListRef;
+use starlark::values::{
+    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
+    Value, starlark_value,
+};
+
+use super::values::misuse;
+
+/// What `iter` returns, and a generator expression: items that are gone through once.
+#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct Iter<'v> {
+    items: Vec<Value<'v>>,
+    #[allocative(skip)]
+    #[trace(unsafe_ignore)]
+    next: StdCell<usize>,
+}
+
+impl<'v> Iter<'v> {
+    pub(crate) fn new(items: Vec<Value<'v>>) -> Self {
+        Self { items, next: StdCell::new(0) }
+    }
+
+    /// Takes the next item.
+    pub(crate) fn take(&self) -> Option<Value<'v>> {
+        let item = self.items.get(self.next.get()).copied();
+        self.next.set(self.next.get() + usize::from(item.is_some()));
+        item
+    }
+
+    /// Takes all items that are left.
+    pub(crate) fn rest(&self) -> Vec<Value<'v>> {
+        self.items[self.next.replace(self.items.len())..].to_vec()
+    }
+}
+
+impl fmt::Display for Iter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<generator object>")
+    }
+}
+
+#[starlark_value(type = "generator")]
+impl<'v> StarlarkValue<'v> for Iter<'v> {
+    fn iterate_collect(&self, _heap: Heap<'v>) -> starlark::Result<Vec<Value<'v>>> {
+        Ok(self.rest())
+    }
+
+    fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
+        while let Some(item) = self.take() {
+            if item.equals(other)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl<'v> AllocValue<'v> for Iter<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}
+
+/// The items of a list while a loop's body may change it, or of an iterator.
+#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct Live<'v> {
+    pub(crate) items: Value<'v>,
+}
+
+impl fmt::Display for Live<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<iterator>")
+    }
+}
+
+#[starlark_value(type = "iterator")]
+impl<'v> StarlarkValue<'v> for Live<'v> {
+    unsafe fn iterate(&self, me: Value<'v>, _heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        Ok(me)
+    }
+
+    unsafe fn iter_next(&self, index: usize, _heap: Heap<'v>) -> Option<Value<'v>> {
+        use starlark::values::ValueLike as _;
+        match self.items.downcast_ref::<Iter>() {
+            Some(iter) => iter.take(),
+            None => ListRef::from_value(self.items)?.content().get(index).copied(),
+        }
+    }
+
+    unsafe fn iter_size_hint(&self, _index: usize) -> (usize, Option<usize>) {
+        (0, None)
+    }
+
+    unsafe fn iter_stop(&self) {}
+}
+
+impl<'v> AllocValue<'v> for Live<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}
+
+/// A sequence without end, for `while`. The fuel of the run bounds it.
+#[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct Forever;
+starlark_simple_value!(Forever);
+
+impl fmt::Display for Forever {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<while>")
+    }
+}
+
+#[starlark_value(type = "iterator")]
+impl<'v> StarlarkValue<'v> for Forever {
+    unsafe fn iterate(&self, me: Value<'v>, _heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        Ok(me)
+    }
+
+    unsafe fn iter_next(&self, _index: usize, _heap: Heap<'v>) -> Option<Value<'v>> {
+        Some(Value::new_none())
+    }
+
+    unsafe fn iter_size_hint(&self, _index: usize) -> (usize, Option<usize>) {
+        (0, None)
+    }
+
+    unsafe fn iter_stop(&self) {}
+}
+
+/// The place of a name that more than one function assigns, or an expression.
+#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct Cell<'v> {
+    #[trace(unsafe_ignore)]
+    name: String,
+    value: RefCell<Option<Value<'v>>>,
+}
+
+impl<'v> Cell<'v> {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.into(), value: RefCell::new(None) }
+    }
+
+    pub(crate) fn get(&self) -> Option<Value<'v>> {
+        *self.value.borrow()
+    }
+
+    pub(crate) fn set(&self, value: Value<'v>) {
+        *self.value.borrow_mut() = Some(value);
+    }
+}
+
+impl fmt::Display for Cell<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<cell of {}>", self.name)
+    }
+}
+
+#[starlark_value(type = "cell")]
+impl<'v> StarlarkValue<'v> for Cell<'v> {
+    fn at(&self, _index: Value<'v>, _heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        self.get().ok_or_else(|| {
+            misuse(format!("Local variable `{}` referenced before assignment", self.name))
+        })
+    }
+
+    fn set_at(&self, _index: Value<'v>, value: Value<'v>) -> starlark::Result<()> {
+        self.set(value);
+        Ok(())
+    }
+}
+
+impl<'v> AllocValue<'v> for Cell<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}

@@ -1,0 +1,516 @@
+//! Small modules: `math`, `json`, `string`, `operator`, `typing`.
+
+use std::fmt;
+
+use allocative::Allocative;
+use num_bigint::BigInt;
+use num_traits::{Signed as _, Zero as _};
+use starlark::environment::GlobalsBuilder;
+use starlark::eval::{Arguments, Evaluator};
+use starlark::starlark_module;
+use starlark::starlark_simple_value;
+use starlark::values::tuple::{AllocTuple, UnpackTuple};
+use starlark::values::{
+    AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
+    Value, starlark_value,
+};
+
+use super::core::real;
+use super::numbers::{count, power, whole};
+use super::text;
+use super::values::{Args, as_int, items, misuse, number, strict_float};
+
+/// Largest argument of `factorial`, and number of items to choose from.
+const MAX_FACTORIAL: usize = 10_000;
+
+/// The module `math`.
+#[starlark_module]
+pub(crate) fn math(builder: &mut GlobalsBuilder) {
+    const pi: f64 = std::f64::consts::PI;
+    const e: f64 = std::f64::consts::E;
+    const tau: f64 = std::f64::consts::TAU;
+    const inf: f64 = f64::INFINITY;
+    const nan: f64 = f64::NAN;
+
+    fn floor<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        integral(value, f64::floor, heap)
+    }
+
+    fn ceil<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        integral(value, f64::ceil, heap)
+    }
+
+    fn trunc<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        integral(value, f64::trunc, heap)
+    }
+
+    fn sqrt<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(value)?.sqrt(), &[value])
+    }
+
+    fn isqrt<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        match as_int(value).filter(|int| !int.is_negative()) {
+            Some(int) => Ok(heap.alloc(int.sqrt())),
+            None => Err(misuse("isqrt() argument must be a nonnegative int")),
+        }
+    }
+
+    fn pow<'v>(x: Value<'v>, y: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(x)?.powf(real(y)?), &[x, y])
+    }
+
+    fn exp<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(value)?.exp(), &[value])
+    }
+
+    fn log<'v>(value: Value<'v>, base: Option<Value<'v>>) -> starlark::Result<f64> {
+        let float = positive(value)?;
+        match base {
+            None => Ok(float.ln()),
+            Some(base) => Ok(float.ln() / positive(base)?.ln()),
+        }
+    }
+
+    fn log2<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        Ok(positive(value)?.log2())
+    }
+
+    fn log10<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        Ok(positive(value)?.log10())
+    }
+
+    fn log1p<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(value)?.ln_1p(), &[value])
+    }
+
+    fn sin<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(value)?.sin(), &[value])
+    }
+
+    fn cos<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(value)?.cos(), &[value])
+    }
+
+    fn tan<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(value)?.tan(), &[value])
+    }
+
+    fn asin<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(value)?.asin(), &[value])
+    }
+
+    fn acos<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(value)?.acos(), &[value])
+    }
+
+    fn atan<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        Ok(real(value)?.atan())
+    }
+
+    fn atan2<'v>(y: Value<'v>, x: Value<'v>) -> starlark::Result<f64> {
+        Ok(real(y)?.atan2(real(x)?))
+    }
+
+    fn radians<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        Ok(real(value)? * (std::f64::consts::PI / 180.0))
+    }
+
+    fn degrees<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        Ok(real(value)? * (180.0 / std::f64::consts::PI))
+    }
+
+    fn fabs<'v>(value: Value<'v>) -> starlark::Result<f64> {
+        Ok(real(value)?.abs())
+    }
+
+    fn fmod<'v>(x: Value<'v>, y: Value<'v>) -> starlark::Result<f64> {
+        in_domain(real(x)? % real(y)?, &[x, y])
+    }
+
+    fn copysign<'v>(x: Value<'v>, y: Value<'v>) -> starlark::Result<f64> {
+        Ok(real(x)?.copysign(real(y)?))
+    }
+
+    fn hypot<'v>(#[starlark(args)] values: UnpackTuple<Value<'v>>) -> starlark::Result<f64> {
+        match values.items[..] {
+            [x, y] => Ok(real(x)?.hypot(real(y)?)),
+            _ => Ok(values
+                .items
+                .iter()
+                .map(|it| real(*it).map(|it| it * it))
+                .sum::<Result<f64, _>>()?
+                .sqrt()),
+        }
+    }
+
+    fn dist<'v>(p: Value<'v>, q: Value<'v>, heap: Heap<'v>) -> starlark::Result<f64> {
+        let mut total = 0.0_f64;
+        for (a, b) in items(p, heap)?.into_iter().zip(items(q, heap)?) {
+            total = total.hypot(real(a)? - real(b)?);
+        }
+        Ok(total)
+    }
+
+    fn isnan<'v>(value: Value<'v>) -> starlark::Result<bool> {
+        Ok(real(value)?.is_nan())
+    }
+
+    fn isinf<'v>(value: Value<'v>) -> starlark::Result<bool> {
+        Ok(real(value)?.is_infinite())
+    }
+
+    fn isfinite<'v>(value: Value<'v>) -> starlark::Result<bool> {
+        Ok(real(value)?.is_finite())
+    }
+
+    #[expect(clippy::float_cmp, reason = "equal floats are close, infinities too")]
+    fn isclose<'v>(
+        a: Value<'v>,
+        b: Value<'v>,
+        #[starlark(require = named)] rel_tol: Option<Value<'v>>,
+        #[starlark(require = named)] abs_tol: Option<Value<'v>>,
+    ) -> starlark::Result<bool> {
+        let (a, b) = (real(a)?, real(b)?);
+        let relative = rel_tol.map_or(Ok(1e-9), real)?;
+        let absolute = abs_tol.map_or(Ok(0.0), real)?;
+        Ok(a == b || (a - b).abs() <= (relative * a.abs().max(b.abs())).max(absolute))
+    }
+
+    fn gcd<'v>(
+        #[starlark(args)] values: UnpackTuple<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let mut total = BigInt::zero();
+        for value in values.items {
+            total = greatest(&total, &int(value)?);
+        }
+        Ok(heap.alloc(total))
+    }
+
+    fn lcm<'v>(
+        #[starlark(args)] values: UnpackTuple<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let mut total = BigInt::from(1);
+        for value in values.items {
+            let value = int(value)?.abs();
+            if value.is_zero() {
+                return Ok(heap.alloc(0));
+            }
+            total = &total / greatest(&total, &value) * value;
+        }
+        Ok(heap.alloc(total))
+    }
+
+    fn factorial<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        let n = count(value, "factorial() argument")?;
+        if n > MAX_FACTORIAL {
+            return Err(misuse(format!("factorial() takes at most {MAX_FACTORIAL}")));
+        }
+        Ok(heap.alloc((1..=n).fold(BigInt::from(1), |all, factor| all * factor)))
+    }
+
+    fn comb<'v>(n: Value<'v>, k: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        let (n, k) = (count(n, "n")?, count(k, "k")?);
+        let k = if k > n { return Ok(heap.alloc(0)) } else { k.min(n - k) };
+        if k > MAX_FACTORIAL {
+            return Err(misuse(format!("comb() chooses at most {MAX_FACTORIAL}")));
+        }
+        let product = |all: BigInt, at: usize| all * (n - at) / (at + 1);
+        Ok(heap.alloc((0..k).fold(BigInt::from(1), product)))
+    }
+
+    fn perm<'v>(n: Value<'v>, k: Option<Value<'v>>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        let n = count(n, "n")?;
+        let k = k.map_or(Ok(n), |k| count(k, "k"))?;
+        if k > n {
+            return Ok(heap.alloc(0));
+        }
+        if k > MAX_FACTORIAL {
+            return Err(misuse(format!("perm() chooses at most {MAX_FACTORIAL}")));
+        }
+        Ok(heap.alloc((0..k).fold(BigInt::from(1), |all, at| all * (n - at))))
+    }
+
+    fn prod<'v>(
+        values: Value<'v>,
+        #[starlark(require = named, default = 1)] start: Value<'v>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let values = items(values, heap)?.into_iter();
+        values.into_iter().try_fold(start, |total, item| {
+            let item = number(item, heap);
+            total.mul(item, heap)
+        })
+    }
+
+    fn fsum<'v>(values: Value<'v>, heap: Heap<'v>) -> starlark::Result<f64> {
+        let mut partials: Vec<f64> = Vec::new();
+        for value in items(values, heap)? {
+            add_exactly(&mut partials, real(value)?);
+        }
+        Ok(partials.iter().rev().sum())
+    }
+
+    fn modf<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        let float = real(value)?;
+        Ok(heap.alloc((float.fract(), float.trunc())))
+    }
+}
+
+/// Keeps a sum as floats that do not overlap (Shewchuk).
+fn add_exactly(partials: &mut Vec<f64>, mut x: f64) {
+    let mut kept = 0;
+    for at in 0..partials.len() {
+        let mut y = partials[at];
+        if x.abs() < y.abs() {
+            std::mem::swap(&mut x, &mut y);
+        }
+        let high = x + y;
+        let low = y - (high - x);
+        if low != 0.0 {
+            partials[kept] = low;
+            kept += 1;
+        }
+        x = high;
+    }
+    partials.truncate(kept);
+    partials.push(x);
+}
+
+fn int(value: Value<'_>) -> starlark::Result<BigInt> {
+    as_int(value).ok_or_else(|| {
+        misuse(format!("'{}' object cannot be interpreted as an integer", text::type_name(value)))
+    })
+}
+
+fn greatest(a: &BigInt, b: &BigInt) -> BigInt {
+    let (mut a, mut b) = (a.abs(), b.abs());
+    while !b.is_zero() {
+        (a, b) = (b.clone(), a % b);
+    }
+    a
+}
+
+fn integral<'v>(
+    value: Value<'v>,
+    by: fn(f64) -> f64,
+    heap: Heap<'v>,
+) -> starlark::Result<Value<'v>> {
+    match (as_int(value), strict_float(value)) {
+        (Some(int), _) => Ok(heap.alloc(int)),
+        (_, Some(float)) if float.is_finite() => Ok(heap.alloc(whole(by(float)))),
+        (_, Some(float)) => {
+            Err(misuse(format!("cannot convert float {} to integer", text::float_repr(float))))
+        }
+        _ => real(value).map(|float| heap.alloc(float)),
+    }
+}
+
+fn positive(value: Value<'_>) -> starlark::Result<f64> {
+    let float = real(value)?;
+    if float > 0.0 || float.is_nan() { Ok(float) } else { Err(misuse("math domain error")) }
+}
+
+fn in_domain(result: f64, arguments: &[Value<'_>]) -> starlark::Result<f64> {
+    let usual = arguments.iter().all(|it| real(*it).is_ok_and(f64::is_finite));
+    match result {
+        _ if !usual || result.is_finite() => Ok(result),
+        _ if result.is_nan() => Err(misuse("math domain error")),
+        _ => Err(misuse("math range error")),
+    }
+}
+
+/// The module `string`.
+pub(crate) fn string(builder: &mut GlobalsBuilder) {
+    let lower = "abcdefghijklmnopqrstuvwxyz";
+    let upper = lower.to_uppercase();
+    let punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+    let digits = "0123456789";
+    let space = " \t\n\r\u{b}\u{c}";
+    builder.set("ascii_lowercase", lower);
+    builder.set("ascii_uppercase", &*upper);
+    builder.set("ascii_letters", &*format!("{lower}{upper}"));
+    builder.set("digits", digits);
+    builder.set("hexdigits", "0123456789abcdefABCDEF");
+    builder.set("octdigits", "01234567");
+    builder.set("punctuation", punctuation);
+    builder.set("whitespace", space);
+    builder.set("printable", &*format!("{digits}{lower}{upper}{punctuation}{space}"));
+    words(builder);
+}
+
+#[starlark_module]
+fn words(builder: &mut GlobalsBuilder) {
+    /// Capitalizes each word.
+    fn capwords(text: &str) -> anyhow::Result<String> {
+        let capital = |word: &str| {
+            let mut chars = word.chars();
+            let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+            first + &chars.as_str().to_lowercase()
+        };
+        Ok(text.split_whitespace().map(capital).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// The module `operator`.
+#[starlark_module]
+pub(crate) fn operator(builder: &mut GlobalsBuilder) {
+    fn itemgetter<'v>(
+        #[starlark(args)] keys: UnpackTuple<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> anyhow::Result<Value<'v>> {
+        Ok(heap.alloc(Getter { keys: keys.items, attribute: false }))
+    }
+
+    fn attrgetter<'v>(
+        #[starlark(args)] keys: UnpackTuple<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> anyhow::Result<Value<'v>> {
+        Ok(heap.alloc(Getter { keys: keys.items, attribute: true }))
+    }
+
+    fn add<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        number(a, heap).add(number(b, heap), heap)
+    }
+
+    fn sub<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        a.sub(b, heap)
+    }
+
+    fn mul<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        a.mul(b, heap)
+    }
+
+    fn truediv<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        a.div(b, heap)
+    }
+
+    fn floordiv<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        a.floor_div(b, heap)
+    }
+
+    fn r#mod<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        a.percent(b, heap)
+    }
+
+    fn pow<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        power(a, b, heap)
+    }
+
+    fn eq<'v>(a: Value<'v>, b: Value<'v>) -> starlark::Result<bool> {
+        a.equals(b)
+    }
+
+    fn ne<'v>(a: Value<'v>, b: Value<'v>) -> starlark::Result<bool> {
+        Ok(!a.equals(b)?)
+    }
+
+    fn lt<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+        Ok(super::values::compare(a, b, heap)?.is_lt())
+    }
+
+    fn gt<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+        Ok(super::values::compare(a, b, heap)?.is_gt())
+    }
+
+    fn le<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+        Ok(super::values::compare(a, b, heap)?.is_le())
+    }
+
+    fn ge<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+        Ok(super::values::compare(a, b, heap)?.is_ge())
+    }
+
+    fn contains<'v>(a: Value<'v>, b: Value<'v>) -> starlark::Result<bool> {
+        a.is_in(b)
+    }
+}
+
+/// What `itemgetter` and `attrgetter` return.
+#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+struct Getter<'v> {
+    keys: Vec<Value<'v>>,
+    #[trace(unsafe_ignore)]
+    attribute: bool,
+}
+
+impl fmt::Display for Getter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.attribute { "<attrgetter>" } else { "<itemgetter>" })
+    }
+}
+
+impl<'v> AllocValue<'v> for Getter<'v> {
+    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
+        heap.alloc_complex_no_freeze(self)
+    }
+}
+
+#[starlark_value(type = "function")]
+impl<'v> StarlarkValue<'v> for Getter<'v> {
+    fn name_for_call_stack(&self, _me: Value<'v>) -> String {
+        self.to_string()
+    }
+
+    fn invoke(
+        &self,
+        _me: Value<'v>,
+        arguments: &Arguments<'v, '_>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let heap = eval.heap();
+        let [object] = Args::of("itemgetter", arguments, heap)?.bind(["object"])?;
+        let object = super::values::required(object, "object")?;
+        let get = |key: &Value<'v>| match key.unpack_str().filter(|_| self.attribute) {
+            Some(path) => {
+                path.split('.').try_fold(object, |it, name| it.get_attr_error(name, heap))
+            }
+            None => object.at(*key, heap),
+        };
+        match &self.keys[..] {
+            [only] => get(only),
+            several => {
+                let values = several.iter().map(get).collect::<starlark::Result<Vec<_>>>()?;
+                Ok(heap.alloc(AllocTuple(values)))
+            }
+        }
+    }
+}
+
+/// Stands for everything in `typing`: it is called, indexed and combined, and checks nothing.
+#[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
+pub(crate) struct Typing;
+starlark_simple_value!(Typing);
+
+impl fmt::Display for Typing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("typing.Any")
+    }
+}
+
+#[starlark_value(type = "typing")]
+impl<'v> StarlarkValue<'v> for Typing {
+    fn get_attr(&self, _attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
+        Some(heap.alloc(Self))
+    }
+
+    fn at(&self, _index: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        Ok(heap.alloc(Self))
+    }
+
+    fn bit_or(&self, _other: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        Ok(heap.alloc(Self))
+    }
+
+    /// `cast(type, value)` is the value; any other call is of no use.
+    fn invoke(
+        &self,
+        _me: Value<'v>,
+        arguments: &Arguments<'v, '_>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let args = Args::of("typing", arguments, eval.heap())?;
+        Ok(args.positional.last().copied().unwrap_or(Value::new_none()))
+    }
+}

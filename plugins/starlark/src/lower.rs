@@ -1,0 +1,174 @@
+//! Lowers a script in Python to Starlark text of the same meaning.
+//!
+//! Models write Python. A parser for Python reads the script; what Starlark has is copied, what it
+//! lacks and can express is rewritten, and the rest is refused, all of it at once, before anything
+//! runs. A map leads from each place in the lowered text back to the model's own.
+//!
+//! - `map`: positions in the lowered text and in the script
+//! - `refused`: constructs that neither language shares, with what to write instead
+//! - `scope`: the names of each function, and which of them need a cell
+//! - `statements`, `blocks`, `assign`, `imports`: statements
+//! - `expressions`, `calls`, `comprehensions`, `strings`: expressions
+//!
+//! Names that the lowered text adds begin with `__py_`; `library` defines them.
+
+mod assign;
+mod blocks;
+mod calls;
+mod comprehensions;
+mod expressions;
+mod imports;
+pub(crate) mod map;
+pub(crate) mod refused;
+mod scope;
+mod statements;
+mod strings;
+
+use ruff_text_size::{Ranged, TextRange};
+
+use self::map::Map;
+use self::refused::Refusal;
+use self::scope::{Facts, Scopes};
+
+/// Prefix of every name that lowering adds.
+pub(crate) const OWN: &str = "__py_";
+
+/// Largest depth of nested brackets and indentation in a script. The parser is recursive, and the
+/// sandbox ends a run whose stack is exhausted without a line number.
+const MAX_NESTING: usize = 80;
+
+/// A script in Starlark.
+pub(crate) struct Lowered {
+    /// The Starlark text.
+    pub(crate) text: String,
+    /// Where each part of it comes from.
+    pub(crate) map: Map,
+}
+
+/// Lowers a script. Fails with everything in it that cannot be run, in the order of the text.
+pub(crate) fn lower(source: &str) -> Result<Lowered, Vec<Refusal>> {
+    if let Some(deep) = too_deep(source) {
+        return Err(vec![deep]);
+    }
+    let parsed =
+        ruff_python_parser::parse_module(source).map_err(|error| vec![Refusal::parse(&error)])?;
+    let body = &parsed.syntax().body;
+    let mut lowering = Lowering {
+        source,
+        facts: Facts::of(body),
+        scopes: Scopes::default(),
+        out: String::with_capacity(source.len() * 2),
+        map: Map::default(),
+        refusals: Vec::new(),
+        names: 0,
+        indent: 0,
+        depth: 0,
+        loops: Vec::new(),
+    };
+    lowering.module(body);
+    let Lowering { out, map, mut refusals, .. } = lowering;
+    if refusals.is_empty() {
+        return Ok(Lowered { text: out, map });
+    }
+    refusals.sort_by_key(|refusal| refusal.range.start());
+    Err(refusals)
+}
+
+/// State of lowering one script.
+struct Lowering<'a> {
+    source: &'a str,
+    facts: Facts<'a>,
+    scopes: Scopes<'a>,
+    out: String,
+    map: Map,
+    refusals: Vec<Refusal>,
+    /// Number of names that were added so far.
+    names: usize,
+    /// Depth of the block that is written.
+    indent: usize,
+    /// Depth of the expression that is written.
+    depth: usize,
+    /// For each loop around the statement, the flag that `break` clears if the loop has an `else`.
+    loops: Vec<Option<String>>,
+}
+
+impl<'a> Lowering<'a> {
+    /// Refuses the construct at `range`.
+    fn refuse(&mut self, range: TextRange, what: &str, instead: &str) {
+        self.refusals.push(Refusal::new(range, what, instead));
+    }
+
+    /// Returns a name that the script does not have.
+    fn fresh(&mut self) -> String {
+        self.names += 1;
+        format!("{OWN}{}", self.names)
+    }
+
+    fn push(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    /// Writes a node, and records where it comes from.
+    fn mapped(&mut self, node: &impl Ranged, write: impl FnOnce(&mut Self)) {
+        let from = self.out.len();
+        write(self);
+        self.map.add(from..self.out.len(), node.range());
+    }
+
+    /// Starts a line of the current block.
+    fn line(&mut self) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+        for _ in 0..self.indent {
+            self.out.push(' ');
+        }
+    }
+
+    /// Writes `items` with commas between them.
+    fn separated<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T),
+    ) {
+        for (at, item) in items.into_iter().enumerate() {
+            if at > 0 {
+                self.push(", ");
+            }
+            write(self, item);
+        }
+    }
+
+    /// Returns the part of the script at `range`.
+    fn text_of(&self, node: &impl Ranged) -> &'a str {
+        self.source.get(node.range().to_std_range()).unwrap_or_default()
+    }
+}
+
+/// Finds the place where brackets or blocks nest deeper than [`MAX_NESTING`], strings and comments
+/// aside.
+fn too_deep(source: &str) -> Option<Refusal> {
+    let (mut depth, mut quote) = (0_usize, None);
+    let mut bytes = source.bytes().enumerate().peekable();
+    while let Some((at, byte)) = bytes.next() {
+        match (quote, byte) {
+            (Some(_), b'\\') => drop(bytes.next()),
+            (Some(open), _) if open == byte => quote = None,
+            (Some(_), b'\n') => quote = None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'#') => while bytes.next_if(|(_, byte)| *byte != b'\n').is_some() {},
+            (None, b'(' | b'[' | b'{') => depth += 1,
+            (None, b')' | b']' | b'}') => depth = depth.saturating_sub(1),
+            _ => (),
+        }
+        if depth > MAX_NESTING {
+            let at = u32::try_from(at).unwrap_or(u32::MAX).into();
+            let say = "build the value in several statements";
+            return Some(Refusal::new(TextRange::empty(at), "brackets nested this deep", say));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Functions, loops and conditions.
+
+use ruff_python_ast::{Expr, Parameters, Stmt, StmtFor, StmtFunctionDef, StmtIf, StmtWhile};
+use ruff_text_size::{Ranged, TextRange};
+
+use super::{Lowering, OWN, scope};
+
+impl<'a> Lowering<'a> {
+    pub(super) fn function(&mut self, it: &'a StmtFunctionDef) {
+        if it.is_async {
+            self.refuse_async(&TextRange::at(it.start(), 5.into()), "`async`");
+        }
+        if let Some(decorator) = it.decorator_list.first() {
+            let say = "call it yourself: `f = decorator(f)`";
+            self.refuse(decorator.range(), "decorator", say);
+        }
+        let in_cell = self.scopes.in_cell(&self.facts, &it.name);
+        self.line();
+        self.push("def ");
+        self.plain_name(&it.name);
+        self.push("(");
+        self.parameters(&it.parameters);
+        self.push("):");
+        self.scopes.enter_function(it.start());
+        let loops = std::mem::take(&mut self.loops);
+        let cells = self.scopes.cells(&self.facts);
+        let names: Vec<_> = scope::parameters(&it.parameters).into_iter().collect();
+        self.indent += 1;
+        self.cells(&cells, &names);
+        self.indent -= 1;
+        self.block(&it.body);
+        self.loops = loops;
+        self.scopes.leave();
+        if in_cell {
+            self.line();
+            self.push(&format!("{OWN}cell_{}[0] = ", it.name));
+            self.plain_name(&it.name);
+        }
+    }
+
+    /// Writes parameters with their defaults, and without annotations.
+    pub(super) fn parameters(&mut self, it: &'a Parameters) {
+        enum Part<'a> {
+            Text(&'static str),
+            Name(&'static str, &'a str, Option<&'a Expr>),
+        }
+        let mut parts = Vec::new();
+        let named = |it: &'a ruff_python_ast::ParameterWithDefault| {
+            Part::Name("", it.parameter.name.as_str(), it.default.as_deref())
+        };
+        parts.extend(it.posonlyargs.iter().map(named));
+        if !it.posonlyargs.is_empty() {
+            parts.push(Part::Text("/"));
+        }
+        parts.extend(it.args.iter().map(named));
+        match &it.vararg {
+            Some(all) => parts.push(Part::Name("*", all.name.as_str(), None)),
+            None if it.kwonlyargs.is_empty() => (),
+            None => parts.push(Part::Text("*")),
+        }
+        parts.extend(it.kwonlyargs.iter().map(named));
+        parts.extend(it.kwarg.iter().map(|all| Part::Name("**", all.name.as_str(), None)));
+        self.separated(parts, |this, part| match part {
+            Part::Text(text) => this.push(text),
+            Part::Name(stars, name, default) => {
+                this.push(stars);
+                this.plain_name(name);
+                if let Some(default) = default {
+                    this.push(" = ");
+                    this.expression(default);
+                }
+            }
+        });
+    }
+
+    pub(super) fn if_(&mut self, it: &'a StmtIf) {
+        self.line();
+        self.push("if ");
+        self.expression(&it.test);
+        self.push(":");
+        self.block(&it.body);
+        for clause in &it.elif_else_clauses {
+            self.line();
+            match &clause.test {
+                Some(test) => {
+                    self.push("elif ");
+                    self.expression(test);
+                }
+                None => self.push("else"),
+            }
+            self.push(":");
+            self.block(&clause.body);
+        }
+    }
+
+    pub(super) fn for_(&mut self, it: &'a StmtFor) {
+        if it.is_async {
+            self.refuse_async(&TextRange::at(it.start(), 5.into()), "`async`");
+        }
+        let flag = self.flag(&it.orelse);
+        self.line();
+        self.push("for ");
+        let unpack = (!Self::is_simple(&it.target)).then(|| self.fresh());
+        match &unpack {
+            Some(name) => self.push(&name.clone()),
+            None => self.target(&it.target),
+        }
+        self.push(" in ");
+        self.live(&it.iter);
+        self.push(":");
+        if let Some(name) = unpack {
+            self.indent += 1;
+            self.unpack(&it.target, &name);
+            self.indent -= 1;
+        }
+        self.loop_body(flag, &it.body, &it.orelse);
+    }
+
+    /// Writes a `while` as a loop over an endless sequence.
+    pub(super) fn while_(&mut self, it: &'a StmtWhile) {
+        let flag = self.flag(&it.orelse);
+        self.line();
+        self.push(&format!("for {OWN}_ in {OWN}forever:"));
+        if !matches!(&*it.test, Expr::BooleanLiteral(literal) if literal.value) {
+            self.indent += 1;
+            self.line();
+            self.push("if not (");
+            self.expression(&it.test);
+            self.push("): break");
+            self.indent -= 1;
+        }
+        self.loop_body(flag, &it.body, &it.orelse);
+    }
+
+    fn loop_body(&mut self, flag: Option<String>, body: &'a [Stmt], orelse: &'a [Stmt]) {
+        self.loops.push(flag.clone());
+        self.block(body);
+        self.loops.pop();
+        if let Some(flag) = flag {
+            self.line();
+            self.push(&format!("if {flag}:"));
+            self.block(orelse);
+        }
+    }
+
+    /// Sets the flag that tells whether a loop with an `else` ended without `break`.
+    fn flag(&mut self, orelse: &[Stmt]) -> Option<String> {
+        if orelse.is_empty() {
+            return None;
+        }
+        let flag = self.fresh();
+        self.line();
+        self.push(&format!("{flag} = True"));
+        Some(flag)
+    }
+
+    /// Writes what a loop goes through, so that its body may change it as in Python.
+    fn live(&mut self, it: &'a Expr) {
+        if super::comprehensions::is_sequence(self, it) {
+            return self.expression(it);
+        }
+        self.push(&format!("{OWN}live("));
+        self.expression(it);
+        self.push(")");
+    }
+}

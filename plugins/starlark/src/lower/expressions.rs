@@ -1,0 +1,459 @@
+//! Expressions.
+
+use ruff_python_ast::{
+    CmpOp, Expr, ExprBinOp, ExprCompare, ExprDict, ExprLambda, ExprSubscript, Number, Operator,
+    UnaryOp,
+};
+use ruff_text_size::Ranged;
+
+use super::{Lowering, OWN, scope};
+
+/// Largest depth of an expression in its statement; a sum of so many terms has it, too. Starlark's
+/// compiler is recursive.
+const MAX_DEPTH: usize = 150;
+
+impl<'a> Lowering<'a> {
+    /// Writes an expression, in brackets wherever its parts could be read differently.
+    pub(super) fn expression(&mut self, it: &'a Expr) {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let say = "assign its parts to names first";
+            self.refuse(it.range(), "expression nested this deep", say);
+        } else {
+            self.mapped(it, |this| this.any_expression(it));
+        }
+        self.depth -= 1;
+    }
+
+    fn any_expression(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Name(it) => self.name(&it.id),
+            Expr::NumberLiteral(it) => self.number(&it.value, expression),
+            Expr::BooleanLiteral(it) => self.push(if it.value { "True" } else { "False" }),
+            Expr::NoneLiteral(_) | Expr::EllipsisLiteral(_) => self.push("None"),
+            Expr::StringLiteral(it) => self.string(it.value.to_str()),
+            Expr::FString(it) => self.f_string(it),
+            Expr::BoolOp(it) => self.joined(&it.values, it.op.as_str()),
+            Expr::Named(it) => {
+                let Expr::Name(name) = &*it.target else { return };
+                self.push(&format!("{OWN}set({OWN}cell_{}, ", name.id));
+                self.expression(&it.value);
+                self.push(")");
+            }
+            Expr::BinOp(it) => self.binary(it),
+            Expr::UnaryOp(it) => {
+                let word = match it.op {
+                    UnaryOp::Not => "(not ",
+                    UnaryOp::USub => "(-",
+                    UnaryOp::UAdd => "(+",
+                    UnaryOp::Invert => "(~",
+                };
+                self.push(word);
+                match it.op {
+                    UnaryOp::Not => self.expression(&it.operand),
+                    _ => self.operand(&it.operand),
+                }
+                self.push(")");
+            }
+            Expr::Lambda(it) => self.lambda(it),
+            Expr::If(it) => {
+                self.push("(");
+                self.expression(&it.body);
+                self.push(" if ");
+                self.expression(&it.test);
+                self.push(" else ");
+                self.expression(&it.orelse);
+                self.push(")");
+            }
+            Expr::Dict(it) => self.dict(it),
+            Expr::Set(it) => {
+                self.push(&format!("{OWN}set_of("));
+                self.list(&it.elts);
+                self.push(")");
+            }
+            Expr::List(it) => self.list(&it.elts),
+            Expr::Tuple(it) => self.tuple(&it.elts),
+            Expr::Compare(it) => self.compare(it),
+            Expr::Call(it) => self.call(it),
+            Expr::Attribute(it) => {
+                self.expression(&it.value);
+                self.push(".");
+                self.plain_name(&it.attr);
+            }
+            Expr::Subscript(it) => self.subscript(it),
+            _ => self.other_expression(expression),
+        }
+    }
+
+    fn other_expression(&mut self, expression: &'a Expr) {
+        let range = expression.range();
+        match expression {
+            Expr::ListComp(it) => self.list_of(&it.elt, &it.generators),
+            Expr::SetComp(it) => {
+                self.push(&format!("{OWN}set_of("));
+                self.list_of(&it.elt, &it.generators);
+                self.push(")");
+            }
+            Expr::DictComp(it) => self.dict_of(it),
+            Expr::Generator(it) => {
+                self.push(&format!("{OWN}gen("));
+                self.list_of(&it.elt, &it.generators);
+                self.push(")");
+            }
+            Expr::Await(it) => {
+                self.refuse_async(expression, "`await`");
+                self.expression(&it.value);
+            }
+            Expr::Yield(_) | Expr::YieldFrom(_) => {
+                self.refuse(range, "`yield`", "collect the values in a list and return it");
+            }
+            Expr::Starred(_) => self.refuse(range, "`*` there", "use it in a list or a call"),
+            Expr::BytesLiteral(_) => self.refuse(range, "bytes literal", "use a str"),
+            _ => self.refuse(range, "such expression", "write it in Python"),
+        }
+    }
+
+    /// Writes a name, read from its cell if it lives in one.
+    fn name(&mut self, name: &str) {
+        if name == "__name__" {
+            self.push("\"__main__\"");
+        } else if self.scopes.in_cell(&self.facts, name) {
+            self.push(&format!("{OWN}cell_{name}[0]"));
+        } else {
+            self.plain_name(name);
+        }
+    }
+
+    /// Writes a name in the characters that Starlark allows.
+    pub(super) fn plain_name(&mut self, name: &str) {
+        if name == "load" {
+            self.push(&format!("{OWN}name_load"));
+        } else if name.is_ascii() {
+            self.push(name);
+        } else {
+            self.push(&format!("{OWN}name"));
+            for c in name.chars() {
+                if c.is_ascii() {
+                    self.out.push(c);
+                } else {
+                    self.push(&format!("_{:x}_", u32::from(c)));
+                }
+            }
+        }
+    }
+
+    fn number(&mut self, number: &Number, node: &Expr) {
+        match number {
+            Number::Int(_) => {
+                let digits: String = self.text_of(node).chars().filter(|c| *c != '_').collect();
+                // `00` is a number in Python alone.
+                let zeros = digits.trim_start_matches('0');
+                let plain = digits.bytes().all(|c| c.is_ascii_digit());
+                self.push(if plain && zeros.is_empty() { "0" } else { &digits });
+            }
+            Number::Float(float) if float.is_finite() => self.push(&format!("{float:?}")),
+            Number::Float(_) => self.push("float(\"inf\")"),
+            Number::Complex { .. } => self.refuse(node.range(), "complex number", "use two floats"),
+        }
+    }
+
+    fn joined(&mut self, values: &'a [Expr], word: &str) {
+        self.push("(");
+        for (at, value) in values.iter().enumerate() {
+            if at > 0 {
+                self.push(&format!(" {word} "));
+            }
+            self.expression(value);
+        }
+        self.push(")");
+    }
+
+    fn binary(&mut self, it: &'a ExprBinOp) {
+        // A remainder by a literal number is the usual case, and a call would cost three times as
+        // much; a text on its left that is no literal has Starlark's formats then.
+        let text = matches!(&*it.left, Expr::StringLiteral(_) | Expr::FString(_));
+        let native = it.op != Operator::Mod
+            || it.left.is_number_literal_expr()
+            || it.right.is_number_literal_expr() && !text;
+        if native && !matches!(it.op, Operator::Pow | Operator::MatMult) {
+            self.push("(");
+            self.operand(&it.left);
+            self.push(&format!(" {} ", it.op.as_str()));
+            self.operand(&it.right);
+            return self.push(")");
+        }
+        self.operation(it.op, |this| this.operand(&it.left), |this| this.operand(&it.right));
+    }
+
+    /// Writes an operation between two operands that are written already.
+    pub(super) fn operation(
+        &mut self,
+        op: Operator,
+        left: impl FnOnce(&mut Self),
+        right: impl FnOnce(&mut Self),
+    ) {
+        let (open, between) = match op {
+            Operator::Mod => (format!("{OWN}percent("), ", ".into()),
+            Operator::Pow => ("pow(".into(), ", ".into()),
+            _ => ("(".into(), format!(" {} ", op.as_str())),
+        };
+        let open = if op == Operator::Pow { format!("{OWN}{open}") } else { open };
+        self.push(&open);
+        left(self);
+        self.push(&between);
+        right(self);
+        self.push(")");
+    }
+
+    /// Writes an operand of arithmetic. Python counts with truth values and combines the keys of
+    /// dicts; Starlark does neither.
+    pub(super) fn operand(&mut self, it: &'a Expr) {
+        let function = match it {
+            Expr::Compare(_) | Expr::BooleanLiteral(_) => "num",
+            Expr::UnaryOp(not) if not.op == UnaryOp::Not => "num",
+            Expr::Call(call) if Self::is_predicate(call) => "num",
+            Expr::Call(call) => match &*call.func {
+                Expr::Attribute(it) if matches!(&*it.attr, "keys" | "items") => "set_of",
+                _ => return self.expression(it),
+            },
+            _ => return self.expression(it),
+        };
+        self.push(&format!("{OWN}{function}("));
+        self.expression(it);
+        self.push(")");
+    }
+
+    fn is_predicate(call: &ruff_python_ast::ExprCall) -> bool {
+        matches!(&*call.func, Expr::Name(name)
+            if matches!(name.id.as_str(), "isinstance" | "bool" | "any" | "all"))
+            || matches!(&*call.func, Expr::Attribute(it)
+                if it.attr.starts_with("is") || matches!(&*it.attr, "startswith" | "endswith"))
+    }
+
+    fn lambda(&mut self, it: &'a ExprLambda) {
+        self.push("(lambda ");
+        if let Some(parameters) = &it.parameters {
+            self.parameters(parameters);
+        }
+        self.push(": ");
+        let names = it.parameters.as_deref().map(scope::parameters).unwrap_or_default();
+        self.scopes.enter_inner(names);
+        self.expression(&it.body);
+        self.scopes.leave();
+        self.push(")");
+    }
+
+    fn dict(&mut self, it: &'a ExprDict) {
+        let spread = it.items.iter().any(|item| item.key.is_none());
+        if spread {
+            self.push(&format!("{OWN}merge("));
+        }
+        let mut open = false;
+        if !spread {
+            self.push("{");
+        }
+        for (at, item) in it.items.iter().enumerate() {
+            if let Some(key) = &item.key {
+                match (spread, open, at) {
+                    (true, false, 0) => self.push("{"),
+                    (true, false, _) => self.push(", {"),
+                    (_, _, 0) => (),
+                    _ => self.push(", "),
+                }
+                open = true;
+                self.expression(key);
+                self.push(": ");
+            } else {
+                if open {
+                    self.push("}");
+                }
+                if at > 0 {
+                    self.push(", ");
+                }
+                open = false;
+            }
+            self.expression(&item.value);
+        }
+        if open || !spread {
+            self.push("}");
+        }
+        if spread {
+            self.push(")");
+        }
+    }
+
+    /// Writes a list; with starred items as the concatenation of its parts.
+    pub(super) fn list(&mut self, items: &'a [Expr]) {
+        if !items.iter().any(Expr::is_starred_expr) {
+            self.push("[");
+            self.separated(items, Self::expression);
+            return self.push("]");
+        }
+        self.push(&format!("{OWN}concat("));
+        self.separated(items, |this, item| {
+            if let Expr::Starred(it) = item {
+                this.expression(&it.value);
+            } else {
+                this.push("[");
+                this.expression(item);
+                this.push("]");
+            }
+        });
+        self.push(")");
+    }
+
+    fn tuple(&mut self, items: &'a [Expr]) {
+        if items.iter().any(Expr::is_starred_expr) {
+            self.push(&format!("{OWN}tuple("));
+            self.list(items);
+            return self.push(")");
+        }
+        self.push("(");
+        self.separated(items, Self::expression);
+        if items.len() == 1 {
+            self.push(",");
+        }
+        self.push(")");
+    }
+
+    fn compare(&mut self, it: &'a ExprCompare) {
+        match (&*it.ops, &*it.comparators) {
+            ([op], [right]) => {
+                if let Some(function) = special(*op, &it.left, right) {
+                    self.push(&format!("{OWN}{function}("));
+                    self.separated([&*it.left, right], Self::expression);
+                    return self.push(")");
+                }
+                self.comparison(
+                    *op,
+                    |this| this.expression(&it.left),
+                    right,
+                    |this| {
+                        this.expression(right);
+                    },
+                );
+            }
+            (ops, rights) => {
+                self.chain(None, &it.left, ops, rights);
+            }
+        }
+    }
+
+    /// Writes `a < b < c` so that each is evaluated once and in order, and `c` only if `a < b`:
+    /// `[(x < y and …) for x in [a] for y in [b]][0]`.
+    fn chain(&mut self, left: Option<&str>, first: &'a Expr, ops: &[CmpOp], rights: &'a [Expr]) {
+        let [op, ops @ ..] = ops else { return };
+        let [right, rights @ ..] = rights else { return };
+        let (x, y) = (left.map_or_else(|| self.fresh(), Into::into), self.fresh());
+        if ops.is_empty() {
+            return self.comparison(
+                *op,
+                |this| this.push(&x),
+                right,
+                |this| this.expression(right),
+            );
+        }
+        self.push("[(");
+        self.comparison(*op, |this| this.push(&x), right, |this| this.push(&y));
+        self.push(" and ");
+        self.chain(Some(&y), first, ops, rights);
+        self.push(")");
+        if left.is_none() {
+            self.push(&format!(" for {x} in ["));
+            self.expression(first);
+            self.push("]");
+        }
+        self.push(&format!(" for {y} in ["));
+        self.expression(right);
+        self.push("]][0]");
+    }
+
+    fn comparison(
+        &mut self,
+        op: CmpOp,
+        left: impl FnOnce(&mut Self),
+        right_node: &Expr,
+        right: impl FnOnce(&mut Self),
+    ) {
+        let none = right_node.is_none_literal_expr();
+        let (open, between) = match op {
+            CmpOp::Is if none => ("(", " == "),
+            CmpOp::IsNot if none => ("(", " != "),
+            CmpOp::Is => ("__py_is(", ", "),
+            CmpOp::IsNot => ("(not __py_is(", ", "),
+            CmpOp::Lt => ("(", " < "),
+            CmpOp::LtE => ("(", " <= "),
+            CmpOp::Gt => ("(", " > "),
+            CmpOp::GtE => ("(", " >= "),
+            CmpOp::Eq => ("(", " == "),
+            CmpOp::NotEq => ("(", " != "),
+            CmpOp::In => ("(", " in "),
+            CmpOp::NotIn => ("(", " not in "),
+        };
+        self.push(open);
+        left(self);
+        self.push(between);
+        right(self);
+        self.push(if op == CmpOp::IsNot && !none { "))" } else { ")" });
+    }
+
+    fn subscript(&mut self, it: &'a ExprSubscript) {
+        if self.facts.factories && !it.slice.is_slice_expr() {
+            self.push(&format!("{OWN}at("));
+            self.separated([&*it.value, &*it.slice], Self::expression);
+            return self.push(")");
+        }
+        self.subscript_of(it);
+    }
+
+    pub(super) fn subscript_of(&mut self, it: &'a ExprSubscript) {
+        self.expression(&it.value);
+        self.push("[");
+        if let Expr::Slice(slice) = &*it.slice {
+            for (at, bound) in [&slice.lower, &slice.upper, &slice.step].into_iter().enumerate() {
+                if at == 1 || at == 2 && bound.is_some() {
+                    self.push(":");
+                }
+                if let Some(bound) = bound {
+                    self.expression(bound);
+                }
+            }
+        } else {
+            self.expression(&it.slice);
+        }
+        self.push("]");
+    }
+}
+
+/// Returns the function for a comparison that Starlark does not have, by the form of its operands.
+fn special(op: CmpOp, left: &Expr, right: &Expr) -> Option<&'static str> {
+    let either = |test: fn(&Expr) -> bool| test(left) || test(right);
+    match op {
+        CmpOp::Eq if either(is_keys) => Some("eq_keys"),
+        CmpOp::Eq if either(Expr::is_tuple_expr) || is_type_call(left) => Some("eq"),
+        CmpOp::NotEq if either(Expr::is_tuple_expr) || is_type_call(left) => Some("ne"),
+        CmpOp::LtE if either(is_set) => Some("subset"),
+        CmpOp::GtE if either(is_set) => Some("superset"),
+        _ => None,
+    }
+}
+
+/// Returns whether this is `d.keys()`, which Python compares like a set.
+fn is_keys(it: &Expr) -> bool {
+    matches!(it, Expr::Call(call) if matches!(&*call.func, Expr::Attribute(it) if &*it.attr == "keys"))
+}
+
+fn is_type_call(it: &Expr) -> bool {
+    matches!(it, Expr::Call(call) if matches!(&*call.func, Expr::Name(it) if it.id == "type"))
+}
+
+fn is_set(it: &Expr) -> bool {
+    match it {
+        Expr::Set(_) | Expr::SetComp(_) => true,
+        Expr::Call(call) => {
+            is_keys(it)
+                || matches!(&*call.func, Expr::Name(it) if it.id == "set" || it.id == "frozenset")
+        }
+        _ => false,
+    }
+}

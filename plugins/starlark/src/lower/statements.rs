@@ -1,0 +1,227 @@
+//! Statements.
+
+use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtAssert, StmtDelete, StmtRaise, StmtReturn};
+use ruff_text_size::Ranged;
+
+use super::{Lowering, OWN};
+
+const NO_TRY: &str = "`attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`, and other \
+                      failures are avoided by a test before";
+const NO_CLASS: &str = "use dicts, `struct(name = value)`, or `namedtuple`";
+const NO_ASYNC: &str = "a call waits for its answer; `gather([(tool, {\"argument\": value}), …])` makes several at once";
+
+impl<'a> Lowering<'a> {
+    /// Writes the whole script.
+    pub(super) fn module(&mut self, body: &'a [Stmt]) {
+        let cells = self.scopes.cells(&self.facts);
+        self.cells(&cells, &[]);
+        for statement in body {
+            self.statement(statement);
+        }
+        if cells.contains(&"result") {
+            self.line();
+            self.push(&format!("result = {OWN}unbox({OWN}cell_result)"));
+        }
+        self.push("\n");
+    }
+
+    /// Creates the cells of a scope. Those of parameters start with the parameter's value.
+    pub(super) fn cells(&mut self, cells: &[&str], parameters: &[&str]) {
+        for name in cells {
+            self.line();
+            self.push(&format!("{OWN}cell_{name} = {OWN}cell(\"{name}\")"));
+            if parameters.contains(name) {
+                self.line();
+                self.push(&format!("{OWN}cell_{name}[0] = "));
+                self.plain_name(name);
+            }
+        }
+    }
+
+    /// Writes an indented block, with `pass` if nothing else is in it.
+    pub(super) fn block(&mut self, body: &'a [Stmt]) {
+        self.indent += 1;
+        let before = self.out.len();
+        for statement in body {
+            self.statement(statement);
+        }
+        if self.out.len() == before {
+            self.line();
+            self.push("pass");
+        }
+        self.indent -= 1;
+    }
+
+    /// Writes one statement.
+    pub(super) fn statement(&mut self, statement: &'a Stmt) {
+        let from = self.out.len();
+        self.depth += 1;
+        if self.depth > super::MAX_NESTING {
+            self.refuse(
+                statement.range(),
+                "nesting this deep",
+                "move the inner part into a function",
+            );
+        } else {
+            self.any_statement(statement);
+        }
+        self.depth -= 1;
+        self.map.add(from..self.out.len(), statement.range());
+    }
+
+    fn any_statement(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::FunctionDef(it) => self.function(it),
+            Stmt::Return(it) => self.return_(it),
+            Stmt::Delete(it) => self.delete(it),
+            Stmt::Assign(it) => self.assign(it),
+            Stmt::AugAssign(it) => self.assign_modify(it),
+            Stmt::AnnAssign(it) => self.assign_annotated(it),
+            Stmt::For(it) => self.for_(it),
+            Stmt::While(it) => self.while_(it),
+            Stmt::If(it) => self.if_(it),
+            Stmt::Raise(it) => self.raise(it),
+            Stmt::Assert(it) => self.assert(it),
+            Stmt::Import(it) => self.import(it),
+            Stmt::ImportFrom(it) => self.import_from(it),
+            Stmt::Expr(it) => self.expression_statement(&it.value),
+            Stmt::Break(_) => self.break_(),
+            Stmt::Continue(_) => self.word("continue"),
+            // The names of a function say all that is needed.
+            Stmt::Pass(_) | Stmt::Global(_) | Stmt::Nonlocal(_) | Stmt::TypeAlias(_) => (),
+            _ => self.refused_statement(statement),
+        }
+    }
+
+    /// Refuses a statement that has no counterpart, and looks for more of them in it.
+    fn refused_statement(&mut self, statement: &'a Stmt) {
+        let head = ruff_text_size::TextRange::at(statement.start(), 0.into());
+        let refuse = |this: &mut Self, what: &str, instead: &str| {
+            let word = u32::try_from(
+                this.text_of(statement).split([' ', ':']).next().unwrap_or_default().len(),
+            );
+            let range = head.add_end(word.unwrap_or_default().into());
+            this.refuse(range, what, instead);
+        };
+        match statement {
+            Stmt::Try(it) => {
+                refuse(self, "`try`", NO_TRY);
+                self.block(&it.body);
+                for ExceptHandler::ExceptHandler(handler) in &it.handlers {
+                    self.block(&handler.body);
+                }
+                self.block(&it.orelse);
+                self.block(&it.finalbody);
+            }
+            Stmt::With(it) => {
+                refuse(self, "`with`", "scripts have no files or locks of their own: call a tool");
+                self.block(&it.body);
+            }
+            // What is in a class is of no use without it.
+            Stmt::ClassDef(_) => refuse(self, "`class`", NO_CLASS),
+            Stmt::Match(it) => {
+                refuse(self, "`match`", "write `if … elif … else`");
+                it.cases.iter().for_each(|case| self.block(&case.body));
+            }
+            _ => refuse(self, "such statement", "write it in Python"),
+        }
+    }
+
+    fn word(&mut self, word: &str) {
+        self.line();
+        self.push(word);
+    }
+
+    fn break_(&mut self) {
+        if let Some(Some(flag)) = self.loops.last().cloned() {
+            self.line();
+            self.push(&format!("{flag} = False"));
+        }
+        self.word("break");
+    }
+
+    fn return_(&mut self, it: &'a StmtReturn) {
+        self.word("return");
+        if let Some(value) = &it.value {
+            self.push(" ");
+            self.expression(value);
+        }
+    }
+
+    fn expression_statement(&mut self, value: &'a Expr) {
+        // A text or `…` alone is documentation, or stands for nothing.
+        if matches!(value, Expr::StringLiteral(_) | Expr::EllipsisLiteral(_)) {
+            return;
+        }
+        self.line();
+        self.expression(value);
+    }
+
+    fn delete(&mut self, it: &'a StmtDelete) {
+        for target in &it.targets {
+            match target {
+                Expr::Subscript(it) => {
+                    self.line();
+                    if let Expr::Slice(slice) = &*it.slice {
+                        self.push(&format!("{OWN}set_slice("));
+                        self.expression(&it.value);
+                        self.bounds(slice);
+                        self.push(", [])");
+                    } else {
+                        self.push(&format!("{OWN}del("));
+                        self.separated([&*it.value, &*it.slice], Self::expression);
+                        self.push(")");
+                    }
+                }
+                Expr::Name(_) => {
+                    self.line();
+                    self.target(target);
+                    self.push(" = None");
+                }
+                Expr::Tuple(_) | Expr::List(_) => {
+                    self.refuse(target.range(), "`del` of several", "delete one after the other");
+                }
+                _ => self.refuse(target.range(), "`del` of an attribute", "use a dict"),
+            }
+        }
+    }
+
+    fn assert(&mut self, it: &'a StmtAssert) {
+        self.line();
+        self.push("if not (");
+        self.expression(&it.test);
+        self.push(&format!("): {OWN}raise(\"AssertionError\""));
+        if let Some(message) = &it.msg {
+            self.push(", ");
+            self.expression(message);
+        }
+        self.push(")");
+    }
+
+    fn raise(&mut self, it: &'a StmtRaise) {
+        let Some(raised) = &it.exc else {
+            return self.refuse(it.range(), "`raise` alone", "call `fail(\"why\")`");
+        };
+        let (class, arguments) = match &**raised {
+            Expr::Call(call) => (&*call.func, &*call.arguments.args),
+            class => (class, &[][..]),
+        };
+        let name = match class {
+            Expr::Name(name) => name.id.as_str(),
+            Expr::Attribute(it) => it.attr.as_str(),
+            _ => "Exception",
+        };
+        self.line();
+        self.push(&format!("{OWN}raise(\"{name}\""));
+        for argument in arguments {
+            self.push(", ");
+            self.expression(argument);
+        }
+        self.push(")");
+    }
+
+    /// Refuses what waits for other code.
+    pub(super) fn refuse_async(&mut self, node: &impl Ranged, what: &str) {
+        self.refuse(node.range(), what, NO_ASYNC);
+    }
+}

@@ -1,0 +1,1 @@
+result = [int("42"), int("-7"), float("2.5"), str(12), int(3.9), int("ff", 16), bool("x"), bool([]), list((1, 2)), tuple([1]), float("1e3"), int("1_000"), bin(10), hex(255), oct(8), chr(97), ord("a"), int(" 5 "), list({"a": 1}), float(3), str(None)]

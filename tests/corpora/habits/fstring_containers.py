@@ -1,0 +1,1 @@
+result = [f"{[1, 'a', None, True, 2.0]}", f"{{'a': 1}}", f"{ {'k': [1.5, 'x']} }", f"{(1,)}", f"{('a', 'b')}", str({"a": (1, 2)}), repr("it's"), repr('say "hi"'), str([]), str({}), str(1e20), str(1e-7), str(0.1 + 0.2), str(100.0)]

@@ -1,0 +1,6 @@
+message = ("Hello, "
+           "world" "!"
+           f" {1 + 1}")
+query = "SELECT *" \
+        " FROM t"
+result = [message, query]

@@ -1,0 +1,9 @@
+it = iter([1, 2, 3])
+first = next(it)
+rest = list(it)
+gen = (x * x for x in range(4))
+a = next(gen)
+b = sum(gen)
+done = next(gen, "empty")
+pairs = iter([1, 2, 3, 4])
+result = [first, rest, a, b, done, list(zip(pairs, [9, 9]))]

@@ -1,0 +1,2 @@
+import itertools
+result = [list(itertools.permutations([1, 2, 3], 2)), list(itertools.zip_longest([1, 2], "a", fillvalue="-")), list(itertools.takewhile(lambda x: x < 3, [1, 2, 3, 1])), list(itertools.dropwhile(lambda x: x < 3, [1, 2, 3, 1])), list(itertools.repeat("x", 2)), list(itertools.pairwise([1, 2, 3])), list(itertools.starmap(pow, [(2, 3), (3, 2)])), list(itertools.accumulate([3, 1, 2], max))]

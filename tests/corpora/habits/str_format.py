@@ -1,0 +1,1 @@
+result = ["{:>8.3f}".format(3.14159), "{0}-{1}-{0}".format("a", "b"), "{name}: {value!r}".format(name="n", value="v"), "{:,}".format(1234567), "{:08.2f}".format(-3.5), "{:%}".format(0.25), "{[0]}".format([5])]
