@@ -37,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sandbox",
         &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
     ),
-    ("catalog", &["door", "schema", "text", "tool"]),
+    ("catalog", &["door", "schema", "tenant", "text", "tool"]),
     ("results", &["door", "tenant", "text", "tool"]),
     (
         "plugin",
@@ -55,7 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("native", &["door", "tool"]),
-    ("code_mode", &["catalog", "door", "json", "sandbox", "text", "tool"]),
+    ("code_mode", &["catalog", "door", "json", "sandbox", "tenant", "text", "tool"]),
     ("model", &["json", "memory", "secret", "text", "timer", "tls", "tool", "units"]),
     ("agent", &["catalog", "door", "json", "model", "results", "tenant", "text", "tool"]),
     ("mcp", &["catalog", "door", "json", "memory", "tenant", "text", "tool"]),
