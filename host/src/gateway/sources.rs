@@ -62,8 +62,10 @@ impl Gateway {
         let limits = Limits { deadline: budget.deadline, host_calls, ..Limits::SCRIPT };
         let load = self.sandbox.executor(bytes.clone(), limits);
         let executor = compiling(&self.progress, "the script executor", &bytes, load).await?;
-        let code_mode = CodeMode::new(Arc::new(executor), self.config.binding_level);
+        let code_mode = CodeMode::new(Arc::new(executor), self.config.layout());
         self.catalog.set_meta_tools(code_mode.own_tools());
+        self.catalog.set_search(code_mode.search_tool(), self.config.search_above);
+        self.catalog.set_observer(code_mode.observer());
         let (catalog, stop) = (self.catalog.clone(), self.upstreams.stop.clone());
         self.upstreams
             .tasks
