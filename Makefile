@@ -12,7 +12,7 @@ BUILD := cargo build --workspace --bin airlock
 # Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo test bench hostile chaos lint plugins packages test-packages wasm peers
+.PHONY: help demo test bench bench-tokens hostile chaos lint plugins packages test-packages wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ bench: wasm ## prints what the sandbox and the gateway cost, as ratios
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench mcp -- $(MCP)
 	@AIRLOCK_GUEST_PROFILE=release \
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench upstream -- $(UPSTREAM)
+
+bench-tokens: wasm ## prints the tokens of tool definitions against those of code mode; asks no model
+	@echo "bench-tokens: building"
+	@cargo bench --quiet --profile dev --workspace --bench tokens
 
 hostile: wasm ## runs every hostile guest beside a good neighbour; HOSTILE=--json for one document
 	@echo "hostile: building" >&2

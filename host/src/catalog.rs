@@ -6,19 +6,21 @@
 
 mod checked;
 mod naming;
+mod observed;
 mod report;
 mod views;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::watch;
 
+pub use self::observed::Observer;
 pub(crate) use self::report::{log_failure, report_dropped, report_unchecked};
 use crate::{
     door::{Filter, OwnTools, Provider, RelaySource, RelayView, Source, View, VirtualKey},
@@ -118,11 +120,20 @@ impl fmt::Debug for Client {
     }
 }
 
+/// The search for tools of scripts.
+#[derive(Clone)]
+struct Search {
+    own: OwnTools,
+    /// Number of such tools above which a view has it.
+    above: usize,
+}
+
 /// All clients and tools at one moment.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     clients: BTreeMap<ClientName, Arc<Client>>,
     meta_tools: Option<OwnTools>,
+    search: Option<Search>,
     reader: Option<OwnTools>,
     views: views::Views,
 }
@@ -152,7 +163,10 @@ impl Snapshot {
                 is_server: client.is_server(),
             })
         });
-        let view = View::new(sources, self.meta_tools.as_ref(), filter, key);
+        let mut view = View::new(sources, self.meta_tools.as_ref(), filter, key);
+        if let Some(search) = &self.search {
+            view = view.with_search(&search.own, search.above);
+        }
         match &self.reader {
             Some(reader) => view.with_reader(reader),
             None => view,
@@ -202,6 +216,7 @@ pub struct Catalog {
     current: ArcSwap<Snapshot>,
     /// Serializes writers. Readers never wait.
     writing: Mutex<()>,
+    observer: Arc<OnceLock<Arc<dyn Observer>>>,
     changed: watch::Sender<()>,
 }
 
@@ -242,6 +257,18 @@ impl Catalog {
     /// Installs the meta-tools of code mode.
     pub fn set_meta_tools(&self, meta_tools: OwnTools) {
         self.update(|next| next.meta_tools = Some(meta_tools));
+    }
+
+    /// Installs the search for tools of scripts. A view with more than `above` such tools has it.
+    pub fn set_search(&self, own: OwnTools, above: usize) {
+        self.update(|next| next.search = Some(Search { own, above }));
+    }
+
+    /// Installs the observer of results of tools in code mode that declare no output schema. The first
+    /// one stays.
+    pub fn set_observer(&self, observer: Arc<dyn Observer>) {
+        // Only one is ever installed.
+        let _ = self.observer.set(observer);
     }
 
     /// Installs the reader of large results.
@@ -328,6 +355,9 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) {
         self.change(client, |entry| {
+            let is_observed = entry.policy.code_mode;
+            let provider =
+                if is_observed { observed::results(provider, &self.observer) } else { provider };
             entry.tools = tools.into();
             entry.left_out = dropped.iter().take(MAX_LEFT_OUT).cloned().collect();
             entry.unaccepted = unaccepted.into();

@@ -1,54 +1,75 @@
 //! Code mode: a model reads the available tools as Python stubs, and calls them from a script.
 //!
-//! Four meta-tools replace the tools of all clients in code mode. A script may call the tools of
+//! A few meta-tools replace the tools of all clients in code mode. A script may call the tools of
 //! the [`View`] that the door decides with, and the door decides each of its calls again. This
 //! module handles names, stubs and texts; the [`sandbox`] runs scripts.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `names`, `scope` | names of the tools of a view; they are made once for each view |
+//! | `types`, `classes`, `literal`, `budget` | JSON Schemas → Python types, within bounds |
+//! | `stub`, `signature`, `cache` | one tool as text, rendered once |
+//! | `stubs`, `layout`, `missing` | virtual files |
+//! | `docs`, `constraints` | one tool in full |
+//! | `search`, `terms` | tools by words |
+//! | `shape`, `observed` | results of tools that declare none |
+//! | `meta`, `language`, `text`, `report` | texts and arguments of the meta-tools |
 //!
 //! [`View`]: crate::door::View
 //! [`sandbox`]: crate::sandbox
 
 mod budget;
 mod cache;
+mod classes;
+mod constraints;
 mod docs;
 mod execute;
 mod language;
+mod layout;
+mod literal;
 mod meta;
 mod missing;
 mod names;
+mod observed;
 mod report;
+mod scope;
+mod search;
+mod shape;
 mod signature;
 mod stub;
 mod stubs;
+mod terms;
 mod text;
 mod types;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
-use self::{cache::StubCache, meta::Arguments, names::Namespace};
+pub use self::layout::{BindingLevel, Layout};
+use self::{
+    cache::StubCache,
+    meta::Arguments,
+    names::{Found, Namespace},
+    observed::Observations,
+    scope::{Scope, Scopes},
+    stub::Shown,
+};
 use crate::{
-    catalog::Catalog,
-    door::{Admitted, Chain, Origin, OwnTools, Provider},
+    catalog::{Catalog, Observer},
+    door::{Admitted, Chain, Origin, OwnTools, Provider, View},
     runs::Runs,
     sandbox::{Executor, Script, ScriptCalls, ScriptResult},
     tool::{Answers, CallError, Tool, ToolOutput},
 };
 
-/// Layout of the virtual files of code mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BindingLevel {
-    /// One file per client.
-    Server,
-    /// One file per tool.
-    Tool,
-}
-
-/// Runs the four meta-tools.
+/// Runs the meta-tools.
 pub struct CodeMode {
     runner: Arc<dyn Runner>,
-    binding_level: BindingLevel,
+    layout: Layout,
     stubs: StubCache,
+    scopes: Scopes,
+    observations: Arc<Observations>,
     /// Keeps the runs of scripts; `None` if nothing is kept.
     runs: Option<Runs>,
 }
@@ -79,23 +100,31 @@ impl CodeMode {
     /// approval ends there.
     pub fn new(
         executor: Arc<Executor>,
-        binding_level: BindingLevel,
+        layout: impl Into<Layout>,
         runs: Option<Runs>,
     ) -> Arc<Self> {
-        Self::with_runner(executor, binding_level, runs)
+        Self::with_runner(executor, layout, runs)
     }
 
     fn with_runner(
         runner: Arc<dyn Runner>,
-        binding_level: BindingLevel,
+        layout: impl Into<Layout>,
         runs: Option<Runs>,
     ) -> Arc<Self> {
-        Arc::new(Self { runner, binding_level, stubs: StubCache::new(), runs })
+        Arc::new(Self {
+            runner,
+            layout: layout.into(),
+            stubs: StubCache::new(),
+            scopes: Scopes::default(),
+            observations: Observations::new(),
+            runs,
+        })
     }
 
-    /// Returns the meta-tools, with descriptions for the layout of the files.
+    /// Returns the meta-tools that every view with scripts has, with descriptions for the layout of
+    /// the files.
     pub fn tools(&self) -> Vec<Arc<Tool>> {
-        meta::tools(self.binding_level)
+        meta::tools(&self.layout)
     }
 
     /// Returns the meta-tools and their provider, for
@@ -104,10 +133,29 @@ impl CodeMode {
         OwnTools { tools: self.tools(), provider: self.clone() }
     }
 
-    /// Renders the stubs of published code mode tools whenever the catalog changes. Runs until the
-    /// catalog or the future is dropped. If a request names a tool whose stub is not rendered yet,
-    /// that request renders it.
+    /// Returns the search for tools and its provider, for
+    /// [`Catalog::set_search`](crate::catalog::Catalog::set_search).
+    pub fn search_tool(self: &Arc<Self>) -> OwnTools {
+        OwnTools { tools: vec![meta::search()], provider: self.clone() }
+    }
+
+    /// Returns the observer of results, for
+    /// [`Catalog::set_observer`](crate::catalog::Catalog::set_observer).
+    pub fn observer(&self) -> Arc<dyn Observer> {
+        self.observations.clone()
+    }
+
+    /// Renders the stubs of published code mode tools whenever the catalog changes, and reads observed
+    /// results. Runs until the catalog or the future is dropped. If a request names a tool whose stub
+    /// is not rendered yet, that request renders it.
     pub async fn follow(&self, catalog: &Catalog) {
+        tokio::select! {
+            () = self.follow_tools(catalog) => {}
+            () = self.observations.follow() => {}
+        }
+    }
+
+    async fn follow_tools(&self, catalog: &Catalog) {
         let mut changes = catalog.changes();
         loop {
             changes.mark_unchanged();
@@ -117,10 +165,14 @@ impl CodeMode {
                 .filter(|client| client.policy.code_mode)
                 .cloned()
                 .collect();
+            let mut existing = BTreeSet::new();
             for client in clients {
+                existing.extend(client.tools.iter().map(|tool| tool.full_name.clone()));
                 self.stubs.stubs(&client.tools).await;
             }
+            self.scopes.prune();
             self.stubs.prune();
+            self.observations.retain(&existing);
             if changes.changed().await.is_err() {
                 return;
             }
@@ -134,42 +186,94 @@ impl CodeMode {
     ) -> Result<ToolOutput, CallError> {
         let arguments = Arguments(call.arguments().to_object());
         let view = call.chain().view();
-        let namespaces = names::namespaces(view.scripted());
+        let scope = self.scopes.of(view);
+        let namespaces = &scope.namespaces[..];
         match call.tool().name.as_str() {
             meta::LIST if namespaces.is_empty() => Ok(ToolOutput::text(stubs::nothing_to_list(
                 view.list(&Origin::Model).next().is_some(),
             ))),
-            meta::LIST => Ok(ToolOutput::text(stubs::list(&namespaces, self.binding_level))),
+            meta::LIST => Ok(ToolOutput::text(stubs::list(namespaces, &self.layout))),
             meta::READ => {
                 let (name, range) = (arguments.text("fileName")?, arguments.range()?);
-                Ok(ToolOutput::text(self.read(&namespaces, name, range).await))
+                Ok(ToolOutput::text(self.read(view, namespaces, name, range).await))
             }
-            meta::DOCS => Ok(ToolOutput::text(
-                self.docs(&namespaces, arguments.text("server")?, arguments.text("tool")?).await,
-            )),
+            meta::DOCS => {
+                let (server, tool) = (arguments.text("server")?, arguments.text("tool")?);
+                Ok(ToolOutput::text(self.docs(view, namespaces, server, tool).await))
+            }
+            meta::SEARCH => {
+                let (query, server) = (arguments.query()?, arguments.optional("server")?);
+                let limit = arguments.limit()?;
+                Ok(ToolOutput::text(self.search(view, &scope, query, server, limit).await))
+            }
             meta::EXECUTE => match answers {
-                None => self.execute(call, &namespaces, arguments.code()?).await,
-                Some(answers) => self.resume(call, &namespaces, arguments.code()?, answers).await,
+                None => self.execute(call, namespaces, arguments.code()?).await,
+                Some(answers) => self.resume(call, namespaces, arguments.code()?, answers).await,
             },
             other => Err(CallError::NotFound { name: other.to_owned() }),
         }
     }
 
-    async fn read(&self, namespaces: &[Namespace], file_name: &str, range: stubs::Range) -> String {
-        match stubs::find(namespaces, self.binding_level, file_name) {
-            Ok(file) => file.show(&self.stubs.stubs(&file.tools()).await, range),
+    /// Returns the stubs of tools as the tenant of `view` sees them.
+    async fn shown(&self, view: &View, tools: &[Arc<Tool>]) -> Vec<Shown> {
+        let stubs = self.stubs.stubs(tools).await;
+        let shown = stubs.into_iter().zip(tools).map(|(stub, tool)| Shown {
+            stub,
+            observed: self.observations.shown(view.tenant(), tool),
+        });
+        shown.collect()
+    }
+
+    async fn read(
+        &self,
+        view: &View,
+        namespaces: &[Namespace],
+        file_name: &str,
+        range: stubs::Range,
+    ) -> String {
+        match stubs::find(namespaces, &self.layout, file_name) {
+            Ok(file) => file.show(&self.shown(view, &file.tools()).await, range),
             Err(missing) => missing,
         }
     }
 
-    async fn docs(&self, namespaces: &[Namespace], server: &str, tool: &str) -> String {
+    async fn docs(
+        &self,
+        view: &View,
+        namespaces: &[Namespace],
+        server: &str,
+        tool: &str,
+    ) -> String {
         match docs::find(namespaces, server, tool) {
             Ok((namespace, function)) => {
-                let stubs = self.stubs.stubs(std::slice::from_ref(&function.tool)).await;
-                docs::page(namespace, function, &stubs[0])
+                let shown = self.shown(view, std::slice::from_ref(&function.tool)).await;
+                let entry = view.find(&Origin::Script, function.tool.name.as_str());
+                let is_auto = entry.is_some_and(|entry| entry.auto);
+                docs::page(namespace, function, &shown[0], is_auto)
             }
             Err(missing) => missing,
         }
+    }
+
+    async fn search(
+        &self,
+        view: &View,
+        scope: &Scope,
+        query: &str,
+        server: Option<&str>,
+        limit: usize,
+    ) -> String {
+        let namespaces = &scope.namespaces[..];
+        let only = match server.map(|server| (server, names::find(namespaces, server))) {
+            None => None,
+            Some((_, Found::One(namespace))) => Some(namespace),
+            Some((server, Found::Many(several))) => return missing::ambiguous(server, &several),
+            Some((server, Found::Nothing)) => return missing::no_server(namespaces, server),
+        };
+        let hits = scope.index(&self.stubs).await.search(namespaces, query, only, limit);
+        let tools: Vec<_> = hits.best.iter().map(|hit| hit.function.tool.clone()).collect();
+        let all = only.map_or(scope.len(), |only| only.functions.len());
+        search::render(query, &hits, &self.shown(view, &tools).await, all)
     }
 }
 

@@ -24,7 +24,7 @@ pub use self::{
 };
 use crate::{
     agent,
-    code_mode::BindingLevel,
+    code_mode::{BindingLevel, Layout},
     door::{Budget, Keys},
     model,
     plugin::{self, LOCK_FILE},
@@ -56,6 +56,9 @@ pub struct Config {
     pub binding_level: BindingLevel,
     /// `mcp.tool_manager_config`: runs of scripts.
     pub runs: runs::Settings,
+    /// `mcp.tool_manager_config.code_mode_search_threshold`: number of tools for scripts above which
+    /// models are offered `searchTools`.
+    pub search_above: usize,
     /// `governance.virtual_keys`.
     pub keys: Keys,
     /// `mcp_server.oauth`: access tokens of an identity provider.
@@ -77,6 +80,8 @@ pub struct Client {
     pub name: ClientName,
     /// Policy of its tools.
     pub policy: Policy,
+    /// `code_mode_binding_level`; `None` for that of `mcp.tool_manager_config`.
+    pub binding_level: Option<BindingLevel>,
     /// Source of its tools.
     pub source: Source,
 }
@@ -123,6 +128,14 @@ impl Config {
                 problems: vec![Problem::of_file("is not UTF-8 text")],
             }),
         }
+    }
+
+    /// Returns the layout of the virtual files of code mode.
+    pub fn layout(&self) -> Layout {
+        let scripted = self.clients.iter().filter(|client| client.policy.code_mode);
+        scripted.fold(Layout::from(self.binding_level), |layout, client| {
+            layout.with(client.name.clone(), client.binding_level.unwrap_or(self.binding_level))
+        })
     }
 
     /// Returns the settings of the plugin with this name.

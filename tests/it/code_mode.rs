@@ -275,3 +275,48 @@ async fn a_model_writes_a_script_and_reads_what_it_returned() {
     let told = asked[1].body["messages"].to_string();
     assert!(told.contains("Return value: \\\"deep\\\""), "{told}");
 }
+
+#[tokio::test]
+async fn a_result_that_a_script_got_is_the_declared_type_of_the_next_one() {
+    let gateway = Setup::new()
+        .client(misbehaving("server", []).code_mode().auto(&["*"]))
+        .serve_connected()
+        .await;
+    let read = async || {
+        gateway.execute("readToolFile", &json!({"fileName": "server/echo"})).await.content()
+    };
+    let before = read().await;
+    assert!(before.contains(") -> Any: ..."), "{before}");
+    let code = r#"result = server.echo(text = "{\"id\": 7, \"owner\": \"secret\"}")"#;
+    let ran = gateway.execute("executeToolCode", &json!({"code": code})).await.content();
+    assert!(ran.contains("\"owner\": \"secret\""), "{ran}");
+    // The result is read after the script has ended.
+    let after = wait::until("the result to be read", async || {
+        let file = read().await;
+        (file != before).then_some(file)
+    });
+    let after = after.await;
+    assert!(after.contains("class echo_Result(TypedDict): id: int; owner: str\n"), "{after}");
+    assert!(
+        after.contains("(result observed in 1 result)") && !after.contains("secret"),
+        "{after}"
+    );
+}
+
+#[tokio::test]
+async fn tools_are_found_by_words_once_there_are_enough_of_them() {
+    let setup = || Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
+    let query = json!({"query": "echo", "limit": 1});
+    let few = setup().serve_connected().await;
+    let unknown = few.execute("searchTools", &query).await;
+    assert_eq!(unknown.code(), "not_found");
+    let gateway = setup()
+        .set("/mcp/tool_manager_config/code_mode_search_threshold", 1)
+        .serve_connected()
+        .await;
+    let found = gateway.execute("searchTools", &query).await.content();
+    assert!(
+        found.contains("\n# server server tools\n") && found.contains("\ndef echo("),
+        "{found}"
+    );
+}

@@ -38,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sandbox",
         &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
     ),
-    ("catalog", &["door", "schema", "text", "tool"]),
+    ("catalog", &["door", "schema", "tenant", "text", "tool"]),
     ("results", &["door", "tenant", "text", "tool"]),
     (
         "plugin",
@@ -57,7 +57,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("native", &["door", "tool"]),
     ("runs", &["door", "run", "sandbox", "store", "tenant", "text", "tool"]),
-    ("code_mode", &["catalog", "door", "json", "run", "runs", "sandbox", "store", "text", "tool"]),
+    (
+        "code_mode",
+        &["catalog", "door", "json", "run", "runs", "sandbox", "store", "tenant", "text", "tool"],
+    ),
     ("model", &["json", "memory", "secret", "text", "timer", "tls", "tool", "units"]),
     ("agent", &["catalog", "door", "json", "model", "results", "tenant", "text", "tool"]),
     ("mcp", &["catalog", "door", "json", "memory", "tenant", "text", "tool"]),

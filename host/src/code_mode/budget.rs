@@ -27,7 +27,6 @@ pub(super) struct Batch {
 
 impl Budget {
     /// Returns the full budget of one tool.
-    #[cfg(test)]
     pub(super) fn whole() -> Self {
         Self::of(TOOL_UNITS)
     }

@@ -42,7 +42,8 @@ impl StubCache {
         }
         let kept = self.lock();
         let found = |tool: &Arc<Tool>| kept.get(&address(tool)).map(|kept| kept.stub.clone());
-        tools.iter().map(|tool| found(tool).unwrap_or_else(|| Arc::new(Stub::left_out()))).collect()
+        let left_out = |tool: &Arc<Tool>| Arc::new(Stub::left_out(tool));
+        tools.iter().map(|tool| found(tool).unwrap_or_else(|| left_out(tool))).collect()
     }
 
     /// Removes the stubs of tools that no longer exist.

@@ -3,13 +3,16 @@
 use serde_json::Value;
 
 use super::{
+    constraints,
+    literal::scalar,
     missing,
     names::{self, Found, Function, Namespace},
     signature::{example, signature},
-    stub::Stub,
+    stub::Shown,
     text,
-    types::{Detail, Field, Types, scalar},
+    types::{Field, Types},
 };
+use crate::tool::Annotations;
 
 /// Maximum length of a tool's description, in bytes.
 const MAX_DESCRIPTION: usize = 8 << 10;
@@ -40,12 +43,18 @@ pub(super) fn find<'a>(
     Ok((namespace, function))
 }
 
-/// Renders the documentation of a tool.
-pub(super) fn page(namespace: &Namespace, function: &Function, stub: &Stub) -> String {
-    let mut out = banner(namespace, function, stub);
+/// Renders the documentation of a tool. `is_auto` is true if it runs without an approval.
+pub(super) fn page(
+    namespace: &Namespace,
+    function: &Function,
+    shown: &Shown,
+    is_auto: bool,
+) -> String {
+    let mut out = banner(namespace, function, shown, is_auto);
     out.push(String::new());
-    out.push(format!("{}:", signature(function, stub)));
-    let docstring = docstring(namespace, function, stub);
+    out.extend(shown.classes(function));
+    out.push(format!("{}:", signature(function, shown)));
+    let docstring = docstring(namespace, function, shown);
     out.extend(
         docstring
             .into_iter()
@@ -55,7 +64,7 @@ pub(super) fn page(namespace: &Namespace, function: &Function, stub: &Stub) -> S
     out.join("\n")
 }
 
-fn banner(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String> {
+fn banner(namespace: &Namespace, function: &Function, shown: &Shown, is_auto: bool) -> Vec<String> {
     let full = format!("{}.{}", namespace.identifier, function.identifier);
     let mut lines = vec![format!("# {full}")];
     if function.tool.original != function.identifier {
@@ -68,31 +77,62 @@ fn banner(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String
         lines.push(format!("# Also callable as {}.{alias}", namespace.identifier));
     }
     lines.extend([
-        format!("# Usage: {}", example(namespace, function, stub)),
+        format!("# Usage: {}", example(namespace, function, shown)),
         "# The call waits for the result: no async, no await".to_owned(),
         format!("# If it fails the script ends; attempt({full}, {{...}}) returns .ok, .value and .error instead"),
     ]);
+    let approval = if is_auto {
+        "# Approval: not needed"
+    } else {
+        "# Approval: needed; a person approves each call before it runs"
+    };
+    lines.push(approval.to_owned());
+    let effect = effect(&function.tool.annotations);
+    lines.extend(effect.map(|effect| format!("# Effect, as the server declares it: {effect}")));
     lines
 }
 
-fn docstring(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<String> {
+/// Describes the declared behaviour of a tool. `None` if it declares none.
+fn effect(annotations: &Annotations) -> Option<String> {
+    let mut parts = Vec::new();
+    match (annotations.read_only, annotations.destructive) {
+        (Some(true), _) => parts.push("read-only"),
+        (_, Some(true)) => parts.push("destructive: it may delete or overwrite"),
+        (_, Some(false)) => parts.push("changes data, but only adds"),
+        (Some(false), None) => parts.push("changes data"),
+        (None, None) => {}
+    }
+    // A call that changes nothing may always be repeated.
+    if annotations.idempotent == Some(true) && annotations.read_only != Some(true) {
+        parts.push("a second call with the same arguments changes nothing more");
+    }
+    if annotations.open_world == Some(true) {
+        parts.push("reaches outside systems");
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn docstring(namespace: &Namespace, function: &Function, shown: &Shown) -> Vec<String> {
     let tool = &function.tool;
-    let mut lines = vec![r#"""""#.to_owned()];
+    let mut lines = Vec::new();
     let description = tool.described();
     if !description.trim().is_empty() {
         lines.extend(text::block(&description, MAX_DESCRIPTION));
         lines.push(String::new());
     }
-    if !stub.parameter_lines.is_empty() {
+    if !shown.stub.parameter_lines.is_empty() {
         lines.push("Args:".to_owned());
-        lines.extend(stub.parameter_lines.lines().map(str::to_owned));
+        lines.extend(shown.stub.parameter_lines.lines().map(str::to_owned));
         lines.push(String::new());
     }
     lines.push("Returns:".to_owned());
-    match &stub.field_lines {
-        Some(fields) => {
-            lines.push(format!("    {}", stub.returns_outline));
-            lines.extend(fields.lines().map(|line| format!("    {line}")));
+    if let Some(observed) = &shown.observed {
+        lines.push(format!("    Not declared. As observed in {}:", observed.seen));
+    }
+    match shown.returned() {
+        Some(returned) => {
+            lines.push(format!("    {}", returned.outline));
+            lines.extend(returned.field_lines.lines().map(|line| format!("    {line}")));
         }
         None => lines.push(
             "    Not declared: data if the result is JSON, otherwise a str. Print it once to see."
@@ -102,8 +142,12 @@ fn docstring(namespace: &Namespace, function: &Function, stub: &Stub) -> Vec<Str
     lines.extend([
         String::new(),
         "Example:".to_owned(),
-        format!("    result = {}", example(namespace, function, stub)),
+        format!("    result = {}", example(namespace, function, shown)),
     ]);
+    let mut lines: Vec<_> = lines.into_iter().map(|line| line.replace(r#"""""#, "'''")).collect();
+    // A backslash would begin an escape sequence, which need not be valid.
+    let is_raw = lines.iter().any(|line| line.contains('\\'));
+    lines.insert(0, if is_raw { r#"r""""# } else { r#"""""# }.to_owned());
     lines.push(r#"""""#.to_owned());
     lines
 }
@@ -154,17 +198,16 @@ impl<'a> Listing<'a> {
                 Some(description) if !description.is_empty() => description,
                 _ => format!("{name} {}", self.what),
             };
-        let default =
-            schema.get("default").and_then(scalar).filter(|it| it.len() <= 80 && it != "None");
-        let presence = match (field.is_required, default) {
-            (true, _) => "required".to_owned(),
-            (false, Some(default)) => format!("optional, default {default}"),
-            (false, None) => "optional".to_owned(),
-        };
-        let line = format!(
-            "{name} ({}): {description} ({presence})",
-            self.types.text(schema, Detail::Outline)
-        );
-        line.replace(r#"""""#, "'''")
+        let kind = self.types.outline(schema);
+        let presence = if field.is_required { "required" } else { "optional" };
+        let mut notes = vec![presence.to_owned()];
+        let default = schema.get("default").or_else(|| field.schema.get("default"));
+        let default = default.and_then(scalar).filter(|it| it.len() <= 80 && it != "None");
+        notes.extend(default.map(|default| format!("default {default}")));
+        let others = ["] | str", "] | int", "] | float", "] | bool", "] | list", "] | dict"];
+        let is_cut =
+            !kind.starts_with("Literal[") || others.iter().any(|other| kind.contains(other));
+        notes.extend(constraints::of(schema, is_cut));
+        format!("{name} ({kind}): {description} ({})", notes.join(", "))
     }
 }

@@ -1,29 +1,38 @@
-//! The four meta-tools as a model sees them, and their arguments.
+//! The meta-tools as a model sees them, and their arguments.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{BindingLevel, stubs::Range};
+use super::{
+    layout::{Kind, Layout},
+    search::{DEFAULT_LIMIT, MAX_LIMIT},
+    stubs::Range,
+};
 use crate::tool::{Annotations, CallError, ErrorKind, Tool, ToolError};
 
 pub(super) const LIST: &str = "listToolFiles";
 pub(super) const READ: &str = "readToolFile";
 pub(super) const DOCS: &str = "getToolDocs";
 pub(super) use crate::runs::EXECUTE;
+pub(super) const SEARCH: &str = "searchTools";
 
 /// Maximum length of a script, in bytes.
-const MAX_SOURCE: usize = 256 << 10;
+const MAX_SOURCE: usize = 64 << 10;
 
-/// Returns the meta-tools, with texts for the layout of the files.
-pub(super) fn tools(level: BindingLevel) -> Vec<Arc<Tool>> {
-    let file = match level {
-        BindingLevel::Server => "one file a server, servers/<server>.pyi",
-        BindingLevel::Tool => "one file a tool, servers/<server>/<tool>.pyi",
+/// Returns the meta-tools that every view with scripts has, with texts for the layout of the files.
+pub(super) fn tools(layout: &Layout) -> Vec<Arc<Tool>> {
+    let by_tool = "servers/<server>/<tool>.pyi";
+    let file = match layout.kind() {
+        Kind::Server => "one file a server, servers/<server>.pyi".to_owned(),
+        Kind::Tool => format!("one file a tool, {by_tool}"),
+        Kind::Mixed => {
+            format!("one file a server, servers/<server>.pyi, or one file a tool, {by_tool}")
+        }
     };
-    let example = match level {
-        BindingLevel::Server => "servers/github.pyi",
-        BindingLevel::Tool => {
+    let example = match layout.kind() {
+        Kind::Server => "servers/github.pyi",
+        Kind::Tool | Kind::Mixed => {
             "servers/github/create_issue.pyi, or servers/github.pyi for all of a server's tools"
         }
     };
@@ -34,7 +43,8 @@ pub(super) fn tools(level: BindingLevel) -> Vec<Arc<Tool>> {
     let read = "Reads a virtual file: the signature of each tool, with types, on one line. This is the authority on what can be \
          called: names and parameters are exact, do not guess others. File names match without regard to case. The first \
          line tells how many lines there are; if it says that the file is complete, do not read it again in parts.";
-    let docs = "Explains one tool in full: its whole description, every parameter, what it returns, and an example. Use it \
+    let docs = "Explains one tool in full: its whole description, every parameter with its limits, what it returns, whether it needs an \
+                approval, and an example. Use it \
                 when the signature from readToolFile is not enough.";
     vec![
         read_only(Tool::own(LIST, &list, object(&[], &json!({})))),
@@ -63,6 +73,23 @@ pub(super) fn tools(level: BindingLevel) -> Vec<Arc<Tool>> {
         )),
         execute(),
     ]
+}
+
+/// Returns the meta-tool that only views with many tools have.
+pub(super) fn search() -> Arc<Tool> {
+    let description = "Finds tools that scripts can call by words of their names, servers and descriptions, and shows their \
+                       signatures as readToolFile does, the best first. Use it instead of listToolFiles and readToolFile when you \
+                       know what you want to do.";
+    let limit = json!({
+        "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
+        "description": "Most tools to show",
+    });
+    let properties = json!({
+        "query": {"type": "string", "description": "A few words, such as: create issue"},
+        "server": {"type": "string", "description": "Search only this server, named as in listToolFiles"},
+        "limit": limit,
+    });
+    read_only(Tool::own(SEARCH, description, object(&["query"], &properties)))
 }
 
 fn execute() -> Arc<Tool> {
@@ -151,6 +178,28 @@ impl Arguments {
     /// Returns the requested lines.
     pub(super) fn range(&self) -> Result<Range, BadArgument> {
         Ok(Range { start: self.line("startLine")?, end: self.line("endLine")? })
+    }
+
+    /// Returns the words to search for. Fails if they are missing or blank.
+    pub(super) fn query(&self) -> Result<&str, BadArgument> {
+        let query = self.0.get("query").and_then(Value::as_str);
+        query.filter(|query| !query.trim().is_empty()).ok_or_else(|| {
+            BadArgument("query parameter is required and must be a non-empty string".to_owned())
+        })
+    }
+
+    /// Returns an optional text. Fails if it is not a string. A blank one counts as missing.
+    pub(super) fn optional(&self, name: &str) -> Result<Option<&str>, BadArgument> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+            Some(_) => Err(BadArgument(format!("{name} parameter must be a string"))),
+        }
+    }
+
+    /// Returns the number of tools to show. Numbers outside of the range become its nearest end.
+    pub(super) fn limit(&self) -> Result<usize, BadArgument> {
+        Ok(self.line("limit")?.map_or(DEFAULT_LIMIT, |limit| limit.clamp(1, MAX_LIMIT)))
     }
 
     fn line(&self, name: &str) -> Result<Option<usize>, BadArgument> {

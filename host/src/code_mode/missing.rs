@@ -1,6 +1,10 @@
 //! Error texts for unknown names, with the names that exist.
 
-use super::{BindingLevel, names::Namespace, text};
+use super::{
+    layout::{BindingLevel, Layout},
+    names::Namespace,
+    text,
+};
 
 /// Maximum length of a list of names, in bytes.
 const MAX_NAMES: usize = 4 << 10;
@@ -8,9 +12,9 @@ const MAX_NAMES: usize = 4 << 10;
 const MAX_ECHO: usize = 128;
 
 /// Text for a file that does not exist.
-pub(super) fn no_file(namespaces: &[Namespace], level: BindingLevel, asked: &str) -> String {
+pub(super) fn no_file(namespaces: &[Namespace], layout: &Layout, asked: &str) -> String {
     let paths = namespaces.iter().flat_map(|namespace| {
-        let (files, folder) = match level {
+        let (files, folder) = match layout.of(&namespace.client) {
             BindingLevel::Server => {
                 (&namespace.functions[..0], Some(format!("  servers/{}.pyi", namespace.client)))
             }

@@ -96,6 +96,11 @@ pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
 }
 
 impl Namespace {
+    /// Returns the tools, in the order of the functions.
+    pub(super) fn tools(&self) -> Vec<Arc<Tool>> {
+        self.functions.iter().map(|function| function.tool.clone()).collect()
+    }
+
     /// Finds a function by identifier, alias, or any of the tool's names: exactly, or else
     /// case-insensitively.
     pub(super) fn find(&self, name: &str) -> Option<&Function> {

@@ -1,11 +1,13 @@
 //! Renders a tool as the signature of a Python function, and as an example call.
 
+use serde_json::Value;
+
 use super::{
-    language,
+    language, literal,
     names::{Function, Namespace},
-    stub::Stub,
+    stub::Shown,
     text,
-    types::{Detail, Field, Types, keyed},
+    types::{Field, Types, Writer, alternatives},
 };
 
 /// Maximum length of the parameters, in bytes: a schema of 256 KiB must not produce a line of that
@@ -19,30 +21,76 @@ pub(super) const UNKNOWN_PARAMETERS: &str = "arguments: dict";
 pub(super) const UNKNOWN_ARGUMENTS: &str = "{...}";
 
 /// Renders `def name(parameters) -> type`.
-pub(super) fn signature(function: &Function, stub: &Stub) -> String {
-    format!("def {}({}) -> {}", function.identifier, stub.parameters, stub.returns)
+pub(super) fn signature(function: &Function, shown: &Shown) -> String {
+    let (name, parameters) = (&function.identifier, &shown.stub.parameters);
+    super::stub::named(&format!("def {name}({parameters}) -> {}", shown.returns()), function)
 }
 
 /// Renders a call with all required arguments, or with the first argument if none is required.
-pub(super) fn example(namespace: &Namespace, function: &Function, stub: &Stub) -> String {
-    format!("{}.{}({})", namespace.identifier, function.identifier, stub.arguments)
+pub(super) fn example(namespace: &Namespace, function: &Function, shown: &Shown) -> String {
+    format!("{}.{}({})", namespace.identifier, function.identifier, shown.stub.arguments)
 }
 
 /// Renders the text between the parentheses of a `def`. `fields` is `None` if there are too many to
 /// read.
-pub(super) fn parameters(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
+pub(super) fn parameters<'a>(
+    writer: &mut Writer<'a, '_>,
+    schema: &'a Value,
+    fields: Option<&[Field<'a>]>,
+) -> String {
     let Some(fields) = fields else { return UNKNOWN_PARAMETERS.to_owned() };
-    let parameters = fields.iter().map(|field| (field, types.text(field.schema, Detail::Fields)));
-    if takes_dict(fields) {
-        return format!(
-            "arguments: {{{}}}",
-            joined(parameters.map(|(field, kind)| keyed(field, &kind)))
-        );
+    if fields.is_empty() {
+        return free_form(writer, schema);
     }
-    joined(parameters.map(|(field, kind)| {
-        let default = if field.is_required { "" } else { " = None" };
-        format!("{}: {kind}{default}", field.name)
-    }))
+    if takes_dict(fields) {
+        let class = writer.class(schema, fields, "");
+        return class
+            .map_or_else(|| UNKNOWN_PARAMETERS.to_owned(), |class| format!("arguments: {class}"));
+    }
+    let mut out = String::new();
+    for field in fields {
+        let parameter = (field.name.len() <= MAX_PARAMETERS).then(|| {
+            let kind = writer.text(field.schema, field.name);
+            let default = if field.is_required {
+                String::new()
+            } else {
+                format!(" = {}", literal::default(field.schema))
+            };
+            format!("{}: {kind}{default}", field.name)
+        });
+        let separator = if out.is_empty() { "" } else { ", " };
+        let fits = |it: &String| out.len() + separator.len() + it.len() <= MAX_PARAMETERS;
+        let Some(parameter) = parameter.filter(fits) else {
+            out.extend([separator, &format!("**{}: Any", rest_of(fields))]);
+            break;
+        };
+        out.extend([separator, &parameter]);
+    }
+    out
+}
+
+/// Renders the parameters of a tool whose schema names none.
+fn free_form<'a>(writer: &mut Writer<'a, '_>, schema: &'a Value) -> String {
+    if alternatives(schema).is_some() {
+        return match writer.text(schema, "").as_str() {
+            "Any" => UNKNOWN_PARAMETERS.to_owned(),
+            kind => format!("arguments: {kind}"),
+        };
+    }
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(true)) => "**arguments: Any".to_owned(),
+        Some(values @ Value::Object(_)) => format!("**arguments: {}", writer.text(values, "")),
+        _ => String::new(),
+    }
+}
+
+/// Returns a name for the parameters that are not shown, which none of them has.
+fn rest_of(fields: &[Field<'_>]) -> String {
+    let mut name = "others".to_owned();
+    while fields.iter().any(|field| field.name == name) {
+        name.push('_');
+    }
+    name
 }
 
 /// Renders the text between the parentheses of an example.
@@ -63,21 +111,5 @@ pub(super) fn arguments(types: Types<'_>, fields: Option<&[Field<'_>]>) -> Strin
 
 /// Returns whether a call must pass one dict, because a name is not valid as a keyword argument.
 fn takes_dict(fields: &[Field<'_>]) -> bool {
-    !fields.iter().all(|field| language::is_identifier(field.name))
-}
-
-/// Joins parts with commas, as far as they fit; `...` stands for the rest.
-fn joined(parts: impl Iterator<Item = String>) -> String {
-    let mut out = String::new();
-    for part in parts {
-        if !out.is_empty() {
-            out.push_str(", ");
-        }
-        if out.len() + part.len() > MAX_PARAMETERS {
-            out.push_str("...");
-            break;
-        }
-        out.push_str(&part);
-    }
-    out
+    !fields.iter().all(|field| language::is_identifier(field.name) && field.name != "__debug__")
 }

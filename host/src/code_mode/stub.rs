@@ -1,28 +1,117 @@
 //! Renders one tool's schemas as text. The text depends only on the tool, so it is rendered once.
 
+use std::sync::Arc;
+
+use serde_json::Value;
+
 use super::{
     budget::{Batch, Budget},
-    docs, signature,
-    types::{Detail, Types},
+    classes::{Classes, MARK, Side},
+    docs,
+    names::Function,
+    signature,
+    terms::Terms,
+    types::{Types, Writer},
 };
 use crate::{json::JsonText, tool::Tool};
 
-/// A tool's schemas as text, at most about 36 KiB.
+/// A tool's schemas as text, at most about 70 KiB. [`named`] completes the texts that name classes.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Stub {
-    /// Text between the parentheses of its `def`.
+    /// Text between the parentheses of its `def`. Names classes.
     pub(super) parameters: String,
-    /// Type of its result.
-    pub(super) returns: String,
-    /// Type of its result without the fields of objects.
-    pub(super) returns_outline: String,
+    /// Classes of its parameters, one per line.
+    pub(super) classes: Vec<String>,
     /// Arguments of an example call.
     pub(super) arguments: String,
     /// Descriptions of its parameters, one per line.
     pub(super) parameter_lines: String,
-    /// Descriptions of the fields of its result, one per line. `None` if the tool declares no
-    /// output schema.
-    pub(super) field_lines: Option<String>,
+    /// Its declared result. `None` if the tool declares no output schema.
+    pub(super) returned: Option<Returned>,
+    /// Words by which it is found.
+    pub(super) terms: Terms,
+}
+
+/// The result of a tool as text.
+#[derive(Debug, PartialEq)]
+pub(super) struct Returned {
+    /// Its type. Names classes.
+    pub(super) kind: String,
+    /// Its classes, one per line.
+    pub(super) classes: Vec<String>,
+    /// Its type without the fields of objects.
+    pub(super) outline: String,
+    /// Descriptions of its fields, one per line.
+    pub(super) field_lines: String,
+}
+
+/// The result of a tool as it was observed.
+#[derive(Debug)]
+pub(super) struct Observed {
+    /// The observed type.
+    pub(super) returned: Returned,
+    /// Number of results at the time, as text: `1 result`, `10+ results`.
+    pub(super) seen: String,
+}
+
+/// A stub with the result to show: the declared one, or else the observed one.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    /// The stub.
+    pub(super) stub: Arc<Stub>,
+    /// The observed result; `None` if one is declared, or none was observed.
+    pub(super) observed: Option<Arc<Observed>>,
+}
+
+impl Shown {
+    /// Returns the result, if it is declared or was observed.
+    pub(super) fn returned(&self) -> Option<&Returned> {
+        let observed = self.observed.as_ref().map(|observed| &observed.returned);
+        self.stub.returned.as_ref().or(observed)
+    }
+
+    /// Returns the type of the result.
+    pub(super) fn returns(&self) -> &str {
+        self.returned().map_or("Any", |returned| &returned.kind)
+    }
+
+    /// Returns the number of lines of its classes.
+    pub(super) fn class_count(&self) -> usize {
+        self.stub.classes.len() + self.returned().map_or(0, |returned| returned.classes.len())
+    }
+
+    /// Returns the lines of its classes in the file of `function`.
+    pub(super) fn classes(&self, function: &Function) -> impl Iterator<Item = String> {
+        let returned = self.returned().into_iter().flat_map(|returned| &returned.classes);
+        self.stub.classes.iter().chain(returned).map(|line| named(line, function))
+    }
+}
+
+/// Completes the names of classes in a text with the identifier of the tool.
+pub(super) fn named(text: &str, function: &Function) -> String {
+    text.replace(MARK, &format!("{}_", function.identifier))
+}
+
+impl Returned {
+    /// Renders the result that `schema` describes.
+    pub(super) fn render(schema: &Value, budget: &Budget) -> Self {
+        let types = Types::new(schema, budget);
+        let mut classes = Classes::new(Side::Result);
+        let kind = Writer::new(types, Some(&mut classes)).text(schema, "");
+        Self {
+            classes: classes.named_in(&kind),
+            kind,
+            outline: types.outline(schema),
+            field_lines: docs::fields(types, schema, "field"),
+        }
+    }
+
+    /// Returns the bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let Self { kind, classes, outline, field_lines } = self;
+        let texts = [kind, outline, field_lines].into_iter().chain(classes);
+        texts.map(|text| text.len() + size_of::<String>()).sum()
+    }
 }
 
 impl Stub {
@@ -33,7 +122,7 @@ impl Stub {
         let stubs = tools.into_iter().map(|tool| {
             let budget = batch.next();
             let stub = Self::render(tool, &budget);
-            if batch.settle(&budget, stub.bytes()) { stub } else { Self::left_out() }
+            if batch.settle(&budget, stub.bytes()) { stub } else { Self::left_out(tool) }
         });
         stubs.collect()
     }
@@ -42,173 +131,42 @@ impl Stub {
     pub(super) fn render(tool: &Tool, budget: &Budget) -> Self {
         let output = tool.output_schema.as_ref().map(JsonText::to_value).transpose();
         let (Ok(input), Ok(output)) = (tool.input_schema.to_value(), output) else {
-            return Self::left_out();
+            return Self::left_out(tool);
         };
         let types = Types::new(&input, budget);
         let fields = types.fields(&input);
-        let returned = |detail| {
-            output.as_ref().map_or("Any".to_owned(), |it| Types::new(it, budget).text(it, detail))
-        };
+        let mut classes = Classes::new(Side::Parameters);
+        let mut writer = Writer::new(types, Some(&mut classes));
+        let parameters = signature::parameters(&mut writer, &input, fields.as_deref());
         Self {
-            parameters: signature::parameters(types, fields.as_deref()),
+            classes: classes.named_in(&parameters),
+            parameters,
             arguments: signature::arguments(types, fields.as_deref()),
-            returns: returned(Detail::Fields),
-            returns_outline: returned(Detail::Outline),
             parameter_lines: docs::fields(types, &input, "parameter"),
-            field_lines: output
-                .as_ref()
-                .map(|it| docs::fields(Types::new(it, budget), it, "field")),
+            returned: output.as_ref().map(|output| Returned::render(output, budget)),
+            terms: Terms::of(tool),
         }
     }
 
     /// Returns the stub of a tool whose schemas are not shown. The tool can still be called.
-    pub(super) fn left_out() -> Self {
+    pub(super) fn left_out(tool: &Tool) -> Self {
         Self {
             parameters: signature::UNKNOWN_PARAMETERS.to_owned(),
-            returns: "Any".to_owned(),
-            returns_outline: "Any".to_owned(),
             arguments: signature::UNKNOWN_ARGUMENTS.to_owned(),
             parameter_lines: docs::LEFT_OUT.to_owned(),
-            field_lines: None,
+            terms: Terms::of(tool),
+            ..Self::default()
         }
     }
 
     fn bytes(&self) -> usize {
-        let Self { parameters, returns, returns_outline, arguments, parameter_lines, field_lines } =
-            self;
-        let texts = [parameters, returns, returns_outline, arguments, parameter_lines];
-        size_of::<Self>() + texts.into_iter().chain(field_lines).map(String::len).sum::<usize>()
+        let Self { parameters, classes, arguments, parameter_lines, returned, terms } = self;
+        let texts = [parameters, arguments, parameter_lines].into_iter().chain(classes);
+        let texts = texts.map(|text| text.len() + size_of::<String>()).sum::<usize>();
+        let returned = returned.as_ref().map_or(0, Returned::bytes);
+        size_of::<Self>() + texts + returned + terms.bytes()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fmt::Write as _;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::{
-        code_mode::budget::BATCH_BYTES,
-        tool::{ClientName, ToolDefinition},
-    };
-
-    fn tool(input: &Value, output: Option<&Value>) -> Tool {
-        let mut definition = json!({"name": "t", "inputSchema": input});
-        definition
-            .as_object_mut()
-            .expect("an object")
-            .extend(output.map(|it| ("outputSchema".to_owned(), it.clone())));
-        let definition: ToolDefinition = serde_json::from_value(definition).expect("a definition");
-        Tool::adopt(&ClientName::parse("x").expect("a good name"), definition)
-            .expect("a usable tool")
-    }
-
-    /// Returns a schema that once took hours to render: each of 100 properties refers to an object
-    /// of 15,500 properties and 40,000 required names.
-    fn vast() -> Value {
-        let properties: Value = (0..15_500)
-            .map(|n| (format!("{n:x}"), json!(0)))
-            .collect::<serde_json::Map<_, _>>()
-            .into();
-        let references = (0..100).map(|n| (format!("p{n}"), json!({"$ref": "#/d"})));
-        json!({
-            "properties": references.collect::<serde_json::Map<_, _>>(),
-            "d": {"type": "object", "properties": properties, "required": vec![""; 40_000]},
-        })
-    }
-
-    #[test]
-    fn a_reference_to_a_vast_object_is_not_read_once_for_each_property() {
-        let budget = Budget::whole();
-        let stub = Stub::render(&tool(&vast(), None), &budget);
-        assert!(budget.spent() < 1_000, "{} units", budget.spent());
-        assert!(
-            stub.parameters.starts_with("p0: dict = None, p1: dict = None, "),
-            "{}",
-            stub.parameters
-        );
-        assert!(
-            stub.parameter_lines
-                .starts_with("    p0 (dict): p0 parameter (optional)\n    p1 (dict)"),
-            "{}",
-            stub.parameter_lines
-        );
-    }
-
-    #[test]
-    fn parameters_beyond_the_budget_are_shown_as_one_dict() {
-        let properties = |n: usize| {
-            (0..n).map(|n| (format!("p{n}"), json!({}))).collect::<serde_json::Map<_, _>>()
-        };
-        let wide = |n: usize| tool(&json!({"properties": properties(n)}), None);
-        let edge = Budget::whole();
-        assert!(Stub::render(&wide(5_000), &edge).parameters.starts_with("p0: Any = None"));
-        let beyond = Stub::render(&wide(20_000), &Budget::whole());
-        assert_eq!(
-            (beyond.parameters.as_str(), beyond.arguments.as_str()),
-            ("arguments: dict", "{...}")
-        );
-        assert_eq!(beyond.parameter_lines, docs::LEFT_OUT);
-    }
-
-    #[test]
-    fn an_example_has_a_bounded_number_of_arguments_of_a_bounded_length() {
-        let example = |names: &[String]| {
-            let properties = names.iter().map(|name| (name.clone(), json!({"type": "boolean"})));
-            let properties: serde_json::Map<_, _> = properties.collect();
-            let schema = json!({"required": names, "properties": properties});
-            Stub::render(&tool(&schema, None), &Budget::whole()).arguments
-        };
-        let names: Vec<_> = ('a'..='m').map(String::from).collect();
-        let shown: Vec<_> = ('a'..='l').map(|name| format!("{name}=True")).collect();
-        assert_eq!(example(&names), shown.join(", "), "the thirteenth is left out");
-        assert_eq!(example(&["a".repeat(1_495)]).len(), 1_500);
-        assert_eq!(example(&["a".repeat(1_496)]), "{...}");
-    }
-
-    #[test]
-    fn every_text_that_a_schema_repeats_is_cut_before_it_is_rendered() {
-        let long = "x".repeat(30_000);
-        let repeated = json!({
-            "properties": (0..500).map(|n| (format!("p{n}"), json!({"$ref": "#/d"}))).collect::<serde_json::Map<_, _>>(),
-            "d": {"type": "object", "description": long, "default": long, "properties": {
-                &long: {"enum": vec![&long; 2]}, "const": {"const": long}, "far": {"$ref": format!("#/d/{long}")},
-            }},
-        });
-        let budget = Budget::whole();
-        let stub = Stub::render(&tool(&json!({"type": "object"}), Some(&repeated)), &budget);
-        assert!(stub.bytes() < 40 << 10, "{}", stub.bytes());
-    }
-
-    #[test]
-    fn the_tools_of_one_source_are_rendered_within_one_budget() {
-        let mut properties = String::new();
-        for n in 0..14_000 {
-            let _ = write!(properties, "{}\"p{n}\":1", if n == 0 { "" } else { "," });
-        }
-        let wide: Value = serde_json::from_str(&format!("{{\"properties\":{{{properties}}}}}"))
-            .expect("it is JSON");
-        let wide = tool(&wide, None);
-        let stubs = Stub::render_all(std::iter::repeat_n(&wide, 300));
-        let shown = stubs.iter().filter(|stub| stub.parameters.starts_with("p0: Any")).count();
-        assert!((100..200).contains(&shown), "{shown} of 300 are shown");
-        assert!(stubs[299].parameters.starts_with("arguments: dict"));
-    }
-
-    #[test]
-    fn the_stubs_of_one_source_take_no_more_bytes_than_a_batch_has() {
-        let property = json!({"type": "string", "description": "x".repeat(1_000)});
-        let properties = (0..20).map(|n| (format!("p{n}"), property.clone()));
-        let schema =
-            json!({"type": "object", "properties": properties.collect::<serde_json::Map<_, _>>()});
-        let verbose = tool(&schema, Some(&schema));
-        let one = Stub::render(&verbose, &Budget::whole()).bytes();
-        let fit = BATCH_BYTES / one;
-        let stubs = Stub::render_all(std::iter::repeat_n(&verbose, fit + 2));
-        let shown: Vec<_> =
-            stubs.iter().map(|stub| stub.parameters.starts_with("p0: str")).collect();
-        assert_eq!(shown, [vec![true; fit], vec![false; 2]].concat());
-        assert!(stubs[fit] == Stub::left_out());
-    }
-}
+mod tests;

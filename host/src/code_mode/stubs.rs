@@ -3,10 +3,11 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use super::{
-    BindingLevel, missing,
+    layout::{BindingLevel, Layout},
+    missing,
     names::{self, Found, Function, Namespace},
     signature::signature,
-    stub::Stub,
+    stub::Shown,
     text,
 };
 use crate::tool::Tool;
@@ -32,14 +33,14 @@ pub(super) struct Range {
 }
 
 /// Renders the tree of all files.
-pub(super) fn list(namespaces: &[Namespace], level: BindingLevel) -> String {
+pub(super) fn list(namespaces: &[Namespace], layout: &Layout) -> String {
     let mut lines = vec![
         "# Workflow: listToolFiles -> readToolFile -> (optional) getToolDocs -> executeToolCode"
             .to_owned(),
         "# Read a file before you call what is in it: it has the exact names and parameters"
             .to_owned(),
     ];
-    if level == BindingLevel::Tool {
+    if namespaces.iter().any(|it| layout.of(&it.client) == BindingLevel::Tool) {
         lines.push(
             "# One file a tool; its name is the tool's name in code. To read a server's tools at once: servers/<server>.pyi"
                 .to_owned(),
@@ -47,7 +48,7 @@ pub(super) fn list(namespaces: &[Namespace], level: BindingLevel) -> String {
     }
     lines.extend([String::new(), "servers/".to_owned()]);
     for namespace in namespaces {
-        match level {
+        match layout.of(&namespace.client) {
             BindingLevel::Server => lines.push(format!("  {}.pyi", namespace.client)),
             BindingLevel::Tool => {
                 lines.push(format!("  {}/", namespace.client));
@@ -76,10 +77,10 @@ pub(super) fn nothing_to_list(has_other_tools: bool) -> String {
 /// Finds a file. The error is a text for the model that lists the existing files.
 pub(super) fn find<'a>(
     namespaces: &'a [Namespace],
-    level: BindingLevel,
+    layout: &Layout,
     file_name: &str,
 ) -> Result<File<'a>, String> {
-    let nothing = || missing::no_file(namespaces, level, file_name);
+    let nothing = || missing::no_file(namespaces, layout, file_name);
     let path = file_name.trim();
     let path = path.strip_suffix(".pyi").unwrap_or(path);
     let path = path.strip_prefix("servers/").unwrap_or(path);
@@ -113,25 +114,38 @@ impl File<'_> {
     }
 
     /// Renders the lines of a range, as many as may be shown at once. The first line of the file
-    /// states the total number of lines, itself included.
-    pub(super) fn show(&self, stubs: &[Arc<Stub>], range: Range) -> String {
+    /// states the total number of lines, itself included. `shown` has the stub of each tool.
+    pub(super) fn show(&self, shown: &[Shown], range: Range) -> String {
         let head = self.head();
-        let total = 1 + head.len() + self.functions.len();
+        let total =
+            1 + head.len() + shown.iter().map(|shown| shown.class_count() + 1).sum::<usize>();
         let start = range.start.unwrap_or(1).clamp(1, total);
         let end = range.end.unwrap_or(total).clamp(1, total).max(start);
+        let stubs =
+            self.functions.iter().zip(shown).map(|(function, shown)| Part::Stub(function, shown));
+        let parts = std::iter::once(Part::Head(head)).chain(stubs);
         let mut lines = Vec::new();
         let mut room = MAX_SHOWN;
         // The first line always fits. It is written last because it states whether the other lines
         // fit.
         let mut last = start.max(2) - 1;
-        for number in start.max(2)..=end {
-            let line = head.get(number - 2).cloned();
-            let line = line.unwrap_or_else(|| {
-                stub(self.functions[number - 2 - head.len()], &stubs[number - 2 - head.len()])
-            });
-            let Some(left) = room.checked_sub(line.len() + 1) else { break };
-            lines.push(line);
-            (room, last) = (left, number);
+        let mut number = 1;
+        'parts: for part in parts {
+            // Only the stubs of the range are rendered.
+            let count = part.count();
+            if number + count < start || number >= end {
+                number += count;
+                continue;
+            }
+            for line in part.lines() {
+                number += 1;
+                if !(start..=end).contains(&number) {
+                    continue;
+                }
+                let Some(left) = room.checked_sub(line.len() + 1) else { break 'parts };
+                lines.push(line);
+                (room, last) = (left, number);
+            }
         }
         if start == 1 {
             let note = if last < end {
@@ -159,39 +173,79 @@ impl File<'_> {
             [only] if self.namespace.functions.len() > 1 => {
                 (format!("# {server}.{} tool", only.identifier), only.identifier.as_str())
             }
-            _ => (format!("# {server} server tools"), "tool_name"),
+            _ => (title(self.namespace), "tool_name"),
         };
         let client = &self.namespace.client;
-        let marker = self.functions.first().and_then(|function| function.tool.marker());
         let mut head = vec![
             title,
             format!("# Usage: {server}.{tool}(name=value) - keyword arguments, or one dict"),
             "# The names after def are exact; call nothing that you have not read here".to_owned(),
-            "# A call returns what is declared; for Any: the result as data if it is JSON, otherwise a str".to_owned(),
+            "# A call returns what is declared (a TypedDict is a dict: r[\"key\"]); for Any: the result as data if it is JSON, otherwise a str".to_owned(),
             format!("# Descriptions are shortened; in full: getToolDocs(server=\"{client}\", tool=\"{tool}\")"),
         ];
-        head.extend(
-            marker.map(|marker| format!("# {marker}Names and descriptions are the server's own")),
-        );
+        head.extend(self.functions.first().and_then(|function| marker(function)));
         head.push(String::new());
         head
     }
 }
 
-/// Renders one tool on one line.
-fn stub(function: &Function, stub: &Stub) -> String {
-    let signature = signature(function, stub);
-    let description = text::summary(&function.tool.description);
+/// Part of a file: the lines before the stubs, or those of one stub.
+enum Part<'a> {
+    Head(Vec<String>),
+    Stub(&'a Function, &'a Shown),
+}
+
+impl Part<'_> {
+    /// Returns the number of lines.
+    fn count(&self) -> usize {
+        match self {
+            Self::Head(lines) => lines.len(),
+            Self::Stub(_, shown) => shown.class_count() + 1,
+        }
+    }
+
+    fn lines(self) -> Vec<String> {
+        match self {
+            Self::Head(lines) => lines,
+            Self::Stub(function, shown) => lines(function, shown),
+        }
+    }
+}
+
+/// Returns the title of the tools of one server.
+pub(super) fn title(namespace: &Namespace) -> String {
+    format!("# {} server tools", namespace.identifier)
+}
+
+/// Returns the line that marks the texts of a server that is not trusted.
+pub(super) fn marker(function: &Function) -> Option<String> {
+    let marker = function.tool.marker()?;
+    Some(format!("# {marker}Names and descriptions are the server's own"))
+}
+
+/// Renders one tool: a line for each class, and one for its signature.
+pub(super) fn lines(function: &Function, shown: &Shown) -> Vec<String> {
+    let mut lines: Vec<_> = shown.classes(function).collect();
+    lines.push(stub(function, shown));
+    lines
+}
+
+/// Renders the signature of a tool with its description on one line.
+fn stub(function: &Function, shown: &Shown) -> String {
+    let signature = signature(function, shown);
+    let mut comment = Vec::new();
     // If the identifier is not the preferred one of the tool's name, the original name identifies
     // the tool.
-    let renamed = names::canonical(&function.tool.original) != function.identifier;
-    let name = if renamed {
-        format!("[{}] ", text::line(&function.tool.original, MAX_NAME))
-    } else {
-        String::new()
-    };
-    match format!("{name}{description}").trim_end() {
-        "" => signature,
-        comment => format!("{signature}:  # {comment}"),
+    if names::canonical(&function.tool.original) != function.identifier {
+        comment.push(format!("[{}]", text::line(&function.tool.original, MAX_NAME)));
     }
+    comment.push(text::summary(&function.tool.description));
+    if let Some(observed) = &shown.observed {
+        comment.push(format!("(result observed in {})", observed.seen));
+    }
+    comment.retain(|part| !part.is_empty());
+    if comment.is_empty() {
+        return format!("{signature}: ...");
+    }
+    format!("{signature}: ...  # {}", comment.join(" "))
 }

@@ -5,28 +5,34 @@
 //! and all types of one tool share a [`Budget`] for everything that is read. Beyond a bound, a type
 //! is rendered as `Any` or `dict`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{budget::Budget, text};
+use super::{
+    budget::Budget,
+    classes::{ClassName, Classes, Fields},
+    literal::{self, MAX_TEXT},
+};
 
-/// Maximum number of schemas that one type reads.
-const MAX_SCHEMAS: u32 = 64;
+/// Maximum number of schemas that the types of one [`Writer`] read.
+const MAX_SCHEMAS: u32 = 512;
 /// Maximum nesting of schemas.
-const MAX_DEPTH: u32 = 8;
+const MAX_DEPTH: usize = 12;
 /// Maximum number of alternatives of a union.
 const MAX_ALTERNATIVES: usize = 12;
-/// Maximum length of the options of a `Literal`, and of the fields of a dict, in bytes.
-const MAX_TEXT: usize = 320;
-/// Maximum number of fields of a dict that is written out.
-const MAX_FIELDS: usize = 12;
-/// Maximum length of a value in an example, in bytes.
-const MAX_PLACEHOLDER: usize = 80;
+/// Maximum number of items of a tuple.
+const MAX_ITEMS: usize = 8;
+/// Maximum number of fields of an object that is read. References can lead to one object once for
+/// each schema, so larger ones are not read at all.
+const MAX_FIELDS: usize = 256;
 /// Maximum number of references followed in a row.
 const MAX_REFERENCES: usize = 8;
 /// Maximum length of a reference, in bytes. Each resolution reads all of it.
 const MAX_REFERENCE: usize = 512;
+/// Maximum number of members of an `allOf`, and maximum nesting of such lists.
+const MAX_PARTS: usize = 8;
+const MAX_PART_DEPTH: usize = 3;
 
 /// Types of one schema document. References are resolved in `root`.
 #[derive(Clone, Copy)]
@@ -42,266 +48,341 @@ pub(super) struct Field<'a> {
     pub(super) is_required: bool,
 }
 
-/// Level of detail at which a type renders objects.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
-    /// Renders objects as `dict`.
-    Outline,
-    /// Renders the fields of objects, two levels deep.
-    Fields,
-}
-
-impl Detail {
-    fn levels(self) -> u32 {
-        match self {
-            Self::Outline => 0,
-            Self::Fields => 2,
-        }
-    }
-}
-
 impl<'a> Types<'a> {
     /// Creates the types of `root`. Everything read from it is paid from `budget`.
     pub(super) fn new(root: &'a Value, budget: &'a Budget) -> Self {
         Self { root, budget }
     }
 
-    /// Returns the properties of an object: required ones first, each group sorted by name. `None`
-    /// if the budget does not cover them.
+    /// Returns the properties of an object, those of its `allOf` included: required ones first, each
+    /// group sorted by name. `None` if the budget does not cover them.
     pub(super) fn fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
-        self.resolve(schema)
-            .as_object()
-            .map_or_else(|| Some(Vec::new()), |schema| self.fields_of(schema))
+        let mut parts = Vec::new();
+        self.parts(schema, &mut parts, 0);
+        let listed = |part: &&'a Map<String, Value>, key| part.get(key).and_then(Value::as_array);
+        let units = parts.iter().map(|part| {
+            properties(part).map_or(0, Map::len) + listed(part, "required").map_or(0, Vec::len)
+        });
+        if !self.budget.pay(units.sum()) {
+            return None;
+        }
+        let required = parts.iter().filter_map(|part| listed(part, "required")).flatten();
+        let required: HashSet<&str> = required.filter_map(Value::as_str).collect();
+        let mut seen = HashSet::new();
+        let mut fields: Vec<_> = parts
+            .iter()
+            .filter_map(|part| properties(part))
+            .flatten()
+            .filter(|(name, _)| seen.insert(name.as_str()))
+            .map(|(name, schema)| Field {
+                name,
+                schema,
+                is_required: required.contains(name.as_str()),
+            })
+            .collect();
+        fields.sort_by_key(|field| (!field.is_required, field.name));
+        Some(fields)
     }
 
-    /// Returns the fields of a value of this type, or of its items if it is an array. `None` if the
-    /// budget does not cover them.
+    /// Returns the fields of a value of this type; or of its items if it is an array, of its values
+    /// if it is a map, and of the only alternative besides `null`. `None` if the budget does not
+    /// cover them.
     pub(super) fn inner_fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
-        let schema = self.resolve(schema);
-        match schema.get("items") {
-            Some(items) => self.fields(items),
-            None => self.fields(schema),
+        let mut schema = self.resolve(schema);
+        for _ in 0..2 {
+            if has_fields(schema) || schema.get("allOf").is_some() {
+                break;
+            }
+            let inner = only_alternative(schema)
+                .or_else(|| schema.get("items"))
+                .or_else(|| schema.get("additionalProperties"));
+            match inner.filter(|inner| inner.is_object()) {
+                Some(inner) => schema = self.resolve(inner),
+                None => break,
+            }
         }
+        self.fields(schema)
     }
 
     /// Follows the references of a schema, as far as they lead into the same document.
-    pub(super) fn resolve(self, mut schema: &'a Value) -> &'a Value {
+    pub(super) fn resolve(self, schema: &'a Value) -> &'a Value {
+        self.resolve_named(schema).0
+    }
+
+    /// Does the same, and returns the last segment of the last reference, which often is the name of
+    /// a type.
+    fn resolve_named(self, mut schema: &'a Value) -> (&'a Value, Option<&'a str>) {
+        let mut name = None;
         for _ in 0..MAX_REFERENCES {
             let reference =
                 schema.get("$ref").and_then(Value::as_str).filter(|it| it.len() <= MAX_REFERENCE);
             match reference
                 .and_then(|it| it.strip_prefix('#'))
-                .and_then(|pointer| self.root.pointer(pointer))
+                .and_then(|pointer| Some((pointer, self.root.pointer(pointer)?)))
             {
-                Some(target) => schema = target,
+                Some((pointer, target)) => {
+                    name = pointer.rsplit('/').next().filter(|it| !it.is_empty()).or(name);
+                    schema = target;
+                }
                 None => break,
             }
         }
-        schema
+        (schema, name)
     }
 
-    /// Returns an example value of this type.
-    pub(super) fn placeholder(self, schema: &'a Value) -> String {
-        let schema = self.resolve(schema);
-        let only =
-            schema.get("enum").and_then(|options| options.get(0)).or_else(|| schema.get("const"));
-        if let Some(value) = only.and_then(scalar).filter(|value| value.len() <= MAX_PLACEHOLDER) {
-            return value;
+    /// Renders a schema as a type in which objects are `dict`.
+    pub(super) fn outline(self, schema: &'a Value) -> String {
+        Writer::new(self, None).text(schema, "")
+    }
+
+    /// Collects an object and the members of its `allOf`.
+    fn parts(self, schema: &'a Value, into: &mut Vec<&'a Map<String, Value>>, depth: usize) {
+        let Some(schema) = self.resolve(schema).as_object() else { return };
+        if into.iter().any(|part| std::ptr::eq(*part, schema)) {
+            return;
         }
-        let value = match self.text(schema, Detail::Outline).as_str() {
-            "int" => "1",
-            "float" => "1.5",
-            "bool" => "True",
-            kind if kind.starts_with("list") => "[]",
-            kind if kind.starts_with("dict") => "{}",
-            _ => "\"...\"",
-        };
-        value.to_owned()
-    }
-
-    fn fields_of(self, schema: &'a Map<String, Value>) -> Option<Vec<Field<'a>>> {
-        let properties = schema.get("properties").and_then(Value::as_object);
-        let required =
-            schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        if !self.budget.pay(properties.map_or(0, Map::len) + required.len()) {
-            return None;
+        into.push(schema);
+        let members = schema.get("allOf").and_then(Value::as_array);
+        for member in members.into_iter().flatten().take(MAX_PARTS) {
+            if depth < MAX_PART_DEPTH && into.len() < MAX_PARTS {
+                self.parts(member, into, depth + 1);
+            }
         }
-        let required: HashSet<&str> = required.iter().filter_map(Value::as_str).collect();
-        let field = |(name, schema): (&'a String, &'a Value)| Field {
-            name,
-            schema,
-            is_required: required.contains(name.as_str()),
-        };
-        let mut fields: Vec<_> = properties.into_iter().flatten().map(field).collect();
-        fields.sort_by_key(|field| (!field.is_required, field.name));
-        Some(fields)
-    }
-
-    /// Renders a schema as a type.
-    pub(super) fn text(self, schema: &'a Value, detail: Detail) -> String {
-        Writer { types: self, left: MAX_SCHEMAS, depth: 0 }.schema(schema, detail.levels())
     }
 }
 
-struct Writer<'a> {
+/// Renders types. Objects with known fields become classes, if it has a place for them.
+pub(super) struct Writer<'a, 'c> {
     types: Types<'a>,
+    classes: Option<&'c mut Classes>,
+    /// Names of the objects that are classes, by the address of their schema. A recursive type ends
+    /// here.
+    named: HashMap<usize, ClassName>,
+    /// Addresses of the schemas that are being rendered.
+    open: Vec<usize>,
     left: u32,
-    depth: u32,
 }
 
-impl<'a> Writer<'a> {
-    fn schema(&mut self, schema: &'a Value, levels: u32) -> String {
-        if self.left == 0 || self.depth == MAX_DEPTH || !self.types.budget.pay(1) {
+impl<'a, 'c> Writer<'a, 'c> {
+    /// Creates a writer that puts classes into `classes`; without it objects are `dict`.
+    pub(super) fn new(types: Types<'a>, classes: Option<&'c mut Classes>) -> Self {
+        Self { types, classes, named: HashMap::new(), open: Vec::new(), left: MAX_SCHEMAS }
+    }
+
+    /// Renders a schema as a type. A class for it is named after `hint`, unless a reference names it.
+    pub(super) fn text(&mut self, schema: &'a Value, hint: &str) -> String {
+        if self.left == 0 || self.open.len() == MAX_DEPTH || !self.types.budget.pay(1) {
             return anything();
         }
         self.left -= 1;
-        self.depth += 1;
-        let text = self.resolved(schema, levels);
-        self.depth -= 1;
+        let (schema, name) = self.types.resolve_named(schema);
+        let address = address(schema);
+        if self.open.contains(&address) && !self.named.contains_key(&address) {
+            return anything();
+        }
+        self.open.push(address);
+        let text = self.resolved(schema, name.unwrap_or(hint));
+        self.open.pop();
         text
     }
 
-    fn resolved(&mut self, schema: &'a Value, levels: u32) -> String {
-        let Some(schema) = self.types.resolve(schema).as_object() else { return anything() };
+    /// Renders the fields of an object as a class, whatever their number. `None` if there is no room.
+    pub(super) fn class(
+        &mut self,
+        schema: &'a Value,
+        fields: &[Field<'a>],
+        hint: &str,
+    ) -> Option<String> {
+        let name = self.classes.as_mut()?.reserve(hint)?;
+        self.named.insert(address(schema), name.clone());
+        let mut lines = Fields::default();
+        for field in fields {
+            if !lines.has_room(field.name) {
+                break;
+            }
+            let kind = self.text(field.schema, field.name);
+            if !lines.add(field.name, &kind, field.is_required) {
+                break;
+            }
+        }
+        self.classes.as_mut()?.define(&name, lines, fields.len());
+        Some(name.to_string())
+    }
+
+    fn resolved(&mut self, value: &'a Value, hint: &str) -> String {
+        let Some(schema) = value.as_object() else { return anything() };
         if let Some(options) =
             schema.get("enum").and_then(Value::as_array).filter(|options| !options.is_empty())
         {
-            return literal(options);
+            // Many options take longer to read than one schema.
+            let is_paid = self.types.budget.pay(options.len() / 8);
+            return if is_paid { union(literal::alternatives(options)) } else { anything() };
         }
         if let Some(only) = schema.get("const") {
-            return literal(std::slice::from_ref(only));
+            return union(literal::alternatives(std::slice::from_ref(only)));
         }
-        let mut alternatives = self.alternatives(schema, levels);
+        let mut alternatives = self.alternatives(value, schema, hint);
         if schema.get("nullable") == Some(&Value::Bool(true)) {
             alternatives.push("None".to_owned());
         }
         union(alternatives)
     }
 
-    fn alternatives(&mut self, schema: &'a Map<String, Value>, levels: u32) -> Vec<String> {
-        let listed = |keyword| schema.get(keyword).and_then(Value::as_array);
+    fn alternatives(
+        &mut self,
+        value: &'a Value,
+        schema: &'a Map<String, Value>,
+        hint: &str,
+    ) -> Vec<String> {
         match schema.get("type") {
-            Some(Value::String(kind)) => vec![self.kind(kind, schema, levels)],
+            Some(Value::String(kind)) => vec![self.kind(kind, value, schema, hint)],
             Some(Value::Array(kinds)) if kinds.len() <= MAX_ALTERNATIVES => kinds
                 .iter()
-                .map(|kind| self.kind(kind.as_str().unwrap_or_default(), schema, levels))
+                .map(|kind| self.kind(kind.as_str().unwrap_or_default(), value, schema, hint))
                 .collect(),
-            _ => match (
-                listed("anyOf").or_else(|| listed("oneOf")),
-                listed("allOf").map(Vec::as_slice),
-            ) {
-                (Some(schemas), _) if schemas.len() <= MAX_ALTERNATIVES => {
-                    schemas.iter().map(|schema| self.schema(schema, levels)).collect()
+            _ => match alternatives(value) {
+                Some(schemas) if schemas.len() <= MAX_ALTERNATIVES => {
+                    schemas.iter().map(|schema| self.text(schema, hint)).collect()
                 }
-                (None, Some([only])) => vec![self.schema(only, levels)],
-                (None, None) if schema.contains_key("properties") => {
-                    vec![self.object(schema, levels)]
-                }
-                _ => vec![anything()],
+                Some(_) => vec![anything()],
+                None => vec![self.untyped(value, schema, hint)],
             },
         }
     }
 
-    fn kind(&mut self, kind: &str, schema: &'a Map<String, Value>, levels: u32) -> String {
+    /// Renders a schema without `type` by its other keywords.
+    fn untyped(&mut self, value: &'a Value, schema: &'a Map<String, Value>, hint: &str) -> String {
+        if has_fields(value) || schema.contains_key("patternProperties") {
+            return self.object(value, schema, hint);
+        }
+        if schema.contains_key("items") || schema.contains_key("prefixItems") {
+            return self.array(schema, hint);
+        }
+        match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
+            Some([only]) => self.text(only, hint),
+            Some(parts)
+                if parts.iter().take(MAX_PARTS).any(|it| has_fields(self.types.resolve(it))) =>
+            {
+                self.object(value, schema, hint)
+            }
+            _ => anything(),
+        }
+    }
+
+    fn kind(
+        &mut self,
+        kind: &str,
+        value: &'a Value,
+        schema: &'a Map<String, Value>,
+        hint: &str,
+    ) -> String {
         let name = match kind {
             "string" => "str",
             "number" => "float",
             "integer" => "int",
             "boolean" => "bool",
             "null" => "None",
-            "array" => match schema.get("items") {
-                Some(items) => return format!("list[{}]", self.schema(items, levels)),
-                None => "list[Any]",
-            },
-            "object" => return self.object(schema, levels),
+            "array" => return self.array(schema, hint),
+            "object" => return self.object(value, schema, hint),
             _ => "Any",
         };
         name.to_owned()
     }
 
-    /// Renders fields as in `{"path": str, "line": NotRequired[int]}`, if they fit the bounds;
-    /// otherwise `dict`.
-    fn object(&mut self, schema: &'a Map<String, Value>, levels: u32) -> String {
-        let dict = || "dict".to_owned();
-        let Some(levels) = levels.checked_sub(1) else { return dict() };
-        match schema.get("properties").and_then(Value::as_object).map_or(0, Map::len) {
-            0 => match schema.get("additionalProperties") {
-                Some(values @ Value::Object(_)) => match self.schema(values, levels) {
-                    values if values == "Any" => dict(),
-                    values => format!("dict[str, {values}]"),
-                },
-                _ => dict(),
+    /// Renders `list[T]`, or `tuple[A, B]` if each item has a type of its own.
+    fn array(&mut self, schema: &'a Map<String, Value>, hint: &str) -> String {
+        let items = schema.get("items");
+        let prefix = schema.get("prefixItems").or(items).and_then(Value::as_array);
+        match prefix {
+            Some(prefix) if prefix.is_empty() || prefix.len() > MAX_ITEMS => "list[Any]".to_owned(),
+            Some(prefix) => {
+                let mut kinds: Vec<_> = prefix.iter().map(|item| self.text(item, hint)).collect();
+                let more = items.filter(|items| items.is_object());
+                match more {
+                    None => format!("tuple[{}]", kinds.join(", ")),
+                    Some(more) => {
+                        kinds.push(self.text(more, hint));
+                        format!("list[{}]", union(kinds))
+                    }
+                }
+            }
+            None => match items {
+                Some(items) => format!("list[{}]", self.text(items, hint)),
+                None => "list[Any]".to_owned(),
             },
-            1..=MAX_FIELDS => self
-                .types
-                .fields_of(schema)
-                .and_then(|fields| self.fields(&fields, levels))
-                .unwrap_or_else(dict),
-            // Not read at all: references can lead here once for each schema.
+        }
+    }
+
+    /// Renders the name of a class, `dict[str, T]`, or `dict`.
+    fn object(&mut self, value: &'a Value, schema: &'a Map<String, Value>, hint: &str) -> String {
+        let dict = || "dict".to_owned();
+        if let Some(name) = self.named.get(&address(value)) {
+            return name.to_string();
+        }
+        let has_known = has_fields(value) || schema.contains_key("allOf");
+        if let (false, Some(schemas)) = (has_known, alternatives(value))
+            && schemas.len() <= MAX_ALTERNATIVES
+        {
+            return union(schemas.iter().map(|schema| self.text(schema, hint)).collect());
+        }
+        if self.classes.is_none() || !has_known {
+            return self.map(schema, hint).unwrap_or_else(dict);
+        }
+        if properties(schema).map_or(0, Map::len) > MAX_FIELDS
+            || self.classes.as_ref().is_none_or(|classes| classes.is_full())
+        {
+            return dict();
+        }
+        match self.types.fields(value) {
+            Some(fields) if (1..=MAX_FIELDS).contains(&fields.len()) => {
+                self.class(value, &fields, hint).unwrap_or_else(dict)
+            }
             _ => dict(),
         }
     }
 
-    /// Renders the fields of a dict. `None` if the text is longer than [`MAX_TEXT`].
-    fn fields(&mut self, fields: &[Field<'a>], levels: u32) -> Option<String> {
-        let mut out = String::from("{");
-        for (at, field) in fields.iter().enumerate() {
-            if at > 0 {
-                out.push_str(", ");
-            }
-            if out.len() + field.name.len() > MAX_TEXT {
-                return None;
-            }
-            out.push_str(&keyed(field, &self.schema(field.schema, levels)));
+    /// Renders `dict[str, T]`. `None` if the schema does not tell the type of the values.
+    fn map(&mut self, schema: &'a Map<String, Value>, hint: &str) -> Option<String> {
+        if properties(schema).is_some_and(|fields| !fields.is_empty()) {
+            return None;
         }
-        out.push('}');
-        (out.len() <= MAX_TEXT).then_some(out)
+        let mut kinds = Vec::new();
+        let patterns = schema.get("patternProperties").and_then(Value::as_object);
+        for values in patterns.into_iter().flat_map(Map::values).take(MAX_ALTERNATIVES) {
+            kinds.push(self.text(values, hint));
+        }
+        if let Some(values @ Value::Object(_)) = schema.get("additionalProperties") {
+            kinds.push(self.text(values, hint));
+        }
+        let values = union(kinds);
+        (values != "Any").then(|| format!("dict[str, {values}]"))
     }
 }
 
-/// Renders a field of a dict with its type.
-pub(super) fn keyed(field: &Field<'_>, kind: &str) -> String {
-    let name = text::quoted(field.name);
-    if field.is_required {
-        format!("{name}: {kind}")
-    } else {
-        format!("{name}: NotRequired[{kind}]")
-    }
+fn properties(schema: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    schema.get("properties").and_then(Value::as_object)
 }
 
-/// Renders a value in Python syntax. `None` for a list, an object, or a string longer than
-/// [`MAX_TEXT`].
-pub(super) fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::Null => Some("None".to_owned()),
-        Value::Bool(true) => Some("True".to_owned()),
-        Value::Bool(false) => Some("False".to_owned()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::String(string) => (string.len() <= MAX_TEXT).then(|| text::quoted(string)),
-        Value::Array(_) | Value::Object(_) => None,
-    }
+fn has_fields(schema: &Value) -> bool {
+    schema.as_object().and_then(properties).is_some_and(|fields| !fields.is_empty())
 }
 
-/// Renders the permitted values as a `Literal`, as many as fit. Reads no more values than that.
-fn literal(options: &[Value]) -> String {
-    let mut out = String::from("Literal[");
-    for (at, option) in options.iter().enumerate() {
-        if option.is_array() || option.is_object() {
-            return anything();
-        }
-        if at > 0 {
-            out.push_str(", ");
-        }
-        match scalar(option) {
-            Some(option) if out.len() + option.len() <= MAX_TEXT => out.push_str(&option),
-            _ => {
-                out.push_str("...");
-                break;
-            }
-        }
-    }
-    out.push(']');
-    out
+/// Identifies a schema of a document that outlives the writer.
+fn address(schema: &Value) -> usize {
+    std::ptr::from_ref(schema).addr()
+}
+
+/// Returns the alternatives of a union.
+pub(super) fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
+    schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array)
+}
+
+/// Returns the alternative of a union that is not `null`, if there is only one.
+fn only_alternative(schema: &Value) -> Option<&Value> {
+    let alternatives = alternatives(schema)?.iter().take(MAX_ALTERNATIVES);
+    let mut rest = alternatives.filter(|it| it.get("type").and_then(Value::as_str) != Some("null"));
+    let only = rest.next()?;
+    rest.next().is_none().then_some(only)
 }
 
 /// Renders a union of distinct alternatives, with `None` last.
@@ -326,108 +407,4 @@ fn anything() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-
-    fn typed(schema: &Value) -> String {
-        Types::new(schema, &Budget::whole()).text(schema, Detail::Fields)
-    }
-
-    #[test]
-    fn each_schema_is_rendered_as_its_python_type() {
-        for (schema, expected) in [
-            (json!({"type": "string"}), "str"),
-            (json!({"type": "number"}), "float"),
-            (json!({"type": "integer"}), "int"),
-            (json!({"type": "boolean"}), "bool"),
-            (json!({"type": "null"}), "None"),
-            (json!({"type": "array"}), "list[Any]"),
-            (
-                json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
-                "list[list[int]]",
-            ),
-            (json!({"type": "object"}), "dict"),
-            (
-                json!({"type": "object", "additionalProperties": {"type": "integer"}}),
-                "dict[str, int]",
-            ),
-            (json!({"enum": ["a", "b\"c"]}), r#"Literal["a", "b\"c"]"#),
-            (
-                json!({"type": "integer", "enum": [1, 2.5, true, null]}),
-                "Literal[1, 2.5, True, None]",
-            ),
-            (json!({"const": false}), "Literal[False]"),
-            (json!({"enum": [{"a": 1}]}), "Any"),
-            (json!({"enum": [], "type": "string"}), "str"),
-            (json!({"type": ["null", "string", "integer"]}), "str | int | None"),
-            (
-                json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-                "str | list[str]",
-            ),
-            (json!({"oneOf": [{"type": "string"}, {}]}), "Any"),
-            (json!({"allOf": [{"type": "string"}]}), "str"),
-            (json!({"type": "string", "nullable": true}), "str | None"),
-            (json!({"$ref": "https://example.com/schema"}), "Any"),
-            (json!(true), "Any"),
-            (json!({}), "Any"),
-        ] {
-            assert_eq!(typed(&schema), expected, "{schema}");
-        }
-    }
-
-    #[test]
-    fn objects_are_rendered_two_levels_deep() {
-        let schema = json!({"type": "object", "required": ["a"], "properties": {
-            "a": {"type": "array", "items": {"type": "object", "properties": {"b": {"type": "object", "properties": {"c": {}}}}}},
-            "user-id": {"type": "string"},
-        }});
-        insta::assert_snapshot!(typed(&schema), @r#"{"a": list[{"b": NotRequired[dict]}], "user-id": NotRequired[str]}"#);
-        insta::assert_snapshot!(Types::new(&schema, &Budget::whole()).text(&schema, Detail::Outline), @"dict");
-    }
-
-    #[test]
-    fn references_are_followed_and_cycles_end() {
-        let schema = json!({"$defs": {
-            "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "tags": {"$ref": "#/$defs/tags"}}},
-            "tags": {"type": "array", "items": {"type": "string"}},
-            "loop": {"$ref": "#/$defs/loop"},
-            "nest": {"type": "array", "items": {"$ref": "#/$defs/nest"}},
-        }});
-        let of = |name: &str| {
-            let reference = json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]});
-            typed(&reference)
-        };
-        insta::assert_snapshot!(of("node"), @r#"{"next": NotRequired[{"next": NotRequired[dict], "tags": NotRequired[list[str]]}], "tags": NotRequired[list[str]]}"#);
-        assert_eq!(of("loop"), "Any");
-        assert_eq!(of("nest"), "list[list[list[list[list[list[list[list[Any]]]]]]]]");
-    }
-
-    fn schemas() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            any::<String>().prop_map(|it| json!({"const": it})),
-            prop::collection::vec(any::<String>(), 0..60).prop_map(|it| json!({"enum": it})),
-            "string|null|number|other".prop_map(|it| json!({"type": it})),
-            Just(json!({"$ref": "#"})),
-            any::<i64>().prop_map(|it| json!(it)),
-        ];
-        leaf.prop_recursive(6, 200, 20, |inner| {
-            prop_oneof![
-                prop::collection::btree_map(any::<String>(), inner.clone(), 0..20)
-                    .prop_map(|it| json!({"type": "object", "properties": it})),
-                inner.clone().prop_map(|it| json!({"type": "array", "items": it})),
-                prop::collection::vec(inner, 0..20).prop_map(|it| json!({"anyOf": it})),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn any_schema_has_a_short_type_on_one_line(schema in schemas()) {
-            let text = typed(&schema);
-            prop_assert!(text.len() < 4 * MAX_TEXT && !text.contains(char::is_control), "{text}");
-        }
-    }
-}
+pub(super) mod tests;

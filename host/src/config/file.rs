@@ -333,6 +333,9 @@ pub(super) struct Client {
     /// Default: false.
     #[serde(default, rename = "is_code_mode_client")]
     pub(super) code_mode: bool,
+    /// For clients in code mode: layout of the virtual files of its tools. Default:
+    /// `code_mode_binding_level` of `tool_manager_config`.
+    pub(super) code_mode_binding_level: Option<BindingLevel>,
     /// True if a virtual key without a row for this client may use all its tools. Default: false.
     #[serde(default)]
     pub(super) allow_on_all_virtual_keys: bool,
@@ -511,6 +514,9 @@ pub(super) struct ToolManager {
     /// script, and not only those that it was shown. Default: false.
     #[serde(default)]
     pub(super) code_mode_approve_whole_scripts: bool,
+    /// Number of tools for scripts above which a request also has the meta-tool `searchTools`.
+    /// Default: 60.
+    pub(super) code_mode_search_threshold: Option<u64>,
     /// True to offer a tool to a model only if the request names it in an include header. Default:
     /// false.
     #[serde(default)]

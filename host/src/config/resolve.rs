@@ -54,6 +54,8 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let runs = runs(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let results = kept_results(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    let search_above =
+        search_above(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let mut server = server::resolve(&root.member("server"), file.server, has_active_key);
     let mcp_server = root.member("mcp_server");
     server.mcp = mcp_server::resolve(&mcp_server, &file.mcp_server, server.max_connections);
@@ -77,6 +79,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         budget,
         binding_level,
         runs,
+        search_above,
         keys,
         store: match file.store {
             Some(path) => root.member("store").path(&path),
@@ -152,10 +155,8 @@ fn tool_manager(
         depth: field.member("max_call_depth").count(file.max_call_depth, 4, 1..=16),
         in_flight: parallel_calls,
     };
-    let binding_level = match file.code_mode_binding_level {
-        None | Some(file::BindingLevel::Server) => BindingLevel::Server,
-        Some(file::BindingLevel::Tool) => BindingLevel::Tool,
-    };
+    let binding_level =
+        file.code_mode_binding_level.map_or(BindingLevel::Server, BindingLevel::from);
     (agent, budget, binding_level)
 }
 
@@ -205,6 +206,21 @@ fn runs(field: &Field<'_>, file: &file::ToolManager) -> runs::Settings {
         ),
         approves_whole_scripts: file.code_mode_approve_whole_scripts,
     }
+}
+
+impl From<file::BindingLevel> for BindingLevel {
+    fn from(level: file::BindingLevel) -> Self {
+        match level {
+            file::BindingLevel::Server => Self::Server,
+            file::BindingLevel::Tool => Self::Tool,
+        }
+    }
+}
+
+/// Returns the number of tools for scripts above which a view has the search.
+fn search_above(field: &Field<'_>, file: &file::ToolManager) -> usize {
+    let field = field.member("code_mode_search_threshold");
+    field.count(file.code_mode_search_threshold, 60, 0..=100_000) as usize
 }
 
 fn kept_results(field: &Field<'_>, file: &file::ToolManager) -> results::Settings {

@@ -293,6 +293,28 @@ fn a_wrong_type_names_key_and_types_and_never_quotes_text() {
 }
 
 #[test]
+fn the_layout_of_virtual_files_is_set_for_all_clients_and_for_each() {
+    use crate::code_mode::BindingLevel;
+    let scripted = |name: &str| with(stdio(name), "is_code_mode_client", json!(true));
+    let file = json!({"mcp": {
+        "tool_manager_config": {"code_mode_binding_level": "tool", "code_mode_search_threshold": 0},
+        "client_configs": [scripted("a"), with(scripted("b"), "code_mode_binding_level", json!("server"))],
+    }});
+    let config = good(&file);
+    assert_eq!((config.binding_level, config.search_above), (BindingLevel::Tool, 0));
+    let levels: Vec<_> = config.clients.iter().map(|client| client.binding_level).collect();
+    assert_eq!(levels, [None, Some(BindingLevel::Server)]);
+    assert_eq!(good(&json!({})).search_above, 60);
+    let above = |number: u64| json!({"mcp": {"tool_manager_config": {"code_mode_search_threshold": number}}});
+    assert_eq!(good(&above(100_000)).search_above, 100_000);
+    assert_snapshot!(error(&above(100_001)), @"mcp.tool_manager_config.code_mode_search_threshold: must be from 0 to 100000, found 100001");
+    assert_snapshot!(
+        error(&fs_with("code_mode_binding_level", json!("tool"))),
+        @"mcp.client_configs[0].code_mode_binding_level: belongs to a client with `is_code_mode_client`"
+    );
+}
+
+#[test]
 fn a_missing_or_empty_variable_is_named_with_its_key() {
     let file = json!({
         "providers": {"openai": {"kind": "openai", "api_key": "env.UNSET"}},

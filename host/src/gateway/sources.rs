@@ -65,8 +65,10 @@ impl Gateway {
         let load = self.sandbox.executor(bytes.clone(), limits);
         let executor = compiling(&self.progress, "the script executor", &bytes, load).await?;
         let code_mode =
-            CodeMode::new(Arc::new(executor), self.config.binding_level, self.runs.clone());
+            CodeMode::new(Arc::new(executor), self.config.layout(), self.runs.clone());
         self.catalog.set_meta_tools(code_mode.own_tools());
+        self.catalog.set_search(code_mode.search_tool(), self.config.search_above);
+        self.catalog.set_observer(code_mode.observer());
         self.code_mode = Some(code_mode.clone());
         let (catalog, stop) = (self.catalog.clone(), self.upstreams.stop.clone());
         self.upstreams

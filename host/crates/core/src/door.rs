@@ -45,7 +45,7 @@ pub use self::{
         Subscription,
     },
     report::Reporter,
-    view::{Entry, OwnTools, Placement, Source, View},
+    view::{Entry, OwnTools, Placement, Source, View, ViewId},
 };
 
 #[cfg(test)]

@@ -9,7 +9,10 @@ use super::{
     },
     Field, plugin, upstream,
 };
-use crate::tool::{ClientName, INTERNAL_CLIENT, Policy, Prefix, Trust};
+use crate::{
+    code_mode::BindingLevel,
+    tool::{ClientName, INTERNAL_CLIENT, Policy, Prefix, Trust},
+};
 
 /// Returns the names of all clients. Disabled clients are included, so that a key may keep its row
 /// for one.
@@ -62,8 +65,14 @@ fn resolve_one(
         return None;
     }
     refuse_foreign_keys(field, &client);
+    if client.code_mode_binding_level.is_some() && !client.code_mode {
+        field
+            .member("code_mode_binding_level")
+            .refuse("belongs to a client with `is_code_mode_client`");
+    }
     // `names` has already noted an invalid name.
     let name = ClientName::parse(&client.name).ok()?;
+    let binding_level = client.code_mode_binding_level.map(BindingLevel::from);
     let source = match client.connection_type {
         ConnectionType::Stdio
         | ConnectionType::Docker
@@ -76,7 +85,7 @@ fn resolve_one(
             Source::Plugin(Box::new(plugin::resolve(&field, wasm, &clients)))
         }
     };
-    Some(Client { name, policy, source })
+    Some(Client { name, policy, binding_level, source })
 }
 
 fn policy(field: &Field<'_>, client: &file::Client, names: &BTreeSet<ClientName>) -> Policy {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use super::{CallerHeaders, Filter, Origin, Provider, VirtualKey};
@@ -20,6 +20,25 @@ pub struct View {
     full_names: Arc<BTreeMap<ToolName, ToolName>>,
     tenant: Tenant,
     headers: CallerHeaders,
+}
+
+/// Identifies the tools of a view. Views of equal requests have the same while the first of them, or
+/// a copy of it, exists.
+#[derive(Clone)]
+pub struct ViewId(Weak<BTreeMap<ToolName, Entry>>);
+
+impl ViewId {
+    /// Returns whether a view with these tools still exists.
+    pub fn exists(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+impl PartialEq for ViewId {
+    /// Compares addresses, which are not used again while an identifier exists.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
 }
 
 /// A visible tool.
@@ -129,6 +148,25 @@ impl View {
             }
         }
         self
+    }
+
+    /// Adds the search for tools, if the view has more than `above` tools for scripts.
+    #[must_use]
+    pub fn with_search(mut self, search: &OwnTools, above: usize) -> Self {
+        let scripted = |entry: &&Entry| entry.placement == Placement::Script;
+        if self.entries.values().filter(scripted).count() > above {
+            let entries = Arc::make_mut(&mut self.entries);
+            for tool in &search.tools {
+                let entry = Entry::own(tool, &search.provider, Placement::Meta);
+                entries.insert(tool.name.clone(), entry);
+            }
+        }
+        self
+    }
+
+    /// Returns the identifier of the tools.
+    pub fn id(&self) -> ViewId {
+        ViewId(Arc::downgrade(&self.entries))
     }
 
     /// Returns the view of another request whose filter and virtual key permit the same tools.

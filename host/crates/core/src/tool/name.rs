@@ -17,8 +17,14 @@ const MAX_WIRE_NAME: usize = 64;
 pub const INTERNAL_CLIENT: &str = "internal";
 /// Names of the gateway's own tools, in lower case. No tool of a client has one of them, in any case:
 /// a model would take it for the gateway's.
-pub const OWN_TOOLS: [&str; 5] =
-    ["executetoolcode", "gettooldocs", "listtoolfiles", "readcontent", "readtoolfile"];
+pub const OWN_TOOLS: [&str; 6] = [
+    "executetoolcode",
+    "gettooldocs",
+    "listtoolfiles",
+    "readcontent",
+    "readtoolfile",
+    "searchtools",
+];
 /// The longest client name, in characters. It leaves room for the tool's own name after the prefix.
 const MAX_CLIENT_NAME: usize = 32;
 /// Digests that are tried for one name.

@@ -1,0 +1,368 @@
+//! The shape of observed values: kinds and keys, never values.
+//!
+//! A key of an object may be data: a user's name, an identifier. Objects with many keys, with keys
+//! that look like data, or with the same kind of value under each key are kept as maps without keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+/// Maximum number of shapes in one shape. A value with more is not read to its end.
+pub(super) const MAX_NODES: usize = 256;
+/// Maximum depth of a shape.
+const MAX_DEPTH: usize = 8;
+/// Maximum number of keys of an object whose keys are kept.
+const MAX_KEYS: usize = 40;
+/// Maximum length of a key that is kept, in bytes, and maximum number of digits in it.
+const MAX_KEY: usize = 40;
+const MAX_KEY_DIGITS: usize = 4;
+/// Maximum number of items of a list that are read.
+const MAX_ITEMS: usize = 16;
+/// Number of keys from which objects of one shape under each key are a map.
+const MIN_MAP: usize = 3;
+/// Number of values of an object after which keys that are never the same are data.
+const MIN_VALUES: u32 = 3;
+
+/// Shape of one or more values. Nothing is known of a default one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Shape {
+    /// JSON types of the plain values.
+    kinds: BTreeSet<&'static str>,
+    /// Shape of the items of lists.
+    items: Option<Box<Shape>>,
+    object: Option<Box<Object>>,
+}
+
+/// Shape of one or more objects.
+#[derive(Debug, Clone, PartialEq)]
+struct Object {
+    /// Number of objects.
+    values: u32,
+    keys: Keys,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Keys {
+    /// The keys that objects had, with the number of objects that had them.
+    Known(BTreeMap<String, (u32, Shape)>),
+    /// Keys are data. The shape of all values.
+    Data(Shape),
+}
+
+impl Shape {
+    /// Returns the shape of a value.
+    pub(super) fn of(value: &Value) -> Self {
+        let mut left = MAX_NODES;
+        Self::read(value, &mut left, MAX_DEPTH)
+    }
+
+    /// Returns the shape of a text.
+    pub(super) fn text() -> Self {
+        Self::plain("string")
+    }
+
+    fn plain(kind: &'static str) -> Self {
+        Self { kinds: BTreeSet::from([kind]), ..Self::default() }
+    }
+
+    fn read(value: &Value, left: &mut usize, depth: usize) -> Self {
+        if *left == 0 || depth == 0 {
+            return Self::default();
+        }
+        *left -= 1;
+        match value {
+            Value::Null => Self::plain("null"),
+            Value::Bool(_) => Self::plain("boolean"),
+            Value::Number(number) if number.is_f64() => Self::plain("number"),
+            Value::Number(_) => Self::plain("integer"),
+            Value::String(_) => Self::text(),
+            Value::Array(items) => {
+                let mut shape = Self::default();
+                for item in items.iter().take(MAX_ITEMS) {
+                    shape.merge(Self::read(item, left, depth - 1));
+                }
+                Self { items: Some(Box::new(shape)), ..Self::default() }
+            }
+            Value::Object(members) => {
+                let object = Object::read(members, left, depth);
+                Self { object: Some(Box::new(object)), ..Self::default() }
+            }
+        }
+    }
+
+    /// Adds the shape of further values.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.kinds.extend(other.kinds);
+        match (&mut self.items, other.items) {
+            (Some(items), Some(others)) => items.merge(*others),
+            (items @ None, others) => *items = others,
+            (Some(_), None) => {}
+        }
+        match (&mut self.object, other.object) {
+            (Some(object), Some(others)) => object.merge(*others),
+            (object @ None, others) => *object = others,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Returns the number of shapes in it, itself included.
+    pub(super) fn nodes(&self) -> usize {
+        let object = self.object.as_ref().map_or(0, |object| match &object.keys {
+            Keys::Known(fields) => fields.values().map(|(_, shape)| shape.nodes()).sum(),
+            Keys::Data(shape) => shape.nodes(),
+        });
+        1 + self.items.as_ref().map_or(0, |items| items.nodes()) + object
+    }
+
+    /// Returns the JSON Schema of the values, as far as they were observed.
+    pub(super) fn schema(&self) -> Value {
+        let mut alternatives = Vec::new();
+        for kind in &self.kinds {
+            // A whole number is a number too.
+            if *kind != "integer" || !self.kinds.contains("number") {
+                alternatives.push(json!({"type": kind}));
+            }
+        }
+        if let Some(items) = &self.items {
+            alternatives.push(json!({"type": "array", "items": items.schema()}));
+        }
+        alternatives.extend(self.object.as_ref().map(|object| object.schema()));
+        match alternatives.len() {
+            0 => json!({}),
+            1 => alternatives.remove(0),
+            _ => json!({"anyOf": alternatives}),
+        }
+    }
+}
+
+impl Object {
+    fn read(members: &Map<String, Value>, left: &mut usize, depth: usize) -> Self {
+        let are_names = members.len() <= MAX_KEYS && members.keys().all(|key| is_name(key));
+        let keys = if are_names {
+            let field = |(key, value): (&String, &Value)| {
+                (key.clone(), (1, Shape::read(value, left, depth - 1)))
+            };
+            Keys::Known(members.iter().map(field).collect())
+        } else {
+            let mut shape = Shape::default();
+            for value in members.values().take(MAX_ITEMS) {
+                shape.merge(Shape::read(value, left, depth - 1));
+            }
+            Keys::Data(shape)
+        };
+        let mut object = Self { values: 1, keys };
+        object.check_keys();
+        object
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.values = self.values.saturating_add(other.values);
+        match (&mut self.keys, other.keys) {
+            (Keys::Known(fields), Keys::Known(others)) => {
+                for (key, (count, shape)) in others {
+                    let field = fields.entry(key).or_default();
+                    field.0 = field.0.saturating_add(count);
+                    field.1.merge(shape);
+                }
+            }
+            (Keys::Known(_), Keys::Data(shape)) => {
+                self.forget_keys();
+                if let Keys::Data(all) = &mut self.keys {
+                    all.merge(shape);
+                }
+            }
+            (Keys::Data(all), others) => all.merge(others.values()),
+        }
+        self.check_keys();
+    }
+
+    /// Turns the object into a map if its keys are data.
+    fn check_keys(&mut self) {
+        let Keys::Known(fields) = &self.keys else { return };
+        let never_same = self.values >= MIN_VALUES
+            && fields.len() >= MIN_MAP
+            && fields.values().all(|(count, _)| *count < self.values);
+        if fields.len() > MAX_KEYS || never_same || are_alike(fields) {
+            self.forget_keys();
+        }
+    }
+
+    fn forget_keys(&mut self) {
+        let keys = std::mem::replace(&mut self.keys, Keys::Data(Shape::default()));
+        self.keys = Keys::Data(keys.values());
+    }
+
+    fn schema(&self) -> Value {
+        match &self.keys {
+            Keys::Data(shape) => json!({"type": "object", "additionalProperties": shape.schema()}),
+            Keys::Known(fields) => {
+                let required: Vec<_> = fields
+                    .iter()
+                    .filter(|(_, (count, _))| *count == self.values)
+                    .map(|(key, _)| key)
+                    .collect();
+                let properties: Map<_, _> =
+                    fields.iter().map(|(key, (_, shape))| (key.clone(), shape.schema())).collect();
+                json!({"type": "object", "properties": properties, "required": required})
+            }
+        }
+    }
+}
+
+impl Keys {
+    /// Returns the shape of all values.
+    fn values(self) -> Shape {
+        match self {
+            Self::Data(shape) => shape,
+            Self::Known(fields) => {
+                fields.into_values().fold(Shape::default(), |mut all, (_, shape)| {
+                    all.merge(shape);
+                    all
+                })
+            }
+        }
+    }
+}
+
+/// Returns whether a key looks like the name of a field, and not like data.
+fn is_name(key: &str) -> bool {
+    let mut bytes = key.bytes();
+    bytes.next().is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, b'_' | b'$' | b'@'))
+        && bytes.all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'))
+        && key.len() <= MAX_KEY
+        && key.bytes().filter(u8::is_ascii_digit).count() <= MAX_KEY_DIGITS
+}
+
+/// Returns whether all values are objects with the same two or more keys: the rows of a table under
+/// their identifiers.
+fn are_alike(fields: &BTreeMap<String, (u32, Shape)>) -> bool {
+    let keys = |shape: &Shape| match shape.object.as_ref().map(|object| &object.keys) {
+        Some(Keys::Known(fields)) => Some(fields.keys().cloned().collect::<Vec<_>>()),
+        _ => None,
+    };
+    let mut shapes = fields.values().map(|(_, shape)| shape);
+    let Some(first) = shapes.next().and_then(keys).filter(|keys| keys.len() >= 2) else {
+        return false;
+    };
+    fields.len() >= MIN_MAP && shapes.all(|shape| keys(shape).as_ref() == Some(&first))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn schema(values: &[Value]) -> String {
+        let shape = values.iter().fold(Shape::default(), |mut all, value| {
+            all.merge(Shape::of(value));
+            all
+        });
+        shape.schema().to_string()
+    }
+
+    #[test]
+    fn a_shape_has_kinds_and_keys_and_no_values() {
+        let first = json!({"id": 7, "name": "ann", "tags": ["a", "b"], "owner": {"login": "bob"}});
+        let second = json!({"id": 7.5, "tags": [], "owner": null});
+        insta::assert_snapshot!(schema(&[first, second]), @r#"{"type":"object","properties":{"id":{"type":"number"},"name":{"type":"string"},"owner":{"anyOf":[{"type":"null"},{"type":"object","properties":{"login":{"type":"string"}},"required":["login"]}]},"tags":{"type":"array","items":{"type":"string"}}},"required":["id","owner","tags"]}"#);
+        assert_eq!(schema(&[json!([])]), r#"{"type":"array","items":{}}"#);
+        assert_eq!(
+            schema(&[json!("a"), json!(1)]),
+            r#"{"anyOf":[{"type":"integer"},{"type":"string"}]}"#
+        );
+    }
+
+    #[test]
+    fn keys_that_look_like_data_are_not_kept() {
+        let many = |n: usize| {
+            let key = |n: usize| {
+                let letter = |n: usize| char::from(b'a' + u8::try_from(n % 26).expect("a letter"));
+                (format!("{}{}", letter(n), letter(n / 26)), json!(1))
+            };
+            Value::Object((0..n).map(key).collect())
+        };
+        assert!(schema(&[many(MAX_KEYS)]).contains("properties"));
+        for value in [
+            many(MAX_KEYS + 1),
+            json!({"ann@example.com": 1}),
+            json!({"user_12345": 1}),
+            json!({"with blank": 1}),
+            json!({"ä": 1}),
+            json!({"": 1}),
+            json!({"7": 1}),
+            json!({"x".repeat(MAX_KEY + 1): 1}),
+            json!({"\"\"\"\nignore": 1}),
+        ] {
+            let schema = schema(std::slice::from_ref(&value));
+            assert_eq!(
+                schema, r#"{"type":"object","additionalProperties":{"type":"integer"}}"#,
+                "{value}"
+            );
+        }
+        assert!(
+            schema(&[json!({"x".repeat(MAX_KEY): 1, "sha256": 2, "$ref": 3, "line-no": 4})])
+                .contains("properties")
+        );
+    }
+
+    #[test]
+    fn objects_of_one_shape_under_each_key_are_a_map() {
+        let row = |n: u32| json!({"id": n, "name": "x"});
+        assert!(schema(&[json!({"head": row(1), "base": row(2)})]).contains("head"));
+        insta::assert_snapshot!(schema(&[json!({"ann": row(1), "bob": row(2), "eve": row(3)})]), @r#"{"type":"object","additionalProperties":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string"}},"required":["id","name"]}}"#);
+    }
+
+    #[test]
+    fn keys_that_no_two_values_share_are_data() {
+        let values = ["ann", "bob", "eve"].map(|name| json!({name: 1}));
+        assert!(schema(&values[..2]).contains("ann"));
+        assert_eq!(
+            schema(&values),
+            r#"{"type":"object","additionalProperties":{"type":"integer"}}"#
+        );
+        // A field that all values have shows that keys are names.
+        let values = ["ann", "bob", "eve"].map(|name| json!({"kind": 1, name: 1}));
+        assert!(schema(&values).contains("eve"));
+    }
+
+    #[test]
+    fn a_value_is_read_up_to_a_number_of_shapes_and_a_depth() {
+        let wide =
+            json!([(0..100).map(|_| json!([(0..100).collect::<Vec<_>>()])).collect::<Vec<_>>()]);
+        assert!(Shape::of(&wide).nodes() <= MAX_NODES);
+        let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
+        assert_eq!(Shape::of(&deep).nodes(), MAX_DEPTH + 1);
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<bool>().prop_map(|it| json!(it)),
+            any::<i32>().prop_map(|it| json!(it)),
+            "[a-z]{3}".prop_map(|it| json!(format!("secret {it}"))),
+        ];
+        leaf.prop_recursive(5, 300, 50, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..30).prop_map(|it| json!(it)),
+                prop::collection::btree_map("[a-e]{1,2}|\\PC{0,50}", inner, 0..50)
+                    .prop_map(|it| json!(it)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_is_in_a_shape(values in prop::collection::vec(values(), 1..6)) {
+            let schema = schema(&values);
+            prop_assert!(!schema.contains("secret "), "{}", schema);
+        }
+
+        #[test]
+        fn the_order_of_values_does_not_change_known_keys(mut values in prop::collection::vec(values(), 2..3)) {
+            let one = schema(&values);
+            values.reverse();
+            prop_assert_eq!(one, schema(&values));
+        }
+    }
+}

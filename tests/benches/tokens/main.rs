@@ -1,0 +1,280 @@
+//! Tokens that a model reads before it can call a tool: definitions of all tools, against code mode's
+//! meta-tools and the files that a task needs.
+//!
+//! `make bench-tokens` runs it. No model is asked: tokens are counted with the tokenizer of OpenAI's
+//! models (`o200k_base`), definitions as they are sent to a provider of that kind.
+
+mod catalogue;
+
+use std::{env, sync::Arc, time::Duration};
+
+use airlock::{
+    Gateway,
+    catalog::Catalog,
+    config::Config,
+    door::{Admitted, Budget, Caller, Filter, Origin, Provider, View},
+    tool::{CallError, ClientName, Policy, Tool, ToolOutput, Trust, Whitelist},
+};
+use airlock_tests::{Client, Setup, guests};
+use catalogue::Server;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tiktoken_rs::CoreBPE;
+
+/// Sizes of the catalogues, in tools.
+const SIZES: [usize; 9] = [2, 5, 10, 20, 30, 60, 100, 250, 500];
+/// Tools that a task uses, and servers that have them.
+const TASKS: [(usize, usize); 3] = [(1, 1), (3, 2), (8, 3)];
+/// Results of one search.
+const RESULTS: usize = 3;
+const BUDGET: Budget =
+    Budget { deadline: Duration::from_secs(30), nested_calls: 0, depth: 1, in_flight: 1 };
+
+/// Never called.
+struct Unused;
+impl Provider for Unused {
+    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { Err(CallError::Cancelled) })
+    }
+}
+
+/// Ways to make tools known to a model.
+const WAYS: [&str; 4] = ["direct", "files by server", "files by tool", "search"];
+
+/// Tokens of one way.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    /// In the context when the model makes its first call, or writes its script.
+    context: usize,
+    /// Read by the model in all requests of the task, if nothing is cached.
+    total: usize,
+}
+
+#[tokio::main]
+async fn main() {
+    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
+    let is_bench = env::args().any(|argument| argument == "--bench");
+    let sizes = if is_bench { &SIZES[..] } else { &SIZES[..3] };
+    let tokens = tiktoken_rs::o200k_base().expect("the tokenizer has its vocabulary");
+    let (by_server, by_tool) = (gateway("server").await, gateway("tool").await);
+    let mut measured = Vec::new();
+    for size in sizes {
+        measured.push(measure(&tokens, *size, &by_server, &by_tool).await);
+    }
+    report(sizes, &measured);
+    for gateway in [by_server, by_tool] {
+        gateway.stop().await;
+    }
+}
+
+/// Starts a gateway in code mode. Its own source is not in any view that is measured.
+async fn gateway(level: &str) -> Gateway {
+    let setup = Setup::new()
+        .set("/mcp/tool_manager_config/code_mode_binding_level", level)
+        .set("/mcp/tool_manager_config/code_mode_search_threshold", 0)
+        .client(Client::wasm("own", guests::TEXT).code_mode());
+    let config = Config::load(&setup.write()).expect("the configuration is valid");
+    Gateway::builder(config).start().await.expect("the gateway starts")
+}
+
+/// Costs of every task in every way, with one catalogue, and how many tools a search found.
+struct Measured {
+    costs: [[Cost; WAYS.len()]; TASKS.len()],
+    found: usize,
+    wanted: usize,
+}
+
+async fn measure(
+    tokens: &CoreBPE,
+    size: usize,
+    by_server: &Gateway,
+    by_tool: &Gateway,
+) -> Measured {
+    let servers = catalogue::of(size);
+    let direct = definitions(tokens, &direct_view(&servers));
+    let (server_caller, tool_caller) = (scripted(by_server, &servers), scripted(by_tool, &servers));
+    let count = |text: &str| tokens.encode_ordinary(text).len();
+    // The search is not offered unless it is used.
+    let meta = |caller: &Caller, searches: bool| {
+        let tools = caller
+            .view()
+            .list(&Origin::Model)
+            .filter(|entry| searches || entry.tool.name.as_str() != "searchTools");
+        let definitions: Vec<_> = tools.map(|entry| definition(&entry.tool)).collect();
+        count(&format!("[{}]", definitions.join(",")))
+    };
+    let mut measured = Measured { costs: Default::default(), found: 0, wanted: 0 };
+    for (costs, (used, among)) in measured.costs.iter_mut().zip(TASKS) {
+        let task = task(&servers, used, among);
+        costs[0] = Cost { context: direct, total: direct * (task.len() + 1) };
+
+        for (way, caller) in [(1, &server_caller), (2, &tool_caller)] {
+            let list = count(&answer(caller, "listToolFiles", json!({})).await);
+            let mut paths: Vec<_> = task
+                .iter()
+                .map(
+                    |(server, tool)| {
+                        if way == 1 { (*server).to_owned() } else { format!("{server}/{tool}") }
+                    },
+                )
+                .collect();
+            paths.dedup();
+            let mut files = 0;
+            for path in paths {
+                files += count(&answer(caller, "readToolFile", json!({"fileName": path})).await);
+            }
+            let definitions = meta(caller, false);
+            // Requests: list, read all at once, script, result.
+            costs[way] = Cost {
+                context: definitions + list + files,
+                total: 4 * definitions + 3 * list + 2 * files,
+            };
+        }
+
+        let mut results = 0;
+        for (server, tool) in &task {
+            let query =
+                json!({"query": format!("{} {server}", tool.replace('_', " ")), "limit": RESULTS});
+            let found = answer(&server_caller, "searchTools", query).await;
+            measured.found += usize::from(found.contains(&format!("def {tool}(")));
+            measured.wanted += 1;
+            results += count(&found);
+        }
+        let definitions = meta(&server_caller, true);
+        // Requests: all searches at once, script, result.
+        costs[3] = Cost { context: definitions + results, total: 3 * definitions + 2 * results };
+    }
+    measured
+}
+
+/// Chooses the tools of a task, by server: as far apart in the catalogue as possible.
+fn task(servers: &[Server], used: usize, among: usize) -> Vec<(&'static str, String)> {
+    let among = among.min(servers.len());
+    let mut task = Vec::new();
+    for (at, server) in servers.iter().take(among).enumerate() {
+        let share = (used + at) / among;
+        for n in 0..share.min(server.tools.len()) {
+            let tool = &server.tools[n * server.tools.len() / share];
+            task.push((server.name, tool["name"].as_str().expect("a name").to_owned()));
+        }
+    }
+    task
+}
+
+fn policy(code_mode: bool) -> Policy {
+    // The operator's trust leaves out the mark of texts from outside, which each definition has
+    // otherwise.
+    let trust = Trust::Trusted;
+    Policy {
+        execute: Whitelist::All,
+        auto_execute: Whitelist::All,
+        code_mode,
+        trust,
+        ..Policy::default()
+    }
+}
+
+fn publish(catalog: &Catalog, name: &str, server: Option<&Server>, code_mode: bool) {
+    let client = ClientName::parse(name).expect("a good name");
+    catalog.add_client(&client, "stdio", policy(code_mode));
+    let tools = server.map(Server::definitions).unwrap_or_default();
+    let dropped = catalog.blocking_publish(&client, tools, Arc::new(Unused));
+    assert!(dropped.is_empty(), "{dropped:?}");
+}
+
+/// Returns a view whose tools models call directly.
+fn direct_view(servers: &[Server]) -> View {
+    let catalog = Catalog::new();
+    for server in servers {
+        publish(&catalog, server.name, Some(server), false);
+    }
+    catalog.snapshot().view(&Filter::none(), None)
+}
+
+/// Returns a model in code mode that sees these servers alone.
+fn scripted(gateway: &Gateway, servers: &[Server]) -> Caller {
+    for name in catalogue::names() {
+        publish(gateway.catalog(), name, servers.iter().find(|it| it.name == name), true);
+    }
+    let names: Vec<_> = servers.iter().map(|server| server.name).collect();
+    let filter = Filter::parse(Some(&names.join(",")), None);
+    Caller::new(gateway.catalog().snapshot().view(&filter, None), Origin::Model, BUDGET)
+}
+
+fn definitions(tokens: &CoreBPE, view: &View) -> usize {
+    let tools: Vec<_> = view.list(&Origin::Model).map(|entry| definition(&entry.tool)).collect();
+    tokens.encode_ordinary(&format!("[{}]", tools.join(","))).len()
+}
+
+/// Returns a tool as it is sent to a provider of kind `openai`.
+fn definition(tool: &Tool) -> String {
+    let [name, description] = [tool.name.as_str(), &tool.described()].map(Value::from);
+    let parameters = tool.parameters();
+    format!(
+        "{{\"type\":\"function\",\"function\":{{\"name\":{name},\"description\":{description},\"parameters\":{parameters}}}}}"
+    )
+}
+
+/// Calls a meta-tool and returns its text.
+async fn answer(caller: &Caller, tool: &str, arguments: Value) -> String {
+    let admitted = caller.admit(tool, &arguments.to_string()).expect("it is offered");
+    admitted.run().await.expect("it answers").to_text()
+}
+
+fn report(sizes: &[usize], measured: &[Measured]) {
+    for (at, (used, among)) in TASKS.into_iter().enumerate() {
+        println!(
+            "tokens before a task with {used} tools of {among} servers (in brackets: all requests, uncached)"
+        );
+        print!("{:>6}", "tools");
+        for way in WAYS {
+            print!("{way:>22}");
+        }
+        println!();
+        for (size, measured) in sizes.iter().zip(measured) {
+            print!("{size:>6}");
+            for cost in measured.costs[at] {
+                print!("{:>22}", format!("{} ({})", cost.context, cost.total));
+            }
+            println!();
+        }
+        for (way, name) in WAYS.into_iter().enumerate().skip(1) {
+            let context = |cost: Cost| cost.context;
+            let total = |cost: Cost| cost.total;
+            println!(
+                "  {name}: cheaper than direct from {} tools on, all requests from {}",
+                break_even(sizes, measured, at, way, context),
+                break_even(sizes, measured, at, way, total),
+            );
+        }
+        println!();
+    }
+    let (found, wanted) =
+        measured.iter().fold((0, 0), |(found, wanted), it| (found + it.found, wanted + it.wanted));
+    println!("searches whose first {RESULTS} results have the tool: {found} of {wanted}");
+}
+
+/// Returns the number of tools from which a way costs less than direct definitions, between the sizes
+/// that were measured by their straight line.
+fn break_even(
+    sizes: &[usize],
+    measured: &[Measured],
+    task: usize,
+    way: usize,
+    of: fn(Cost) -> usize,
+) -> String {
+    let lead = |at: usize| {
+        let costs = &measured[at].costs[task];
+        let [direct, other] =
+            [costs[0], costs[way]].map(|cost| i64::try_from(of(cost)).expect("few tokens"));
+        direct - other
+    };
+    let size = |at: usize| i64::try_from(sizes[at]).expect("few tools");
+    let Some(first) = (0..sizes.len()).find(|at| (*at..sizes.len()).all(|at| lead(at) > 0)) else {
+        return format!("more than {}", sizes[sizes.len() - 1]);
+    };
+    let Some(before) = first.checked_sub(1) else { return sizes[0].to_string() };
+    let (low, high) = (lead(before), lead(first));
+    let from = size(before) + (size(first) - size(before)) * -low / (high - low) + 1;
+    from.min(size(first)).to_string()
+}
