@@ -21,7 +21,10 @@ use tokio::sync::watch;
 
 pub(crate) use self::report::{log_failure, report_dropped, report_unchecked};
 use crate::{
-    door::{Filter, OwnTools, Provider, RelaySource, RelayView, Source, View, VirtualKey},
+    door::{
+        Filter, OwnTools, Provider, RelaySource, RelayView, ScriptLanguage, Source, View,
+        VirtualKey,
+    },
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
@@ -123,6 +126,8 @@ impl fmt::Debug for Client {
 pub struct Snapshot {
     clients: BTreeMap<ClientName, Arc<Client>>,
     meta_tools: Option<OwnTools>,
+    /// Meta-tools for requests that select a language of scripts.
+    meta_tools_in: BTreeMap<ScriptLanguage, OwnTools>,
     reader: Option<OwnTools>,
     views: views::Views,
 }
@@ -152,7 +157,8 @@ impl Snapshot {
                 is_server: client.is_server(),
             })
         });
-        let view = View::new(sources, self.meta_tools.as_ref(), filter, key);
+        let selected = filter.language().and_then(|language| self.meta_tools_in.get(&language));
+        let view = View::new(sources, selected.or(self.meta_tools.as_ref()), filter, key);
         match &self.reader {
             Some(reader) => view.with_reader(reader),
             None => view,
@@ -242,6 +248,11 @@ impl Catalog {
     /// Installs the meta-tools of code mode.
     pub fn set_meta_tools(&self, meta_tools: OwnTools) {
         self.update(|next| next.meta_tools = Some(meta_tools));
+    }
+
+    /// Installs the meta-tools of code mode for requests that select a language of scripts.
+    pub fn set_meta_tools_in(&self, language: ScriptLanguage, meta_tools: OwnTools) {
+        self.update(|next| drop(next.meta_tools_in.insert(language, meta_tools)));
     }
 
     /// Installs the reader of large results.

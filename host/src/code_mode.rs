@@ -11,6 +11,7 @@ mod budget;
 mod cache;
 mod docs;
 mod language;
+mod lazy;
 mod meta;
 mod missing;
 mod names;
@@ -21,16 +22,17 @@ mod stubs;
 mod text;
 mod types;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
+pub use self::lazy::LazyExecutor;
 use self::{cache::StubCache, meta::Arguments, names::Namespace, report::Report};
 use crate::{
     catalog::Catalog,
-    door::{Admitted, Chain, Origin, OwnTools, Provider},
+    door::{Admitted, Chain, Origin, OwnTools, Provider, ScriptLanguage},
     sandbox::{Executor, Script, ScriptError, ScriptResult},
-    tool::{CallError, Tool, ToolOutput},
+    tool::{CallError, ToolOutput},
 };
 
 /// Layout of the virtual files of code mode.
@@ -44,7 +46,10 @@ pub enum BindingLevel {
 
 /// Runs the four meta-tools.
 pub struct CodeMode {
-    runner: Arc<dyn Runner>,
+    /// Runs scripts of requests that select no language.
+    runner: (ScriptLanguage, Arc<dyn Runner>),
+    /// Runs scripts in other languages.
+    others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
     binding_level: BindingLevel,
     stubs: StubCache,
 }
@@ -61,24 +66,48 @@ impl Runner for Executor {
 }
 
 impl CodeMode {
-    /// Creates code mode with the executor that runs scripts.
-    pub fn new(executor: Arc<Executor>, binding_level: BindingLevel) -> Arc<Self> {
-        Self::with_runner(executor, binding_level)
+    /// Creates code mode with the executor that runs scripts of requests that select no language,
+    /// and those for other languages.
+    pub fn new(
+        language: ScriptLanguage,
+        executor: Arc<Executor>,
+        others: impl IntoIterator<Item = (ScriptLanguage, LazyExecutor)>,
+        binding_level: BindingLevel,
+    ) -> Arc<Self> {
+        let other = |(language, executor)| (language, Arc::new(executor) as Arc<dyn Runner>);
+        let others = others.into_iter().map(other).collect();
+        Self::with_runners((language, executor), others, binding_level)
     }
 
-    fn with_runner(runner: Arc<dyn Runner>, binding_level: BindingLevel) -> Arc<Self> {
-        Arc::new(Self { runner, binding_level, stubs: StubCache::new() })
+    fn with_runners(
+        runner: (ScriptLanguage, Arc<dyn Runner>),
+        others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
+        binding_level: BindingLevel,
+    ) -> Arc<Self> {
+        Arc::new(Self { runner, others, binding_level, stubs: StubCache::new() })
     }
 
-    /// Returns the meta-tools, with descriptions for the layout of the files.
-    pub fn tools(&self) -> Vec<Arc<Tool>> {
-        meta::tools(self.binding_level)
+    /// Installs the meta-tools in `catalog`, with descriptions for the layout of the files and the
+    /// language of scripts that a request selects.
+    pub fn install(self: &Arc<Self>, catalog: &Catalog) {
+        let own_tools = |language| OwnTools {
+            tools: meta::tools(self.binding_level, language::of(language)),
+            provider: self.clone(),
+        };
+        for language in self.others.keys() {
+            catalog.set_meta_tools_in(*language, own_tools(*language));
+        }
+        catalog.set_meta_tools(own_tools(self.runner.0));
     }
 
-    /// Returns the meta-tools and their provider, for
-    /// [`Catalog::set_meta_tools`](crate::catalog::Catalog::set_meta_tools).
-    pub fn own_tools(self: &Arc<Self>) -> OwnTools {
-        OwnTools { tools: self.tools(), provider: self.clone() }
+    /// Returns the language of a request's scripts, and what runs them.
+    fn runner(&self, chain: &Chain) -> (&'static language::Language, &dyn Runner) {
+        let (default, runner) = &self.runner;
+        let selected = chain.view().language().unwrap_or(*default);
+        match self.others.get(&selected) {
+            Some(other) => (language::of(selected), &**other),
+            None => (language::of(*default), &**runner),
+        }
     }
 
     /// Renders the stubs of published code mode tools whenever the catalog changes. Runs until the
@@ -149,18 +178,15 @@ impl CodeMode {
         code: &str,
     ) -> Result<ToolOutput, CallError> {
         let chain = call.chain();
+        let (language, runner) = self.runner(chain);
         let result = if code.is_empty() {
             Ok(None)
         } else {
             let bindings = names::bindings(namespaces);
-            self.runner
-                .run_script(
-                    Script { name: "code.star".to_owned(), source: code.to_owned(), bindings },
-                    chain,
-                )
-                .await
+            let name = language.file_name.to_owned();
+            runner.run_script(Script { name, source: code.to_owned(), bindings }, chain).await
         };
-        let report = || Report::new(chain, namespaces);
+        let report = || Report::new(chain, namespaces, language);
         match result {
             Ok(value) => report().success(value).ok_or_else(|| CallError::ResultTooLarge {
                 tool: call.tool().name.clone(),

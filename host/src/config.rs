@@ -25,7 +25,7 @@ pub use self::{
 use crate::{
     agent,
     code_mode::BindingLevel,
-    door::{Budget, Keys},
+    door::{Budget, Keys, ScriptLanguage},
     model,
     plugin::{self, LOCK_FILE},
     results,
@@ -54,6 +54,8 @@ pub struct Config {
     pub budget: Budget,
     /// `mcp.tool_manager_config.code_mode_binding_level`.
     pub binding_level: BindingLevel,
+    /// `mcp.tool_manager_config.code_mode_language`.
+    pub script_language: ScriptLanguage,
     /// `governance.virtual_keys`.
     pub keys: Keys,
     /// `mcp_server.oauth`: access tokens of an identity provider.

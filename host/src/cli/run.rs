@@ -1,6 +1,9 @@
 //! `airlock run`.
 
-use std::{future::Future, path::PathBuf};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+};
 
 use anyhow::ensure;
 use serde::Serialize;
@@ -13,7 +16,7 @@ use super::{
     session::{self, ConfigFile},
 };
 use crate::{
-    door::{Caller, Origin},
+    door::{Caller, Origin, ScriptLanguage},
     gateway::Gateway,
     tool::{CallError, ToolOutput},
 };
@@ -32,7 +35,8 @@ const EXECUTE: &str = "executeToolCode";
 pub(super) struct Args {
     #[command(flatten)]
     config: ConfigFile,
-    /// The script, in Starlark; `-` reads it from standard input.
+    /// The script; `-` reads it from standard input. A file `….star` is Starlark and `….py` Python;
+    /// the configuration decides about any other.
     script: PathBuf,
     /// Approve every call that the script makes.
     #[arg(long)]
@@ -88,11 +92,21 @@ async fn execute(args: &Args) -> anyhow::Result<Report> {
         .with_gateway(
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
-                let script = run_script(&gateway.caller(origin), &source, signals.next()).await;
+                let caller = gateway.caller_in(language(&args.script), origin);
+                let script = run_script(&caller, &source, signals.next()).await;
                 script.map_err(|error| explain(error, gateway))
             },
         )
         .await
+}
+
+/// Returns the language of a script by the name of its file.
+fn language(script: &Path) -> Option<ScriptLanguage> {
+    match script.extension()?.to_str()? {
+        "star" => Some(ScriptLanguage::Starlark),
+        "py" => Some(ScriptLanguage::Python),
+        _ => None,
+    }
 }
 
 /// Explains why the meta-tool is missing. Without a tool for scripts there is no meta-tool to run

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{BindingLevel, stubs::Range};
+use super::{BindingLevel, language::Language, stubs::Range};
 use crate::tool::{Annotations, CallError, ErrorKind, Tool, ToolError};
 
 pub(super) const LIST: &str = "listToolFiles";
@@ -15,8 +15,8 @@ pub(super) const EXECUTE: &str = "executeToolCode";
 /// Maximum length of a script, in bytes.
 const MAX_SOURCE: usize = 256 << 10;
 
-/// Returns the meta-tools, with texts for the layout of the files.
-pub(super) fn tools(level: BindingLevel) -> Vec<Arc<Tool>> {
+/// Returns the meta-tools, with texts for the layout of the files and the language of scripts.
+pub(super) fn tools(level: BindingLevel, language: &Language) -> Vec<Arc<Tool>> {
     let file = match level {
         BindingLevel::Server => "one file a server, servers/<server>.pyi",
         BindingLevel::Tool => "one file a tool, servers/<server>/<tool>.pyi",
@@ -61,18 +61,18 @@ pub(super) fn tools(level: BindingLevel) -> Vec<Arc<Tool>> {
                 }),
             ),
         )),
-        execute(),
+        execute(language),
     ]
 }
 
-fn execute() -> Arc<Tool> {
+fn execute(language: &Language) -> Arc<Tool> {
     let schema = object(
         &["code"],
         &json!({
             "code": {"type": "string", "description": "The script. The value of its global `result` is returned"},
         }),
     );
-    let mut tool = Tool::own(EXECUTE, EXECUTE_DESCRIPTION, schema);
+    let mut tool = Tool::own(EXECUTE, language.description, schema);
     let output = json!({
         "type": "object",
         "properties": {"result": {"description": "The value of `result`; null if the script did not set it"}},
@@ -81,41 +81,6 @@ fn execute() -> Arc<Tool> {
     tool.output_schema = Some(output.into());
     Arc::new(tool)
 }
-
-/// Models write Python. The description covers only the differences that models get wrong without
-/// it.
-const EXECUTE_DESCRIPTION: &str = "\
-Runs a script that calls tools, and returns what it leaves in `result` and what it prints. Tool results stay in the script: \
-call many tools, filter and combine, and return only what you need.
-
-Each server is a global. Call tools as server.tool(name=value), with keyword arguments or one dict. Calls wait for the \
-result. A result that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str. Read names and \
-parameters with readToolFile first; do not guess them.
-
-The language is Starlark, a small Python: def, lambda, if, for, comprehensions, f-strings, slices, recursion, also at the \
-top level. What differs:
-- no try/except/raise: attempt(server.tool, {\"name\": value}) returns a struct with .ok, .value and .error; any other \
-failure ends the script
-- no while: for i in range(1000): ... break
-- no import, class, with, async, await, yield, assert, del, global, is (write ==)
-- no format specs: f\"{x}\" works, f\"{x:.2f}\" and \"%.2f\" do not; use round(x, 2)
-- no ** (pow), no {1, 2} (set([1, 2])), no a < b < c, no a = b = 1, no implicit joining of strings
-- lists have no .sort() (sorted), strings cannot be iterated (.elems()), no isinstance: \
-type(x) == \"list\", or \"string\", \"int\", \"dict\"
-- a function cannot assign to a global: return values instead
-- print takes values alone (no sep, no end); dicts are merged with a | b
-Built in: print len range enumerate zip sorted reversed map filter min max sum abs round pow any all int float str bool \
-list dict tuple set struct type repr hash chr ord hasattr getattr fail json.encode json.decode attempt gather.
-gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time and returns their results in that order; with \
-attempt=True each is a struct as above.
-
-Every run starts fresh, without variables of earlier runs, without files, network or clock. A script that failed has still \
-made its calls: when you run it again, leave out those that change something.
-
-Example:
-issues = tracker.list_issues(state=\"open\")
-print(len(issues), \"open\")
-result = [{\"id\": i[\"id\"], \"title\": i[\"title\"]} for i in issues if \"bug\" in i[\"labels\"]]";
 
 /// Error: an argument of a meta-tool is missing or has the wrong type.
 #[derive(Debug, thiserror::Error)]

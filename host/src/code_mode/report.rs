@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt::Write as _, io};
 
 use serde_json::{Value, json};
 
-use super::{language, names::Namespace};
+use super::{language::Language, names::Namespace};
 use crate::{
     door::Chain,
     sandbox::{FailureKind, ScriptFailure},
@@ -33,15 +33,21 @@ pub(super) struct Report {
     /// Completed calls, as a script writes them, with their number.
     completed: BTreeMap<String, usize>,
     servers: Vec<String>,
+    language: &'static Language,
 }
 
 impl Report {
     /// Collects the printed text and the completed calls of a run.
-    pub(super) fn new(chain: &Chain, namespaces: &[Namespace]) -> Self {
+    pub(super) fn new(
+        chain: &Chain,
+        namespaces: &[Namespace],
+        language: &'static Language,
+    ) -> Self {
         Self {
             printed: printed(chain),
             completed: completed(chain, namespaces),
             servers: namespaces.iter().map(|namespace| namespace.identifier.clone()).collect(),
+            language,
         }
     }
 
@@ -61,7 +67,7 @@ impl Report {
         if let Some(value) = &result {
             let _ = writeln!(text, "Return value: {}", to_json(value)?);
         }
-        let _ = write!(text, "\n{}{}", self.environment(), language::NOTE);
+        let _ = write!(text, "\n{}{}", self.environment(), self.language.note);
         Some(ToolOutput {
             content: vec![Content::text(text)],
             structured: Some(json!({ "result": result })),

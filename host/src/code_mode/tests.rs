@@ -136,13 +136,19 @@ fn catalog() -> Arc<Catalog> {
     catalog
 }
 
+/// Creates code mode with one language.
+fn with_runner(runner: Arc<dyn Runner>, binding_level: BindingLevel) -> Arc<CodeMode> {
+    let runner = (ScriptLanguage::Starlark, runner);
+    CodeMode::with_runners(runner, BTreeMap::new(), binding_level)
+}
+
 fn caller(
     catalog: &Catalog,
     runner: Arc<dyn Runner>,
     binding_level: BindingLevel,
     filter: &Filter,
 ) -> Caller {
-    catalog.set_meta_tools(CodeMode::with_runner(runner, binding_level).own_tools());
+    with_runner(runner, binding_level).install(catalog);
     Caller::new(catalog.snapshot().view(filter, None), Origin::Model, BUDGET)
 }
 
@@ -201,7 +207,7 @@ async fn files_are_listed_by_server_or_by_tool() {
 #[tokio::test]
 async fn stubs_follow_the_published_tools_of_code_mode() {
     let catalog = catalog();
-    let code_mode = CodeMode::with_runner(Arc::new(Fake::default()), BindingLevel::Server);
+    let code_mode = with_runner(Arc::new(Fake::default()), BindingLevel::Server);
     let stubs_become = async |count| {
         while code_mode.stubs.count() != count {
             tokio::task::yield_now().await;
@@ -804,8 +810,12 @@ async fn a_call_that_needs_approval_stops_the_script() {
 
 #[test]
 fn descriptions_of_meta_tools_match_the_file_layout() {
-    let described =
-        |level| meta::tools(level).iter().map(|tool| tool.description.clone()).collect::<Vec<_>>();
+    let described = |level| {
+        meta::tools(level, language::of(ScriptLanguage::Starlark))
+            .iter()
+            .map(|tool| tool.description.clone())
+            .collect::<Vec<_>>()
+    };
     let (by_server, by_tool) = (described(BindingLevel::Server), described(BindingLevel::Tool));
     assert!(
         by_server[0].contains("servers/<server>.pyi")

@@ -23,7 +23,7 @@ use super::{Config, KeyPath, Problem, file, values::EnvText};
 use crate::{
     agent,
     code_mode::BindingLevel,
-    door::Budget,
+    door::{Budget, ScriptLanguage},
     results, sandbox,
     secret::Secret,
     tool::{UriList, Whitelist},
@@ -51,6 +51,10 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
     let has_active_key = file.governance.virtual_keys.iter().any(key::is_active);
     let (agent, budget, binding_level) =
         tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    let script_language = match file.mcp.tool_manager_config.code_mode_language {
+        None | Some(file::ScriptLanguage::Starlark) => ScriptLanguage::Starlark,
+        Some(file::ScriptLanguage::Python) => ScriptLanguage::Python,
+    };
     let results = kept_results(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let mut server = server::resolve(&root.member("server"), file.server, has_active_key);
     let mcp_server = root.member("mcp_server");
@@ -74,6 +78,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         results,
         budget,
         binding_level,
+        script_language,
         keys,
         store: match file.store {
             Some(path) => root.member("store").path(&path),
