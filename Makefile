@@ -4,7 +4,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # First-party plugins.
 PLUGINS := text files fetch notes unruly
 # Workspaces beside the gateway's, by their manifests. Their artifacts go below the gateway's, so that one directory holds all.
-WORKSPACES := plugins/starlark/Cargo.toml plugins/examples/rust/Cargo.toml
+WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml
 OTHERS := $(TARGET)/others
 # With the features that the tests build with, so that the engine is compiled once for both.
 BUILD := cargo build --workspace --bin airlock

@@ -8,8 +8,8 @@ use airlock_guest_build::Guests;
 #[path = "build/vendored.rs"]
 mod vendored;
 
-/// The executor of scripts.
-const EXECUTOR: &str = "starlark";
+/// The executors of scripts.
+const EXECUTORS: [&str; 2] = ["starlark", "python"];
 /// Plugins that the demo shows.
 const PLUGINS: [&str; 3] = ["text", "files", "unruly"];
 
@@ -33,5 +33,8 @@ fn build() -> Result<(), String> {
     for plugin in PLUGINS {
         guests.plugin(plugin)?;
     }
-    guests.executor(EXECUTOR).map(drop)
+    for executor in EXECUTORS {
+        guests.executor(executor)?;
+    }
+    Ok(())
 }

@@ -10,6 +10,8 @@ use airlock_guest_build::Guests;
 
 /// First-party plugins, in `plugins`.
 const PLUGINS: [&str; 5] = ["text", "files", "fetch", "notes", "unruly"];
+/// Executors of scripts, in `plugins`.
+const EXECUTORS: [&str; 2] = ["starlark", "python"];
 /// Guests that misbehave or do not implement the contract, in `tests/guests`.
 const GUESTS: [&str; 4] = ["escape", "hostile", "noop", "plain"];
 
@@ -36,7 +38,9 @@ fn build() -> Result<(), String> {
     }
     let noop = root.join("tests/guests/noop");
     components.push(guests.component_with_wasi(&noop, "noop_with_wasi")?);
-    components.push(guests.executor("starlark")?);
+    for name in EXECUTORS {
+        components.push(guests.executor(name)?);
+    }
     let constants: String = components.iter().map(|component| constant(component)).collect();
     let out =
         PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: this is a build script")?);

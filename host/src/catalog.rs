@@ -23,7 +23,10 @@ use tokio::sync::watch;
 pub use self::observed::Observer;
 pub(crate) use self::report::{log_failure, report_dropped, report_unchecked};
 use crate::{
-    door::{Filter, OwnTools, Provider, RelaySource, RelayView, Source, View, VirtualKey},
+    door::{
+        Filter, OwnTools, Provider, RelaySource, RelayView, ScriptLanguage, Source, View,
+        VirtualKey,
+    },
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
@@ -134,6 +137,8 @@ pub struct Snapshot {
     clients: BTreeMap<ClientName, Arc<Client>>,
     meta_tools: Option<OwnTools>,
     search: Option<Search>,
+    /// Meta-tools for requests that select a language of scripts.
+    meta_tools_in: BTreeMap<ScriptLanguage, OwnTools>,
     reader: Option<OwnTools>,
     views: views::Views,
 }
@@ -163,7 +168,8 @@ impl Snapshot {
                 is_server: client.is_server(),
             })
         });
-        let mut view = View::new(sources, self.meta_tools.as_ref(), filter, key);
+        let selected = filter.language().and_then(|language| self.meta_tools_in.get(&language));
+        let mut view = View::new(sources, selected.or(self.meta_tools.as_ref()), filter, key);
         if let Some(search) = &self.search {
             view = view.with_search(&search.own, search.above);
         }
@@ -269,6 +275,11 @@ impl Catalog {
     pub fn set_observer(&self, observer: Arc<dyn Observer>) {
         // Only one is ever installed.
         let _ = self.observer.set(observer);
+    }
+
+    /// Installs the meta-tools of code mode for requests that select a language of scripts.
+    pub fn set_meta_tools_in(&self, language: ScriptLanguage, meta_tools: OwnTools) {
+        self.update(|next| drop(next.meta_tools_in.insert(language, meta_tools)));
     }
 
     /// Installs the reader of large results.

@@ -26,6 +26,7 @@ mod docs;
 mod execute;
 mod language;
 mod layout;
+mod lazy;
 mod literal;
 mod meta;
 mod missing;
@@ -42,13 +43,20 @@ mod terms;
 mod text;
 mod types;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures_util::future::BoxFuture;
 
-pub use self::layout::{BindingLevel, Layout};
+pub use self::{
+    layout::{BindingLevel, Layout},
+    lazy::LazyExecutor,
+};
 use self::{
     cache::StubCache,
+    language::Language,
     meta::Arguments,
     names::{Found, Namespace},
     observed::Observations,
@@ -57,7 +65,7 @@ use self::{
 };
 use crate::{
     catalog::{Catalog, Observer},
-    door::{Admitted, Chain, Origin, OwnTools, Provider, View},
+    door::{Admitted, Chain, Origin, OwnTools, Provider, ScriptLanguage, View},
     runs::Runs,
     sandbox::{Executor, Script, ScriptCalls, ScriptResult},
     tool::{Answers, CallError, Tool, ToolOutput},
@@ -65,7 +73,10 @@ use crate::{
 
 /// Runs the meta-tools.
 pub struct CodeMode {
-    runner: Arc<dyn Runner>,
+    /// Runs scripts of requests that select no language.
+    runner: (ScriptLanguage, Arc<dyn Runner>),
+    /// Runs scripts in other languages.
+    others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
     layout: Layout,
     stubs: StubCache,
     scopes: Scopes,
@@ -96,23 +107,29 @@ impl Runner for Executor {
 }
 
 impl CodeMode {
-    /// Creates code mode with the executor that runs scripts. Without `runs`, a script that needs an
-    /// approval ends there.
+    /// Creates code mode with the executor that runs scripts of requests that select no language,
+    /// and those for other languages. Without `runs`, a script that needs an approval ends there.
     pub fn new(
+        language: ScriptLanguage,
         executor: Arc<Executor>,
+        others: impl IntoIterator<Item = (ScriptLanguage, LazyExecutor)>,
         layout: impl Into<Layout>,
         runs: Option<Runs>,
     ) -> Arc<Self> {
-        Self::with_runner(executor, layout, runs)
+        let other = |(language, executor)| (language, Arc::new(executor) as Arc<dyn Runner>);
+        let others = others.into_iter().map(other).collect();
+        Self::with_runners((language, executor), others, layout, runs)
     }
 
-    fn with_runner(
-        runner: Arc<dyn Runner>,
+    fn with_runners(
+        runner: (ScriptLanguage, Arc<dyn Runner>),
+        others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
         layout: impl Into<Layout>,
         runs: Option<Runs>,
     ) -> Arc<Self> {
         Arc::new(Self {
             runner,
+            others,
             layout: layout.into(),
             stubs: StubCache::new(),
             scopes: Scopes::default(),
@@ -121,28 +138,32 @@ impl CodeMode {
         })
     }
 
-    /// Returns the meta-tools that every view with scripts has, with descriptions for the layout of
-    /// the files.
-    pub fn tools(&self) -> Vec<Arc<Tool>> {
-        meta::tools(&self.layout)
+    /// Installs the meta-tools, the search and the observer of results in `catalog`. A view with more
+    /// than `search_above` tools for scripts has the search. The descriptions are those for the layout
+    /// of the files and the language of scripts that a request selects.
+    pub fn install(self: &Arc<Self>, catalog: &Catalog, search_above: usize) {
+        let own = |tools| OwnTools { tools, provider: self.clone() };
+        let meta = |language| own(meta::tools(&self.layout, language::of(language)));
+        for language in self.others.keys() {
+            catalog.set_meta_tools_in(*language, meta(*language));
+        }
+        catalog.set_meta_tools(meta(self.runner.0));
+        catalog.set_search(own(vec![meta::search()]), search_above);
+        catalog.set_observer(self.observations.clone());
     }
 
-    /// Returns the meta-tools and their provider, for
-    /// [`Catalog::set_meta_tools`](crate::catalog::Catalog::set_meta_tools).
-    pub fn own_tools(self: &Arc<Self>) -> OwnTools {
-        OwnTools { tools: self.tools(), provider: self.clone() }
+    /// Returns the language of a request's scripts.
+    fn selected(&self, chain: &Chain) -> ScriptLanguage {
+        chain.view().language().unwrap_or(self.runner.0)
     }
 
-    /// Returns the search for tools and its provider, for
-    /// [`Catalog::set_search`](crate::catalog::Catalog::set_search).
-    pub fn search_tool(self: &Arc<Self>) -> OwnTools {
-        OwnTools { tools: vec![meta::search()], provider: self.clone() }
-    }
-
-    /// Returns the observer of results, for
-    /// [`Catalog::set_observer`](crate::catalog::Catalog::set_observer).
-    pub fn observer(&self) -> Arc<dyn Observer> {
-        self.observations.clone()
+    /// Returns the properties of a language, and what runs its scripts.
+    fn runner(&self, language: ScriptLanguage) -> (&'static Language, &dyn Runner) {
+        let (default, runner) = &self.runner;
+        match self.others.get(&language) {
+            Some(other) => (language::of(language), &**other),
+            None => (language::of(*default), &**runner),
+        }
     }
 
     /// Renders the stubs of published code mode tools whenever the catalog changes, and reads observed

@@ -25,7 +25,7 @@ pub use self::{
 use crate::{
     agent,
     code_mode::{BindingLevel, Layout},
-    door::{Budget, Keys},
+    door::{Budget, Keys, ScriptLanguage},
     model,
     plugin::{self, LOCK_FILE},
     results, runs,
@@ -59,6 +59,8 @@ pub struct Config {
     /// `mcp.tool_manager_config.code_mode_search_threshold`: number of tools for scripts above which
     /// models are offered `searchTools`.
     pub search_above: usize,
+    /// `mcp.tool_manager_config.code_mode_language`.
+    pub script_language: ScriptLanguage,
     /// `governance.virtual_keys`.
     pub keys: Keys,
     /// `mcp_server.oauth`: access tokens of an identity provider.

@@ -7,8 +7,10 @@ macro_rules! guest {
     };
 }
 
-/// Script executor of code mode.
+/// Executor of scripts in Starlark.
 pub(crate) const STARLARK: &[u8] = guest!("starlark");
+/// Executor of scripts in Python.
+pub(crate) const PYTHON: &[u8] = guest!("python");
 /// Plugin for the demo: counts and searches text.
 pub(crate) const TEXT: &[u8] = guest!("text");
 /// Plugin for the demo: reads and writes granted directories.

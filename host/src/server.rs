@@ -368,7 +368,8 @@ impl App {
     fn with_key(key: Option<Arc<VirtualKey>>, headers: &HeaderMap) -> Result<Sender, ApiError> {
         let clients = respond::joined(headers, INCLUDE_CLIENTS)?;
         let tools = respond::joined(headers, INCLUDE_TOOLS)?;
-        let filter = Filter::parse(clients.as_deref(), tools.as_deref());
+        let filter = Filter::parse(clients.as_deref(), tools.as_deref())
+            .with_language(options::language(headers)?);
         Ok(Sender { key, filter: filter.with_headers(auth::forwardable(headers)) })
     }
 

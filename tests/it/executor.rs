@@ -10,13 +10,15 @@ async fn run(source: &str) -> Value {
 }
 
 #[test]
-fn the_executor_imports_nothing_of_wasi() {
-    let component = fs::read(guests::STARLARK).expect("the component");
-    let imports = airlock::sandbox::imports(&component).expect("a component");
-    assert!(
-        !imports.is_empty() && imports.iter().all(|name| name.starts_with("airlock:")),
-        "{imports:?}"
-    );
+fn the_executors_import_nothing_of_wasi() {
+    for component in [guests::STARLARK, guests::PYTHON] {
+        let component = fs::read(component).expect("the component");
+        let imports = airlock::sandbox::imports(&component).expect("a component");
+        assert!(
+            !imports.is_empty() && imports.iter().all(|name| name.starts_with("airlock:")),
+            "{imports:?}"
+        );
+    }
 }
 
 #[tokio::test]

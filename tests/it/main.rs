@@ -24,6 +24,7 @@ mod plain;
 mod plugin_cli;
 mod plugin_dev;
 mod plugins;
+mod python;
 mod real_servers;
 mod runs;
 mod samples;

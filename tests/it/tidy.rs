@@ -325,21 +325,26 @@ fn table(manifest: &str, header: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_executor_has_the_lints_of_the_workspace() {
-    // It is its own workspace, and cargo does not share lints across workspaces.
+fn the_executors_have_the_lints_of_the_workspace() {
+    // Each is its own workspace, and cargo does not share lints across workspaces.
     for kind in ["rust", "clippy"] {
         let ours = table("Cargo.toml", &format!("[workspace.lints.{kind}]"));
         assert!(!ours.is_empty());
-        assert_eq!(table("plugins/starlark/Cargo.toml", &format!("[lints.{kind}]")), ours);
+        for executor in ["plugins/starlark/Cargo.toml", "plugins/python/Cargo.toml"] {
+            assert_eq!(table(executor, &format!("[lints.{kind}]")), ours, "{executor}");
+        }
     }
 }
 
 #[test]
 fn profiles_are_in_one_file() {
     // The example is exempt, because it is copied out of the repository.
-    for manifest in
-        ["Cargo.toml", "plugins/starlark/Cargo.toml", "tests/benches/native_script/Cargo.toml"]
-    {
+    for manifest in [
+        "Cargo.toml",
+        "plugins/python/Cargo.toml",
+        "plugins/starlark/Cargo.toml",
+        "tests/benches/native_script/Cargo.toml",
+    ] {
         let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
         assert!(
             !text.contains("[profile."),

@@ -140,7 +140,12 @@ impl Setup {
 
     /// Runs a script with the command line. Returns the printed document.
     pub async fn script(&self, source: &str) -> Value {
-        let file = self.file("script.star", source);
+        self.script_named("script.star", source).await
+    }
+
+    /// Runs a script like [`Setup::script`], from a file of this name, by which its language is known.
+    pub async fn script_named(&self, name: &str, source: &str) -> Value {
+        let file = self.file(name, source);
         self.airlock("run").arg(file).arg("--json").run().await.json()
     }
 }

@@ -37,14 +37,15 @@ impl Clone for Views {
 
 impl Views {
     /// Returns the view of one request: a kept one, or that which `make` makes. A request whose
-    /// headers select tools gets a view of its own: there are as many selections as a caller likes.
+    /// headers select tools or a language gets a view of its own: there are as many selections as a
+    /// caller likes.
     pub(super) fn view(
         &self,
         filter: &Filter,
         key: Option<&VirtualKey>,
         make: impl FnOnce() -> View,
     ) -> View {
-        if !filter.is_none() {
+        if !filter.is_none() || filter.language().is_some() {
             return make();
         }
         if let Some(view) = self.find(key) {

@@ -1,6 +1,9 @@
 //! `airlock run`.
 
-use std::{future::Future, path::PathBuf};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+};
 
 use anyhow::ensure;
 use serde::Serialize;
@@ -13,7 +16,7 @@ use super::{
     session::{self, ConfigFile},
 };
 use crate::{
-    door::{Caller, Origin},
+    door::{Caller, Origin, ScriptLanguage},
     gateway::Gateway,
     runs::EXECUTE,
     tool::{CallError, ToolOutput},
@@ -30,7 +33,8 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     config: ConfigFile,
-    /// The script, in Starlark; `-` reads it from standard input.
+    /// The script; `-` reads it from standard input. A file `….star` is Starlark and `….py` Python;
+    /// the configuration decides about any other.
     script: PathBuf,
     /// Approve every call that the script makes.
     #[arg(long)]
@@ -85,7 +89,7 @@ async fn execute(args: &Args) -> anyhow::Result<Report> {
         .with_gateway(
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
-                let mut caller = gateway.caller(Origin::Model);
+                let mut caller = gateway.caller_in(language(&args.script), Origin::Model);
                 if args.approve {
                     caller = caller.approving_scripts();
                 }
@@ -94,6 +98,15 @@ async fn execute(args: &Args) -> anyhow::Result<Report> {
             },
         )
         .await
+}
+
+/// Returns the language of a script by the name of its file.
+fn language(script: &Path) -> Option<ScriptLanguage> {
+    match script.extension()?.to_str()? {
+        "star" => Some(ScriptLanguage::Starlark),
+        "py" => Some(ScriptLanguage::Python),
+        _ => None,
+    }
 }
 
 /// Explains why the meta-tool is missing. Without a tool for scripts there is no meta-tool to run

@@ -8,11 +8,12 @@ use tracing::warn;
 
 use super::{
     CodeMode,
+    language::Language,
     names::{self, Namespace},
     report::{self, Report},
 };
 use crate::{
-    door::{Admitted, Approval, Chain, Origin},
+    door::{Admitted, Approval, Chain, Origin, ScriptLanguage},
     run::Refused,
     runs::{Journal, NotContinued, Outcome, OwnRuns, RunCalls, Runs},
     sandbox::{Binding, Script, ScriptError, ScriptResult},
@@ -23,10 +24,6 @@ use crate::{
     },
 };
 
-/// Name of the scripts' language in stored runs.
-const LANGUAGE: &str = "starlark";
-/// File name of scripts in messages.
-const FILE_NAME: &str = "code.star";
 /// Name of the question about the calls of a script.
 const QUESTION: &str = "approval";
 /// Longest question, in bytes.
@@ -42,10 +39,12 @@ impl CodeMode {
         code: &str,
     ) -> Result<ToolOutput, CallError> {
         let chain = call.chain();
+        let language = self.selected(chain);
         if code.is_empty() {
-            return reported(call, namespaces, &Journal::without_store(), Ok(None));
+            let language = self.runner(language).0;
+            return reported(call, namespaces, language, &Journal::without_store(), Ok(None));
         }
-        let script_digest = digest(code);
+        let script_digest = digest(language, code);
         if let Some(runs) = self.runs.as_ref().filter(|_| approves_by_repetition(chain)) {
             let own = runs.own(chain.tenant());
             match own.suspended(script_digest).await {
@@ -64,7 +63,7 @@ impl CodeMode {
             Some(runs) => {
                 let bindings = stored_bindings(&bindings);
                 let new = NewRun {
-                    language: LANGUAGE.to_owned(),
+                    language: language.name().to_owned(),
                     script: code.to_owned(),
                     script_digest,
                     bindings_digest: Sha256::digest(&bindings).into(),
@@ -73,8 +72,7 @@ impl CodeMode {
                 Journal::begin(runs, chain.tenant(), new)
             }
         };
-        let script = Script { name: FILE_NAME.to_owned(), source: code.to_owned(), bindings };
-        self.run(call, namespaces, &journal, script).await
+        self.run(call, namespaces, &journal, language, code.to_owned(), bindings).await
     }
 
     /// Goes on with a run whose calls a person has decided about. `answers` has the decision, or a
@@ -138,9 +136,9 @@ impl CodeMode {
         let (journal, stored) = claimed.map_err(|error| match error {
             NotContinued::Store(error) => not_continued(id, &error),
         })?;
+        let language = stored_language(&stored)?;
         let bindings = read_bindings(&stored.bindings);
-        let script = Script { name: FILE_NAME.to_owned(), source: stored.script, bindings };
-        self.run(call, namespaces, &journal, script).await
+        self.run(call, namespaces, &journal, language, stored.script, bindings).await
     }
 
     async fn run(
@@ -148,18 +146,22 @@ impl CodeMode {
         call: &Admitted,
         namespaces: &[Namespace],
         journal: &Arc<Journal>,
-        script: Script,
+        language: ScriptLanguage,
+        source: String,
+        bindings: Vec<Binding>,
     ) -> Result<ToolOutput, CallError> {
         let chain = call.chain();
+        let (language, runner) = self.runner(language);
+        let script = Script { name: language.file_name.to_owned(), source, bindings };
         let calls = RunCalls::new(chain.clone(), journal.clone());
         let ran = tokio::select! {
-            ran = self.runner.run_script(script, chain, calls) => ran,
+            ran = runner.run_script(script, chain, calls) => ran,
             stop = journal.hold() => Err(ScriptError::Stopped(stop)),
         };
         let ran = ran.and_then(|value| {
             journal.check_complete().map_err(ScriptError::Stopped).map(|()| value)
         });
-        let result = reported(call, namespaces, journal, ran);
+        let result = reported(call, namespaces, language, journal, ran);
         match result {
             Err(CallError::Suspended(suspension)) => Err(stopped(chain, *suspension)),
             result => {
@@ -172,10 +174,14 @@ impl CodeMode {
     /// Derives the end of a stored run again, from its journal alone. `call` is of a caller that may
     /// use no tool.
     pub(crate) async fn replay(&self, call: &Admitted, stored: &StoredRun) -> Outcome {
-        let bindings = read_bindings(&stored.bindings);
-        let source = stored.script.clone();
-        let script = Script { name: FILE_NAME.to_owned(), source, bindings };
-        let result = self.run(call, &[], &Journal::replay(stored), script).await;
+        let result = match stored_language(stored) {
+            Ok(language) => {
+                let bindings = read_bindings(&stored.bindings);
+                let (journal, source) = (Journal::replay(stored), stored.script.clone());
+                self.run(call, &[], &journal, language, source, bindings).await
+            }
+            Err(unknown) => Err(unknown),
+        };
         Outcome::new(&result, call.chain())
     }
 }
@@ -184,10 +190,11 @@ impl CodeMode {
 fn reported(
     call: &Admitted,
     namespaces: &[Namespace],
+    language: &'static Language,
     journal: &Journal,
     ran: ScriptResult,
 ) -> Result<ToolOutput, CallError> {
-    let report = || Report::new(call.chain(), namespaces, &journal.completed());
+    let report = || Report::new(call.chain(), namespaces, language, &journal.completed());
     match ran {
         Ok(value) => report().success(value).ok_or_else(|| CallError::ResultTooLarge {
             tool: call.tool().name.clone(),
@@ -268,8 +275,20 @@ fn not_continued(id: &str, error: &RunError) -> CallError {
     CallError::Tool(ToolError { code: Some(code.to_owned()), ..ToolError::new(kind, message) })
 }
 
-fn digest(code: &str) -> [u8; 32] {
-    Sha256::new().chain_update(LANGUAGE).chain_update([0]).chain_update(code).finalize().into()
+/// Returns the language of a stored run. Fails if another version of this program stored it.
+fn stored_language(stored: &StoredRun) -> Result<ScriptLanguage, CallError> {
+    ScriptLanguage::named(&stored.language).ok_or_else(|| {
+        let message =
+            format!("the run {} has the unknown language {:?}", stored.id, stored.language);
+        CallError::Tool(ToolError {
+            code: Some("run_refused".to_owned()),
+            ..ToolError::new(ErrorKind::Unsupported, message)
+        })
+    })
+}
+
+fn digest(language: ScriptLanguage, code: &str) -> [u8; 32] {
+    Sha256::new().chain_update(language.name()).chain_update([0]).chain_update(code).finalize().into()
 }
 
 /// A binding as it is stored: namespace, name, alias and tool.

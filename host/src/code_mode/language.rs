@@ -1,7 +1,31 @@
-//! Properties of the script language that the host needs. The executor handles everything else.
+//! Properties of the languages of scripts that the host needs. The executors handle everything else.
+//!
+//! A tool has the same name in every language, so that files and searches do not depend on the
+//! language of a request: the words and globals here are those of all languages together.
 
-/// Words that cannot be names: Python's keywords, because models write Python, and the other
-/// reserved words of Starlark. Sorted.
+mod texts;
+
+use crate::door::ScriptLanguage;
+
+/// A language of scripts, as models see it.
+pub(super) struct Language {
+    /// File name of scripts in messages.
+    pub(super) file_name: &'static str,
+    /// Description of the tool that runs scripts.
+    pub(super) description: &'static str,
+    /// Sentence at the end of each report of a successful run.
+    pub(super) note: &'static str,
+}
+
+/// Returns the properties of a language.
+pub(super) fn of(language: ScriptLanguage) -> &'static Language {
+    match language {
+        ScriptLanguage::Starlark => &texts::STARLARK,
+        ScriptLanguage::Python => &texts::PYTHON,
+    }
+}
+
+/// Words that cannot be names: Python's keywords and the other reserved words of Starlark. Sorted.
 const RESERVED: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "export", "finally", "for", "from", "global", "if",
@@ -9,18 +33,48 @@ const RESERVED: &[&str] = &[
     "try", "while", "with", "yield",
 ];
 
-/// Globals of every script. A client with such a name would hide the global. Sorted.
+/// Globals and modules that scripts use. A client with such a name would hide the global. Sorted.
 const GLOBALS: &[&str] = &[
+    "ArithmeticError",
+    "AssertionError",
+    "AttributeError",
+    "BaseException",
+    "Exception",
+    "FileNotFoundError",
+    "ImportError",
+    "IndexError",
+    "KeyError",
+    "LookupError",
+    "NameError",
+    "NotImplementedError",
+    "OSError",
+    "OverflowError",
+    "PermissionError",
+    "RecursionError",
+    "RuntimeError",
+    "StopIteration",
+    "SyntaxError",
+    "TimeoutError",
+    "ToolError",
+    "TypeError",
+    "ValueError",
+    "ZeroDivisionError",
     "abs",
     "all",
     "any",
     "ascii",
+    "asyncio",
     "attempt",
+    "base64",
     "bin",
+    "binascii",
     "bool",
     "bytes",
     "callable",
     "chr",
+    "collections",
+    "dataclasses",
+    "datetime",
     "dict",
     "dir",
     "divmod",
@@ -30,45 +84,55 @@ const GLOBALS: &[&str] = &[
     "float",
     "format",
     "frozenset",
+    "functools",
     "gather",
     "getattr",
     "hasattr",
     "hash",
     "hex",
+    "id",
     "int",
     "isinstance",
+    "issubclass",
     "iter",
+    "itertools",
     "json",
     "len",
     "list",
     "map",
+    "math",
     "max",
     "min",
     "next",
     "object",
     "oct",
+    "open",
     "ord",
+    "os",
     "partial",
+    "pathlib",
     "pow",
     "print",
     "range",
+    "re",
     "repr",
     "result",
     "reversed",
     "round",
     "set",
+    "setattr",
+    "slice",
     "sorted",
     "str",
     "struct",
     "sum",
+    "sys",
     "tuple",
     "type",
+    "typing",
+    "unicodedata",
     "zip",
 ];
-
-/// Sentence at the end of each report of a successful run.
-pub(super) const NOTE: &str = "Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh \
-                               scope.";
 
 /// Returns whether `text` is a valid name. ASCII only, so that no two names look the same.
 pub(super) fn is_identifier(text: &str) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
+    language::Language,
     layout::{Kind, Layout},
     search::{DEFAULT_LIMIT, MAX_LIMIT},
     stubs::Range,
@@ -20,8 +21,9 @@ pub(super) const SEARCH: &str = "searchTools";
 /// Maximum length of a script, in bytes.
 const MAX_SOURCE: usize = 64 << 10;
 
-/// Returns the meta-tools that every view with scripts has, with texts for the layout of the files.
-pub(super) fn tools(layout: &Layout) -> Vec<Arc<Tool>> {
+/// Returns the meta-tools that every view with scripts has, with texts for the layout of the files
+/// and the language of scripts.
+pub(super) fn tools(layout: &Layout, language: &Language) -> Vec<Arc<Tool>> {
     let by_tool = "servers/<server>/<tool>.pyi";
     let file = match layout.kind() {
         Kind::Server => "one file a server, servers/<server>.pyi".to_owned(),
@@ -71,7 +73,7 @@ pub(super) fn tools(layout: &Layout) -> Vec<Arc<Tool>> {
                 }),
             ),
         )),
-        execute(),
+        execute(language),
     ]
 }
 
@@ -92,14 +94,14 @@ pub(super) fn search() -> Arc<Tool> {
     read_only(Tool::own(SEARCH, description, object(&["query"], &properties)))
 }
 
-fn execute() -> Arc<Tool> {
+fn execute(language: &Language) -> Arc<Tool> {
     let schema = object(
         &["code"],
         &json!({
             "code": {"type": "string", "description": "The script. The value of its global `result` is returned"},
         }),
     );
-    let mut tool = Tool::own(EXECUTE, EXECUTE_DESCRIPTION, schema);
+    let mut tool = Tool::own(EXECUTE, language.description, schema);
     let output = json!({
         "type": "object",
         "properties": {"result": {"description": "The value of `result`; null if the script did not set it"}},
@@ -108,35 +110,6 @@ fn execute() -> Arc<Tool> {
     tool.output_schema = Some(output.into());
     Arc::new(tool)
 }
-
-/// Models write Python. The description covers only the differences that models get wrong without
-/// it.
-const EXECUTE_DESCRIPTION: &str = "\
-Runs a script that calls tools, and returns what it leaves in `result` and what it prints. Tool results stay in the script: \
-call many tools, filter and combine, and return only what you need.
-
-Each server is a global. Call tools as server.tool(name=value), with keyword arguments or one dict. Calls wait for the \
-result. A result that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str; images and other \
-binary parts as structs with .type, .mime_type and .size. Read names and \
-parameters with readToolFile first; do not guess them.
-
-The language is Python, as a subset that runs on Starlark: functions, loops, comprehensions, f-strings with format specs, \
-lambdas, walrus, unpacking, sets, global and nonlocal work as in Python. What differs:
-- no try/except: attempt(server.tool, {\"name\": value}) returns a struct with .ok, .value and .error (.kind, .code, .message, \
-.data); any other failure ends the script
-- no class, with, match, yield, async or decorators: use dicts or namedtuple
-- import works for collections, datetime, functools, itertools, json, math, operator, re, statistics, string, typing; \
-there is no clock, so no now() or today(); re has no look-around and no back references
-gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time, at most limit=8 of them, and returns their results in \
-that order; with attempt=True each is a struct as above.
-
-Every run starts fresh, without variables of earlier runs, without files, network or clock. A script that failed has still \
-made its calls: when you run it again, leave out those that change something.
-
-Example:
-issues = tracker.list_issues(state=\"open\")
-print(len(issues), \"open\")
-result = [{\"id\": i[\"id\"], \"title\": i[\"title\"]} for i in issues if \"bug\" in i[\"labels\"]]";
 
 /// Error: an argument of a meta-tool is missing or has the wrong type.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt::Write as _, io};
 
 use serde_json::{Value, json};
 
-use super::{language, names::Namespace};
+use super::{language::Language, names::Namespace};
 use crate::{
     door::Chain,
     sandbox::{FailureKind, ScriptFailure},
@@ -33,16 +33,23 @@ pub(super) struct Report {
     /// Completed calls, as a script writes them, with their number.
     completed: BTreeMap<String, usize>,
     servers: Vec<String>,
+    language: &'static Language,
 }
 
 impl Report {
     /// Collects the printed text of a run and the calls that it has `made`, by the names of their
     /// tools.
-    pub(super) fn new(chain: &Chain, namespaces: &[Namespace], made: &[String]) -> Self {
+    pub(super) fn new(
+        chain: &Chain,
+        namespaces: &[Namespace],
+        language: &'static Language,
+        made: &[String],
+    ) -> Self {
         Self {
             printed: printed(chain),
             completed: completed(made, namespaces),
             servers: namespaces.iter().map(|namespace| namespace.identifier.clone()).collect(),
+            language,
         }
     }
 
@@ -62,7 +69,7 @@ impl Report {
         if let Some(value) = &result {
             let _ = writeln!(text, "Return value: {}", to_json(value)?);
         }
-        let _ = write!(text, "\n{}{}", self.environment(), language::NOTE);
+        let _ = write!(text, "\n{}{}", self.environment(), self.language.note);
         Some(ToolOutput {
             content: vec![Content::text(text)],
             structured: Some(json!({ "result": result })),

@@ -147,13 +147,22 @@ fn catalog() -> Arc<Catalog> {
     catalog
 }
 
+/// Creates code mode with one language.
+/// Number of tools for scripts above which a view has the search.
+const ABOVE: usize = 60;
+
+fn with_runner(runner: Arc<dyn Runner>, layout: impl Into<Layout>) -> Arc<CodeMode> {
+    let runner = (ScriptLanguage::Starlark, runner);
+    CodeMode::with_runners(runner, BTreeMap::new(), layout, None)
+}
+
 fn caller(
     catalog: &Catalog,
     runner: Arc<dyn Runner>,
     binding_level: BindingLevel,
     filter: &Filter,
 ) -> Caller {
-    catalog.set_meta_tools(CodeMode::with_runner(runner, binding_level, None).own_tools());
+    with_runner(runner, binding_level).install(catalog, ABOVE);
     Caller::new(catalog.snapshot().view(filter, None), Origin::Model, BUDGET)
 }
 
@@ -215,7 +224,7 @@ async fn mixed(tool: &str, arguments: Value) -> String {
         .with(client("github"), BindingLevel::Tool)
         .with(client("clock"), BindingLevel::Server);
     let (catalog, runner) = (catalog(), Arc::new(Fake::default()));
-    catalog.set_meta_tools(CodeMode::with_runner(runner, layout).own_tools());
+    with_runner(runner, layout).install(&catalog, ABOVE);
     let view = catalog.snapshot().view(&Filter::none(), None);
     let called = call(&Caller::new(view, Origin::Model, BUDGET), tool, arguments).await;
     called.expect("it answers").to_text()
@@ -360,7 +369,7 @@ async fn docs_have_limits_of_parameters_effects_and_the_approval() {
 #[tokio::test]
 async fn stubs_follow_the_published_tools_of_code_mode() {
     let catalog = catalog();
-    let code_mode = CodeMode::with_runner(Arc::new(Fake::default()), BindingLevel::Server, None);
+    let code_mode = with_runner(Arc::new(Fake::default()), BindingLevel::Server);
     let stubs_become = async |count| {
         while code_mode.stubs.count() != count {
             tokio::task::yield_now().await;
@@ -975,8 +984,11 @@ async fn a_call_that_needs_approval_stops_the_script() {
 
 #[test]
 fn descriptions_of_meta_tools_match_the_file_layout() {
-    let described = |level: BindingLevel| {
-        meta::tools(&level.into()).iter().map(|tool| tool.description.clone()).collect::<Vec<_>>()
+    let described = |level| {
+        meta::tools(&Layout::from(level), language::of(ScriptLanguage::Starlark))
+            .iter()
+            .map(|tool| tool.description.clone())
+            .collect::<Vec<_>>()
     };
     let (by_server, by_tool) = (described(BindingLevel::Server), described(BindingLevel::Tool));
     assert!(

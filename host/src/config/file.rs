@@ -517,6 +517,9 @@ pub(super) struct ToolManager {
     /// Number of tools for scripts above which a request also has the meta-tool `searchTools`.
     /// Default: 60.
     pub(super) code_mode_search_threshold: Option<u64>,
+    /// Language of scripts in code mode. The header `x-airlock-code-mode-language` selects another
+    /// one for a request. Default: `starlark`.
+    pub(super) code_mode_language: Option<ScriptLanguage>,
     /// True to offer a tool to a model only if the request names it in an include header. Default:
     /// false.
     #[serde(default)]
@@ -537,6 +540,16 @@ pub(super) enum BindingLevel {
     Server,
     /// One file for each tool.
     Tool,
+}
+
+/// Language of scripts in code mode.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ScriptLanguage {
+    /// A small Python without exceptions, classes and imports.
+    Starlark,
+    /// A subset of Python, with exceptions and `await`.
+    Python,
 }
 
 /// Credentials of callers, and the tools that each opens.

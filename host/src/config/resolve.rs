@@ -24,7 +24,7 @@ use crate::store::runs::RunBounds;
 use crate::{
     agent,
     code_mode::BindingLevel,
-    door::Budget,
+    door::{Budget, ScriptLanguage},
     results, runs, sandbox,
     secret::Secret,
     tool::{UriList, Whitelist},
@@ -53,6 +53,10 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
     let (agent, budget, binding_level) =
         tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let runs = runs(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    let script_language = match file.mcp.tool_manager_config.code_mode_language {
+        None | Some(file::ScriptLanguage::Starlark) => ScriptLanguage::Starlark,
+        Some(file::ScriptLanguage::Python) => ScriptLanguage::Python,
+    };
     let results = kept_results(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let search_above =
         search_above(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
@@ -80,6 +84,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         binding_level,
         runs,
         search_above,
+        script_language,
         keys,
         store: match file.store {
             Some(path) => root.member("store").path(&path),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::Gateway;
 use crate::{
     catalog::report_dropped,
-    code_mode::CodeMode,
+    code_mode::{CodeMode, LazyExecutor},
     config::Source,
+    door::ScriptLanguage,
     guests,
     native::NativeTools,
     plugin::compiling,
@@ -14,6 +15,14 @@ use crate::{
     tool::{ClientName, INTERNAL_CLIENT, Policy},
     upstream,
 };
+
+/// Returns the executor of a language.
+fn executor_of(language: ScriptLanguage) -> Arc<[u8]> {
+    match language {
+        ScriptLanguage::Starlark => guests::STARLARK.into(),
+        ScriptLanguage::Python => guests::PYTHON.into(),
+    }
+}
 
 impl Gateway {
     pub(super) fn add_native(&self, tools: NativeTools, policy: Policy) {
@@ -57,18 +66,32 @@ impl Gateway {
         if !native.code_mode && !policies.any(|policy| policy.code_mode) {
             return Ok(());
         }
-        let bytes: Arc<[u8]> = guests::STARLARK.into();
+        let language = self.config.script_language;
+        let bytes = executor_of(language);
         let budget = &self.config.budget;
         let host_calls = Limits::SCRIPT.host_calls.saturating_add(budget.nested_calls);
         let cpu = self.config.runs.cpu_time;
         let limits = Limits { deadline: budget.script, cpu, host_calls, ..Limits::SCRIPT };
         let load = self.sandbox.executor(bytes.clone(), limits);
         let executor = compiling(&self.progress, "the script executor", &bytes, load).await?;
-        let code_mode =
-            CodeMode::new(Arc::new(executor), self.config.layout(), self.runs.clone());
-        self.catalog.set_meta_tools(code_mode.own_tools());
-        self.catalog.set_search(code_mode.search_tool(), self.config.search_above);
-        self.catalog.set_observer(code_mode.observer());
+        // Another language is compiled when a request first selects it.
+        let others = ScriptLanguage::ALL.into_iter().filter(|other| *other != language);
+        let lazy = |other| {
+            let sandbox = self.sandbox.clone();
+            let load = move || {
+                let sandbox = sandbox.clone();
+                async move { sandbox.executor(executor_of(other), limits).await }
+            };
+            (other, LazyExecutor::new(load))
+        };
+        let code_mode = CodeMode::new(
+            language,
+            Arc::new(executor),
+            others.map(lazy),
+            self.config.layout(),
+            self.runs.clone(),
+        );
+        code_mode.install(&self.catalog, self.config.search_above);
         self.code_mode = Some(code_mode.clone());
         let (catalog, stop) = (self.catalog.clone(), self.upstreams.stop.clone());
         self.upstreams

@@ -6,7 +6,14 @@ use http::HeaderMap;
 use serde::Deserialize;
 
 use super::respond::{self, ApiError};
-use crate::{agent::EXTENSION, json::RawObject, model::Object, text::cut, units::SecondsOrSpan};
+use crate::{
+    agent::EXTENSION,
+    door::{SCRIPT_LANGUAGE, ScriptLanguage},
+    json::RawObject,
+    model::Object,
+    text::cut,
+    units::SecondsOrSpan,
+};
 
 /// Header with the time that a request may take: `30s`, or a whole number of seconds.
 const TIMEOUT: &str = "x-airlock-timeout";
@@ -47,6 +54,15 @@ pub(super) fn events(headers: &HeaderMap) -> Result<bool, ApiError> {
         Some("true") => Ok(true),
         Some(text) => Err(bad_header(EVENTS, text, "expected \"true\" or \"false\"")),
     }
+}
+
+/// Returns the language of scripts that the header selects. Fails if it names none.
+pub(super) fn language(headers: &HeaderMap) -> Result<Option<ScriptLanguage>, ApiError> {
+    let Some(name) = respond::joined(headers, SCRIPT_LANGUAGE)? else { return Ok(None) };
+    ScriptLanguage::named(&name).map(Some).ok_or_else(|| {
+        let names = ScriptLanguage::ALL.map(|language| format!("{:?}", language.name()));
+        bad_header(SCRIPT_LANGUAGE, &name, &format!("expected {}", names.join(" or ")))
+    })
 }
 
 /// Returns a member that is a boolean; false if it is absent or null. Fails if it is another value.
@@ -136,6 +152,25 @@ mod tests {
         let error =
             take_extension(&mut body(r#"{"airlock":{"event":true}}"#)).expect_err("unknown");
         assert!(text_of(error).contains("unknown field `event`, expected `events`"));
+    }
+
+    #[test]
+    fn a_language_is_selected_by_its_name() {
+        assert_eq!(language(&HeaderMap::new()).ok(), Some(None));
+        for (value, expected) in
+            [("starlark", ScriptLanguage::Starlark), ("python", ScriptLanguage::Python)]
+        {
+            assert_eq!(language(&header(SCRIPT_LANGUAGE, value)).ok(), Some(Some(expected)));
+        }
+        for bad in ["", "Python", "py", "python, starlark"] {
+            let error = language(&header(SCRIPT_LANGUAGE, bad)).expect_err("a bad value");
+            assert_eq!(
+                text_of(error),
+                format!(
+                    "header `x-airlock-code-mode-language`: found {bad:?}, expected \"starlark\" or \"python\""
+                )
+            );
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod event;
 mod filter;
 mod headers;
 mod key;
+mod language;
 mod ledger;
 mod meter;
 mod origin;
@@ -37,6 +38,7 @@ pub use self::{
     filter::{Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
     key::{Keys, RelayRow, VirtualKey},
+    language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},
     meter::Meter,
     origin::{Approval, Origin},

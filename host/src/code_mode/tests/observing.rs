@@ -25,9 +25,8 @@ struct Observing {
 impl Observing {
     fn new(code_mode_client: bool) -> Self {
         let catalog = Catalog::new();
-        let code_mode = CodeMode::with_runner(Arc::new(Fake::default()), BindingLevel::Server);
-        catalog.set_meta_tools(code_mode.own_tools());
-        catalog.set_observer(code_mode.observer());
+        let code_mode = with_runner(Arc::new(Fake::default()), BindingLevel::Server);
+        code_mode.install(&catalog, ABOVE);
         let tools = json!([
             {"name": "plain", "description": "Reads.", "inputSchema": {}},
             {"name": "typed", "inputSchema": {}, "outputSchema": {"type": "object"}},

@@ -7,9 +7,7 @@ const ABOVE: usize = 3;
 /// Returns a catalog with the search, and this many tools of a server `many`.
 fn searchable(tools: usize) -> Arc<Catalog> {
     let catalog = Catalog::new();
-    let code_mode = CodeMode::with_runner(Arc::new(Fake::default()), BindingLevel::Server);
-    catalog.set_meta_tools(code_mode.own_tools());
-    catalog.set_search(code_mode.search_tool(), ABOVE);
+    with_runner(Arc::new(Fake::default()), BindingLevel::Server).install(&catalog, ABOVE);
     let many: Vec<_> = (0..tools).map(|n| json!({"name": format!("many_{n:03}"), "description": "One of many.", "inputSchema": {}})).collect();
     publish(&catalog, "many", open_policy(true), &json!(many));
     catalog

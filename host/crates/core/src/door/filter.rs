@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::CallerHeaders;
+use super::{CallerHeaders, ScriptLanguage};
 use crate::tool::{ClientName, Tool};
 
 /// Header that names clients; `*` stands for all.
@@ -21,6 +21,7 @@ pub const INCLUDE_TOOLS: &str = "x-bf-mcp-include-tools";
 pub struct Filter {
     clients: Option<BTreeSet<String>>,
     tools: Option<BTreeSet<String>>,
+    language: Option<ScriptLanguage>,
     headers: CallerHeaders,
 }
 
@@ -35,8 +36,21 @@ impl Filter {
         Self {
             clients: include_clients.map(items),
             tools: include_tools.map(items),
+            language: None,
             headers: CallerHeaders::default(),
         }
+    }
+
+    /// Selects the language of scripts; `None` leaves it to the configuration.
+    #[must_use]
+    pub fn with_language(mut self, language: Option<ScriptLanguage>) -> Self {
+        self.language = language;
+        self
+    }
+
+    /// Language of scripts that the request selects.
+    pub fn language(&self) -> Option<ScriptLanguage> {
+        self.language
     }
 
     /// Adds the headers of the request that sources of tools may pass on.
@@ -57,7 +71,7 @@ impl Filter {
         self.clients = Some(BTreeSet::from_iter(is_admitted.then(|| client.as_str().to_owned())));
     }
 
-    /// Returns whether the request has neither header.
+    /// Returns whether the request has neither of the two headers.
     pub fn is_none(&self) -> bool {
         self.clients.is_none() && self.tools.is_none()
     }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use super::{CallerHeaders, Filter, Origin, Provider, VirtualKey};
+use super::{CallerHeaders, Filter, Origin, Provider, ScriptLanguage, VirtualKey};
 use crate::{
     tenant::Tenant,
     tool::{ClientName, Policy, Tool, ToolName, Trust},
@@ -19,6 +19,7 @@ pub struct View {
     /// Names on the wire of the tools whose full name is another one, by full name.
     full_names: Arc<BTreeMap<ToolName, ToolName>>,
     tenant: Tenant,
+    language: Option<ScriptLanguage>,
     headers: CallerHeaders,
 }
 
@@ -130,6 +131,7 @@ impl View {
             entries: Arc::new(entries),
             full_names: Arc::new(full_names),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
+            language: filter.language(),
             headers: filter.headers().clone(),
         }
     }
@@ -169,13 +171,15 @@ impl View {
         ViewId(Arc::downgrade(&self.entries))
     }
 
-    /// Returns the view of another request whose filter and virtual key permit the same tools.
+    /// Returns the view of another request whose filter and virtual key permit the same tools, in the
+    /// same language of scripts.
     #[must_use]
     pub fn sent_by(&self, filter: &Filter, key: Option<&VirtualKey>) -> Self {
         Self {
             entries: self.entries.clone(),
             full_names: self.full_names.clone(),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
+            language: filter.language(),
             headers: filter.headers().clone(),
         }
     }
@@ -193,6 +197,11 @@ impl View {
     /// Tenant that the calls of the request are accounted to.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
+    }
+
+    /// Language of scripts that the request selects; `None` leaves it to the configuration.
+    pub fn language(&self) -> Option<ScriptLanguage> {
+        self.language
     }
 
     /// Headers of the request that sources of tools may pass on.

@@ -1,0 +1,32 @@
+//! The languages that scripts are written in. The door knows their names alone.
+
+/// Header that selects the language of scripts for one request.
+pub const SCRIPT_LANGUAGE: &str = "x-airlock-code-mode-language";
+
+/// Language of scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum ScriptLanguage {
+    /// A small Python without exceptions, classes and imports.
+    #[default]
+    Starlark,
+    /// A subset of Python.
+    Python,
+}
+
+impl ScriptLanguage {
+    /// Every language.
+    pub const ALL: [Self; 2] = [Self::Starlark, Self::Python];
+
+    /// Name in configuration, headers and stored runs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starlark => "starlark",
+            Self::Python => "python",
+        }
+    }
+
+    /// Finds a language by its name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|language| language.name() == name)
+    }
+}

@@ -1,0 +1,291 @@
+//! JSON to Python values and back.
+//!
+//! From JSON, nothing is lost: integers of any size stay integers, and keys keep their order. To
+//! JSON, a value either can be represented or the script fails with an explanation; a value without
+//! a JSON form becomes its `repr`.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use jiter::{JsonError, JsonValue};
+use monty_types::{MontyDateTime, MontyObject};
+use serde::Serialize;
+
+/// Largest depth of nested lists and dicts in the output. The JSON parsers of the receiver have the
+/// same limit.
+const MAX_DEPTH: usize = 128;
+
+/// Reason for which a value cannot be JSON.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// It nests deeper than [`MAX_DEPTH`], perhaps endlessly.
+    Deep,
+    /// It contains an infinity or NaN.
+    NotFinite,
+    /// Two keys of a dict have the same text.
+    SameKey(String),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deep => write!(f, "it nests deeper than {MAX_DEPTH} levels, or contains itself"),
+            Self::NotFinite => {
+                f.write_str("it contains a float that JSON cannot hold (nan or infinity)")
+            }
+            Self::SameKey(key) => {
+                write!(f, "a dict in it has two keys that are both \"{key}\" as text")
+            }
+        }
+    }
+}
+
+/// Parses JSON text as a value. A number beyond the range of a float is infinite, as in Python.
+pub(crate) fn from_json(json: &str) -> Result<MontyObject, JsonError> {
+    JsonValue::parse(json.as_bytes(), false).map(|json| value(&json))
+}
+
+fn value(json: &JsonValue<'_>) -> MontyObject {
+    match json {
+        JsonValue::Null => MontyObject::None,
+        JsonValue::Bool(it) => MontyObject::Bool(*it),
+        JsonValue::Int(it) => MontyObject::Int(*it),
+        JsonValue::BigInt(it) => MontyObject::BigInt(it.clone()),
+        JsonValue::Float(it) => MontyObject::Float(*it),
+        JsonValue::Str(it) => MontyObject::String(it.clone().into_owned()),
+        JsonValue::Array(items) => MontyObject::List(items.iter().map(value).collect()),
+        JsonValue::Object(fields) => {
+            let field = |(key, item): &(Cow<'_, str>, JsonValue<'_>)| {
+                (MontyObject::String(key.clone().into_owned()), value(item))
+            };
+            MontyObject::dict(fields.iter().map(field).collect::<Vec<_>>())
+        }
+    }
+}
+
+/// Serializes a value as JSON text.
+pub(crate) fn to_json(value: &MontyObject) -> Result<String, Unfit> {
+    let mut writer = Writer::default();
+    writer.value(value)?;
+    Ok(writer.finish())
+}
+
+/// Serializes named values as a JSON object.
+pub(crate) fn to_object(fields: &[(MontyObject, MontyObject)]) -> Result<String, Unfit> {
+    let mut writer = Writer::default();
+    writer.fields(fields.iter())?;
+    Ok(writer.finish())
+}
+
+#[derive(Default)]
+struct Writer {
+    out: Vec<u8>,
+    depth: usize,
+}
+
+impl Writer {
+    fn finish(self) -> String {
+        String::from_utf8(self.out).expect("JSON is written from text")
+    }
+
+    fn value(&mut self, value: &MontyObject) -> Result<(), Unfit> {
+        match value {
+            MontyObject::None => self.out.extend(b"null"),
+            MontyObject::Bool(it) => self.scalar(it),
+            MontyObject::Int(it) => self.scalar(it),
+            MontyObject::BigInt(it) => self.integer(&it.to_string()),
+            MontyObject::Float(it) if it.is_finite() => self.scalar(it),
+            MontyObject::Float(_) => return Err(Unfit::NotFinite),
+            MontyObject::String(it) | MontyObject::Path(it) | MontyObject::Repr(it) => {
+                self.scalar(it);
+            }
+            MontyObject::List(items)
+            | MontyObject::Tuple(items)
+            | MontyObject::Set(items)
+            | MontyObject::FrozenSet(items)
+            | MontyObject::NamedTuple { values: items, .. } => {
+                self.enclosed(b'[', b']', items.iter(), Self::value)?;
+            }
+            MontyObject::Dict(pairs) => self.fields(pairs.into_iter())?,
+            MontyObject::ClassInstance(it) => self.fields((&it.attrs).into_iter())?,
+            MontyObject::Cycle(..) => return Err(Unfit::Deep),
+            other => self.scalar(&text(other)),
+        }
+        Ok(())
+    }
+
+    fn scalar(&mut self, value: &(impl Serialize + ?Sized)) {
+        serde_json::to_writer(&mut self.out, value)
+            .expect("a scalar has JSON, and memory takes it");
+    }
+
+    /// Writes an integer beyond 64 bits, as text if a 64-bit reader would round it.
+    fn integer(&mut self, digits: &str) {
+        if digits.parse::<u64>().is_ok() {
+            self.out.extend(digits.as_bytes());
+        } else {
+            self.scalar(digits);
+        }
+    }
+
+    fn fields<'v>(
+        &mut self,
+        fields: impl Iterator<Item = &'v (MontyObject, MontyObject)> + Clone,
+    ) -> Result<(), Unfit> {
+        // String keys are distinct already; `1` and "1" become equal when both are text.
+        if fields.clone().any(|(key, _)| !matches!(key, MontyObject::String(_))) {
+            let mut seen = HashSet::new();
+            if let Some(twice) =
+                fields.clone().map(|(key, _)| text(key)).find(|key| !seen.insert(key.clone()))
+            {
+                return Err(Unfit::SameKey(twice.into_owned()));
+            }
+        }
+        self.enclosed(b'{', b'}', fields, |writer, (key, item)| {
+            writer.scalar(&text(key));
+            writer.out.push(b':');
+            writer.value(item)
+        })
+    }
+
+    fn enclosed<T>(
+        &mut self,
+        open: u8,
+        close: u8,
+        items: impl Iterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T) -> Result<(), Unfit>,
+    ) -> Result<(), Unfit> {
+        if self.depth == MAX_DEPTH {
+            return Err(Unfit::Deep);
+        }
+        self.depth += 1;
+        self.out.push(open);
+        for (at, item) in items.enumerate() {
+            if at > 0 {
+                self.out.push(b',');
+            }
+            write(self, item)?;
+        }
+        self.out.push(close);
+        self.depth -= 1;
+        Ok(())
+    }
+}
+
+/// Converts a value that is no JSON, or a key, to text: keys like Python's `json.dumps`, dates in
+/// ISO 8601, and anything else as its `repr`.
+fn text(value: &MontyObject) -> Cow<'_, str> {
+    match value {
+        MontyObject::String(it) | MontyObject::Path(it) | MontyObject::Repr(it) => it.into(),
+        MontyObject::Bool(true) => "true".into(),
+        MontyObject::Bool(false) => "false".into(),
+        MontyObject::None => "null".into(),
+        MontyObject::Date(it) => format!("{:04}-{:02}-{:02}", it.year, it.month, it.day).into(),
+        MontyObject::DateTime(it) => moment(it).into(),
+        other => other.py_repr().into(),
+    }
+}
+
+/// Formats a date and time like `isoformat`.
+fn moment(it: &MontyDateTime) -> String {
+    let mut text = format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+        it.year, it.month, it.day, it.hour, it.minute, it.second
+    );
+    if it.microsecond > 0 {
+        text.push_str(&format!(".{:06}", it.microsecond));
+    }
+    if let Some(offset) = it.offset_seconds {
+        let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
+        text.push_str(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::tests::{fail, result};
+
+    #[test]
+    fn every_value_is_serialized_as_expected() {
+        for (expression, json) in [
+            (
+                "[True, 'a\"\\n', 1.0, (1, None), {2}, 1e3]",
+                r#"[true,"a\"\n",1.0,[1,null],[2],1000.0]"#,
+            ),
+            ("{None: 1, True: 2, 2.5: 3, (1, 2): 4}", r#"{"null":1,"true":2,"2.5":3,"(1, 2)":4}"#),
+            (
+                "[1 << 63, (1 << 64) - 1, -(1 << 63)]",
+                "[9223372036854775808,18446744073709551615,-9223372036854775808]",
+            ),
+            (
+                "[1 << 64, -(1 << 64), len]",
+                r#"["18446744073709551616","-18446744073709551616","<built-in function len>"]"#,
+            ),
+        ] {
+            assert_eq!(
+                result(&format!("result = {expression}")).as_deref(),
+                Some(json),
+                "{expression}"
+            );
+        }
+    }
+
+    #[test]
+    fn dates_and_instances_are_returned_as_data() {
+        let source = "
+from datetime import date, datetime, timezone, timedelta
+from dataclasses import dataclass
+@dataclass
+class Point:
+    x: int
+    y: int = 2
+result = [date(2024, 2, 3), datetime(2024, 2, 3, 4, 5, 6), datetime(2024, 2, 3, 4, 5, 6, 7, timezone.utc), Point(1)]
+";
+        assert_eq!(
+            result(source).as_deref(),
+            Some(
+                r#"["2024-02-03","2024-02-03T04:05:06","2024-02-03T04:05:06.000007+00:00",{"x":1,"y":2}]"#
+            )
+        );
+    }
+
+    #[test]
+    fn json_is_unchanged_after_a_round_trip() {
+        let text = r#"{"z":[1,1.0,-0.5,1e3,18446744073709551615,null,true],"a":{"é":"\u0001"}}"#;
+        let source = format!("import json\nresult = json.loads(r'{text}')");
+        let same = r#"{"z":[1,1.0,-0.5,1000.0,18446744073709551615,null,true],"a":{"é":"\u0001"}}"#;
+        assert_eq!(result(&source).as_deref(), Some(same));
+        assert_eq!(
+            result("result = files.number(n = '9' * 40) + 1 == 10 ** 40").as_deref(),
+            Some("true")
+        );
+    }
+
+    #[test]
+    fn numbers_beyond_the_range_of_a_float_are_infinite() {
+        assert_eq!(result("result = str(files.number(n = '1e999'))").as_deref(), Some("\"inf\""));
+        assert_eq!(result("result = str(files.number(n = '-1e999'))").as_deref(), Some("\"-inf\""));
+        assert_eq!(
+            fail("result = [float('nan')]").message,
+            "`result` cannot be returned: it contains a float that JSON cannot hold (nan or infinity)"
+        );
+    }
+
+    #[test]
+    fn two_keys_with_the_same_text_are_refused() {
+        let message =
+            "`result` cannot be returned: a dict in it has two keys that are both \"1\" as text";
+        assert_eq!(fail("result = {1: 'a', '1': 'b'}").message, message);
+    }
+
+    #[test]
+    fn nesting_is_limited() {
+        let deep =
+            |levels: usize| format!("x = 1\nfor _ in range({levels}):\n  x = [x]\nresult = x");
+        assert_eq!(result(&deep(128)), Some(format!("{}1{}", "[".repeat(128), "]".repeat(128))));
+        assert!(fail(&deep(129)).message.contains("128 levels"));
+        assert!(fail("x = []\nx.append(x)\nresult = x").message.contains("128 levels"));
+    }
+}

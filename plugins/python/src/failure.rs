@@ -1,0 +1,263 @@
+//! The failure of a script, as people and models read it.
+
+use std::fmt::Write as _;
+
+use monty_types::{CodeLoc, ExcType, MontyException, StackFrame};
+
+use crate::convert::Unfit;
+use crate::hints;
+use crate::lower::lacks::{self, Lack};
+use crate::lower::source::Text;
+use crate::lower::{Lowered, TOOL_ERROR};
+use crate::session::{self, Session};
+
+/// Kind of a script's failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The source does not parse, or uses what the interpreter lacks.
+    Syntax,
+    /// The script failed while it ran.
+    Runtime,
+    /// A tool that the script called failed.
+    Tool,
+}
+
+/// The failure of a script without a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Kind of the failure.
+    pub kind: FailureKind,
+    /// The failure in one line.
+    pub message: String,
+    /// Line in the source, from 1.
+    pub line: Option<u32>,
+    /// Column in that line, from 1.
+    pub column: Option<u32>,
+    /// The failure with call stack and source, and hints if there are any.
+    pub rendered: String,
+}
+
+/// Frames that are shown at the outer and at the inner end of a call stack. A recursion has
+/// hundreds of equal frames.
+const OUTER_FRAMES: usize = 4;
+const INNER_FRAMES: usize = 8;
+
+impl Failure {
+    /// Creates the failure of a script that does not compile. If it uses what the interpreter
+    /// lacks, every such place is reported.
+    pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Self {
+        let lacks = match error.exc_type() {
+            ExcType::NotImplementedError => lacks::find(lowered.0.source),
+            _ => Vec::new(),
+        };
+        if let Some(first) = lacks.first() {
+            return Self::of_lacks(error, &lowered.0, first, &lacks);
+        }
+        let message = one_line(&error.summary());
+        Self::new(FailureKind::Syntax, message, error, &lowered.0, None)
+    }
+
+    /// Creates the failure of a script that ran.
+    pub(crate) fn of_run(
+        error: &MontyException,
+        lowered: &Lowered<'_>,
+        session: &Session<'_>,
+    ) -> Self {
+        let text = error.message().unwrap_or_default();
+        if error.exc_type() == session::TOOL_ERROR
+            && let Some((tool, failure)) = session.raised(text)
+        {
+            let message = one_line(&format!("{tool}: {}", failure.message));
+            return Self::new(FailureKind::Tool, message, error, &lowered.0, None);
+        }
+        let message = one_line(&error.summary());
+        let hint = hints::of_run(&message, session);
+        Self::new(FailureKind::Runtime, message, error, &lowered.0, hint)
+    }
+
+    /// Creates the failure of a script that ran, but whose `result` cannot be JSON.
+    pub(crate) fn of_result(unfit: &Unfit) -> Self {
+        let message = format!("`result` cannot be returned: {unfit}");
+        Self {
+            kind: FailureKind::Runtime,
+            rendered: format!("error: {message}\n"),
+            message,
+            line: None,
+            column: None,
+        }
+    }
+
+    /// Creates the failure of a script with constructs that the interpreter lacks, in their order.
+    fn of_lacks(error: &MontyException, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Self {
+        let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
+        let mut rendered = String::new();
+        for lack in lacks {
+            let source = text.line(lack.at.line);
+            let _ = writeln!(rendered, "  File \"{file}\", line {}", lack.at.line);
+            point(&mut rendered, source, lack.at.column, lack.at.column);
+            let _ = writeln!(rendered, "error: {}\nhint: {}", lack.what, lack.hint);
+        }
+        Self {
+            kind: FailureKind::Syntax,
+            message: first.what.to_owned(),
+            line: Some(first.at.line),
+            column: Some(first.at.column),
+            rendered,
+        }
+    }
+
+    fn new(
+        kind: FailureKind,
+        message: String,
+        error: &MontyException,
+        text: &Text<'_>,
+        hint: Option<String>,
+    ) -> Self {
+        let at = error.traceback().iter().rev().find_map(|frame| text.original(frame.start));
+        let mut rendered = traceback(error.traceback(), text);
+        let title = if kind == FailureKind::Tool { TOOL_ERROR } else { "error" };
+        let _ = writeln!(rendered, "{title}: {message}");
+        if let Some(hint) = hint {
+            let _ = writeln!(rendered, "hint: {hint}");
+        }
+        Self { kind, message, line: at.map(|at| at.line), column: at.map(|at| at.column), rendered }
+    }
+}
+
+/// Writes the call stack like Python, without the middle of a long one.
+fn traceback(frames: &[StackFrame], text: &Text<'_>) -> String {
+    let mut out = String::new();
+    let frames: Vec<_> =
+        frames.iter().filter_map(|frame| Some((frame, text.original(frame.start)?))).collect();
+    if frames.is_empty() {
+        return out;
+    }
+    out.push_str("Traceback (most recent call last):\n");
+    let hidden = frames.len().saturating_sub(OUTER_FRAMES + INNER_FRAMES);
+    for (at, (frame, start)) in frames.iter().enumerate() {
+        if hidden > 0 && at == OUTER_FRAMES {
+            let _ = writeln!(out, "  … {hidden} more calls");
+        }
+        if hidden == 0 || !(OUTER_FRAMES..OUTER_FRAMES + hidden).contains(&at) {
+            write_frame(&mut out, frame, *start, text);
+        }
+    }
+    out
+}
+
+fn write_frame(out: &mut String, frame: &StackFrame, start: CodeLoc, text: &Text<'_>) {
+    let function = frame.frame_name.as_deref().unwrap_or("<module>");
+    let _ = writeln!(out, "  File \"{}\", line {}, in {function}", frame.filename, start.line);
+    let is_line = frame.end.line == frame.start.line;
+    let end = text.original(frame.end).filter(|_| is_line).map_or(u32::MAX, |end| end.column);
+    point(out, text.line(start.line), start.column, end);
+}
+
+/// Writes a line of the source, and marks the columns from `start` up to `end` under it.
+fn point(out: &mut String, line: &str, start: u32, end: u32) {
+    /// Characters of a line that are shown.
+    const WIDTH: usize = 160;
+    let trimmed = line.trim();
+    let indent = line.chars().take_while(|it| it.is_whitespace()).count();
+    let length = trimmed.chars().count();
+    let start = (start as usize).saturating_sub(1 + indent).min(length);
+    let end = (end as usize).saturating_sub(1 + indent).clamp(start + 1, length.max(start + 1));
+    // A long line is shown from shortly before the place.
+    let skipped = if length > WIDTH { start.saturating_sub(WIDTH / 4) } else { 0 };
+    let shown: String = trimmed.chars().skip(skipped).take(WIDTH).collect();
+    let marks = (end - start).min((skipped + WIDTH).saturating_sub(start).max(1));
+    let _ = writeln!(out, "    {shown}");
+    let _ = writeln!(out, "    {}{}", " ".repeat(start - skipped), "^".repeat(marks));
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Returns a place as the reader of a script counts.
+pub(crate) fn place(source: &str, byte: usize) -> CodeLoc {
+    let before = source.get(..byte).unwrap_or(source);
+    let line = before.matches('\n').count();
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+    CodeLoc::new(
+        u32::try_from(line).unwrap_or(u32::MAX - 1),
+        u32::try_from(column).unwrap_or(u32::MAX - 1),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::fail;
+
+    #[test]
+    fn a_failure_contains_its_place_and_the_call_stack() {
+        let failure = fail("def read():\n    return files.fail(path = 'a')\n\nread()\n");
+        assert_eq!(failure.kind, FailureKind::Tool);
+        assert_eq!(failure.message, "files.fail: refused");
+        assert_eq!((failure.line, failure.column), (Some(2), Some(12)));
+        let expected = "\
+Traceback (most recent call last):
+  File \"code.py\", line 4, in <module>
+    read()
+    ^^^^^^
+  File \"code.py\", line 2, in read
+    return files.fail(path = 'a')
+           ^^^^^^^^^^^^^^^^^^^^^^
+ToolError: files.fail: refused
+";
+        assert_eq!(failure.rendered, expected);
+    }
+
+    #[test]
+    fn an_awaited_call_fails_where_it_is_awaited() {
+        let failure = fail("import asyncio\nx = 1; y = await files.fail(path = 'a')\n");
+        assert_eq!(
+            (failure.kind, failure.line, failure.column),
+            (FailureKind::Tool, Some(2), Some(12))
+        );
+        assert!(failure.rendered.contains("\n               ^^^^^"), "{}", failure.rendered);
+    }
+
+    #[test]
+    fn only_a_source_that_cannot_start_is_a_syntax_failure() {
+        for (source, kind) in [
+            ("x = (", FailureKind::Syntax),
+            ("def f(:", FailureKind::Syntax),
+            ("def f():\n  yield 1", FailureKind::Syntax),
+            ("x = y", FailureKind::Runtime),
+            ("x = int('a')", FailureKind::Runtime),
+            ("x = 1 // 0", FailureKind::Runtime),
+            ("raise ValueError('no')", FailureKind::Runtime),
+            (
+                "import asyncio\nawait asyncio.gather(files.read_file(), files.fail())",
+                FailureKind::Tool,
+            ),
+        ] {
+            assert_eq!(fail(source).kind, kind, "{source}");
+        }
+    }
+
+    #[test]
+    fn the_middle_of_a_long_call_stack_is_left_out() {
+        let failure = fail("def f(n):\n    return f(n + 1)\nf(0)\n");
+        assert_eq!(failure.message, "RecursionError: maximum recursion depth exceeded");
+        assert!(failure.rendered.contains("\n  … 18"), "{}", failure.rendered);
+        assert!(failure.rendered.len() < 2_000, "{}", failure.rendered);
+    }
+
+    #[test]
+    fn a_place_behind_the_script_is_its_end() {
+        let failure = fail("x = 1\nif x:");
+        assert_eq!((failure.line, failure.column), (Some(2), Some(6)), "{}", failure.rendered);
+        let failure = fail("x = [1,");
+        assert_eq!(failure.line, Some(1), "{}", failure.rendered);
+    }
+
+    #[test]
+    fn a_long_line_is_shown_around_the_place() {
+        let failure = fail(&format!("x = [{} y]", "1, ".repeat(500)));
+        assert!(failure.rendered.contains("y]\n"), "{}", failure.rendered);
+        assert!(failure.rendered.len() < 600, "{}", failure.rendered);
+    }
+}

@@ -1,0 +1,215 @@
+//! Hints for Python that a run does not have: what to write instead.
+
+use crate::session::Session;
+
+/// One habit of models, and the text of its hint. It applies if the error contains one of `errors`.
+struct Hint {
+    errors: &'static [&'static str],
+    say: &'static str,
+}
+
+/// Shortens the entries of the table.
+const fn hint(errors: &'static [&'static str], say: &'static str) -> Hint {
+    Hint { errors, say }
+}
+
+/// The hints in order of priority; the first that applies is used.
+const HINTS: &[Hint] = &[
+    hint(
+        &["No module named 'time'", "No module named 'zoneinfo'", "No module named 'calendar'"],
+        "a run has no clock: leave waiting and timing out, and pass dates in as data; `datetime` computes with them",
+    ),
+    hint(
+        &["No module named 'random'", "No module named 'secrets'", "No module named 'uuid'"],
+        "a run has no randomness, so that it can be repeated: pass such values in as data",
+    ),
+    hint(
+        &[
+            "No module named 'requests'",
+            "No module named 'urllib",
+            "No module named 'httpx'",
+            "No module named 'aiohttp'",
+            "No module named 'http",
+            "No module named 'socket'",
+            "No module named 'subprocess'",
+            "No module named 'shutil'",
+            "No module named 'sqlite3'",
+        ],
+        "a run reaches nothing but its tools: call one that does this",
+    ),
+    hint(
+        &["No module named 'statistics'"],
+        "write it out: `sum(xs) / len(xs)`, `sorted(xs)[len(xs) // 2]`",
+    ),
+    hint(&["No module named 'copy'"], "copy with `list(xs)`, `dict(d)` or a comprehension"),
+    hint(&["No module named 'operator'"], "write a lambda: `key=lambda item: item[\"name\"]`"),
+    hint(
+        &["No module named 'string'", "No module named 'textwrap'"],
+        "write the characters, or use the methods of `str`",
+    ),
+    hint(
+        &["No module named"],
+        "these can be imported: asyncio, base64, binascii, collections, dataclasses, datetime, functools, itertools, json, math, re, typing, unicodedata",
+    ),
+    hint(
+        &["no attribute 'OrderedDict'", "cannot import name 'OrderedDict'"],
+        "a `dict` keeps its order",
+    ),
+    hint(
+        &[
+            "cannot import name 'lru_cache'",
+            "no attribute 'lru_cache'",
+            "cannot import name 'cache'",
+        ],
+        "keep results in a dict of your own",
+    ),
+    hint(
+        &["module 'asyncio' has no attribute", "from 'asyncio'"],
+        "there are `asyncio.gather` and `asyncio.run` alone; calls that are awaited together run at the same time, and the gateway bounds how many",
+    ),
+    hint(
+        &["gather() does not yet support"],
+        "`gather` takes awaitables alone; to keep failures, catch them in the coroutine and return them",
+    ),
+    hint(&["no attribute 'from_iterable'"], "write `chain(*lists)`"),
+    hint(&["for |: 'dict' and 'dict'"], "dicts are merged with `{**a, **b}`"),
+    hint(
+        &["unsupported operand type(s) for %: 'str'"],
+        "there is no `%` for strings: write an f-string, such as `f\"{x:.2f}\"`",
+    ),
+    hint(
+        &["list indices must be integers or slices, not slice"],
+        "slices cannot be assigned: build a new list, `xs = xs[:1] + ys + xs[2:]`",
+    ),
+    hint(
+        &["'OSError' object has no attribute"],
+        "`kind`, `code`, `message` and `data` of a `ToolError` are read in its own `except … as` block",
+    ),
+    hint(
+        &["'dict' object has no attribute"],
+        "keys of a dict are read with brackets: `d[\"key\"]`, or `d.get(\"key\")`",
+    ),
+    hint(
+        &[
+            "can't be used in 'await'",
+            "object is not awaitable",
+            "a coroutine or an awaitable is required",
+        ],
+        "a call of a tool is awaited where it is written, or through a variable: `await server.tool(…)`, or it is not awaited at all",
+    ),
+    hint(
+        &["'coroutine' object", "'_asyncio.Future' object", "'Future' object", "ExternalFuture"],
+        "this is a call that has not been awaited: write `await` before it",
+    ),
+    hint(
+        &["'NoneType' object"],
+        "the value is `None`: `dict.get` found no such key, or a tool answered nothing",
+    ),
+    hint(&["name 'null'"], "that is `None` here"),
+    hint(&["name 'true'", "name 'false'"], "those are `True` and `False` here"),
+    hint(
+        &[
+            "'input'",
+            "name 'eval'",
+            "name 'exec'",
+            "name 'globals'",
+            "name 'locals'",
+            "name '__import__'",
+        ],
+        "a run does not have this: write out what it would do",
+    ),
+    hint(
+        &["maximum recursion depth exceeded"],
+        "calls nest at most 200 deep: use a loop over a list of what is left to do",
+    ),
+];
+
+/// Modules that scripts use without importing them.
+const MODULES: [&str; 9] = [
+    "asyncio",
+    "base64",
+    "collections",
+    "datetime",
+    "functools",
+    "itertools",
+    "json",
+    "math",
+    "re",
+];
+
+/// Returns a hint for a run that failed with this message.
+pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
+    if let Some((namespace, name, tools)) = session.missed()
+        && message.contains(name)
+    {
+        return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(tools)));
+    }
+    let applies = |hint: &&Hint| hint.errors.iter().any(|error| message.contains(error));
+    if let Some(hint) = HINTS.iter().find(applies) {
+        return Some(hint.say.to_owned());
+    }
+    let name = message.strip_prefix("NameError: name '")?.split_once('\'')?.0;
+    if MODULES.contains(&name) {
+        return Some(format!("import it first: `import {name}`"));
+    }
+    let names = list(session.namespaces());
+    Some(if names.is_empty() {
+        "no tools are bound to this script".into()
+    } else {
+        format!("the tools are under {names}")
+    })
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::tests::fail;
+
+    #[test]
+    fn what_a_run_lacks_is_answered_with_what_to_write() {
+        for (source, hint) in [
+            ("import time", "no clock"),
+            ("import random", "no randomness"),
+            ("import requests", "nothing but its tools"),
+            ("from urllib.request import urlopen", "nothing but its tools"),
+            ("import statistics", "sum(xs)"),
+            ("import numpy as np", "collections, dataclasses"),
+            ("import copy", "list(xs)"),
+            ("from collections import OrderedDict", "keeps its order"),
+            ("from functools import lru_cache", "dict of your own"),
+            ("import asyncio\nawait asyncio.sleep(1)", "asyncio.gather"),
+            ("x = [1]\nx[0:1] = [2]", "a new list"),
+            ("x = {'a': 1}.a", "brackets"),
+            ("x = {}.get('a').b", "`None`"),
+            ("x = null", "`None`"),
+            ("x = true", "`True`"),
+            ("x = eval('1')", "write out"),
+            ("x = {} | {}", "{**a, **b}"),
+            ("from itertools import chain\nx = chain.from_iterable([])", "chain(*lists)"),
+            ("x = await 1", "awaited where it is written"),
+            ("async def f(): return {}\nx = f()['a']", "write `await`"),
+            ("def f(n):\n  return f(n)\nf(1)", "200 deep"),
+            ("x = json.dumps(1)", "import json"),
+            (
+                "x = files.reed_file(path = 1)",
+                "`files` has no tool `reed_file`; it has `read_file`",
+            ),
+            ("x = files.reed_file", "`files` has no tool `reed_file`; it has `read_file`"),
+            ("x = filez.read_file()", "the tools are under `files`"),
+            (
+                "def f(e): return e.kind\ntry:\n  files.fail()\nexcept ToolError as e:\n  f(e)",
+                "`except … as` block",
+            ),
+        ] {
+            let rendered = fail(source).rendered;
+            let said = rendered
+                .split_once("\nhint: ")
+                .unwrap_or_else(|| panic!("{source}: no hint in {rendered}"))
+                .1;
+            assert!(said.contains(hint), "{source}: {said}");
+        }
+    }
+}

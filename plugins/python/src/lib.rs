@@ -1,0 +1,33 @@
+//! The script executor for Python: an interpreter of a subset that can call tools and nothing else.
+//!
+//! Compiled to WebAssembly, it exports the world `script-executor` and imports no WASI, so a script
+//! has no clock, no randomness, no files and no network. Its result and its fuel depend only on its
+//! source and on the results of tools. The host decides which tools exist and whether a call is
+//! permitted: nothing here is a policy check.
+//!
+//! The same code builds natively, with [`Tools`] in place of the host, for tests.
+//!
+//! - [`run`](run()): source and bindings in, JSON or a [`Failure`] out
+//! - `session`: answers the interpreter wherever it stops: names, calls of tools, files and clocks
+//! - `tool`: the tools of a run, and what a call of one is and returns
+//! - `lower`: changes in a script that the interpreter does not take as it is, with `lower::flow`
+//!   (calls that are awaited), `lower::concurrency` (the rest of `asyncio`), `lower::errors`
+//!   (attributes of a failed tool), `lower::deletions`, `lower::lacks` (what is missing) and
+//!   `lower::source` (places in the changed text and in the script)
+//! - `convert`: JSON to Python values and back
+//! - `failure`, `hints`: a failed script as people and models read it
+//! - `component`: the WIT world around the interpreter, in WebAssembly alone
+
+#[cfg(target_arch = "wasm32")]
+mod component;
+mod convert;
+mod failure;
+mod hints;
+mod lower;
+mod run;
+mod session;
+mod tool;
+
+pub use failure::{Failure, FailureKind};
+pub use run::{Script, prepare, run};
+pub use tool::{Answer, Binding, Field, Part, Request, ToolFailure, Tools};

@@ -1,0 +1,71 @@
+//! Changes in a script that the interpreter does not take as it is.
+//!
+//! A changed script has the same lines as the original, and every place in it has a place in the
+//! original ([`source`]). Most scripts are not changed and not even parsed here: the interpreter
+//! parses them itself.
+
+mod concurrency;
+mod deletions;
+mod errors;
+mod flow;
+pub(crate) mod lacks;
+pub(crate) mod source;
+
+use monty_types::MontyObject;
+use ruff_python_parser::parse_module;
+
+use self::source::Text;
+use crate::tool::Binding;
+
+/// First argument of a call that the script awaits. The call is made when the script waits, at the
+/// same time as the others that it waits for.
+pub(crate) const LATER: MontyObject = MontyObject::Ellipsis;
+/// [`LATER`] as it is written into a call.
+const LATER_TEXT: &str = "...";
+/// The class of what an awaited call gives if its tool failed.
+pub(crate) const FAILED: &str = "_airlock_failed";
+/// Function that a changed script calls with an object of that class, to raise the failure.
+pub(crate) const RAISE: &str = "_airlock_raise";
+/// Function that a changed script calls with a caught exception. Returns an object with the
+/// exception's attributes, because the interpreter's exceptions have none.
+pub(crate) const CAUGHT: &str = "_airlock_caught";
+/// The type that tools raise, as scripts write it.
+pub(crate) const TOOL_ERROR: &str = "ToolError";
+
+/// Words without which a script needs no change.
+const SIGNS: [&str; 4] = ["await", "asyncio", "except", "del "];
+
+/// A script as the interpreter takes it.
+pub(crate) struct Lowered<'a>(pub(crate) Text<'a>);
+
+impl<'a> Lowered<'a> {
+    /// Changes a script where the interpreter needs it. A script that does not parse stays as it
+    /// is, and the interpreter reports the error.
+    pub(crate) fn of(source: &'a str, bindings: &[Binding]) -> Self {
+        let parsed = SIGNS.iter().any(|sign| source.contains(sign)).then(|| parse_module(source));
+        let Some(Ok(parsed)) = parsed else {
+            return Self(Text::new(source, "", Vec::new()));
+        };
+        let (body, mut edits) = (&parsed.syntax().body, Vec::new());
+        let is_async = source.contains("await") || source.contains("asyncio");
+        if is_async {
+            edits.extend(flow::edits(body, bindings));
+            edits.extend(concurrency::edits(source, body));
+        }
+        let prelude = if edits.is_empty() { "" } else { concurrency::PRELUDE };
+        if source.contains("except") {
+            edits.extend(errors::edits(body));
+        }
+        if source.contains("del ") {
+            edits.extend(deletions::edits(source, body));
+        }
+        Self(Text::new(source, prelude, edits))
+    }
+
+    /// Returns the program whose value is that of the script's `result`.
+    pub(crate) fn program(&self) -> String {
+        // An empty line ends the script even if its last line has a backslash at the end.
+        let end = if self.0.source.contains("result") { "\n\nresult\n" } else { "\n\nNone\n" };
+        self.0.program(end)
+    }
+}

@@ -1,0 +1,221 @@
+//! What the variables of a script may hold, function by function.
+
+use std::collections::HashMap;
+
+use ruff_python_ast::visitor::{Visitor, walk_comprehension, walk_expr, walk_stmt};
+use ruff_python_ast::{
+    Arguments, Comprehension, Expr, ExprCall, Parameters, Stmt, StmtFunctionDef,
+};
+
+/// Methods that add their arguments to a collection.
+const ADDING: [&str; 7] =
+    ["add", "append", "appendleft", "extend", "insert", "setdefault", "update"];
+/// Functions that await their arguments.
+const AWAITING: [&str; 2] = ["gather", "run"];
+
+/// What a name may stand for.
+#[derive(Clone, Copy)]
+pub(super) enum Held<'a> {
+    /// The value of an expression in a scope, or something in that value.
+    Value(usize, &'a Expr),
+    /// A function, by the scope of its body.
+    Function { scope: usize, is_async: bool },
+}
+
+/// The functions of a script, each with its variables. The first scope is that of the module.
+pub(super) struct Scopes<'a> {
+    all: Vec<Scope<'a>>,
+    /// Calls of functions by their name, to find what their parameters hold.
+    calls: HashMap<&'a str, Vec<(usize, &'a ExprCall)>>,
+    /// Operands of `await` and arguments of `gather`.
+    awaited: Vec<(usize, &'a Expr)>,
+    /// The scope of the statement at hand.
+    at: usize,
+}
+
+#[derive(Default)]
+struct Scope<'a> {
+    /// The scope around it; its own number for the module's.
+    outer: usize,
+    names: HashMap<&'a str, Vec<Held<'a>>>,
+    parameters: HashMap<&'a str, Parameter<'a>>,
+    returns: Vec<&'a Expr>,
+}
+
+/// A parameter of a function.
+struct Parameter<'a> {
+    function: &'a str,
+    position: usize,
+}
+
+impl<'a> Scopes<'a> {
+    /// Reads a script.
+    pub(super) fn of(body: &'a [Stmt]) -> Self {
+        let mut scopes =
+            Self { all: vec![Scope::default()], calls: HashMap::new(), awaited: Vec::new(), at: 0 };
+        scopes.visit_body(body);
+        scopes
+    }
+
+    /// Returns the expressions that are awaited, with their scopes.
+    pub(super) fn awaited(&self) -> Vec<(usize, &'a Expr)> {
+        self.awaited.clone()
+    }
+
+    /// Returns what a name may stand for; nothing if the script does not bind it.
+    pub(super) fn held(&self, scope: usize, name: &str) -> Vec<Held<'a>> {
+        let Scope { outer, names, parameters, .. } = &self.all[scope];
+        let mut held = names.get(name).cloned().unwrap_or_default();
+        let parameter = parameters.get(name);
+        if let Some(parameter) = parameter {
+            held.extend(self.arguments(name, parameter));
+        }
+        if held.is_empty() && parameter.is_none() && *outer != scope {
+            return self.held(*outer, name);
+        }
+        held
+    }
+
+    /// Returns the values that a name stands for.
+    pub(super) fn values(&self, held: &Held<'a>) -> Option<(usize, &'a Expr)> {
+        match held {
+            Held::Value(scope, value) => Some((*scope, value)),
+            Held::Function { .. } => None,
+        }
+    }
+
+    /// Returns the expressions that a function returns, with their scope.
+    pub(super) fn returns(&self, scope: usize) -> impl Iterator<Item = (usize, &'a Expr)> {
+        self.all[scope].returns.iter().map(move |value| (scope, *value))
+    }
+
+    /// Returns what calls of a function give for a parameter.
+    fn arguments(&self, name: &str, parameter: &Parameter<'a>) -> Vec<Held<'a>> {
+        let given = |(scope, call): &(usize, &'a ExprCall)| {
+            let Arguments { args, keywords, .. } = &call.arguments;
+            let named = keywords
+                .iter()
+                .find(|keyword| keyword.arg.as_ref().is_some_and(|arg| arg.as_str() == name));
+            let value =
+                named.map(|keyword| &keyword.value).or_else(|| args.get(parameter.position));
+            value.map(|value| Held::Value(*scope, value))
+        };
+        let calls = self.calls.get(parameter.function);
+        calls.into_iter().flatten().filter_map(given).collect()
+    }
+
+    fn bind(&mut self, name: &'a str, held: Held<'a>) {
+        self.all[self.at].names.entry(name).or_default().push(held);
+    }
+
+    /// Binds the names in a target to a value, or to what is in it.
+    fn assign(&mut self, target: &'a Expr, value: &'a Expr) {
+        match (target, value) {
+            (Expr::Name(name), _) => self.bind(name.id.as_str(), Held::Value(self.at, value)),
+            (Expr::Subscript(it), _) => self.assign(&it.value, value),
+            (Expr::Starred(it), _) => self.assign(&it.value, value),
+            (Expr::Tuple(targets), Expr::Tuple(values))
+                if targets.elts.len() == values.elts.len() =>
+            {
+                for (target, value) in targets.elts.iter().zip(&values.elts) {
+                    self.assign(target, value);
+                }
+            }
+            (Expr::Tuple(it), _) => it.elts.iter().for_each(|target| self.assign(target, value)),
+            (Expr::List(it), _) => it.elts.iter().for_each(|target| self.assign(target, value)),
+            _ => {}
+        }
+    }
+
+    fn function(&mut self, function: &'a StmtFunctionDef) {
+        let name = function.name.as_str();
+        let scope = self.all.len();
+        self.all.push(Scope {
+            outer: self.at,
+            parameters: parameters(name, &function.parameters),
+            ..Scope::default()
+        });
+        self.bind(name, Held::Function { scope, is_async: function.is_async });
+        let outer = std::mem::replace(&mut self.at, scope);
+        self.visit_body(&function.body);
+        self.at = outer;
+    }
+
+    fn call(&mut self, call: &'a ExprCall) {
+        let arguments = call.arguments.args.iter().map(|it| (self.at, it));
+        match &*call.func {
+            Expr::Attribute(method) => {
+                let name = method.attr.as_str();
+                if AWAITING.contains(&name)
+                    && matches!(&*method.value, Expr::Name(module) if module.id.as_str() == "asyncio")
+                {
+                    self.awaited.extend(arguments);
+                } else if ADDING.contains(&name) {
+                    for argument in &call.arguments.args {
+                        self.assign(&method.value, argument);
+                    }
+                }
+            }
+            Expr::Name(function) => {
+                if function.id.as_str() == "gather" {
+                    self.awaited.extend(arguments);
+                }
+                self.calls.entry(function.id.as_str()).or_default().push((self.at, call));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the parameters that an argument is given for.
+fn parameters<'a>(
+    function: &'a str,
+    parameters: &'a Parameters,
+) -> HashMap<&'a str, Parameter<'a>> {
+    parameters
+        .iter_non_variadic_params()
+        .map(|parameter| parameter.parameter.name.as_str())
+        .chain(parameters.vararg.iter().map(|it| it.name.as_str()))
+        .enumerate()
+        .map(|(position, name)| (name, Parameter { function, position }))
+        .collect()
+}
+
+impl<'a> Visitor<'a> for Scopes<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::FunctionDef(it) => return self.function(it),
+            Stmt::Return(it) => {
+                let returns = &mut self.all[self.at].returns;
+                returns.extend(it.value.as_deref());
+            }
+            Stmt::Assign(it) => {
+                it.targets.iter().for_each(|target| self.assign(target, &it.value));
+            }
+            Stmt::AnnAssign(it) => {
+                if let Some(value) = &it.value {
+                    self.assign(&it.target, value);
+                }
+            }
+            Stmt::AugAssign(it) => self.assign(&it.target, &it.value),
+            Stmt::For(it) => self.assign(&it.target, &it.iter),
+            _ => {}
+        }
+        walk_stmt(self, statement);
+    }
+
+    fn visit_comprehension(&mut self, comprehension: &'a Comprehension) {
+        self.assign(&comprehension.target, &comprehension.iter);
+        walk_comprehension(self, comprehension);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Await(it) => self.awaited.push((self.at, &it.value)),
+            Expr::Named(it) => self.assign(&it.target, &it.value),
+            Expr::Call(it) => self.call(it),
+            _ => {}
+        }
+        walk_expr(self, expression);
+    }
+}

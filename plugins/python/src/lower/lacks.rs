@@ -1,0 +1,209 @@
+//! Python that the interpreter lacks, and what to write instead.
+//!
+//! The interpreter reports the first such construct and not what to do. Here all of a script are
+//! found at once, so that a model corrects them in one turn.
+
+use monty_types::CodeLoc;
+use ruff_python_ast::visitor::{Visitor, walk_comprehension, walk_expr, walk_stmt};
+use ruff_python_ast::{Comprehension, Expr, Number, Operator, Stmt, StmtClassDef};
+use ruff_python_parser::parse_module;
+use ruff_text_size::{Ranged as _, TextSize};
+
+use super::deletions;
+use crate::failure::place;
+
+/// A construct in a script that the interpreter lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lack {
+    /// Its place in the script.
+    pub(crate) at: CodeLoc,
+    /// The construct, in a sentence.
+    pub(crate) what: &'static str,
+    /// What to write instead.
+    pub(crate) hint: &'static str,
+}
+
+/// Constructs that are reported. More would only make the report long.
+const MAX_LACKS: usize = 20;
+
+/// Finds the constructs of a script that the interpreter lacks, in their order; none if the script
+/// does not parse.
+pub(crate) fn find(source: &str) -> Vec<Lack> {
+    let Ok(parsed) = parse_module(source) else { return Vec::new() };
+    let mut finder = Finder { source, found: Vec::new() };
+    finder.visit_body(&parsed.syntax().body);
+    finder.found.sort_by_key(|(at, ..)| *at);
+    finder.found.truncate(MAX_LACKS);
+    let lack =
+        |(at, what, hint): (TextSize, _, _)| Lack { at: place(source, at.to_usize()), what, hint };
+    finder.found.into_iter().map(lack).collect()
+}
+
+struct Finder<'s> {
+    source: &'s str,
+    found: Vec<(TextSize, &'static str, &'static str)>,
+}
+
+impl Finder<'_> {
+    fn lack(&mut self, at: &impl ruff_text_size::Ranged, what: &'static str, hint: &'static str) {
+        self.found.push((at.start(), what, hint));
+    }
+
+    fn class(&mut self, class: &StmtClassDef) {
+        if let Some(arguments) = class.arguments.as_ref().filter(|it| !it.is_empty()) {
+            self.lack(
+                &arguments.range(),
+                "there is no inheritance",
+                "write the class without bases; an error of your own is `raise ValueError(\"why\")`",
+            );
+        }
+        for statement in &class.body {
+            match statement {
+                Stmt::FunctionDef(it) => {
+                    if let Some(decorator) = it.decorator_list.first() {
+                        self.lack(
+                            decorator,
+                            "there are no decorators of methods",
+                            "write a plain method, or a function outside the class",
+                        );
+                    }
+                }
+                Stmt::Assign(it) if !matches!(&*it.targets, [Expr::Name(_)]) => {
+                    self.class_body(statement);
+                }
+                Stmt::Assign(_) | Stmt::AnnAssign(_) | Stmt::Pass(_) => {}
+                Stmt::Expr(it)
+                    if matches!(*it.value, Expr::StringLiteral(_) | Expr::EllipsisLiteral(_)) => {}
+                _ => self.class_body(statement),
+            }
+        }
+    }
+
+    fn class_body(&mut self, statement: &Stmt) {
+        self.lack(
+            statement,
+            "a class contains methods and variables alone",
+            "move this statement out of the class",
+        );
+    }
+}
+
+impl<'a> Visitor<'a> for Finder<'_> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::Delete(it) if deletions::of_statement(self.source, it).is_none() => self.lack(
+                it,
+                "`del` removes items of a list or dict alone",
+                "write `xs.pop(key)` for each item, or keep the rest: `xs = xs[2:]`",
+            ),
+            Stmt::Match(it) => {
+                self.lack(it, "there is no `match`", "write `if x == 1: … elif x == 2: … else: …`")
+            }
+            Stmt::For(it) if it.is_async => {
+                self.lack(it, "there is no `async for`", "write `for`, and `await` inside it")
+            }
+            Stmt::With(it) if it.is_async => self.lack(
+                it,
+                "there is no `async with`",
+                "leave it out: the gateway itself bounds how many calls run at a time",
+            ),
+            Stmt::TypeAlias(it) => {
+                self.lack(it, "there is no `type` statement", "leave it out");
+            }
+            Stmt::Try(it) if it.is_star => {
+                self.lack(it, "there is no `except*`", "write `except`");
+            }
+            Stmt::ImportFrom(it) if it.names.iter().any(|name| name.name.as_str() == "*") => {
+                self.lack(it, "there is no `import *`", "import each name");
+            }
+            Stmt::ClassDef(it) => self.class(it),
+            _ => {}
+        }
+        walk_stmt(self, statement);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Yield(_) | Expr::YieldFrom(_) => self.lack(
+                expression,
+                "there is no `yield`",
+                "collect the values in a list, and return that",
+            ),
+            Expr::TString(it) => {
+                self.lack(it, "there are no template strings", "write an f-string");
+            }
+            Expr::NumberLiteral(it) if matches!(it.value, Number::Complex { .. }) => {
+                self.lack(it, "there are no complex numbers", "keep two floats");
+            }
+            Expr::BinOp(it) if it.op == Operator::MatMult => {
+                self.lack(it, "there is no `@`", "write the product as a comprehension");
+            }
+            _ => {}
+        }
+        walk_expr(self, expression);
+    }
+
+    fn visit_comprehension(&mut self, comprehension: &'a Comprehension) {
+        if comprehension.is_async {
+            self.lack(comprehension, "there is no `async for`", "write `for`");
+        }
+        walk_comprehension(self, comprehension);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::failure::FailureKind;
+    use crate::run::tests::fail;
+
+    #[test]
+    fn what_the_interpreter_lacks_is_answered_with_what_to_write() {
+        for (source, hint) in [
+            ("def f():\n  yield 1", "return that"),
+            ("def f():\n  yield from [1]", "return that"),
+            ("x = [1, 2]\ndel x[0:1]", "xs = xs[2:]"),
+            ("x = 1\ndel x.y", "xs.pop(key)"),
+            ("match 1:\n  case 1: pass", "elif x == 2"),
+            ("class A(Exception): pass", "raise ValueError"),
+            ("class A:\n  @property\n  def b(self): return 1", "plain method"),
+            ("class A:\n  for i in []: pass", "out of the class"),
+            ("async def f():\n  async for x in y: pass", "`await` inside it"),
+            ("async def f():\n  async with x: pass", "leave it out"),
+            ("async def f():\n  return [x async for x in y]", "write `for`"),
+            ("type A = int", "leave it out"),
+            ("try: pass\nexcept* ValueError: pass", "write `except`"),
+            ("from math import *", "import each name"),
+            ("x = 1j", "two floats"),
+        ] {
+            let failure = fail(source);
+            let said = failure.rendered.split("\nhint: ").nth(1);
+            let said = said.unwrap_or_else(|| panic!("{source}: no hint in {}", failure.rendered));
+            assert!(said.contains(hint), "{source}: {said}");
+            assert_eq!(failure.kind, FailureKind::Syntax, "{source}");
+        }
+    }
+
+    #[test]
+    fn every_place_is_reported_in_one_failure() {
+        let failure = fail("def f():\n    x = yield 1\n\nmatch f():\n    case 1: pass\nx = 2j\n");
+        assert_eq!(failure.message, "there is no `yield`");
+        assert_eq!((failure.line, failure.column), (Some(2), Some(9)));
+        let expected = "  File \"code.py\", line 2
+    x = yield 1
+        ^
+error: there is no `yield`
+hint: collect the values in a list, and return that
+  File \"code.py\", line 4
+    match f():
+    ^
+error: there is no `match`
+hint: write `if x == 1: … elif x == 2: … else: …`
+  File \"code.py\", line 6
+    x = 2j
+        ^
+error: there are no complex numbers
+hint: keep two floats
+";
+        assert_eq!(failure.rendered, expected);
+    }
+}

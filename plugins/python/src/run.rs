@@ -1,0 +1,457 @@
+//! Runs one script from source to result.
+
+use std::borrow::Cow;
+
+use monty::MontyRun;
+use monty_types::{
+    AssertMessageAnnotations, CompileOptions, MontyException, MontyObject, PrintWriter,
+    PrintWriterCallback, ResourceLimits, ResourceTracker,
+};
+
+use crate::convert;
+use crate::failure::Failure;
+use crate::lower::Lowered;
+use crate::session::Session;
+use crate::tool::{Binding, Tools};
+
+/// A script to run.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// File name for messages.
+    pub name: String,
+    /// Source text.
+    pub source: String,
+    /// Every tool that exists for this run.
+    pub bindings: Vec<Binding>,
+}
+
+/// Largest depth of nested calls before a run fails with a line number.
+const MAX_FRAMES: usize = 200;
+
+/// Runs a script. Returns the value of the global `result` as JSON; `None` if it is missing or
+/// `None`.
+///
+/// `print` receives each line at once. The sandbox handles a panic of the interpreter and an
+/// exhausted stack.
+pub fn run(
+    script: &Script,
+    tools: &dyn Tools,
+    print: &dyn Fn(&str),
+) -> Result<Option<String>, Failure> {
+    let lowered = Lowered::of(&script.source, &script.bindings);
+    let mut session = Session::new(&script.bindings, tools);
+    let mut lines = Lines { print, begun: String::new() };
+    let ended = evaluate(script, &lowered, &mut session, &mut lines);
+    lines.end();
+    match ended? {
+        MontyObject::None => Ok(None),
+        value => convert::to_json(&value).map(Some).map_err(|unfit| Failure::of_result(&unfit)),
+    }
+}
+
+fn evaluate(
+    script: &Script,
+    lowered: &Lowered<'_>,
+    session: &mut Session<'_>,
+    lines: &mut Lines<'_>,
+) -> Result<MontyObject, Failure> {
+    let options = CompileOptions { assert_message_annotations: AssertMessageAnnotations::Off };
+    let limits = ResourceLimits::default().max_recursion_depth(MAX_FRAMES);
+    let program = MontyRun::new(lowered.program(), &script.name, Vec::new(), options)
+        .map_err(|error| Failure::of_source(&error, lowered))?;
+    let ended = program
+        .start(Vec::new(), ResourceTracker::new(limits), PrintWriter::Callback(lines))
+        .and_then(|progress| session.drive(progress, lines));
+    ended.map_err(|error| Failure::of_run(&error, lowered, session))
+}
+
+/// Builds the state that all runs share, so that a snapshot taken afterwards contains it.
+///
+/// # Panics
+///
+/// If the warm-up script fails; the executor must then not be built.
+pub fn prepare() {
+    struct NoTools;
+    impl Tools for NoTools {
+        fn call(&self, _: crate::Request) -> Result<crate::Answer, crate::ToolFailure> {
+            Ok(crate::Answer::Json("{\"text\": [1, 2.5]}".into()))
+        }
+    }
+    let script = Script {
+        name: "warm-up.py".into(),
+        source: include_str!("warm_up.py").into(),
+        bindings: vec![Binding {
+            namespace: "tools".into(),
+            name: "touch".into(),
+            alias: None,
+            tool: "tools-touch".into(),
+        }],
+    };
+    let outcome = run(&script, &NoTools, &|_| ());
+    assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
+}
+
+/// Splits printed text into lines.
+struct Lines<'a> {
+    print: &'a dyn Fn(&str),
+    /// The line that has not ended yet.
+    begun: String,
+}
+
+impl Lines<'_> {
+    fn push(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some((line, after)) = rest.split_once('\n') {
+            self.begun.push_str(line);
+            (self.print)(&self.begun);
+            self.begun.clear();
+            rest = after;
+        }
+        self.begun.push_str(rest);
+    }
+
+    /// Prints a line that the script did not end.
+    fn end(&mut self) {
+        if !self.begun.is_empty() {
+            (self.print)(&self.begun);
+        }
+    }
+}
+
+impl PrintWriterCallback for Lines<'_> {
+    fn stdout_write(&mut self, output: Cow<'_, str>) -> Result<(), MontyException> {
+        self.push(&output);
+        Ok(())
+    }
+
+    fn stdout_push(&mut self, end: char) -> Result<(), MontyException> {
+        self.push(end.encode_utf8(&mut [0; 4]));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::failure::FailureKind;
+    use crate::tool::{Answer, Part, Request, ToolFailure, field};
+
+    /// Answers the tools of `files`: returns the arguments for `read_file`, a number for `number`,
+    /// an image for `image`, and fails for `fail`.
+    #[derive(Default)]
+    struct Files {
+        /// How many calls were made at a time.
+        batches: RefCell<Vec<usize>>,
+    }
+
+    impl Files {
+        fn answer(request: Request) -> Result<Answer, ToolFailure> {
+            match request.tool.as_str() {
+                "files-read_file" => Ok(Answer::Text(request.arguments)),
+                "files-number" => {
+                    Ok(Answer::Text(request.arguments["{\"n\":\"".len()..].replace("\"}", "")))
+                }
+                "files-image" => Ok(Answer::Parts(vec![Part::Handle(vec![
+                    ("type", field("image")),
+                    ("mime_type", field("image/png")),
+                    ("size", crate::tool::Field::Size(70_000)),
+                ])])),
+                "files-broken" => Ok(Answer::Json("{".into())),
+                _ => Err(ToolFailure {
+                    kind: "denied".into(),
+                    code: Some("no_way".into()),
+                    message: "refused".into(),
+                    data: Some(request.arguments),
+                }),
+            }
+        }
+    }
+
+    impl Tools for Files {
+        fn call(&self, request: Request) -> Result<Answer, ToolFailure> {
+            self.batches.borrow_mut().push(1);
+            Self::answer(request)
+        }
+
+        fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolFailure>> {
+            self.batches.borrow_mut().push(requests.len());
+            requests.into_iter().map(Self::answer).collect()
+        }
+    }
+
+    fn run_with(
+        source: &str,
+        tools: &dyn Tools,
+        print: &dyn Fn(&str),
+    ) -> Result<Option<String>, Failure> {
+        let bind = |name: &str, alias: Option<&str>| Binding {
+            namespace: "files".into(),
+            name: name.into(),
+            alias: alias.map(Into::into),
+            tool: format!("files-{name}"),
+        };
+        let mut bindings = vec![bind("read_file", Some("readFile"))];
+        bindings.extend(["fail", "number", "image", "broken"].map(|name| bind(name, None)));
+        run(&Script { name: "code.py".into(), source: source.into(), bindings }, tools, print)
+    }
+
+    pub(crate) fn result(source: &str) -> Option<String> {
+        run_with(source, &Files::default(), &|_| ())
+            .unwrap_or_else(|failure| panic!("{source}: {}", failure.rendered))
+    }
+
+    pub(crate) fn fail(source: &str) -> Failure {
+        match run_with(source, &Files::default(), &|_| ()) {
+            Err(failure) => failure,
+            Ok(value) => panic!("{source}: worked and left {value:?}"),
+        }
+    }
+
+    /// Returns how many calls a script makes at a time.
+    pub(crate) fn batches(source: &str) -> Vec<usize> {
+        let files = Files::default();
+        run_with(source, &files, &|_| ()).unwrap_or_else(|it| panic!("{source}: {}", it.rendered));
+        files.batches.into_inner()
+    }
+
+    #[test]
+    fn printed_lines_arrive_one_by_one_even_if_the_script_fails_later() {
+        let lines = RefCell::new(Vec::new());
+        let print = |line: &str| lines.borrow_mut().push(line.to_owned());
+        let source = "print('a', 1)\nprint('b\\nc')\nprint()\nprint('d', end='')\nprint('e', 2, sep='-', end='')\nx";
+        run_with(source, &Files::default(), &print).expect_err("there is no x");
+        assert_eq!(*lines.borrow(), ["a 1", "b", "c", "", "de-2"]);
+    }
+
+    #[test]
+    fn a_script_without_a_result_returns_none() {
+        for source in [
+            "",
+            "result = None",
+            "1 + 1",
+            "'result'",
+            "if False:\n    result = 1",
+            "# end",
+            "x = 1 \\",
+        ] {
+            assert_eq!(result(source), None, "{source}");
+        }
+        fail("x = \\");
+    }
+
+    #[test]
+    fn a_return_outside_a_function_gives_the_result() {
+        assert_eq!(result("result = 1\nif result:\n    return [2]").as_deref(), Some("[2]"));
+    }
+
+    #[test]
+    fn the_warm_up_script_runs() {
+        prepare();
+    }
+
+    #[test]
+    fn arguments_are_given_by_name_or_as_one_dict() {
+        for call in [
+            "files.read_file(a = 1, b = [2])",
+            "files.read_file({'a': 1, 'b': [2]})",
+            "files.read_file(**{'a': 1, 'b': [2]})",
+            "files.readFile(a = 1, b = [2])",
+            "await files.read_file(a = 1, b = [2])",
+            "await files.read_file({'a': 1, 'b': [2]})",
+            "(await files.read_file(\n  a = 1, # one\n  b = [2],\n))",
+        ] {
+            assert_eq!(
+                result(&format!("result = {call}")).as_deref(),
+                Some(r#"{"a":1,"b":[2]}"#),
+                "{call}"
+            );
+        }
+        for (call, message) in [
+            (
+                "files.read_file('a')",
+                "TypeError: files.read_file takes a dict of arguments, not a str",
+            ),
+            (
+                "files.read_file('a', 'b')",
+                "TypeError: files.read_file takes arguments by name, like `(key = value)`, or one dict",
+            ),
+            (
+                "await files.read_file({}, b = 1)",
+                "TypeError: files.read_file takes arguments by name, like `(key = value)`, or one dict",
+            ),
+        ] {
+            assert_eq!(fail(call).message, message, "{call}");
+        }
+    }
+
+    #[test]
+    fn a_tool_is_an_ordinary_value() {
+        let source = "
+f = files.read_file
+result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [files.readFile]], {'f': f}['f'](n = 4)]
+";
+        assert_eq!(result(source).as_deref(), Some(r#"[{"n":1},{"n":2},[{"n":3}],{"n":4}]"#));
+    }
+
+    #[test]
+    fn a_namespace_can_be_inspected() {
+        let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None)]";
+        assert_eq!(
+            result(source).as_deref(),
+            Some(r#"[["broken","fail","image","number","read_file"],false,true,null]"#)
+        );
+    }
+
+    #[test]
+    fn awaited_calls_run_at_the_same_time() {
+        for (source, made) in [
+            ("x = files.read_file(n = 1)\ny = await files.read_file(n = 2)", vec![1, 1]),
+            (
+                "import asyncio\nx = await asyncio.gather(files.read_file(n = 1), files.read_file(n = 2))",
+                vec![2],
+            ),
+            (
+                "import asyncio\nasync def f(n):\n    a = await files.read_file(n = n)\n    return await files.read_file(n = a['n'])\nx = asyncio.run(f(1))\ny = await asyncio.gather(*[f(n) for n in range(3)])",
+                vec![1, 1, 3, 3],
+            ),
+            (
+                "a = files.read_file(n = 1)\nb = files.read_file(n = 2)\nx = [await a, await b]",
+                vec![2],
+            ),
+        ] {
+            assert_eq!(batches(source), made, "{source}");
+        }
+        let source = "import asyncio\nresult = await asyncio.gather(*[files.read_file(n = n) for n in range(3)])";
+        assert_eq!(result(source).as_deref(), Some(r#"[{"n":0},{"n":1},{"n":2}]"#));
+    }
+
+    #[test]
+    fn what_only_the_machine_knows_is_refused_with_the_reason() {
+        for (source, reason) in [
+            ("from datetime import datetime\ndatetime.now()", "no clock"),
+            ("from datetime import datetime, timezone\ndatetime.now(timezone.utc)", "no clock"),
+            ("from datetime import date\ndate.today()", "no clock"),
+            ("import os\nos.getenv('HOME')", "no environment"),
+            ("import os\nos.environ['HOME']", "no environment"),
+            ("open('a.txt')", "no files"),
+            ("with open('a.txt', 'w') as f:\n    f.write('a')", "no files"),
+            ("from pathlib import Path\nPath('a').read_text()", "no files"),
+            ("from pathlib import Path\nPath('a').exists()", "no files"),
+        ] {
+            let failure = fail(source);
+            assert_eq!(failure.kind, FailureKind::Runtime, "{source}");
+            assert!(failure.message.contains(reason), "{source}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn results_that_are_no_text_are_handles() {
+        let handle = r#"{"type":"image","mime_type":"image/png","size":70000}"#;
+        assert_eq!(result("result = files.image()").as_deref(), Some(handle));
+        let failure = fail("files.broken()");
+        assert_eq!(failure.kind, FailureKind::Tool);
+        assert!(failure.message.starts_with("files.broken: its result is not JSON"), "{failure:?}");
+    }
+
+    #[test]
+    fn values_are_those_of_python() {
+        for (expression, value) in [
+            (
+                "[10 ** 20, -7 // 2, -7 % 3, 2 ** -1, 7 / 2]",
+                r#"["100000000000000000000",-4,2,0.5,3.5]"#,
+            ),
+            (
+                "[str(1e16), str(0.1 + 0.2), repr(1.0), str(1e-7)]",
+                r#"["1e+16","0.30000000000000004","1.0","1e-07"]"#,
+            ),
+            (
+                "[f'{3.14159:.2f}', f'{5:>4}|', '{:,}'.format(12345), '%s'.replace('%', 'x')]",
+                r#"["3.14","   5|","12,345","xs"]"#,
+            ),
+            ("list({**{'z': 1, 'a': 2}, **{'m': 3}})", r#"["z","a","m"]"#),
+            ("[*range(3), *'ab']", r#"[0,1,2,"a","b"]"#),
+            (
+                "sorted({'b': 1, 'a': 2}.items(), key=lambda kv: kv[1], reverse=True)",
+                r#"[["a",2],["b",1]]"#,
+            ),
+            (
+                "[round(2.5), round(2.625, 2), abs(-3), divmod(7, 2), sum([0.1] * 3)]",
+                "[2,2.62,3,[3,1],0.30000000000000004]",
+            ),
+            ("' a,b '.strip().split(',') + 'x'.join('ab').split('x')", r#"["a","b","a","b"]"#),
+            ("[x for x in range(10) if x % 2 if x > 3]", "[5,7,9]"),
+            ("1 < 2 < 3 and not 1 is None", "true"),
+            ("(lambda *a, **k: [a, k])(1, b=2)", r#"[[1],{"b":2}]"#),
+        ] {
+            assert_eq!(
+                result(&format!("result = {expression}")).as_deref(),
+                Some(value),
+                "{expression}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_program_of_many_parts_runs() {
+        let source = r#"
+import json, re, math
+from collections import defaultdict, Counter
+from datetime import datetime, timedelta
+from functools import reduce
+from itertools import chain
+from dataclasses import dataclass
+
+@dataclass
+class Item:
+    name: str
+    price: float = 1.5
+
+    def total(self, n: int) -> float:
+        return self.price * n
+
+def pages(limit=3):
+    page, found = 1, []
+    while True:
+        answer = files.read_file(page=page)
+        found.append(answer['page'])
+        if answer['page'] >= limit:
+            break
+        page += 1
+    return found
+
+groups = defaultdict(list)
+for word in re.findall(r'\w+', 'a bb cc d'):
+    groups[len(word)].append(word)
+counts = Counter(chain(*groups.values()))
+when = datetime.strptime('2024-01-31', '%Y-%m-%d') + timedelta(days=1)
+first, *rest = pages()
+a = b = 0
+a += (n := 4)
+x = {'k': 1, **{'l': 2}}
+global_total = 0
+def add(n):
+    global global_total
+    global_total += n
+for i in range(3):
+    add(i)
+else:
+    add(10)
+assert global_total == 13, 'sum'
+try:
+    json.loads('{')
+except json.JSONDecodeError as error:
+    bad = 'bad'
+finally:
+    x['m'] = 3
+result = {
+    'groups': groups, 'counts': dict(counts), 'when': when.strftime('%d.%m.%Y'), 'rest': rest,
+    'item': Item('a').total(2), 'sum': reduce(lambda p, q: p + q, [1, 2]), 'x': x, 'n': n, 'bad': bad,
+    'text': ', '.join(f'{k}={v!r:>4}' for k, v in sorted(x.items())), 'floor': math.floor(2.5),
+}
+"#;
+        let expected = r#"{"groups":{"1":["a","d"],"2":["bb","cc"]},"counts":{"a":1,"d":1,"bb":1,"cc":1},"when":"01.02.2024","rest":[2,3],"item":3.0,"sum":3,"x":{"k":1,"l":2,"m":3},"n":4,"bad":"bad","text":"k=   1, l=   2, m=   3","floor":2}"#;
+        assert_eq!(result(source).as_deref(), Some(expected));
+    }
+}

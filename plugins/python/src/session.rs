@@ -1,0 +1,362 @@
+//! Answers the interpreter wherever it stops: for a name that the script does not bind, a call of a
+//! tool, and anything that a run does not have.
+
+use std::collections::BTreeMap;
+
+use monty::{FunctionCall, NameLookup, ResolveFutures, RunProgress};
+use monty_types::{
+    DictPairs, ExcType, ExtFunctionResult, MontyClassInstance, MontyClassType, MontyException,
+    MontyObject, MontyType, MontyUuid, NameLookupResult, OsFunctionCall, PrintWriter,
+    PrintWriterCallback,
+};
+
+use crate::convert;
+use crate::lower::{CAUGHT, FAILED, LATER, RAISE};
+use crate::tool::{self, Answer, Binding, Request, Shelves, ToolFailure, Tools};
+
+/// The interpreter's type of a tool's failure, because scripts cannot have exceptions of their own.
+/// Nothing else raises it: what a run refuses is a [`REFUSED`].
+pub(crate) const TOOL_ERROR: ExcType = ExcType::OSError;
+/// The interpreter's type of a refusal.
+const REFUSED: ExcType = ExcType::RuntimeError;
+
+/// Identity of the objects that have the attributes of a caught failure. Beyond those of
+/// namespaces.
+const CAUGHT_ID: MontyUuid = MontyUuid::from_u128(u128::MAX);
+/// Identity of the failures of awaited calls.
+const FAILED_ID: MontyUuid = MontyUuid::from_u128(u128::MAX - 1);
+
+/// What one run answers the interpreter with, and what it remembers for the report of a failure.
+pub(crate) struct Session<'a> {
+    tools: &'a dyn Tools,
+    shelves: Shelves<'a>,
+    /// Calls that the script has made and not yet awaited, by the interpreter's numbers.
+    later: BTreeMap<u32, (&'a Binding, Request)>,
+    /// Failures of tools, in the order in which they were raised.
+    raised: Vec<Raised>,
+    /// Namespace and name of the last tool that was not found.
+    missed: Option<(&'a str, String)>,
+}
+
+/// A failure of a tool that the script has seen.
+#[derive(Clone)]
+struct Raised {
+    /// The tool as the script writes it.
+    tool: String,
+    failure: ToolFailure,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(bindings: &'a [Binding], tools: &'a dyn Tools) -> Self {
+        Self {
+            tools,
+            shelves: Shelves(bindings),
+            later: BTreeMap::new(),
+            raised: Vec::new(),
+            missed: None,
+        }
+    }
+
+    /// Answers the interpreter until it ends.
+    pub(crate) fn drive(
+        &mut self,
+        mut progress: RunProgress,
+        print: &mut dyn PrintWriterCallback,
+    ) -> Result<MontyObject, MontyException> {
+        loop {
+            let print = PrintWriter::Callback(print);
+            progress = match progress {
+                RunProgress::Complete(value) => return Ok(value),
+                RunProgress::NameLookup(lookup) => {
+                    let found = self.look_up(&lookup);
+                    lookup.resume(found, print)
+                }
+                RunProgress::FunctionCall(call) => {
+                    let returned = self.call(&call);
+                    call.resume(returned, print)
+                }
+                RunProgress::ResolveFutures(waiting) => {
+                    let results = self.settle(&waiting);
+                    waiting.resume(results, print)
+                }
+                RunProgress::OsCall(call) => {
+                    let refused = refusal(&call.function_call);
+                    call.resume(refused, print)
+                }
+            }?;
+        }
+    }
+
+    /// Returns the tool as the script writes it, and the failure with this text that was raised
+    /// last.
+    pub(crate) fn raised(&self, message: &str) -> Option<(&str, &ToolFailure)> {
+        let raised = self.raised.iter().rev().find(|raised| raised.failure.message == message)?;
+        Some((&raised.tool, &raised.failure))
+    }
+
+    /// Returns namespace and name of the last tool that was not found, and the tools of that
+    /// namespace.
+    pub(crate) fn missed(&self) -> Option<(&str, &str, impl Iterator<Item = &'a str>)> {
+        let (namespace, name) = self.missed.as_ref()?;
+        Some((namespace, name, self.shelves.tools(namespace)))
+    }
+
+    /// Iterates over the names of all namespaces.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &'a str> {
+        self.shelves.names()
+    }
+
+    fn look_up(&mut self, lookup: &NameLookup) -> NameLookupResult {
+        let Some(id) = lookup.object_id() else {
+            // Read at the end of every script that names it, whether it was assigned or not.
+            if lookup.name == "result" {
+                return NameLookupResult::Value(MontyObject::None);
+            }
+            let name = lookup.name.as_str();
+            let found = self.shelves.namespace(name).or_else(|| match name {
+                CAUGHT | RAISE | "dir" => {
+                    Some(MontyObject::Function { name: name.to_owned(), docstring: None })
+                }
+                FAILED => {
+                    let class = class(FAILED.to_owned(), FAILED_ID);
+                    Some(MontyObject::Type(MontyType::Instance(Box::new(class))))
+                }
+                _ => None,
+            });
+            return found.into();
+        };
+        let Some(namespace) = self.shelves.name_of(id) else {
+            return NameLookupResult::Undefined;
+        };
+        match self.shelves.find(namespace, &lookup.name) {
+            Some(binding) => NameLookupResult::Value(MontyObject::Function {
+                name: spelled(binding),
+                docstring: None,
+            }),
+            None => {
+                self.missed = Some((namespace, lookup.name.clone()));
+                NameLookupResult::Undefined
+            }
+        }
+    }
+
+    /// Answers a call of something that is not in the script.
+    fn call(&mut self, call: &FunctionCall) -> ExtFunctionResult {
+        let name = call.function_name.as_str();
+        let found = match (call.object_id, name) {
+            (None, CAUGHT) => return ExtFunctionResult::Return(self.caught(&call.args)),
+            (None, RAISE) => return self.raise(&call.args),
+            (None, "dir") => return self.listed(&call.args),
+            (Some(id), _) => match self.shelves.name_of(id) {
+                Some(namespace) => {
+                    let found = self.shelves.find(namespace, name);
+                    if found.is_none() {
+                        self.missed = Some((namespace, name.to_owned()));
+                    }
+                    found.ok_or_else(|| {
+                        format!("'{namespace}' object has no attribute {}", quoted(name))
+                    })
+                }
+                None => Err(format!("there is no tool {}", quoted(name))),
+            },
+            (None, _) => name
+                .split_once('.')
+                .and_then(|(namespace, name)| self.shelves.find(namespace, name))
+                .ok_or_else(|| format!("there is no tool {}", quoted(name))),
+        };
+        let binding = match found {
+            Ok(binding) => binding,
+            Err(message) => return error(ExcType::AttributeError, message),
+        };
+        let is_later = call.args.first() == Some(&LATER);
+        let positional = &call.args[usize::from(is_later)..];
+        let arguments = match arguments(positional, &call.kwargs) {
+            Ok(arguments) => arguments,
+            Err(what) => {
+                return error(ExcType::TypeError, format!("{} {what}", spelled(binding)));
+            }
+        };
+        let request = Request { tool: binding.tool.clone(), arguments };
+        if is_later {
+            self.later.insert(call.call_id, (binding, request));
+            return ExtFunctionResult::Future(call.call_id);
+        }
+        let answer = self.tools.call(request);
+        self.returned(binding, answer)
+    }
+
+    /// Makes the calls that the script waits for, all at once, in the order in which it made them.
+    fn settle(&mut self, waiting: &ResolveFutures) -> Vec<(u32, ExtFunctionResult)> {
+        let mut ids = waiting.pending_call_ids().to_vec();
+        ids.sort_unstable();
+        let calls: Vec<_> =
+            ids.iter().filter_map(|id| Some((*id, self.later.remove(id)?))).collect();
+        let requests = calls.iter().map(|(_, (_, request))| request.clone()).collect();
+        let answers = self.tools.call_batch(requests);
+        // The interpreter would end the task of a call that fails, whatever the script catches. So
+        // the failure is a value first, and the script raises it where it awaits the call.
+        let result = |((id, (binding, _)), answer): ((u32, (&Binding, _)), _)| {
+            let result = match self.returned(binding, answer) {
+                ExtFunctionResult::Error(_) => {
+                    ExtFunctionResult::Return(failed(self.raised.len() - 1))
+                }
+                returned => returned,
+            };
+            (id, result)
+        };
+        calls.into_iter().zip(answers).map(result).collect()
+    }
+
+    /// Raises the failure of an awaited call.
+    fn raise(&mut self, arguments: &[MontyObject]) -> ExtFunctionResult {
+        let at = match arguments {
+            [MontyObject::ClassInstance(it)] => match it.attrs.iter().next() {
+                Some((_, MontyObject::Int(at))) => usize::try_from(*at).ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        match at.filter(|at| *at < self.raised.len()) {
+            Some(at) => {
+                // The last one that was raised is the one that a handler looks at.
+                let raised = self.raised[at].clone();
+                let message = raised.failure.message.clone();
+                self.raised.push(raised);
+                error(TOOL_ERROR, message)
+            }
+            None => error(ExcType::TypeError, format!("{RAISE} takes a failure")),
+        }
+    }
+
+    fn returned(
+        &mut self,
+        binding: &Binding,
+        answer: Result<Answer, ToolFailure>,
+    ) -> ExtFunctionResult {
+        let failed = |message| ToolFailure { kind: "internal".into(), message, ..<_>::default() };
+        let value = answer.and_then(|answer| {
+            tool::value(answer).map_err(|it| failed(format!("its result is not JSON: {it}")))
+        });
+        match value {
+            Ok(value) => ExtFunctionResult::Return(value),
+            Err(failure) => {
+                let message = failure.message.clone();
+                self.raised.push(Raised { tool: spelled(binding), failure });
+                error(TOOL_ERROR, message)
+            }
+        }
+    }
+
+    /// Returns the names of a namespace's tools, sorted, for `dir`.
+    fn listed(&self, arguments: &[MontyObject]) -> ExtFunctionResult {
+        let namespace = match arguments {
+            [MontyObject::ClassInstance(it)] => self.shelves.name_of(it.instance_id),
+            _ => None,
+        };
+        let Some(namespace) = namespace else {
+            return error(ExcType::TypeError, "dir takes a namespace of tools".into());
+        };
+        let mut names: Vec<_> = self.shelves.tools(namespace).collect();
+        names.sort_unstable();
+        let names = names.into_iter().map(|name| MontyObject::String(name.to_owned()));
+        ExtFunctionResult::Return(MontyObject::List(names.collect()))
+    }
+
+    /// Returns an object with the attributes of a caught exception: those of a `ToolError` if a
+    /// tool failed, and none otherwise.
+    fn caught(&self, arguments: &[MontyObject]) -> MontyObject {
+        let (name, attributes) = match arguments {
+            [MontyObject::Exception { exc_type, arg }] if *exc_type == TOOL_ERROR => {
+                let message = arg.clone().unwrap_or_default();
+                let own = || ToolFailure {
+                    kind: "other".into(),
+                    message: message.clone(),
+                    ..<_>::default()
+                };
+                let failure =
+                    self.raised(&message).map_or_else(own, |(_, failure)| failure.clone());
+                ("ToolError".to_owned(), attributes(failure))
+            }
+            [MontyObject::Exception { exc_type, .. }] => (exc_type.to_string(), Vec::new()),
+            // Not bound by `except` any more.
+            [other] => return other.clone(),
+            _ => return MontyObject::None,
+        };
+        object(class(name, CAUGHT_ID), attributes)
+    }
+}
+
+/// Returns what an awaited call gives if its tool failed, by the number of the failure.
+fn failed(at: usize) -> MontyObject {
+    let at = MontyObject::Int(i64::try_from(at).unwrap_or(i64::MAX));
+    object(class(FAILED.to_owned(), FAILED_ID), vec![(MontyObject::String("at".into()), at)])
+}
+
+fn class(name: String, id: MontyUuid) -> MontyClassType {
+    let attrs = DictPairs::from(Vec::new());
+    MontyClassType { name, id, host_defined: true, is_dataclass: false, attrs }
+}
+
+fn object(class_type: MontyClassType, attrs: Vec<(MontyObject, MontyObject)>) -> MontyObject {
+    MontyObject::ClassInstance(Box::new(MontyClassInstance {
+        instance_id: class_type.id,
+        class_type,
+        attrs: DictPairs::from(attrs),
+    }))
+}
+
+fn attributes(failure: ToolFailure) -> Vec<(MontyObject, MontyObject)> {
+    let text = |text: Option<String>| text.map_or(MontyObject::None, MontyObject::String);
+    let data = failure.data.and_then(|json| convert::from_json(&json).ok());
+    [
+        ("kind", text(Some(failure.kind))),
+        ("code", text(failure.code)),
+        ("message", text(Some(failure.message))),
+        ("data", data.unwrap_or(MontyObject::None)),
+    ]
+    .map(|(name, value)| (MontyObject::String(name.to_owned()), value))
+    .into()
+}
+
+/// Serializes the arguments of a call: keyword arguments, or one dict.
+fn arguments(
+    positional: &[MontyObject],
+    named: &[(MontyObject, MontyObject)],
+) -> Result<String, String> {
+    let unfit = |unfit| format!("cannot be called with this: {unfit}");
+    match positional {
+        [] => convert::to_object(named).map_err(unfit),
+        [only @ MontyObject::Dict(_)] if named.is_empty() => convert::to_json(only).map_err(unfit),
+        [only] if named.is_empty() => {
+            Err(format!("takes a dict of arguments, not a {}", only.type_name()))
+        }
+        _ => Err("takes arguments by name, like `(key = value)`, or one dict".into()),
+    }
+}
+
+/// Refuses what only the machine could answer.
+fn refusal(call: &OsFunctionCall) -> ExtFunctionResult {
+    let reason = match call {
+        OsFunctionCall::DateToday | OsFunctionCall::DateTimeNow(_) => {
+            "a run has no clock: pass the date in as data"
+        }
+        OsFunctionCall::Getenv(_) | OsFunctionCall::GetEnviron => {
+            "a run has no environment: pass the value in as data"
+        }
+        _ => "a run has no files: call a tool that reads or writes them",
+    };
+    error(REFUSED, format!("{}: {reason}", call.name()))
+}
+
+fn error(kind: ExcType, message: String) -> ExtFunctionResult {
+    ExtFunctionResult::Error(MontyException::new(kind, Some(message)))
+}
+
+/// Returns a tool as the script writes it.
+fn spelled(binding: &Binding) -> String {
+    format!("{}.{}", binding.namespace, binding.name)
+}
+
+fn quoted(name: &str) -> String {
+    format!("'{name}'")
+}
