@@ -18,6 +18,10 @@
 
 mod call;
 mod lease;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, str::FromStr};
 
@@ -101,7 +105,8 @@ impl FromStr for Position {
             is_number.then(|| digits.parse().ok()).flatten().ok_or(BadPosition)
         };
         let position = Self { block: number(block)?, branch: number(branch)? };
-        // Only one spelling of each position.
-        if position.to_string() == text { Ok(position) } else { Err(BadPosition) }
+        // Blocks count from 1, and each position has only one spelling.
+        let is_position = position.block > 0 && position.to_string() == text;
+        is_position.then_some(position).ok_or(BadPosition)
     }
 }

@@ -80,8 +80,9 @@ impl Call {
                     {
                         attempts
                     }
-                    // An earlier attempt of a repeatable call found that it needs an approval.
-                    Stage::Sent { attempt } if called.is_repeatable => attempt,
+                    // The attempt found that it needs an approval, as that of a plugin does whose
+                    // own call needs one. Of a process that has ended, only repeatable calls are here.
+                    Stage::Sent { attempt } => attempt,
                     _ => return Err(Refused::NotPending),
                 }
             }

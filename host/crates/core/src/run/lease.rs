@@ -72,6 +72,22 @@ impl Lease {
         }
     }
 
+    /// Fails if the process of `epoch` no longer has the lease. A process that is to stop has it until
+    /// the run ends, and may store what it knows.
+    pub fn check_held(self, epoch: u32) -> Result<(), Refused> {
+        match self.check(epoch) {
+            Err(Refused::Cancelled) => Ok(()),
+            checked => checked,
+        }
+    }
+
+    /// Returns the lease after a change by the process of `epoch`, which shows that the process
+    /// lives: extended, unless the process no longer has it or is to stop.
+    #[must_use]
+    pub fn touched(self, epoch: u32, now_ms: i64, lease_ms: i64) -> Self {
+        self.renew(epoch, now_ms, lease_ms).unwrap_or(self)
+    }
+
     /// Stops the script, which can go on later.
     pub fn suspend(self, epoch: u32) -> Result<Self, Refused> {
         self.check(epoch)?;
@@ -80,10 +96,8 @@ impl Lease {
 
     /// Ends the run. A cancelled run can be ended by its process too.
     pub fn end(self, epoch: u32) -> Result<Self, Refused> {
-        match self.check(epoch) {
-            Ok(()) | Err(Refused::Cancelled) => Ok(Self { phase: Phase::Ended, ..self }),
-            Err(refused) => Err(refused),
-        }
+        self.check_held(epoch)?;
+        Ok(Self { phase: Phase::Ended, ..self })
     }
 
     /// Fails if a person may not decide about the calls of the run: if a process runs the script, or

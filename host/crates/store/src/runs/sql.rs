@@ -89,7 +89,7 @@ pub(super) fn steps(
                 put(transaction, found.number, position, &sent, None)?;
             }
             Step::Record(position, called, answer) => {
-                found.lease.check(epoch)?;
+                found.lease.check_held(epoch)?;
                 let present = stored(transaction, found.number, position)?;
                 let call = Call::record(present.as_ref(), called).map_err(about(position))?;
                 put(transaction, found.number, position, &call, Some(&answer))?;
@@ -105,10 +105,7 @@ pub(super) fn steps(
             }
         }
     }
-    if let Phase::Running { .. } = found.lease.phase {
-        // Each change of the process shows that it lives.
-        found.lease = found.lease.renew(epoch, now, milliseconds(bounds.lease))?;
-    }
+    found.lease = found.lease.touched(epoch, now, milliseconds(bounds.lease));
     set_lease(transaction, &found, now)?;
     if ends || found.lease.phase == Phase::Suspended {
         make_room(transaction, scope, now, bounds)?;
