@@ -123,9 +123,8 @@ impl RunCalls {
         );
         match admitted {
             Ok(admitted) => {
-                let tool = admitted.tool().clone();
-                let called = called(call, &tool);
-                let is_intended = approved.is_some() || !called.is_repeatable;
+                let is_intended = approved.is_some() || !is_repeatable(admitted.tool());
+                let called = called(call, admitted.tool(), is_intended);
                 let admitted = Box::new(admitted.within(self.chain.call_timeout()));
                 Ok(Due::Now(Decided::Runs { admitted, called, is_intended }))
             }
@@ -142,12 +141,7 @@ impl RunCalls {
     /// Returns a call with the definition of its tool, as far as the script may see the tool.
     fn called(&self, call: ScriptCall) -> Called {
         match self.chain.view().find(&Origin::Script, &call.tool) {
-            Some(entry) => {
-                let is_repeatable = is_repeatable(&entry.tool);
-                let definition = entry.tool.digest().into();
-                let (tool, arguments) = (call.tool.into(), call.arguments.into());
-                Called { tool, arguments, definition, is_repeatable }
-            }
+            Some(entry) => called(call, &entry.tool, true),
             None => Called {
                 tool: call.tool.into(),
                 arguments: call.arguments.into(),
@@ -218,12 +212,12 @@ impl ScriptCalls for RunCalls {
     }
 }
 
-fn called(call: ScriptCall, tool: &Tool) -> Called {
-    let is_repeatable = is_repeatable(tool);
-    // Only a call that is not repeatable is compared with a later definition.
-    let definition = if is_repeatable { "".into() } else { tool.digest().into() };
-    let (tool, arguments) = (call.tool.into(), call.arguments.into());
-    Called { tool, arguments, definition, is_repeatable }
+/// Returns a call of a tool. Only a call whose intent is stored has the digest of the definition,
+/// which is compared with that of the approval; computing it for every call would be a waste.
+fn called(call: ScriptCall, tool: &Tool, is_intended: bool) -> Called {
+    let definition = if is_intended { tool.digest().into() } else { "".into() };
+    let (name, arguments) = (call.tool.into(), call.arguments.into());
+    Called { tool: name, arguments, definition, is_repeatable: is_repeatable(tool) }
 }
 
 /// Returns whether a call may be repeated if its answer is lost. The source of the tool says so.

@@ -311,7 +311,11 @@ impl Journal {
         };
         match self.flush().await {
             Ok(()) => CallError::Suspended(Box::new(suspension)),
-            Err(error) => stop(&error),
+            Err(error) => {
+                // The run is not suspended, so it still has to end.
+                self.lock().is_closed = false;
+                stop(&error)
+            }
         }
     }
 
@@ -359,9 +363,21 @@ impl Journal {
         if steps.is_empty() {
             return Ok(());
         }
-        store.step(&self.id, self.epoch, steps).await?;
-        self.lock().is_stored = true;
-        Ok(())
+        let answers = steps.iter().filter(|step| matches!(step, Step::Answer(..)));
+        let answers: Vec<_> = answers.cloned().collect();
+        match store.step(&self.id, self.epoch, steps).await {
+            Ok(()) => {
+                self.lock().is_stored = true;
+                Ok(())
+            }
+            Err(error) => {
+                // An answer is a fact, also of a process that has lost the run.
+                if matches!(error, RunError::Refused { .. }) && !answers.is_empty() {
+                    let _ = store.step(&self.id, self.epoch, answers).await;
+                }
+                Err(error)
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
