@@ -91,7 +91,7 @@ const HINTS: &[Hint] = &[
     ),
     hint(
         &[
-            "can't be used in 'await'",
+            "object can't be awaited",
             "object is not awaitable",
             "a coroutine or an awaitable is required",
         ],
@@ -109,7 +109,7 @@ const HINTS: &[Hint] = &[
     hint(&["name 'true'", "name 'false'"], "those are `True` and `False` here"),
     hint(
         &[
-            "'input'",
+            "name 'input'",
             "name 'eval'",
             "name 'exec'",
             "name 'globals'",

@@ -159,10 +159,14 @@ impl<'a> Session<'a> {
                 }
                 None => Err(format!("there is no tool {}", quoted(name))),
             },
-            (None, _) => name
-                .split_once('.')
-                .and_then(|(namespace, name)| self.shelves.find(namespace, name))
-                .ok_or_else(|| format!("there is no tool {}", quoted(name))),
+            (None, _) => match name.split_once('.') {
+                Some((namespace, name)) => self
+                    .shelves
+                    .find(namespace, name)
+                    .ok_or_else(|| format!("there is no tool {}", quoted(name))),
+                // A name that the script does not bind.
+                None => return ExtFunctionResult::NotFound(name.to_owned()),
+            },
         };
         let binding = match found {
             Ok(binding) => binding,
