@@ -89,7 +89,7 @@ async fn execute(args: &Args) -> anyhow::Result<Report> {
         .with_gateway(
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
-                let mut caller = gateway.caller_in(language(&args.script), Origin::Model);
+                let mut caller = gateway.caller(Origin::Model);
                 if args.approve {
                     caller = caller.approving_scripts();
                 }

@@ -11,7 +11,7 @@ use airlock_python::{Answer, Binding, Request, Script, ToolFailure, Tools, run};
 use serde_json::Value;
 
 /// Scripts of the corpus of habits that are known to run, in percent. Never to be lowered.
-const LEAST_HABITS: usize = 70;
+const LEAST_HABITS: usize = 85;
 
 /// The tools of the corpora: for each, rules of which the first that fits the arguments applies.
 struct Fixture(BTreeMap<String, Vec<Value>>);
@@ -91,12 +91,35 @@ fn difference(fixture: &Fixture, source: &str, expected: &Value) -> Option<Strin
         Err(failure) => return Some(failure.rendered),
     };
     let value: Value = serde_json::from_str(&value).expect("JSON");
-    if value != expected["result"] {
+    if !same(&value, &expected["result"]) {
         return Some(format!("{value}\nand not {}\n", expected["result"]));
     }
     let wanted = expected["printed"].as_str().unwrap_or_default().trim_end();
     let printed = printed.into_inner().join("\n");
     (printed.trim_end() != wanted).then(|| format!("printed {printed:?}\nand not {wanted:?}\n"))
+}
+
+/// Returns whether two results are equal. An integer beyond 64 bits is a text in ours, and a float as
+/// the test reads CPython's.
+fn same(ours: &Value, theirs: &Value) -> bool {
+    match (ours, theirs) {
+        (Value::Array(ours), Value::Array(theirs)) => {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(ours), Value::Object(theirs)) => {
+            ours.len() == theirs.len()
+                && ours.iter().all(|(key, a)| theirs.get(key).is_some_and(|b| same(a, b)))
+        }
+        (Value::String(digits), Value::Number(number)) if number.is_f64() => {
+            digits.bytes().all(|it| it.is_ascii_digit() || it == b'-')
+                && digits
+                    .parse::<f64>()
+                    .ok()
+                    .zip(number.as_f64())
+                    .is_some_and(|(a, b)| (a - b).abs() <= b.abs() * f64::EPSILON)
+        }
+        _ => ours == theirs,
+    }
 }
 
 /// Runs a corpus, prints what differs, and returns how many scripts ran and how many there are;
