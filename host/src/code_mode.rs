@@ -50,10 +50,6 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-pub use self::{
-    layout::{BindingLevel, Layout},
-    lazy::LazyExecutor,
-};
 use self::{
     cache::StubCache,
     language::Language,
@@ -62,6 +58,10 @@ use self::{
     observed::Observations,
     scope::{Scope, Scopes},
     stub::Shown,
+};
+pub use self::{
+    layout::{BindingLevel, Layout},
+    lazy::LazyExecutor,
 };
 use crate::{
     catalog::{Catalog, Observer},

@@ -288,7 +288,12 @@ fn stored_language(stored: &StoredRun) -> Result<ScriptLanguage, CallError> {
 }
 
 fn digest(language: ScriptLanguage, code: &str) -> [u8; 32] {
-    Sha256::new().chain_update(language.name()).chain_update([0]).chain_update(code).finalize().into()
+    Sha256::new()
+        .chain_update(language.name())
+        .chain_update([0])
+        .chain_update(code)
+        .finalize()
+        .into()
 }
 
 /// A binding as it is stored: namespace, name, alias and tool.
