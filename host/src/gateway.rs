@@ -19,7 +19,7 @@ use crate::{
     catalog::{Catalog, Client, State},
     code_mode::CodeMode,
     config::{self, Config, Source},
-    door::{Caller, Filter, Origin, ScriptLanguage},
+    door::{Caller, Filter, Origin},
     model::Models,
     native::NativeTools,
     plugin::{self, Plugins},
@@ -154,13 +154,7 @@ impl Gateway {
 
     /// Returns a caller with the operator's own view: no filter headers, no key.
     pub fn caller(&self, origin: Origin) -> Caller {
-        self.caller_in(None, origin)
-    }
-
-    /// Returns a caller like [`Gateway::caller`] that selects a language of scripts.
-    pub fn caller_in(&self, language: Option<ScriptLanguage>, origin: Origin) -> Caller {
-        let filter = Filter::none().with_language(language);
-        Caller::new(self.catalog.snapshot().view(&filter, None), origin, self.config.budget)
+        Caller::new(self.catalog.snapshot().view(&Filter::none(), None), origin, self.config.budget)
     }
 
     /// Waits until every source for which `matters` returns true has connected or failed once, for

@@ -86,10 +86,11 @@ async fn execute(args: &Args) -> anyhow::Result<Report> {
     let source = input::file(&args.script)?;
     ensure!(!source.trim().is_empty(), "{} is empty", args.script.display());
     args.config
-        .with_gateway(
+        .with_language(
+            language(&args.script),
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
-                let mut caller = gateway.caller_in(language(&args.script), Origin::Model);
+                let mut caller = gateway.caller(Origin::Model);
                 if args.approve {
                     caller = caller.approving_scripts();
                 }

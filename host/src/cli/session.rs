@@ -69,7 +69,19 @@ impl ConfigFile {
         needs: impl Fn(&Config, &Client) -> bool,
         act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        self.with_sources(|_| true, needs, act).await
+        with_config(self.load()?, needs, act).await
+    }
+
+    /// Does the same as [`Self::with_gateway`], with scripts in this language if there is one.
+    pub(super) async fn with_language<T>(
+        &self,
+        language: Option<ScriptLanguage>,
+        needs: impl Fn(&Config, &Client) -> bool,
+        act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut config = self.load()?;
+        config.script_language = language.unwrap_or(config.script_language);
+        with_config(config, needs, act).await
     }
 
     /// Does the same as [`Self::with_gateway`], with those sources only for which `keep` returns
@@ -82,26 +94,33 @@ impl ConfigFile {
     ) -> anyhow::Result<T> {
         let mut config = self.load()?;
         config.clients.retain(keep);
-        let known = config.clone();
-        let mut signals = Signals::catch()?;
-        let gateway = tokio::select! {
-            started = Gateway::builder(config).start() => started?,
-            () = signals.next() => return Err(interrupted()),
-        };
-        let limit = longest_start(&known) + LISTING;
-        let is_settled = tokio::select! {
-            () = gateway.settled(limit, |client| needs(&known, client)) => true,
-            () = signals.next() => false,
-            () = announce(&gateway, &known, |client| needs(&known, client)) => false,
-        };
-        let result =
-            if is_settled { act(&gateway, &mut signals).await } else { Err(interrupted()) };
-        tokio::select! {
-            () = gateway.stop() => {}
-            () = signals.next() => {}
-        }
-        result
+        with_config(config, needs, act).await
     }
+}
+
+async fn with_config<T>(
+    config: Config,
+    needs: impl Fn(&Config, &Client) -> bool,
+    act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let known = config.clone();
+    let mut signals = Signals::catch()?;
+    let gateway = tokio::select! {
+        started = Gateway::builder(config).start() => started?,
+        () = signals.next() => return Err(interrupted()),
+    };
+    let limit = longest_start(&known) + LISTING;
+    let is_settled = tokio::select! {
+        () = gateway.settled(limit, |client| needs(&known, client)) => true,
+        () = signals.next() => false,
+        () = announce(&gateway, &known, |client| needs(&known, client)) => false,
+    };
+    let result = if is_settled { act(&gateway, &mut signals).await } else { Err(interrupted()) };
+    tokio::select! {
+        () = gateway.stop() => {}
+        () = signals.next() => {}
+    }
+    result
 }
 
 fn interrupted() -> anyhow::Error {

@@ -1,20 +1,24 @@
 //! An executor that is compiled when a script first needs it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::timeout};
 use tracing::{error, info};
 
 use super::{Runner, meta};
 use crate::{
     door::Chain,
     sandbox::{Executor, LoadError, Script, ScriptCalls, ScriptError, ScriptResult},
-    tool::{CallError, ToolName},
+    tool::{CallError, ErrorKind, ToolError, ToolName},
 };
 
-/// An executor that is compiled when a script first needs it. That takes some seconds once, and the
-/// scripts of that time wait.
+/// Time for which a script waits for its executor. One that is in the cache of compiled code loads in
+/// much less.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// An executor that is compiled when a script first needs it. That takes up to a minute, once: the
+/// scripts of that time fail, and a later one finds it.
 pub struct LazyExecutor(Arc<Lazy>);
 
 struct Lazy {
@@ -33,7 +37,7 @@ impl LazyExecutor {
         Self(Arc::new(Lazy { load, loaded: OnceCell::new() }))
     }
 
-    /// Returns the executor. Fails if it cannot be loaded.
+    /// Returns the executor. Fails if it cannot be loaded, or not soon.
     async fn loaded(&self) -> Result<&Executor, ScriptError> {
         if let Some(executor) = self.0.loaded.get() {
             return Ok(executor);
@@ -54,7 +58,16 @@ impl LazyExecutor {
                 cause,
             })
         };
-        load.await.map_err(|lost| failed(lost.into()))?.map_err(|error| failed(error.into()))?;
+        let Ok(loaded) = timeout(MAX_WAIT, load).await else {
+            let message = "the executor of this language is being compiled, which takes up to a minute once: \
+                           run the script again then";
+            let error = ToolError {
+                code: Some("executor_loading".to_owned()),
+                ..ToolError::new(ErrorKind::Unavailable, message)
+            };
+            return Err(ScriptError::Stopped(CallError::Tool(error)));
+        };
+        loaded.map_err(|lost| failed(lost.into()))?.map_err(|error| failed(error.into()))?;
         Ok(self.0.loaded.get().expect("it was loaded above and is never dropped"))
     }
 }

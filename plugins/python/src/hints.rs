@@ -38,22 +38,12 @@ const HINTS: &[Hint] = &[
         "a run reaches nothing but its tools: call one that does this",
     ),
     hint(
-        &["No module named 'statistics'"],
-        "write it out: `sum(xs) / len(xs)`, `sorted(xs)[len(xs) // 2]`",
-    ),
-    hint(&["No module named 'copy'"], "copy with `list(xs)`, `dict(d)` or a comprehension"),
-    hint(&["No module named 'operator'"], "write a lambda: `key=lambda item: item[\"name\"]`"),
-    hint(
         &["No module named 'string'", "No module named 'textwrap'"],
         "write the characters, or use the methods of `str`",
     ),
     hint(
         &["No module named"],
         "these can be imported: asyncio, base64, binascii, collections, dataclasses, datetime, functools, itertools, json, math, re, typing, unicodedata",
-    ),
-    hint(
-        &["no attribute 'OrderedDict'", "cannot import name 'OrderedDict'"],
-        "a `dict` keeps its order",
     ),
     hint(
         &[
@@ -71,15 +61,9 @@ const HINTS: &[Hint] = &[
         &["gather() does not yet support"],
         "`gather` takes awaitables alone; to keep failures, catch them in the coroutine and return them",
     ),
-    hint(&["no attribute 'from_iterable'"], "write `chain(*lists)`"),
-    hint(&["for |: 'dict' and 'dict'"], "dicts are merged with `{**a, **b}`"),
     hint(
         &["unsupported operand type(s) for %: 'str'"],
         "there is no `%` for strings: write an f-string, such as `f\"{x:.2f}\"`",
-    ),
-    hint(
-        &["list indices must be integers or slices, not slice"],
-        "slices cannot be assigned: build a new list, `xs = xs[:1] + ys + xs[2:]`",
     ),
     hint(
         &["'OSError' object has no attribute"],
@@ -91,7 +75,7 @@ const HINTS: &[Hint] = &[
     ),
     hint(
         &[
-            "can't be used in 'await'",
+            "object can't be awaited",
             "object is not awaitable",
             "a coroutine or an awaitable is required",
         ],
@@ -109,7 +93,7 @@ const HINTS: &[Hint] = &[
     hint(&["name 'true'", "name 'false'"], "those are `True` and `False` here"),
     hint(
         &[
-            "'input'",
+            "name 'input'",
             "name 'eval'",
             "name 'exec'",
             "name 'globals'",
@@ -175,20 +159,13 @@ mod tests {
             ("import random", "no randomness"),
             ("import requests", "nothing but its tools"),
             ("from urllib.request import urlopen", "nothing but its tools"),
-            ("import statistics", "sum(xs)"),
             ("import numpy as np", "collections, dataclasses"),
-            ("import copy", "list(xs)"),
-            ("from collections import OrderedDict", "keeps its order"),
-            ("from functools import lru_cache", "dict of your own"),
             ("import asyncio\nawait asyncio.sleep(1)", "asyncio.gather"),
-            ("x = [1]\nx[0:1] = [2]", "a new list"),
             ("x = {'a': 1}.a", "brackets"),
             ("x = {}.get('a').b", "`None`"),
             ("x = null", "`None`"),
             ("x = true", "`True`"),
             ("x = eval('1')", "write out"),
-            ("x = {} | {}", "{**a, **b}"),
-            ("from itertools import chain\nx = chain.from_iterable([])", "chain(*lists)"),
             ("x = await 1", "awaited where it is written"),
             ("async def f(): return {}\nx = f()['a']", "write `await`"),
             ("def f(n):\n  return f(n)\nf(1)", "200 deep"),

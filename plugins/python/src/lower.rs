@@ -8,7 +8,10 @@ mod concurrency;
 mod deletions;
 mod errors;
 mod flow;
+mod habits;
 pub(crate) mod lacks;
+mod library;
+pub(crate) mod percent;
 pub(crate) mod source;
 
 use monty_types::MontyObject;
@@ -29,11 +32,14 @@ pub(crate) const RAISE: &str = "_airlock_raise";
 /// Function that a changed script calls with a caught exception. Returns an object with the
 /// exception's attributes, because the interpreter's exceptions have none.
 pub(crate) const CAUGHT: &str = "_airlock_caught";
+/// Function that a changed script calls for `format % value`.
+pub(crate) const PERCENT: &str = "_airlock_percent";
 /// The type that tools raise, as scripts write it.
 pub(crate) const TOOL_ERROR: &str = "ToolError";
 
-/// Words without which a script needs no change.
-const SIGNS: [&str; 4] = ["await", "asyncio", "except", "del "];
+/// Text without which a script needs no change.
+const SIGNS: [&str; 11] =
+    ["await", "asyncio", "except", "del ", "import", "%", "|", "(", "] =", "],", "self."];
 
 /// A script as the interpreter takes it.
 pub(crate) struct Lowered<'a>(pub(crate) Text<'a>);
@@ -44,21 +50,32 @@ impl<'a> Lowered<'a> {
     pub(crate) fn of(source: &'a str, bindings: &[Binding]) -> Self {
         let parsed = SIGNS.iter().any(|sign| source.contains(sign)).then(|| parse_module(source));
         let Some(Ok(parsed)) = parsed else {
-            return Self(Text::new(source, "", Vec::new()));
+            return Self(Text::new(source, String::new(), Vec::new()));
         };
-        let (body, mut edits) = (&parsed.syntax().body, Vec::new());
-        let is_async = source.contains("await") || source.contains("asyncio");
-        if is_async {
+        let (body, mut edits, mut prelude) = (&parsed.syntax().body, Vec::new(), String::new());
+        if source.contains("await") || source.contains("asyncio") {
             edits.extend(flow::edits(body, bindings));
             edits.extend(concurrency::edits(source, body));
+            if !edits.is_empty() {
+                prelude.push_str(concurrency::PRELUDE);
+            }
         }
-        let prelude = if edits.is_empty() { "" } else { concurrency::PRELUDE };
         if source.contains("except") {
             edits.extend(errors::edits(body));
         }
-        if source.contains("del ") {
-            edits.extend(deletions::edits(source, body));
+        if source.contains("import") {
+            let (imports, library) = library::edits(source, body);
+            edits.extend(imports);
+            prelude.push_str(&library);
         }
+        let mut habits = habits::edits(source, body);
+        if source.contains("del ") {
+            habits.extend(deletions::edits(source, body));
+        }
+        if habits.iter().any(|edit| edit.insert.contains("_airlock_")) {
+            prelude.push_str(habits::LIBRARY);
+        }
+        edits.extend(habits);
         Self(Text::new(source, prelude, edits))
     }
 

@@ -11,7 +11,7 @@ use monty_types::{
 };
 
 use crate::convert;
-use crate::lower::{CAUGHT, FAILED, LATER, RAISE};
+use crate::lower::{CAUGHT, FAILED, LATER, PERCENT, RAISE, percent};
 use crate::tool::{self, Answer, Binding, Request, Shelves, ToolFailure, Tools};
 
 /// The interpreter's type of a tool's failure, because scripts cannot have exceptions of their own.
@@ -114,7 +114,7 @@ impl<'a> Session<'a> {
             }
             let name = lookup.name.as_str();
             let found = self.shelves.namespace(name).or_else(|| match name {
-                CAUGHT | RAISE | "dir" => {
+                CAUGHT | PERCENT | RAISE | "dir" => {
                     Some(MontyObject::Function { name: name.to_owned(), docstring: None })
                 }
                 FAILED => {
@@ -146,6 +146,7 @@ impl<'a> Session<'a> {
         let found = match (call.object_id, name) {
             (None, CAUGHT) => return ExtFunctionResult::Return(self.caught(&call.args)),
             (None, RAISE) => return self.raise(&call.args),
+            (None, PERCENT) => return formatted(&call.args),
             (None, "dir") => return self.listed(&call.args),
             (Some(id), _) => match self.shelves.name_of(id) {
                 Some(namespace) => {
@@ -159,10 +160,14 @@ impl<'a> Session<'a> {
                 }
                 None => Err(format!("there is no tool {}", quoted(name))),
             },
-            (None, _) => name
-                .split_once('.')
-                .and_then(|(namespace, name)| self.shelves.find(namespace, name))
-                .ok_or_else(|| format!("there is no tool {}", quoted(name))),
+            (None, _) => match name.split_once('.') {
+                Some((namespace, name)) => self
+                    .shelves
+                    .find(namespace, name)
+                    .ok_or_else(|| format!("there is no tool {}", quoted(name))),
+                // A name that the script does not bind.
+                None => return ExtFunctionResult::NotFound(name.to_owned()),
+            },
         };
         let binding = match found {
             Ok(binding) => binding,
@@ -331,6 +336,17 @@ fn arguments(
             Err(format!("takes a dict of arguments, not a {}", only.type_name()))
         }
         _ => Err("takes arguments by name, like `(key = value)`, or one dict".into()),
+    }
+}
+
+/// Formats a text with `%`.
+fn formatted(arguments: &[MontyObject]) -> ExtFunctionResult {
+    let [MontyObject::String(format), value] = arguments else {
+        return error(ExcType::TypeError, "unsupported operand types for %".into());
+    };
+    match percent::format(format, value) {
+        Ok(text) => ExtFunctionResult::Return(MontyObject::String(text)),
+        Err(message) => error(ExcType::TypeError, message),
     }
 }
 

@@ -12,13 +12,14 @@ use crate::{
 };
 
 /// Directories with documents, relative to the project.
-const DIRECTORIES: [&str; 11] = [
+const DIRECTORIES: [&str; 12] = [
     "",
     "docs",
     "wit",
     "plugins/fetch",
     "plugins/files",
     "plugins/notes",
+    "plugins/python",
     "plugins/starlark",
     "plugins/text",
     "plugins/examples/javascript",

@@ -5,6 +5,7 @@ use ruff_python_ast::statement_visitor::{StatementVisitor, walk_stmt};
 use ruff_python_ast::{Expr, Stmt, StmtDelete};
 use ruff_text_size::Ranged as _;
 
+use super::habits;
 use super::source::Edit;
 
 /// Returns the changes. A deletion that cannot be changed stays, and the interpreter reports it.
@@ -20,6 +21,13 @@ pub(super) fn of_statement(source: &str, delete: &StmtDelete) -> Option<Vec<Edit
     let mut edits = vec![replaced(source, delete.start().to_usize(), first, "del", "")?];
     if let [Expr::Name(name)] = &*delete.targets {
         edits.push(Edit::insert(name.end().to_usize(), " = None"));
+        return Some(edits);
+    }
+    if let [target @ Expr::Subscript(it)] = &*delete.targets
+        && matches!(&*it.slice, Expr::Slice(_))
+    {
+        edits.extend(habits::splice(source, target, target.end().to_usize())?);
+        edits.push(Edit::insert(target.end().to_usize(), "[])"));
         return Some(edits);
     }
     for target in &delete.targets {

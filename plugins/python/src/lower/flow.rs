@@ -217,7 +217,7 @@ mod tests {
         };
         let parsed = parse_module(source).expect("the test is Python");
         let edits = edits(&parsed.syntax().body, &[binding]);
-        super::super::source::Text::new(source, "", edits).text.into_owned()
+        super::super::source::Text::new(source, String::new(), edits).text.into_owned()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use monty_types::CodeLoc;
 
-/// A change at one place. It neither removes nor inserts a line break.
+/// A change at one place. It removes as many line breaks as it inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edit {
     /// Byte in the original.
@@ -26,7 +26,7 @@ pub(crate) struct Text<'a> {
     /// The original.
     pub(crate) source: &'a str,
     /// Whole lines before the script.
-    prelude: &'static str,
+    prelude: String,
     /// The changed text.
     pub(crate) text: Cow<'a, str>,
     /// The changes, in order.
@@ -35,7 +35,7 @@ pub(crate) struct Text<'a> {
 
 impl<'a> Text<'a> {
     /// Applies changes. They do not overlap.
-    pub(crate) fn new(source: &'a str, prelude: &'static str, mut edits: Vec<Edit>) -> Self {
+    pub(crate) fn new(source: &'a str, prelude: String, mut edits: Vec<Edit>) -> Self {
         // Stable: of two at the same place, the one that was found first comes first.
         edits.sort_by_key(|edit| edit.at);
         if edits.is_empty() {
@@ -54,7 +54,7 @@ impl<'a> Text<'a> {
 
     /// Returns the program: the prelude, the changed script, and an end.
     pub(crate) fn program(&self, end: &str) -> String {
-        [self.prelude, &self.text, end].concat()
+        [&self.prelude, &*self.text, end].concat()
     }
 
     /// Returns the place in the original of a place in the program; `None` if it is in the prelude.
@@ -127,7 +127,7 @@ mod tests {
         let source = "é = 1\nab(c)\n";
         let edits =
             vec![Edit::insert(10, "..., "), Edit { at: 7, remove: 2, insert: "xyz".into() }];
-        let text = Text::new(source, "# lead\n", edits);
+        let text = Text::new(source, "# lead\n".to_owned(), edits);
         assert_eq!(text.program("!"), "# lead\né = 1\nxyz(..., c)\n!");
         assert_eq!(text.original(CodeLoc { line: 1, column: 1 }), None);
         let place = |line: u32, column| {

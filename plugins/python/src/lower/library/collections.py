@@ -1,0 +1,3 @@
+class _airlock_collections:
+    def OrderedDict(*a, **k):
+        return dict(*a, **k)
