@@ -64,7 +64,7 @@ pub use self::{
     lazy::LazyExecutor,
 };
 use crate::{
-    catalog::{Catalog, Observer},
+    catalog::Catalog,
     door::{Admitted, Chain, Origin, OwnTools, Provider, ScriptLanguage, View},
     runs::Runs,
     sandbox::{Executor, Script, ScriptCalls, ScriptResult},

@@ -1,6 +1,7 @@
 //! Runs of scripts: approvals of their calls, and their continuation after the gateway was killed.
 
 mod approvals;
+mod bypasses;
 mod crashes;
 
 use std::{fs, path::PathBuf};

@@ -10,6 +10,7 @@ use super::{output, signals::Signals};
 use crate::{
     catalog::{Client, State},
     config::{self, Config, Source},
+    door::ScriptLanguage,
     gateway::Gateway,
     sandbox::Compiling,
     tool::CallError,

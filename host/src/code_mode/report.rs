@@ -4,7 +4,7 @@
 //! Results of tools are not in the text unless the script printed them. Code mode exists so that a
 //! script can process results without passing them to the model.
 
-use std::{collections::BTreeMap, fmt::Write as _, io};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, io};
 
 use serde_json::{Value, json};
 
@@ -20,6 +20,9 @@ use crate::{
 pub(super) const MAX_RESULT: usize = 1 << 20;
 /// Maximum length of the printed text that is repeated to the model, in bytes.
 const MAX_PRINTED: usize = 64 << 10;
+/// Maximum length of the printed text and the result together, as the model receives them, in bytes:
+/// about 6,000 tokens.
+const MAX_SHOWN: usize = 24_000;
 /// Maximum length of a failure with its call stack and source, in bytes.
 const MAX_FAILURE: usize = 16 << 10;
 /// Maximum length of a failure message, in bytes.
@@ -62,12 +65,17 @@ impl Report {
             text.push_str(&self.no_data());
         } else {
             if !self.printed.is_empty() {
-                let _ = write!(text, "Print output:\n{}\n\n", self.printed);
+                let limit = if result.is_some() { MAX_SHOWN / 2 } else { MAX_SHOWN };
+                let printed = shown(&self.printed, limit, "print less");
+                let _ = write!(text, "Print output:\n{printed}\n\n");
             }
             text.push_str("Execution completed successfully.\n");
         }
         if let Some(value) = &result {
-            let _ = writeln!(text, "Return value: {}", to_json(value)?);
+            let limit = MAX_SHOWN.saturating_sub(self.printed.len()).max(MAX_SHOWN / 2);
+            let value = to_json(value)?;
+            let hint = "return less: a part, a sum, or only the keys that you need";
+            let _ = writeln!(text, "Return value: {}", shown(&value, limit, hint));
         }
         let _ = write!(text, "\n{}{}", self.environment(), self.language.note);
         Some(ToolOutput {
@@ -184,6 +192,18 @@ fn completed(made: &[String], namespaces: &[Namespace]) -> BTreeMap<String, usiz
     called.collect()
 }
 
+/// Returns a text, cut at the end of a line if there is one in the second half of `limit` bytes. A
+/// marker tells how long the text is, and how to get less.
+fn shown<'t>(text: &'t str, limit: usize, hint: &str) -> Cow<'t, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let head = &text[..text.floor_char_boundary(limit)];
+    let end = head.rfind('\n').filter(|end| *end >= limit / 2).unwrap_or(head.len());
+    let bytes = text.len();
+    Cow::Owned(format!("{}\n[cut after {end} of {bytes} bytes; {hint}]", &text[..end]))
+}
+
 /// Renders a value as JSON: indented if that fits, otherwise on one line, because indentation can
 /// make nested arrays a hundred times larger. `None` if the value is larger than a result may be.
 /// Keys keep the order of the script.
@@ -214,5 +234,18 @@ impl io::Write for Bounded {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_beyond_the_limit_is_cut_at_a_line_and_says_how_long_it_is() {
+        assert_eq!(shown("abcd", 4, "less"), "abcd");
+        assert_eq!(shown("ab\ncde", 5, "less"), "ab\n[cut after 2 of 6 bytes; less]");
+        assert_eq!(shown("a\nbcdef", 5, "less"), "a\nbcd\n[cut after 5 of 7 bytes; less]");
+        assert_eq!(shown("äöü", 3, "less"), "ä\n[cut after 2 of 6 bytes; less]");
     }
 }

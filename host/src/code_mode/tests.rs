@@ -151,6 +151,10 @@ fn catalog() -> Arc<Catalog> {
 /// Number of tools for scripts above which a view has the search.
 const ABOVE: usize = 60;
 
+fn meta_tools(layout: &Layout) -> Vec<Arc<Tool>> {
+    meta::tools(layout, language::of(ScriptLanguage::Starlark))
+}
+
 fn with_runner(runner: Arc<dyn Runner>, layout: impl Into<Layout>) -> Arc<CodeMode> {
     let runner = (ScriptLanguage::Starlark, runner);
     CodeMode::with_runners(runner, BTreeMap::new(), layout, None)
@@ -263,10 +267,10 @@ async fn each_client_has_its_own_layout() {
     }
     let layout = |first, second| {
         let layout = Layout::from(BindingLevel::Server).with(client("a"), first);
-        meta::tools(&layout.with(client("b"), second))[0].description.clone()
+        meta_tools(&layout.with(client("b"), second))[0].description.clone()
     };
     let (server, tool) = (BindingLevel::Server, BindingLevel::Tool);
-    assert_eq!(layout(tool, tool), meta::tools(&tool.into())[0].description);
+    assert_eq!(layout(tool, tool), meta_tools(&tool.into())[0].description);
     assert!(
         layout(server, tool)
             .contains("servers/<server>.pyi, or one file a tool, servers/<server>/<tool>.pyi")

@@ -233,8 +233,8 @@ impl Journal {
                 Some(Stage::Sent { attempt }) => attempt,
                 _ => 0,
             };
-            let stage = Stage::Sent { attempt: attempts + 1 };
-            let call = Call { called: called.clone(), stage };
+            let sent = Stage::Sent { attempt: attempts + 1 };
+            let call = Call { called: called.clone(), stage: sent };
             state.calls.insert(position, Known { call, answer: None, has_succeeded: false });
             state.steps.push(Step::Intend(position, called));
             attempts + 1
@@ -300,8 +300,8 @@ impl Journal {
         let suspension = {
             let mut state = self.lock();
             for (position, called) in waiting {
-                let stage = Stage::Pending { attempts: 0 };
-                let call = Call { called: called.clone(), stage };
+                let pending = Stage::Pending { attempts: 0 };
+                let call = Call { called: called.clone(), stage: pending };
                 state.calls.insert(position, Known { call, answer: None, has_succeeded: false });
                 state.steps.push(Step::Ask(position, called));
             }

@@ -27,8 +27,13 @@ const SIZES: [usize; 9] = [2, 5, 10, 20, 30, 60, 100, 250, 500];
 const TASKS: [(usize, usize); 3] = [(1, 1), (3, 2), (8, 3)];
 /// Results of one search.
 const RESULTS: usize = 3;
-const BUDGET: Budget =
-    Budget { deadline: Duration::from_secs(30), nested_calls: 0, depth: 1, in_flight: 1 };
+const BUDGET: Budget = Budget {
+    deadline: Duration::from_secs(30),
+    script: Duration::from_mins(5),
+    nested_calls: 0,
+    depth: 1,
+    in_flight: 1,
+};
 
 /// Never called.
 struct Unused;

@@ -368,9 +368,8 @@ impl CallError {
             Self::NotFound { .. } => "not_found",
             Self::UnboundSlot { .. } => "unbound_slot",
             Self::UndeclaredEffect { .. } => "undeclared_effect",
-            Self::NeedsApproval { .. } => "needs_approval",
             Self::Suspended(suspension) if suspension.pending.is_empty() => "in_doubt",
-            Self::Suspended(_) => "needs_approval",
+            Self::NeedsApproval { .. } | Self::Suspended(_) => "needs_approval",
             Self::InputRequired { .. } => "input_required",
             Self::NotWaiting { .. } => "not_waiting",
             // One code for both, because in both cases the caller has to change the arguments.

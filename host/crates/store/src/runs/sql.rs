@@ -95,7 +95,7 @@ pub(super) fn steps(
                 put(transaction, found.number, position, &call, Some(&answer))?;
             }
             Step::Renew => {
-                found.lease = found.lease.renew(epoch, now, milliseconds(bounds.lease))?
+                found.lease = found.lease.renew(epoch, now, milliseconds(bounds.lease))?;
             }
             Step::Suspend => found.lease = found.lease.suspend(epoch)?,
             Step::End(outcome) => {
