@@ -1,7 +1,9 @@
 //! The executor of scripts in Python: tools, failures, concurrency and limits, through the real
 //! binary.
 
-use airlock_tests::{Setup, misbehaving};
+use std::collections::BTreeSet;
+
+use airlock_tests::{Client, Embedded, Setup, guests, misbehaving};
 use serde_json::{Value, json};
 
 fn setup() -> Setup {
@@ -154,4 +156,41 @@ async fn the_configuration_and_the_name_of_the_file_select_the_language() {
     let default = setup();
     assert_eq!(default.script_named("script", starlark).await["result"], "a");
     assert_eq!(default.script_named("script.py", python).await["result"], 1);
+}
+
+#[tokio::test]
+async fn the_same_script_consumes_the_same_fuel_a_thousand_times() {
+    let source = "
+import asyncio, json, re, statistics
+from collections import Counter, defaultdict
+
+async def count(text):
+    try:
+        return (await text_.word_count(text=text))['words']
+    except ToolError as error:
+        return error.code
+
+groups = defaultdict(set)
+for n in range(50):
+    groups[n % 7].add(str(n))
+words = await asyncio.gather(*[count(' '.join(sorted(group))) for group in groups.values()])
+result = [words, Counter('abracadabra').most_common(2), statistics.mean(words), '%05.1f' % 2.5, {'a': 1} | {'b': 2}]
+try:
+    text_.word_count(nothing=1)
+except ToolError as error:
+    print(error.kind, hash('a') == hash('a'), id(groups) == id(groups), sorted(set('abc')))
+"
+    .replace("text_", "text");
+    let setup = Setup::new()
+        .client(Client::wasm("text", guests::TEXT).code_mode().auto(&["*"]))
+        .set("/mcp/tool_manager_config/code_mode_language", json!("python"));
+    let gateway = Embedded::start(setup).await;
+    let arguments = json!({"code": source}).to_string();
+    let mut seen = BTreeSet::new();
+    for _ in 0..1_000 {
+        let ended = gateway.call("executeToolCode", &arguments).await;
+        assert!(ended.answer.is_ok(), "{ended:?}");
+        seen.insert(ended.fuel);
+    }
+    assert_eq!(seen.len(), 1, "{seen:?}");
 }

@@ -43,7 +43,7 @@ const HINTS: &[Hint] = &[
     ),
     hint(
         &["No module named"],
-        "these can be imported: asyncio, base64, binascii, collections, dataclasses, datetime, functools, itertools, json, math, re, typing, unicodedata",
+        "these can be imported: asyncio, base64, binascii, bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, re, statistics, string, typing, unicodedata",
     ),
     hint(
         &[
@@ -159,7 +159,7 @@ mod tests {
             ("import random", "no randomness"),
             ("import requests", "nothing but its tools"),
             ("from urllib.request import urlopen", "nothing but its tools"),
-            ("import numpy as np", "collections, dataclasses"),
+            ("import numpy as np", "collections, copy, dataclasses"),
             ("import asyncio\nawait asyncio.sleep(1)", "asyncio.gather"),
             ("x = {'a': 1}.a", "brackets"),
             ("x = {}.get('a').b", "`None`"),

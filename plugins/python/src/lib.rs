@@ -12,8 +12,9 @@
 //! - `tool`: the tools of a run, and what a call of one is and returns
 //! - `lower`: changes in a script that the interpreter does not take as it is, with `lower::flow`
 //!   (calls that are awaited), `lower::concurrency` (the rest of `asyncio`), `lower::errors`
-//!   (attributes of a failed tool), `lower::deletions`, `lower::lacks` (what is missing) and
-//!   `lower::source` (places in the changed text and in the script)
+//!   (attributes of a failed tool), `lower::habits` and `lower::deletions` (expressions and
+//!   statements), `lower::percent` (`%`), `lower::library` (modules), `lower::lacks` (what is missing)
+//!   and `lower::source` (places in the changed text and in the script)
 //! - `convert`: JSON to Python values and back
 //! - `failure`, `hints`: a failed script as people and models read it
 //! - `component`: the WIT world around the interpreter, in WebAssembly alone

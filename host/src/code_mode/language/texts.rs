@@ -59,10 +59,9 @@ simple classes and dataclasses. What differs:
 await asyncio.gather(*[server.tool(id=i) for i in ids])
 - a failed tool raises ToolError; in `except ToolError as e:` there are e.kind, e.code, e.message and e.data. Uncaught, it \
 ends the script
-- to import: asyncio base64 binascii collections dataclasses datetime functools itertools json math re typing \
-unicodedata. Nothing else exists
-- no yield, match, inheritance, method decorators, async for, async with; no % for strings (f-strings), no a | b for \
-dicts ({**a, **b}), no slice assignment
+- to import: asyncio base64 bisect collections copy dataclasses datetime functools heapq itertools json math operator re \
+statistics string typing, as far as they are pure. Nothing else exists
+- no yield, match, inheritance, method decorators, async for, async with
 - no clock, randomness, environment, files or network: datetime computes with dates, but now() and today() fail
 
 Every run starts fresh, without variables of earlier runs. A script that failed has still made its calls: when you run it \
