@@ -220,7 +220,8 @@ impl CodeMode {
             }
             meta::DOCS => {
                 let (server, tool) = (arguments.text("server")?, arguments.text("tool")?);
-                Ok(ToolOutput::text(self.docs(view, namespaces, server, tool).await))
+                let language = self.runner(self.selected(call.chain())).0;
+                Ok(ToolOutput::text(self.docs(view, language, namespaces, server, tool).await))
             }
             meta::SEARCH => {
                 let (query, server) = (arguments.query()?, arguments.optional("server")?);
@@ -261,6 +262,7 @@ impl CodeMode {
     async fn docs(
         &self,
         view: &View,
+        language: &Language,
         namespaces: &[Namespace],
         server: &str,
         tool: &str,
@@ -270,7 +272,7 @@ impl CodeMode {
                 let shown = self.shown(view, std::slice::from_ref(&function.tool)).await;
                 let entry = view.find(&Origin::Script, function.tool.name.as_str());
                 let is_auto = entry.is_some_and(|entry| entry.auto);
-                docs::page(namespace, function, &shown[0], is_auto)
+                docs::page(namespace, function, &shown[0], is_auto, language)
             }
             Err(missing) => missing,
         }

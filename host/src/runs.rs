@@ -36,7 +36,7 @@ pub(crate) use self::{
     describe::{document, summary},
     journal::{Journal, NotContinued},
     outcome::{Ending, Outcome},
-    owner::{Decisions, NotDecided, OwnRuns},
+    owner::{Decisions, NotDecided},
 };
 use crate::{
     store::{self, Database, Unavailable, runs::RunBounds},
@@ -46,6 +46,8 @@ use crate::{
 
 /// Name of the tool that runs scripts.
 pub(crate) const EXECUTE: &str = "executeToolCode";
+/// Name under which the gateway asks about the calls of a script.
+pub(crate) const ASKER: &str = "airlock";
 /// Start of the identifier of a run.
 const PREFIX: &str = "run_";
 

@@ -77,7 +77,7 @@ result = 'done'
 #[tokio::test]
 async fn hostile_sources_are_stopped_by_the_limit_that_they_exceed() {
     let nested =
-        |open: &str, close: &str| format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
+        |open: &str, close: &str| format!("x = {}1{}", open.repeat(30_000), close.repeat(30_000));
     for (source, codes) in [
         (nested("(", ")"), &["script_syntax"][..]),
         (nested("[", "]"), &["script_syntax"]),

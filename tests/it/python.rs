@@ -82,7 +82,7 @@ def f(n):
         x = json.loads(json.dumps(deep()))
         return [len(server.echo(text = json.dumps(x))), len(repr(x)), x == [x]]
     return sorted([n], key = lambda _: f(n - 1))
-f(60)
+f(45)
 result = 'done'
 ";
     let ran = run(source).await;
@@ -92,7 +92,7 @@ result = 'done'
 #[tokio::test]
 async fn hostile_sources_end_in_a_typed_error() {
     let nested =
-        |open: &str, close: &str| format!("x = {}1{}", open.repeat(50_000), close.repeat(50_000));
+        |open: &str, close: &str| format!("x = {}1{}", open.repeat(20_000), close.repeat(20_000));
     let limits = [
         "airlock.stack_overflow",
         "airlock.memory",
@@ -108,10 +108,10 @@ async fn hostile_sources_end_in_a_typed_error() {
         nested("[", "]"),
         nested("-", ""),
         nested("f(", ")"),
-        format!("x = {}1", "await ".repeat(30_000)),
-        format!("x = {}1", "1 + ".repeat(60_000)),
-        format!("x = {}", "1 if 1 else ".repeat(20_000) + "0"),
-        format!("{}pass", (0..600).map(|n| " ".repeat(n) + "if 1:\n").collect::<String>()),
+        format!("x = {}1", "await ".repeat(10_000)),
+        format!("x = {}1", "1 + ".repeat(15_000)),
+        format!("x = {}", "1 if 1 else ".repeat(5_000) + "0"),
+        format!("{}pass", (0..330).map(|n| " ".repeat(n) + "if 1:\n").collect::<String>()),
         "x = [0]\nfor _ in range(1 << 30):\n  x = x + x".to_owned(),
         "x = 'a'\nwhile True:\n  x += x".to_owned(),
         "x = [0] * 10 ** 9".to_owned(),
@@ -164,9 +164,9 @@ async fn the_same_script_consumes_the_same_fuel_a_thousand_times() {
 import asyncio, json, re, statistics
 from collections import Counter, defaultdict
 
-async def count(text):
+async def count(words):
     try:
-        return (await text_.word_count(text=text))['words']
+        return (await text_.word_count(text=words))['words']
     except ToolError as error:
         return error.code
 

@@ -67,6 +67,16 @@ impl Recorded {
         self.post(key, "/v1/mcp/tool/execute", &call).await.ok()
     }
 
+    /// Executes a script again with the state that was shown, which approves its pending calls.
+    async fn execute_again(&self, key: &str, script: &str, shown: &Value) -> airlock_tests::Reply {
+        let arguments = json!({"code": script}).to_string();
+        let call = json!({
+            "function": {"name": EXECUTE, "arguments": arguments},
+            "request_state": shown["airlock"]["run"]["request_state"],
+        });
+        self.post(key, "/v1/mcp/tool/execute", &call).await
+    }
+
     async fn post(&self, key: &str, path: &str, body: &Value) -> airlock_tests::Reply {
         let request = self.gateway.request(Method::POST, path).json(body);
         let request = if key.is_empty() { request } else { request.header("x-bf-vk", key) };

@@ -1,13 +1,13 @@
 //! `airlock replay`.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use super::{Done, output, runs::kept, session::ConfigFile};
 use crate::{
     door::Origin,
     gateway::Gateway,
-    runs::{EXECUTE, Outcome},
+    runs::{EXECUTE, Ending, Outcome},
     store::runs::StoredRun,
     tool::{Policy, ToolOutput, Trust, Whitelist},
 };
@@ -36,6 +36,11 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let ended = stored.outcome.as_deref().and_then(Outcome::read);
     let ended = ended
         .with_context(|| format!("{} has not ended; there is nothing to compare", args.run))?;
+    ensure!(
+        ended.status != Ending::Cancelled,
+        "{} was cancelled; there is nothing to compare",
+        args.run
+    );
     let derived = derive(config, &stored).await?;
     let differences = ended.differences(&derived);
     let is_identical = differences.is_empty();

@@ -77,7 +77,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     if args.json {
         output::document(&report)?;
     } else {
-        show(&report)?;
+        show(&report, &args.config.option())?;
     }
     Ok((report.status == Status::Ok).into())
 }
@@ -183,7 +183,8 @@ impl Status {
     }
 }
 
-fn show(report: &Report) -> anyhow::Result<()> {
+/// Prints a report for people. `config` is the option that names the configuration.
+fn show(report: &Report, config: &str) -> anyhow::Result<()> {
     if !report.output.is_empty() {
         output::line(&output::for_stdout(&report.output))?;
     }
@@ -194,7 +195,7 @@ fn show(report: &Report) -> anyhow::Result<()> {
                 let details = failure.details.as_ref();
                 match details.and_then(|details| details["id"].as_str()) {
                     Some(run) => output::hint(&format!(
-                        "`airlock runs show {run}` shows the calls, `airlock runs approve {run}` approves them and goes on"
+                        "`airlock runs show{config} {run}` shows the calls, `airlock runs approve{config} {run}` approves them and goes on"
                     )),
                     None => output::hint("`--approve` approves every call of the script"),
                 }

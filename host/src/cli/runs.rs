@@ -1,5 +1,7 @@
 //! `airlock runs`: shows the runs of scripts, and decides about their calls.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
@@ -8,12 +10,15 @@ use crate::{
     catalog::log_failure,
     config::Config,
     door::Origin,
-    run::Position,
+    run::{Position, Stage},
     runs::{Decisions, EXECUTE, Runs, document, summary},
-    store::{self, runs::StoredRun},
+    store::{
+        self,
+        runs::{RunError, StoredRun},
+    },
     tenant::Tenant,
     text::cut,
-    tool::{Answers, CallError},
+    tool::{Answers, CallError, Suspension},
 };
 
 /// Most runs in a list.
@@ -47,6 +52,10 @@ enum Command {
     Approve(Decide),
     /// Deny calls that wait for an approval, and go on
     Deny(Decide),
+    /// Resume an interrupted run, whose process has ended
+    Resume(One),
+    /// Decide about a call in doubt, which may have been made, and go on
+    Resolve(Resolve),
     /// End a run
     Cancel(One),
 }
@@ -79,12 +88,33 @@ struct Decide {
     calls: Vec<Position>,
 }
 
+#[derive(Debug, clap::Args)]
+struct Resolve {
+    #[command(flatten)]
+    one: One,
+    /// Position of the call, as `airlock runs show` prints it.
+    call: Position,
+    /// `retry` makes the call once more; `skip` gives it the answer `--value`.
+    #[arg(value_enum)]
+    action: Action,
+    /// Answer of a call that is skipped, as JSON.
+    #[arg(long, value_name = "JSON", default_value = "null")]
+    value: String,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Action {
+    Retry,
+    Skip,
+}
+
 impl Args {
     pub(super) fn wants_json(&self) -> bool {
         match &self.command {
             Command::List(args) => args.json,
-            Command::Show(args) | Command::Cancel(args) => args.json,
+            Command::Show(args) | Command::Resume(args) | Command::Cancel(args) => args.json,
             Command::Approve(args) | Command::Deny(args) => args.one.json,
+            Command::Resolve(args) => args.one.json,
         }
     }
 }
@@ -99,15 +129,15 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         }
         Command::Cancel(args) => {
             let runs = kept(&args.config.load()?)?;
-            runs.own(&Tenant::ANONYMOUS)
-                .cancel(&args.run)
-                .await
-                .with_context(|| not_own(&args.run))?;
+            let cancelled = runs.own(&Tenant::ANONYMOUS).cancel(&args.run).await;
+            cancelled.map_err(|error| explain(error, &args.run))?;
             show(&runs.own(&Tenant::ANONYMOUS).get(&args.run).await?, args.json)?;
             Ok(Done::Yes)
         }
         Command::Approve(args) => decide(args, true).await,
         Command::Deny(args) => decide(args, false).await,
+        Command::Resume(args) => go_on(args, Decisions::default()).await,
+        Command::Resolve(args) => resolve(args).await,
     }
 }
 
@@ -127,7 +157,7 @@ async fn list(args: &List) -> anyhow::Result<Done> {
     if args.json {
         output::document(&listed)?;
     } else if listed.is_empty() {
-        output::line("no runs are kept")?;
+        output::line("there are no runs")?;
     } else {
         for run in &listed {
             output::line(&format!("{}  {}", text(&run["id"]), text(&run["state"])))?;
@@ -137,27 +167,54 @@ async fn list(args: &List) -> anyhow::Result<Done> {
 }
 
 async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
-    let One { config, run, json } = &args.one;
+    let One { config, run, .. } = &args.one;
+    let runs = kept(&config.load()?)?;
+    let stored = runs.own(&Tenant::ANONYMOUS).get(run).await;
+    let stored = stored.map_err(|error| explain(error, run))?;
+    let mut positions: Vec<String> = args.calls.iter().map(ToString::to_string).collect();
+    if positions.is_empty() {
+        let pending =
+            stored.calls.iter().filter(|stored| matches!(stored.call.stage, Stage::Pending { .. }));
+        positions = pending.map(|stored| stored.position.to_string()).collect();
+        ensure!(
+            !positions.is_empty(),
+            "no call of {run} is pending; `airlock runs show {run}` shows its state"
+        );
+    }
+    let mut decisions = Decisions::default();
+    for position in &positions {
+        decisions =
+            if approves { decisions.approve(position)? } else { decisions.deny(position)? };
+    }
+    go_on(&args.one, decisions).await
+}
+
+async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
+    let position = args.call.to_string();
+    let decisions = match args.action {
+        Action::Retry => Decisions::default().retry(&position)?,
+        Action::Skip => {
+            let value = serde_json::from_str(&args.value)
+                .with_context(|| format!("--value is not JSON: {}", args.value))?;
+            Decisions::default().skip(&position, value)?
+        }
+    };
+    go_on(&args.one, decisions).await
+}
+
+/// Stores decisions and resumes the script in this process.
+async fn go_on(args: &One, decisions: Decisions) -> anyhow::Result<Done> {
+    let One { config, run, json } = args;
     let runs = kept(&config.load()?)?;
     let own = runs.own(&Tenant::ANONYMOUS);
-    let stored = own.get(run).await.with_context(|| not_own(run))?;
-    if args.calls.is_empty() {
-        own.decide_all(run, approves).await?;
-    } else {
-        let mut decisions = Decisions::default();
-        for position in args.calls.iter().map(ToString::to_string) {
-            decisions =
-                if approves { decisions.approve(&position)? } else { decisions.deny(&position)? };
-        }
-        own.decide(run, decisions).await?;
-    }
+    let stored = own.get(run).await.map_err(|error| explain(error, run))?;
+    own.decide(run, decisions).await.map_err(|error| explain(error, run))?;
     let ended = config
         .with_gateway(
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
                 let arguments = json!({"code": stored.script}).to_string();
-                let answers =
-                    Answers { token: run.clone(), given: std::collections::BTreeMap::new() };
+                let answers = Answers { token: run.clone(), given: BTreeMap::new() };
                 let resumed = gateway.caller(Origin::Model).resume(EXECUTE, &arguments, answers)?;
                 Ok(tokio::select! {
                     ran = resumed.run() => ran,
@@ -168,11 +225,36 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
         .await?;
     log_failure(EXECUTE, ended.as_ref().err());
     show(&own.get(run).await?, *json)?;
+    if let (Err(CallError::Suspended(suspension)), false) = (&ended, *json) {
+        output::hint(&next_step(&config.option(), suspension));
+    }
     Ok(matches!(ended, Ok(_) | Err(CallError::Suspended(_))).into())
 }
 
-fn not_own(run: &str) -> String {
-    format!("{run} is no run that began without a virtual key")
+/// Returns the command with which a run that has stopped goes on.
+pub(super) fn next_step(config: &str, suspension: &Suspension) -> String {
+    let run = &suspension.run;
+    match suspension.in_doubt.first() {
+        Some(call) => format!(
+            "call {} may have been made: `airlock runs resolve{config} {run} {} retry` makes it again, \
+             `skip --value JSON` gives it an answer",
+            call.position, call.position
+        ),
+        None => format!(
+            "`airlock runs show{config} {run}` shows the calls, `airlock runs approve{config} {run}` \
+             approves them and goes on"
+        ),
+    }
+}
+
+/// Adds the reason that a run cannot be found or changed by this command.
+fn explain(error: RunError, run: &str) -> anyhow::Error {
+    match error {
+        RunError::Unknown => {
+            anyhow::anyhow!("there is no run {run} that began without a virtual key")
+        }
+        error => anyhow::Error::new(error).context(format!("{run} cannot be changed")),
+    }
 }
 
 fn show(run: &StoredRun, as_json: bool) -> anyhow::Result<()> {

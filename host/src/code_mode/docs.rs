@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{
     constraints,
+    language::Language,
     literal::scalar,
     missing,
     names::{self, Found, Function, Namespace},
@@ -49,8 +50,9 @@ pub(super) fn page(
     function: &Function,
     shown: &Shown,
     is_auto: bool,
+    language: &Language,
 ) -> String {
-    let mut out = banner(namespace, function, shown, is_auto);
+    let mut out = banner(namespace, function, shown, is_auto, language);
     out.push(String::new());
     out.extend(shown.classes(function));
     out.push(format!("{}:", signature(function, shown)));
@@ -64,7 +66,13 @@ pub(super) fn page(
     out.join("\n")
 }
 
-fn banner(namespace: &Namespace, function: &Function, shown: &Shown, is_auto: bool) -> Vec<String> {
+fn banner(
+    namespace: &Namespace,
+    function: &Function,
+    shown: &Shown,
+    is_auto: bool,
+    language: &Language,
+) -> Vec<String> {
     let full = format!("{}.{}", namespace.identifier, function.identifier);
     let mut lines = vec![format!("# {full}")];
     if function.tool.original != function.identifier {
@@ -78,8 +86,8 @@ fn banner(namespace: &Namespace, function: &Function, shown: &Shown, is_auto: bo
     }
     lines.extend([
         format!("# Usage: {}", example(namespace, function, shown)),
-        "# The call waits for the result: no async, no await".to_owned(),
-        format!("# If it fails the script ends; attempt({full}, {{...}}) returns .ok, .value and .error instead"),
+        format!("# {}", language.waits),
+        format!("# {}", language.fails.replace("TOOL", &full)),
     ]);
     let approval = if is_auto {
         "# Approval: not needed"

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tracing::warn;
 
 use super::{
     CodeMode,
@@ -14,8 +13,8 @@ use super::{
 };
 use crate::{
     door::{Admitted, Approval, Chain, Origin, ScriptLanguage},
-    run::Refused,
-    runs::{Journal, NotContinued, Outcome, OwnRuns, RunCalls, Runs},
+    run::{Phase, Refused},
+    runs::{ASKER, Journal, NotContinued, Outcome, RunCalls, Runs},
     sandbox::{Binding, Script, ScriptError, ScriptResult},
     store::runs::{NewRun, RunError, StoredRun},
     tool::{
@@ -30,8 +29,7 @@ const QUESTION: &str = "approval";
 const MAX_QUESTION: usize = 16 << 10;
 
 impl CodeMode {
-    /// Runs a script. A caller that executes a suspended script again approves the calls that it was
-    /// shown, and goes on with that run.
+    /// Runs a script from its start.
     pub(super) async fn execute(
         &self,
         call: &Admitted,
@@ -44,19 +42,6 @@ impl CodeMode {
             let language = self.runner(language).0;
             return reported(call, namespaces, language, &Journal::without_store(), Ok(None));
         }
-        let script_digest = digest(language, code);
-        if let Some(runs) = self.runs.as_ref().filter(|_| approves_by_repetition(chain)) {
-            let own = runs.own(chain.tenant());
-            match own.suspended(script_digest).await {
-                Ok(Some(id)) => {
-                    own.decide_all(&id, true).await.map_err(|error| not_continued(&id, &error))?;
-                    return self.go_on(call, namespaces, runs, &id).await;
-                }
-                Ok(None) => {}
-                // The run that begins cannot be stored either, which ends it where it matters.
-                Err(error) => warn!(%error, "the runs of a script cannot be read"),
-            }
-        }
         let bindings = names::bindings(namespaces);
         let journal = match &self.runs {
             None => Journal::without_store(),
@@ -65,7 +50,6 @@ impl CodeMode {
                 let new = NewRun {
                     language: language.name().to_owned(),
                     script: code.to_owned(),
-                    script_digest,
                     bindings_digest: Sha256::digest(&bindings).into(),
                     bindings,
                 };
@@ -86,7 +70,8 @@ impl CodeMode {
     ) -> Result<ToolOutput, CallError> {
         let not_waiting = || CallError::NotWaiting { tool: call.tool().name.clone() };
         let runs = self.runs.as_ref().ok_or_else(not_waiting)?;
-        let (own, id) = (runs.own(call.chain().tenant()), &answers.token);
+        let chain = call.chain();
+        let (own, (id, shown)) = (runs.own(chain.tenant()), token(&answers.token));
         let stored = own.get(id).await.map_err(|error| match error {
             RunError::Unknown => not_waiting(),
             error => not_continued(id, &error),
@@ -94,35 +79,22 @@ impl CodeMode {
         if stored.script != code {
             return Err(not_waiting());
         }
-        if let Some(answer) = answers.given.get(QUESTION) {
-            self.decide(call.chain(), &own, id, answer.as_deref()).await?;
+        if let Some(epoch) = shown {
+            // Nothing but the calls that were shown is decided about.
+            let is_as_shown = stored.lease.epoch == epoch && stored.lease.phase == Phase::Suspended;
+            if !is_as_shown {
+                return Err(not_waiting());
+            }
+            let approves = match (answers.given.get(QUESTION), can_be_asked(chain)) {
+                (Some(answer), true) => approves(id, answer.as_deref())?,
+                (None, false) if is_approver(chain) => true,
+                _ => return Err(not_waiting()),
+            };
+            tracing::debug!(run = id, tenant = %chain.tenant(), approves, "calls of a script were decided");
+            let decided = own.decide_pending(&stored, approves).await;
+            decided.map_err(|error| not_continued(id, &error))?;
         }
         self.go_on(call, namespaces, runs, id).await
-    }
-
-    /// Stores the answer to the question about the calls of a run.
-    async fn decide(
-        &self,
-        chain: &Chain,
-        own: &OwnRuns<'_>,
-        id: &str,
-        answer: Option<&str>,
-    ) -> Result<(), CallError> {
-        let answer: Value =
-            answer.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let approves = match answer["action"].as_str() {
-            Some("accept") => true,
-            Some("decline") => false,
-            // The user has decided nothing, and the run waits.
-            _ => {
-                let message = format!("nothing was decided; the run {id} still waits");
-                let code = Some("undecided".to_owned());
-                let error = ToolError { code, ..ToolError::new(ErrorKind::Denied, message) };
-                return Err(CallError::Tool(error));
-            }
-        };
-        tracing::debug!(run = id, tenant = %chain.tenant(), approves, "calls of a script were decided");
-        own.decide_all(id, approves).await.map_err(|error| not_continued(id, &error))
     }
 
     async fn go_on(
@@ -205,14 +177,33 @@ fn reported(
     }
 }
 
-/// Returns whether a caller approves the calls of a suspended script by executing the script again:
-/// the caller is a person's program, and cannot be asked in another way.
-fn approves_by_repetition(chain: &Chain) -> bool {
-    match chain.starter() {
-        Origin::Caller => true,
-        Origin::McpClient(Approval::Given) => !can_be_asked(chain),
-        _ => false,
+/// Reads the state that names a run, and the epoch in which its calls were shown.
+fn token(token: &str) -> (&str, Option<u32>) {
+    match token.split_once('.') {
+        Some((id, epoch)) => (id, Some(epoch.parse().unwrap_or_default())),
+        None => (token, None),
     }
+}
+
+/// Reads the answer to the question about the calls of a run.
+fn approves(id: &str, answer: Option<&str>) -> Result<bool, CallError> {
+    let answer: Value = answer.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    match answer["action"].as_str() {
+        Some("accept") => Ok(true),
+        Some("decline") => Ok(false),
+        // The user has decided nothing, and the run waits.
+        _ => {
+            let message = format!("nothing was decided; the run {id} still waits");
+            let code = Some("undecided".to_owned());
+            Err(CallError::Tool(ToolError { code, ..ToolError::new(ErrorKind::Denied, message) }))
+        }
+    }
+}
+
+/// Returns whether a caller approves the calls that it was shown by sending their state back: it is a
+/// person's program, and cannot be asked in another way.
+fn is_approver(chain: &Chain) -> bool {
+    matches!(chain.starter(), Origin::Caller | Origin::McpClient(Approval::Given))
 }
 
 /// Returns whether the caller takes a question about the calls of a script.
@@ -225,13 +216,13 @@ fn can_be_asked(chain: &Chain) -> bool {
 /// asked.
 fn stopped(chain: &Chain, suspension: Suspension) -> CallError {
     let is_question = !suspension.pending.is_empty() && suspension.in_doubt.is_empty();
-    match ClientName::parse("airlock") {
+    match ClientName::parse(ASKER) {
         Ok(client) if is_question && can_be_asked(chain) => CallError::InputRequired {
             name: ToolName::own(super::meta::EXECUTE),
             asked: Box::new(InputRequired {
                 client,
                 questions: vec![question(&suspension)],
-                token: suspension.run,
+                token: suspension.token,
             }),
         },
         _ => CallError::Suspended(Box::new(suspension)),
@@ -285,15 +276,6 @@ fn stored_language(stored: &StoredRun) -> Result<ScriptLanguage, CallError> {
             ..ToolError::new(ErrorKind::Unsupported, message)
         })
     })
-}
-
-fn digest(language: ScriptLanguage, code: &str) -> [u8; 32] {
-    Sha256::new()
-        .chain_update(language.name())
-        .chain_update([0])
-        .chain_update(code)
-        .finalize()
-        .into()
 }
 
 /// A binding as it is stored: namespace, name, alias and tool.

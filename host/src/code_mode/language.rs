@@ -15,6 +15,10 @@ pub(super) struct Language {
     pub(super) description: &'static str,
     /// Sentence at the end of each report of a successful run.
     pub(super) note: &'static str,
+    /// How a call waits for its result, in the documentation of a tool.
+    pub(super) waits: &'static str,
+    /// What a failed call does; `TOOL` stands for the tool.
+    pub(super) fails: &'static str,
 }
 
 /// Returns the properties of a language.

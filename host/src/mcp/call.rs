@@ -47,8 +47,12 @@ pub(super) async fn run(
     }
     let question = Question { entry, name: &name, arguments, tenant: client.selection.tenant() };
     let decided = if dialog.goes_on() {
-        // Its source goes on only with a call that was admitted before.
-        Outcome::Decided(Approval::Given)
+        // Its source goes on only with a call that was admitted before. Calls of a script are approved
+        // by the answer, which counts only where users are asked.
+        Outcome::Decided(match service.approval() {
+            ApprovalMode::Never => Approval::Missing,
+            ApprovalMode::Elicit | ApprovalMode::AlwaysAllow => Approval::Given,
+        })
     } else {
         decide(&service, &client, &question, params, &outlet).await?
     };

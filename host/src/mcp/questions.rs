@@ -97,7 +97,9 @@ impl<'d> Dialog<'d> {
             let answers_all = |given: &Given| {
                 asked.questions.iter().all(|question| given.contains_key(&question.key))
             };
-            match self.early.take().filter(answers_all) {
+            // An approval is the answer to a question that was shown, so it cannot come before it.
+            let early = self.early.take().filter(|_| asked.client.as_str() != INTERNAL_ASKER);
+            match early.filter(answers_all) {
                 Some(early) => early,
                 None => return Err(asked),
             }
@@ -125,6 +127,9 @@ impl<F: Fn(&str)> Drop for Abandoned<'_, F> {
         }
     }
 }
+
+/// Client whose questions are the gateway's own: about the calls of a script.
+const INTERNAL_ASKER: &str = crate::runs::ASKER;
 
 /// Reads the answers of a modern client.
 fn given(params: &Params) -> Result<Given, RpcError> {

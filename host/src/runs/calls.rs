@@ -20,6 +20,9 @@ use crate::{
     tool::{CallError, Tool, ToolOutput},
 };
 
+/// Longest arguments of a refused call that the journal has, in bytes.
+const MAX_REFUSED_BYTES: usize = 4 << 10;
+
 /// Makes the calls of one script: those that its journal has no answer for.
 pub(crate) struct RunCalls {
     chain: Chain,
@@ -132,8 +135,11 @@ impl RunCalls {
             Err(stop @ CallError::Budget { .. }) => Err(stop),
             Err(refused) => {
                 let answer = Answer::of(Err(refused), &call.tool);
-                let called = self.called(call);
-                Ok(Due::Now(Decided::Answered(answer, Some(called))))
+                // A refused call is decided again when the run goes on; its arguments may be of any
+                // size, and are not stored.
+                let is_stored = call.arguments.len() <= MAX_REFUSED_BYTES;
+                let called = is_stored.then(|| self.called(call));
+                Ok(Due::Now(Decided::Answered(answer, called)))
             }
         }
     }
@@ -183,7 +189,7 @@ impl RunCalls {
     /// Ends a call of a plugin that stopped for an approval. It can run again only if it has done
     /// nothing yet, or if all that it has done is repeatable.
     fn unapproved(&self, id: CallId, called: Called) -> Ended {
-        let has_called = !self.chain.ledger().completed_below(id).is_empty();
+        let has_called = self.chain.ledger().has_calls_below(id);
         if has_called && !called.is_repeatable {
             Ended::Interrupted
         } else {

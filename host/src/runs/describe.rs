@@ -6,6 +6,7 @@ use super::{Ending, Outcome, answer::Answer};
 use crate::{
     run::{Phase, Stage},
     store::runs::{StoredCall, StoredRun},
+    tool::shown_arguments,
 };
 
 /// State of a run, as people see it.
@@ -17,7 +18,9 @@ fn state(run: &StoredRun, outcome: Option<&Outcome>) -> &'static str {
         Phase::Ended => match outcome.map(|outcome| outcome.status) {
             Some(Ending::Completed) => "completed",
             Some(Ending::Failed) => "failed",
-            Some(Ending::Cancelled) | None => "cancelled",
+            Some(Ending::Cancelled) => "cancelled",
+            // Another version of this program has written the outcome.
+            None => "ended",
         },
     }
 }
@@ -66,8 +69,7 @@ fn call(stored: &StoredCall) -> Value {
     let mut out = json!({
         "position": stored.position.to_string(),
         "tool": &*called.tool,
-        "arguments": serde_json::from_str::<Value>(&called.arguments)
-            .unwrap_or_else(|_| (&*called.arguments).into()),
+        "arguments": shown_arguments(&called.arguments),
         "state": match stored.call.stage {
             Stage::Pending { .. } => "pending",
             Stage::Approved { .. } => "approved",

@@ -71,6 +71,20 @@ struct State {
     blocks: u32,
     /// True once the run is suspended or has ended.
     is_closed: bool,
+    /// Set once steps were not stored. No call is sent after that: of the steps of several calls at
+    /// the same time, all were refused together.
+    halted: Option<Halted>,
+}
+
+/// Reason that the steps of a run are no longer stored.
+#[derive(Debug, Clone)]
+enum Halted {
+    /// An approval has expired since its call was decided.
+    Void,
+    /// The run was cancelled.
+    Cancelled,
+    /// Another process has the run, or the store fails.
+    Failed(ToolError),
 }
 
 /// A call and its answer, if it has one.
@@ -174,12 +188,11 @@ impl Journal {
                 continue;
             }
             self.lock().steps.push(Step::Renew);
-            match self.flush().await {
-                Err(RunError::Unavailable(error)) => {
-                    warn!(run = self.id, %error, "the lease of a run cannot be renewed");
+            if let Err(halted) = self.flush().await {
+                if self.lock().halted.is_some() {
+                    return halted.into();
                 }
-                Err(error) => return stop(&error),
-                Ok(()) => {}
+                warn!(run = self.id, ?halted, "the lease of a run cannot be renewed");
             }
         }
     }
@@ -203,6 +216,8 @@ impl Journal {
         }
         Ok(match known.call.stage {
             Stage::Answered => match &known.answer {
+                // The call must not be made again, and its answer is not known.
+                Some(Answer::NotKept) | None if !known.call.called.is_repeatable => Entry::InDoubt,
                 Some(Answer::NotKept) | None => Entry::New,
                 Some(answer) => Entry::Answered(answer.clone()),
             },
@@ -241,12 +256,9 @@ impl Journal {
         };
         match self.flush().await {
             Ok(()) => Ok(attempt),
-            // The approval has expired since the call was decided. It is asked for again when the run
-            // goes on.
-            Err(RunError::Refused { refused: Refused::Expired | Refused::Redefined, .. }) => {
-                Err(self.suspend(Vec::new(), &[]).await)
-            }
-            Err(error) => Err(stop(&error)),
+            // It is asked for again when the run goes on.
+            Err(Halted::Void) => Err(self.suspend(Vec::new(), &[]).await),
+            Err(halted) => Err(halted.into()),
         }
     }
 
@@ -259,8 +271,13 @@ impl Journal {
     ) -> Result<(), CallError> {
         {
             let mut state = self.lock();
-            let text = answer.to_stored();
-            state.answer_bytes = state.answer_bytes.saturating_add(text.len());
+            let mut text = answer.to_stored();
+            let with = state.answer_bytes.saturating_add(text.len());
+            if with > MAX_ANSWER_BYTES {
+                text = Answer::NotKept.to_stored();
+            } else {
+                state.answer_bytes = with;
+            }
             if let Some(known) = state.calls.get_mut(&position) {
                 known.call.stage = Stage::Answered;
                 known.answer = Some(answer.clone());
@@ -268,7 +285,7 @@ impl Journal {
             }
             state.steps.push(Step::Answer(position, attempt, text));
         }
-        self.flush().await.map_err(|error| stop(&error))
+        self.flush().await.map_err(CallError::from)
     }
 
     /// Keeps the answer of a call without an intent. It is stored with the next step that must be.
@@ -305,16 +322,18 @@ impl Journal {
                 state.calls.insert(position, Known { call, answer: None, has_succeeded: false });
                 state.steps.push(Step::Ask(position, called));
             }
-            state.steps.push(Step::Suspend);
-            state.is_closed = true;
-            state.suspension(&self.id, in_doubt)
+            if mem::replace(&mut state.is_closed, true) {
+                // Another call of the same block has suspended the run already.
+                return CallError::Cancelled;
+            }
+            state.suspension(&format!("{}.{}", self.id, self.epoch), &self.id, in_doubt)
         };
-        match self.flush().await {
+        match self.close(Step::Suspend).await {
             Ok(()) => CallError::Suspended(Box::new(suspension)),
-            Err(error) => {
+            Err(halted) => {
                 // The run is not suspended, so it still has to end.
                 self.lock().is_closed = false;
-                stop(&error)
+                halted.into()
             }
         }
     }
@@ -329,10 +348,13 @@ impl Journal {
             if mem::replace(&mut state.is_closed, true) {
                 return;
             }
-            state.steps.push(Step::End(outcome.to_stored()));
+            // Steps that were not stored are not made up for.
+            if state.halted.is_some() {
+                state.steps.clear();
+            }
         }
-        if let Err(error) = self.flush().await {
-            warn!(run = self.id, %error, "the end of a run is not stored");
+        if let Err(halted) = self.close(Step::End(outcome.to_stored())).await {
+            warn!(run = self.id, ?halted, "the end of a run is not stored");
         }
     }
 
@@ -354,30 +376,51 @@ impl Journal {
         }
     }
 
-    /// Stores all steps so far.
-    async fn flush(&self) -> Result<(), RunError> {
+    /// Stores all steps so far. Fails if they, or steps before them, were not stored.
+    async fn flush(&self) -> Result<(), Halted> {
         let Some(store) = &self.store else { return Ok(()) };
         // Never fails: the semaphore is never closed.
         let _turn = self.turn.acquire().await;
-        let steps = mem::take(&mut self.lock().steps);
+        let steps = {
+            let mut state = self.lock();
+            if let Some(halted) = &state.halted {
+                return Err(halted.clone());
+            }
+            mem::take(&mut state.steps)
+        };
         if steps.is_empty() {
             return Ok(());
         }
         let answers = steps.iter().filter(|step| matches!(step, Step::Answer(..)));
         let answers: Vec<_> = answers.cloned().collect();
+        let is_renewal = steps.iter().all(|step| *step == Step::Renew);
         match store.step(&self.id, self.epoch, steps).await {
             Ok(()) => {
                 self.lock().is_stored = true;
                 Ok(())
             }
             Err(error) => {
+                let halted = Halted::by(&error);
+                if !(is_renewal && matches!(error, RunError::Unavailable(_))) {
+                    self.lock().halted = Some(halted.clone());
+                }
                 // An answer is a fact, also of a process that has lost the run.
                 if matches!(error, RunError::Refused { .. }) && !answers.is_empty() {
                     let _ = store.step(&self.id, self.epoch, answers).await;
                 }
-                Err(error)
+                Err(halted)
             }
         }
+    }
+
+    /// Stores a last step, also after others were not stored.
+    async fn close(&self, last: Step) -> Result<(), Halted> {
+        let Some(store) = &self.store else { return Ok(()) };
+        // Never fails: the semaphore is never closed.
+        let _turn = self.turn.acquire().await;
+        let mut steps = mem::take(&mut self.lock().steps);
+        steps.push(last);
+        store.step(&self.id, self.epoch, steps).await.map_err(|error| Halted::by(&error))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -421,7 +464,7 @@ impl State {
         }
     }
 
-    fn suspension(&self, id: &str, in_doubt: &[Position]) -> Suspension {
+    fn suspension(&self, token: &str, id: &str, in_doubt: &[Position]) -> Suspension {
         let shown = |position: &Position, known: &Known| RunCall {
             position: *position,
             tool: known.call.called.tool.to_string(),
@@ -434,6 +477,7 @@ impl State {
         };
         Suspension {
             run: id.to_owned(),
+            token: token.to_owned(),
             completed: of(&|_, stage| matches!(stage, Stage::Answered)),
             pending: of(&|_, stage| matches!(stage, Stage::Pending { .. })),
             in_doubt: of(&|position, _| in_doubt.contains(position)),
@@ -464,21 +508,38 @@ fn named(tool: &str, arguments: &str) -> String {
     format!("{}({arguments})", ToolName::alias(tool))
 }
 
-/// Returns the reason to stop a script whose steps the store refuses.
-fn stop(error: &RunError) -> CallError {
-    match error {
-        RunError::Refused { refused: Refused::Cancelled, .. } => CallError::Cancelled,
-        RunError::Refused { refused: Refused::Superseded, .. } => {
-            conflict("run_superseded", format!("the run was stopped: {error}"))
-        }
-        RunError::Unavailable(_) => CallError::Tool(ToolError {
-            code: Some("journal_unavailable".to_owned()),
-            ..ToolError::new(
+impl Halted {
+    fn by(error: &RunError) -> Self {
+        let failed = |kind, code: &str, message| {
+            let code = Some(code.to_owned());
+            Self::Failed(ToolError { code, ..ToolError::new(kind, message) })
+        };
+        match error {
+            RunError::Refused { refused: Refused::Cancelled, .. } => Self::Cancelled,
+            RunError::Refused { refused: Refused::Expired | Refused::Redefined, .. } => Self::Void,
+            RunError::Refused { refused: Refused::Superseded, .. } => failed(
+                ErrorKind::Conflict,
+                "run_superseded",
+                format!("the run was stopped: {error}"),
+            ),
+            RunError::Unavailable(_) => failed(
                 ErrorKind::Unavailable,
+                "journal_unavailable",
                 format!("the run was stopped, because its journal cannot be written: {error}"),
-            )
-        }),
-        error => conflict("run_refused", format!("the run was stopped: {error}")),
+            ),
+            error => {
+                failed(ErrorKind::Conflict, "run_refused", format!("the run was stopped: {error}"))
+            }
+        }
+    }
+}
+
+impl From<Halted> for CallError {
+    fn from(halted: Halted) -> Self {
+        match halted {
+            Halted::Void | Halted::Cancelled => Self::Cancelled,
+            Halted::Failed(error) => Self::Tool(error),
+        }
     }
 }
 

@@ -95,28 +95,21 @@ impl OwnRuns<'_> {
         self.runs.of(self.tenant).await?.get(id).await
     }
 
-    /// Returns the newest suspended run of a script.
-    pub(crate) async fn suspended(
-        &self,
-        script_digest: [u8; 32],
-    ) -> Result<Option<String>, Unavailable> {
-        self.runs.of(self.tenant).await?.suspended(script_digest).await
-    }
-
     /// Makes decisions about the calls of a run, all of them or none.
     pub(crate) async fn decide(&self, id: &str, decisions: Decisions) -> Result<(), RunError> {
         self.runs.of(self.tenant).await?.decide(id, decisions.0).await
     }
 
-    /// Approves or denies every call of a run that waits for an approval.
-    pub(crate) async fn decide_all(&self, id: &str, approves: bool) -> Result<(), RunError> {
-        let runs = self.runs.of(self.tenant).await?;
-        let stored = runs.get(id).await?;
-        let pending =
-            stored.calls.iter().filter(|it| matches!(it.call.stage, Stage::Pending { .. }));
+    /// Approves or denies the pending calls that `run` shows.
+    pub(crate) async fn decide_pending(
+        &self,
+        run: &StoredRun,
+        approves: bool,
+    ) -> Result<(), RunError> {
+        let pending = run.calls.iter().filter(|it| matches!(it.call.stage, Stage::Pending { .. }));
         let decision = if approves { Decision::Approve } else { Decision::Deny };
         let decisions = pending.map(|it| (it.position, decision.clone())).collect();
-        runs.decide(id, decisions).await
+        self.runs.of(self.tenant).await?.decide(&run.id, decisions).await
     }
 
     /// Ends a run. Calls in flight are cancelled.

@@ -133,15 +133,7 @@ pub(super) async fn run(
             Ok(respond::json(&json!({"object": "list", "data": data})))
         }
         Target::Run => show(runs, sender, id).await,
-        Target::Cancel => {
-            let cancelled = own.cancel(id).await.map_err(|error| refusal(&error))?;
-            if cancelled == Cancelled::Requested {
-                return Ok(respond::json(&json!({
-                    "id": id, "object": "airlock.run", "state": "running", "cancel_requested": true,
-                })));
-            }
-            show(runs, sender, id).await
-        }
+        Target::Cancel => cancel(runs, sender, id).await,
         Target::Approve | Target::Deny | Target::Resolve | Target::Resume => {
             let timeout = options::timeout(request.headers(), app.budget.script)?;
             let decided = if target == Target::Resume {
@@ -150,10 +142,7 @@ pub(super) async fn run(
                 let body = app.intake.object(request, &app.settings, charge).await?;
                 decisions(target, body)?
             };
-            let Some(decisions) = decided else {
-                own.cancel(id).await.map_err(|error| refusal(&error))?;
-                return show(runs, sender, id).await;
-            };
+            let Some(decisions) = decided else { return cancel(runs, sender, id).await };
             let stored = own.get(id).await.map_err(|error| refusal(&error))?;
             own.decide(id, decisions).await.map_err(|error| refusal(&error))?;
             let budget = app.budget.within(timeout);
@@ -181,6 +170,18 @@ async fn go_on(caller: &Caller, id: &str, script: &str) -> Result<(), ApiError> 
         // The run has the outcome.
         _ => Ok(()),
     }
+}
+
+/// Ends a run, or requests that from the process that runs its script.
+async fn cancel(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiError> {
+    let tenant = sender.tenant();
+    let cancelled = runs.own(&tenant).cancel(id).await.map_err(|error| refusal(&error))?;
+    if cancelled == Cancelled::Requested {
+        return Ok(respond::json(&json!({
+            "id": id, "object": "airlock.run", "state": "running", "cancel_requested": true,
+        })));
+    }
+    show(runs, sender, id).await
 }
 
 async fn show(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiError> {

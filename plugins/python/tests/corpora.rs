@@ -126,12 +126,15 @@ fn same(ours: &Value, theirs: &Value) -> bool {
 /// `None` without it.
 fn corpus(name: &str) -> Option<(usize, usize)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpora");
-    let fixture = Fixture::read(&directory)?;
+    // A corpus may have fixtures of its own.
+    let own = directory.join(name).join("fixtures");
+    let fixtures = if own.exists() { &own } else { &directory };
+    let fixture = Fixture::read(fixtures)?;
     let entries = fs::read_dir(directory.join(name)).ok()?;
     let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     files.retain(|file| file.extension().is_some_and(|it| it == "py"));
     files.sort();
-    let expected = expected(&directory, &files)?;
+    let expected = expected(fixtures, &files)?;
     let mut ran = 0;
     for file in &files {
         let source = fs::read_to_string(file).expect("UTF-8");

@@ -41,20 +41,32 @@ async fn a_script_stops_at_each_call_that_needs_an_approval_and_goes_on_with_it(
 }
 
 #[tokio::test]
-async fn a_script_that_is_executed_again_goes_on_with_the_calls_that_were_shown() {
+async fn a_script_that_is_executed_again_with_its_state_goes_on_with_what_was_shown() {
     let recorded = Recorded::start().await;
-    let states: Vec<_> = [recorded.execute("", SCRIPT).await, recorded.execute("", SCRIPT).await]
-        .iter()
-        .map(|reply| pending(&reply["airlock"]["run"]).join(" "))
-        .collect();
-    assert_eq!(states, ["2", "3.2 3.3"]);
-    let reply = recorded.execute("", SCRIPT).await;
-    let content = reply["content"].as_str().expect("text");
-    assert!(content.contains("Execution completed successfully"), "{reply:#}");
+    let first = recorded.execute("", SCRIPT).await;
+    assert_eq!(pending(&first["airlock"]["run"]), ["2"]);
+    // Another run of the same script, which this caller has not been shown.
+    let other = recorded.execute("", SCRIPT).await;
+    let second = recorded.execute_again("", SCRIPT, &first).await.ok();
+    assert_eq!(second["airlock"]["run"]["id"], first["airlock"]["run"]["id"]);
+    assert_eq!(pending(&second["airlock"]["run"]), ["3.2", "3.3"]);
+    assert_eq!(recorded.written(), calls([("add", 2)]));
+    // What was shown before the run went on is worth nothing now, nor with another script or key.
+    for (key, script, shown) in
+        [("", SCRIPT, &first), ("", "rec.drop(n = 1)", &second), (ANN, SCRIPT, &second)]
+    {
+        let refused = recorded.execute_again(key, script, shown).await;
+        assert_eq!((refused.status, refused.code()), (400, "not_waiting"), "{}", refused.text);
+    }
+    let last = recorded.execute_again("", SCRIPT, &second).await.ok();
+    let content = last["content"].as_str().expect("text");
+    assert!(content.contains("Execution completed successfully"), "{last:#}");
     assert_eq!(recorded.written().len(), 3);
-    // A run that has ended is not gone on with.
-    let reply = recorded.execute("", SCRIPT).await;
-    assert_eq!(pending(&reply["airlock"]["run"]), ["2"]);
+    // Without the state, the script starts again and stops at its first call.
+    let again = recorded.execute("", SCRIPT).await;
+    assert_eq!(pending(&again["airlock"]["run"]), ["2"]);
+    let path = format!("/v1/runs/{}", other["airlock"]["run"]["id"].as_str().expect("an id"));
+    assert_eq!(recorded.get("", &path).await.ok()["state"], "suspended", "it still waits");
 }
 
 #[tokio::test]
@@ -194,8 +206,10 @@ async fn a_chat_ends_with_the_run_and_the_holder_of_its_key_goes_on_with_it() {
     assert_eq!(pending(&airlock["run"]), ["2"]);
     let call = &answer["choices"][0]["message"]["tool_calls"][0];
     assert_eq!(call["function"]["name"], super::EXECUTE);
-    // The call that is pending, executed as it is, approves what was shown.
-    let reply = recorded.post(ANN, "/v1/mcp/tool/execute", call).await.ok();
+    // The pending call, executed with the state of the run, approves what was shown.
+    let mut call = call.clone();
+    call["request_state"] = airlock["run"]["request_state"].clone();
+    let reply = recorded.post(ANN, "/v1/mcp/tool/execute", &call).await.ok();
     assert_eq!(reply["airlock"]["run"]["id"], airlock["run"]["id"]);
     assert_eq!(pending(&reply["airlock"]["run"]), ["3.2", "3.3"]);
     assert_eq!(recorded.written(), calls([("add", 2)]));

@@ -31,6 +31,6 @@ pub use self::{
     policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},
     question::{ANSWER_TIMEOUT, Answers, InputRequired, Question, QuestionKind, QuestionKinds},
     readable::join,
-    suspension::{RunCall, Suspension},
+    suspension::{RunCall, Suspension, shown_arguments},
     yaml::to_yaml,
 };

@@ -44,8 +44,6 @@ pub struct NewRun {
     pub language: String,
     /// The script.
     pub script: String,
-    /// Digest of the script and of its language.
-    pub script_digest: [u8; 32],
     /// Tools of the script.
     pub bindings: String,
     /// Digest of `bindings`.
@@ -216,18 +214,11 @@ impl Runs {
         self.database.read(read).await?.ok_or(RunError::Unknown)
     }
 
-    /// Reads the latest runs without their scripts, tools and answers, the newest first.
+    /// Reads the latest runs without their scripts, tools and calls, the newest first. Of the outcome
+    /// they have the member `status` alone.
     pub async fn list(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
         let (now, scope) = (self.database.now_ms(), self.scope);
         self.database.read(move |connection| sql::list(connection, Some(&scope), limit, now)).await
-    }
-
-    /// Returns the newest suspended run of a script.
-    pub async fn suspended(&self, script_digest: [u8; 32]) -> Result<Option<String>, Unavailable> {
-        let scope = self.scope;
-        self.database
-            .read(move |connection| sql::suspended(connection, &scope, &script_digest))
-            .await
     }
 
     async fn change<T: Send + 'static>(

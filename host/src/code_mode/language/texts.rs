@@ -8,6 +8,8 @@ pub(super) const STARLARK: Language = Language {
     file_name: "code.star",
     description: STARLARK_DESCRIPTION,
     note: "Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.",
+    waits: "The call waits for the result: no async, no await",
+    fails: "If it fails the script ends; attempt(TOOL, {...}) returns .ok, .value and .error instead",
 };
 
 /// Python.
@@ -15,6 +17,8 @@ pub(super) const PYTHON: Language = Language {
     file_name: "code.py",
     description: PYTHON_DESCRIPTION,
     note: "Note: scripts are Python, without clock, files and network; every run starts with a fresh scope.",
+    waits: "The call waits for the result; await asyncio.gather(...) makes calls at the same time",
+    fails: "If it fails it raises ToolError, with .kind, .code, .message and .data",
 };
 
 const STARLARK_DESCRIPTION: &str = "\
@@ -23,7 +27,7 @@ call many tools, filter and combine, and return only what you need.
 
 Each server is a global. Call tools as server.tool(name=value), with keyword arguments or one dict. Calls wait for the \
 result. A result that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str; images and other \
-binary parts as structs with .type, .mime_type and .size. Read names and \
+binary parts as dicts with type, mime_type and size. Read names and \
 parameters with readToolFile first; do not guess them.
 
 The language is Python, as a subset that runs on Starlark: functions, loops, comprehensions, f-strings with format specs, \

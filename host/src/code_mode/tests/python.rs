@@ -89,7 +89,13 @@ fn texts(tools: &Value) -> Vec<String> {
         .collect();
     let mut texts = vec![file.show(&shown, stubs::Range::default())];
     for (function, shown) in namespace.functions.iter().zip(&shown) {
-        texts.push(docs::page(namespace, function, shown, true));
+        texts.push(docs::page(
+            namespace,
+            function,
+            shown,
+            true,
+            language::of(ScriptLanguage::Starlark),
+        ));
     }
     assert!(texts.iter().all(|text| !text.contains(MARK)));
     texts

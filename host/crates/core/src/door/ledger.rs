@@ -131,6 +131,12 @@ impl Ledger {
         completed.map(|record| record.name.clone()).collect()
     }
 
+    /// Returns whether a call has made calls of its own, whatever their outcome: one that failed or was
+    /// cancelled may have had an effect.
+    pub fn has_calls_below(&self, parent: CallId) -> bool {
+        self.lock().calls.iter().any(|record| record.parent == Some(parent))
+    }
+
     /// Returns the MCP servers without the operator's trust that a call used: that of the call itself,
     /// and those of the calls that it made, and of their calls.
     pub fn untrusted_within(&self, call: CallId) -> BTreeSet<ClientName> {

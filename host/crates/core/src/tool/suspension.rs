@@ -3,13 +3,15 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::run::Position;
+use crate::{run::Position, text::cut};
 
 /// A run that stopped, and can go on once a person has decided about its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspension {
     /// Identifier of the run.
     pub run: String,
+    /// Names the run as it was shown. A caller that sends it back approves the pending calls.
+    pub token: String,
     /// Calls that were made, in the order in which the script asked for them.
     pub completed: Vec<RunCall>,
     /// Calls that wait for an approval. None of them was made.
@@ -36,6 +38,7 @@ impl Suspension {
     pub fn to_json(&self) -> Value {
         let mut out = json!({
             "id": self.run,
+            "request_state": self.token,
             "completed": self.completed,
             "pending": self.pending,
         });
@@ -79,8 +82,20 @@ fn shown<S: serde::Serializer>(position: &Position, serializer: S) -> Result<S::
 }
 
 fn parsed<S: serde::Serializer>(arguments: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    match serde_json::from_str::<Value>(arguments) {
-        Ok(value) => value.serialize(serializer),
-        Err(_) => serializer.serialize_str(arguments),
+    match shown_arguments(arguments) {
+        Value::String(text) => serializer.serialize_str(&text),
+        value => value.serialize(serializer),
     }
+}
+
+/// Longest arguments that are shown as data, in bytes. Longer ones are shown as text and cut: a tree
+/// takes many times the memory of its text.
+const MAX_PARSED: usize = 16 << 10;
+
+/// Returns the arguments of a call as people see them.
+pub fn shown_arguments(arguments: &str) -> Value {
+    if arguments.len() > MAX_PARSED {
+        return cut(arguments.to_owned(), MAX_PARSED).into();
+    }
+    serde_json::from_str(arguments).unwrap_or_else(|_| arguments.into())
 }

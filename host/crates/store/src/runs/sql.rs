@@ -7,6 +7,9 @@ use super::{Decision, NewRun, RunBounds, RunError, Scope, Step, StoredCall, Stor
 
 /// Most runs that one change removes, so that the change stays quick.
 const REMOVED_AT_ONCE: u32 = 100;
+/// Of so many runs, the end of one removes the runs of all owners that have expired or are beyond the
+/// bound of all owners.
+const SWEPT_EVERY: i64 = 64;
 /// Bytes that are counted for a run besides its texts: roughly its overhead on disk.
 const OVERHEAD_BYTES: i64 = 512;
 /// Columns of a run, without its texts.
@@ -108,7 +111,7 @@ pub(super) fn steps(
     found.lease = found.lease.touched(epoch, now, milliseconds(bounds.lease));
     set_lease(transaction, &found, now)?;
     if ends || found.lease.phase == Phase::Suspended {
-        make_room(transaction, scope, now, bounds)?;
+        make_room(transaction, scope, found.number, now, bounds)?;
     }
     Ok(())
 }
@@ -129,9 +132,9 @@ fn begin(
     transaction
         .prepare_cached(
             "INSERT INTO run (id, scope, bytes, created_ms, changed_ms, epoch, phase, until_ms, \
-             cancelled, language, script_digest, tools, script) \
-             VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-             (SELECT id FROM run_tools WHERE digest = ?11), ?12)",
+             cancelled, language, tools, script) \
+             VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, \
+             (SELECT id FROM run_tools WHERE digest = ?10), ?11)",
         )?
         .execute(params![
             id,
@@ -143,7 +146,6 @@ fn begin(
             until_ms,
             is_cancelled,
             new.language,
-            new.script_digest,
             new.bindings_digest,
             new.script,
         ])?;
@@ -161,12 +163,13 @@ pub(super) fn claim(
     let mut found = find(transaction, scope, id)?;
     found.lease = found.lease.claim(now, milliseconds(bounds.lease))?;
     set_lease(transaction, &found, now)?;
-    for StoredCall { position, call, .. } in calls(transaction, found.number)? {
-        let claimed = call.claimed();
-        if claimed != call {
-            put(transaction, found.number, position, &claimed, None)?;
-        }
-    }
+    // As `Call::claimed` has it, without reading the answers.
+    transaction
+        .prepare_cached(
+            "UPDATE run_call SET stage = 'in_doubt' \
+             WHERE run = ?1 AND stage = 'sent' AND NOT repeatable",
+        )?
+        .execute([found.number])?;
     Ok(get(transaction, Some(scope), id, now)?.ok_or(RunError::Unknown)?)
 }
 
@@ -248,27 +251,18 @@ pub(super) fn list(
     limit: u32,
     now: i64,
 ) -> rusqlite::Result<Vec<StoredRun>> {
+    let of = if scope.is_some() { "scope = ?1" } else { "?1 IS NULL" };
     let select = format!(
-        "SELECT {COLUMNS} FROM run WHERE ?1 IS NULL OR scope = ?1 ORDER BY number DESC LIMIT ?2"
+        "SELECT {COLUMNS}, CASE WHEN outcome IS NOT NULL THEN \
+         json_object('status', json_extract(outcome, '$.status')) END \
+         FROM run WHERE {of} ORDER BY number DESC LIMIT ?2"
     );
     let mut select = connection.prepare_cached(&select)?;
-    let runs = select.query_map(params![scope, limit], |row| summary(row, now))?;
-    runs.map(|run| run.map(|(_, run)| run)).collect()
-}
-
-/// Finds the newest suspended run of a script.
-pub(super) fn suspended(
-    connection: &Connection,
-    scope: &Scope,
-    script_digest: &[u8; 32],
-) -> rusqlite::Result<Option<String>> {
-    connection
-        .prepare_cached(
-            "SELECT id FROM run WHERE scope = ?1 AND script_digest = ?2 AND phase = 'suspended' \
-             ORDER BY number DESC LIMIT 1",
-        )?
-        .query_row(params![scope, script_digest], |row| row.get(0))
-        .optional()
+    let runs = select.query_map(params![scope, limit], |row| {
+        let (_, run) = summary(row, now)?;
+        Ok(StoredRun { outcome: row.get(9)?, ..run })
+    })?;
+    runs.collect()
 }
 
 fn summary(row: &Row<'_>, now: i64) -> rusqlite::Result<(i64, StoredRun)> {
@@ -430,9 +424,16 @@ fn put(
 fn make_room(
     transaction: &Transaction<'_>,
     scope: &Scope,
+    changed: i64,
     now: i64,
     bounds: &RunBounds,
 ) -> rusqlite::Result<()> {
+    let limit = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    remove_beyond_owner(transaction, scope, changed, now, bounds)?;
+    // What concerns the runs of all owners is done for one in many changes, because it costs more.
+    if changed % SWEPT_EVERY != 0 {
+        return Ok(());
+    }
     transaction
         .prepare_cached(
             "DELETE FROM run WHERE number IN (SELECT number FROM run WHERE changed_ms < ?1 \
@@ -443,30 +444,41 @@ fn make_room(
             now,
             REMOVED_AT_ONCE
         ])?;
-    let limit = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-    let of_owner = limit(bounds.owner_bytes);
-    remove_beyond(transaction, Some(scope), bounds.owner_runs.into(), of_owner, now)?;
-    remove_beyond(transaction, None, i64::MAX, limit(bounds.total_bytes), now)
+    let total: i64 = transaction
+        .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM run")?
+        .query_row((), |row| row.get(0))?;
+    if total <= limit(bounds.total_bytes) {
+        return Ok(());
+    }
+    transaction
+        .prepare_cached(
+            "DELETE FROM run WHERE number IN (SELECT number FROM run \
+             WHERE number <> ?1 AND (phase <> 'running' OR until_ms < ?2) \
+             ORDER BY phase <> 'ended', number LIMIT ?3)",
+        )?
+        .execute(params![changed, now, REMOVED_AT_ONCE])
+        .map(drop)
 }
 
-/// Removes the oldest runs beyond a number and a size, those that have ended first.
-fn remove_beyond(
+/// Removes the oldest runs of an owner beyond its bounds, those that have ended first. The run that
+/// changes stays.
+fn remove_beyond_owner(
     transaction: &Transaction<'_>,
-    scope: Option<&Scope>,
-    runs: i64,
-    bytes: i64,
+    scope: &Scope,
+    changed: i64,
     now: i64,
+    bounds: &RunBounds,
 ) -> rusqlite::Result<()> {
+    let bytes = i64::try_from(bounds.owner_bytes).unwrap_or(i64::MAX);
     transaction
         .prepare_cached(
             "DELETE FROM run WHERE number IN (SELECT number FROM (SELECT number, phase, until_ms, \
-             count(*) OVER kept AS runs, sum(bytes) OVER kept AS bytes FROM run \
-             WHERE ?1 IS NULL OR scope = ?1 \
+             count(*) OVER kept AS runs, sum(bytes) OVER kept AS bytes FROM run WHERE scope = ?1 \
              WINDOW kept AS (ORDER BY phase = 'ended', number DESC ROWS UNBOUNDED PRECEDING)) \
-             WHERE (runs > ?2 OR bytes > ?3) AND (phase <> 'running' OR until_ms < ?4) \
-             ORDER BY number LIMIT ?5)",
+             WHERE (runs > ?2 OR bytes > ?3) AND number <> ?6 \
+             AND (phase <> 'running' OR until_ms < ?4) ORDER BY number LIMIT ?5)",
         )?
-        .execute(params![scope, runs, bytes, now, REMOVED_AT_ONCE])
+        .execute(params![scope, bounds.owner_runs, bytes, now, REMOVED_AT_ONCE, changed])
         .map(drop)
 }
 

@@ -23,8 +23,6 @@ CREATE TABLE run (
     until_ms INTEGER,
     cancelled INTEGER NOT NULL,
     language TEXT NOT NULL,
-    -- Digest of the script, by which the run of a repeated script is found.
-    script_digest BLOB NOT NULL,
     tools INTEGER NOT NULL REFERENCES run_tools (id),
     -- JSON, once the run has ended.
     outcome TEXT,
@@ -33,8 +31,8 @@ CREATE TABLE run (
 ) STRICT;
 
 CREATE INDEX run_scope ON run (scope, number);
-CREATE INDEX run_script ON run (scope, script_digest, phase);
 CREATE INDEX run_tools_of ON run (tools);
+CREATE INDEX run_changed ON run (changed_ms);
 
 -- Calls of a run.
 CREATE TABLE run_call (
