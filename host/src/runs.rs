@@ -46,8 +46,6 @@ use crate::{
 
 /// Name of the tool that runs scripts.
 pub(crate) const EXECUTE: &str = "executeToolCode";
-/// Name under which the gateway asks about the calls of a script.
-pub(crate) const ASKER: &str = "airlock";
 /// Start of the identifier of a run.
 const PREFIX: &str = "run_";
 

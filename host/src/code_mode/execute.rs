@@ -14,12 +14,12 @@ use super::{
 use crate::{
     door::{Admitted, Approval, Chain, Origin, ScriptLanguage},
     run::{Phase, Refused},
-    runs::{ASKER, Journal, NotContinued, Outcome, RunCalls, Runs},
+    runs::{Journal, NotContinued, Outcome, RunCalls, Runs},
     sandbox::{Binding, Script, ScriptError, ScriptResult},
     store::runs::{NewRun, RunError, StoredRun},
     tool::{
-        Answers, CallError, ClientName, ErrorKind, InputRequired, Question, QuestionKind,
-        Suspension, ToolError, ToolName, ToolOutput,
+        Answers, CallError, ClientName, ErrorKind, InputRequired, OWN_ASKER, Question,
+        QuestionKind, Suspension, ToolError, ToolName, ToolOutput,
     },
 };
 
@@ -216,7 +216,7 @@ fn can_be_asked(chain: &Chain) -> bool {
 /// asked.
 fn stopped(chain: &Chain, suspension: Suspension) -> CallError {
     let is_question = !suspension.pending.is_empty() && suspension.in_doubt.is_empty();
-    match ClientName::parse(ASKER) {
+    match ClientName::parse(OWN_ASKER) {
         Ok(client) if is_question && can_be_asked(chain) => CallError::InputRequired {
             name: ToolName::own(super::meta::EXECUTE),
             asked: Box::new(InputRequired {

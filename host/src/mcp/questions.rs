@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     json::raw,
-    tool::{ANSWER_TIMEOUT, Answers, InputRequired, Question, QuestionKinds},
+    tool::{ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKinds},
 };
 
 /// Beginning of the state of a request that waits for answers at its source. The states of approvals
@@ -98,7 +98,7 @@ impl<'d> Dialog<'d> {
                 asked.questions.iter().all(|question| given.contains_key(&question.key))
             };
             // An approval is the answer to a question that was shown, so it cannot come before it.
-            let early = self.early.take().filter(|_| asked.client.as_str() != INTERNAL_ASKER);
+            let early = self.early.take().filter(|_| asked.client.as_str() != OWN_ASKER);
             match early.filter(answers_all) {
                 Some(early) => early,
                 None => return Err(asked),
@@ -127,9 +127,6 @@ impl<F: Fn(&str)> Drop for Abandoned<'_, F> {
         }
     }
 }
-
-/// Client whose questions are the gateway's own: about the calls of a script.
-const INTERNAL_ASKER: &str = crate::runs::ASKER;
 
 /// Reads the answers of a modern client.
 fn given(params: &Params) -> Result<Given, RpcError> {

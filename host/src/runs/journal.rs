@@ -84,7 +84,7 @@ enum Halted {
     /// The run was cancelled.
     Cancelled,
     /// Another process has the run, or the store fails.
-    Failed(ToolError),
+    Failed(Box<ToolError>),
 }
 
 /// A call and its answer, if it has one.
@@ -512,7 +512,7 @@ impl Halted {
     fn by(error: &RunError) -> Self {
         let failed = |kind, code: &str, message| {
             let code = Some(code.to_owned());
-            Self::Failed(ToolError { code, ..ToolError::new(kind, message) })
+            Self::Failed(Box::new(ToolError { code, ..ToolError::new(kind, message) }))
         };
         match error {
             RunError::Refused { refused: Refused::Cancelled, .. } => Self::Cancelled,
@@ -538,7 +538,7 @@ impl From<Halted> for CallError {
     fn from(halted: Halted) -> Self {
         match halted {
             Halted::Void | Halted::Cancelled => Self::Cancelled,
-            Halted::Failed(error) => Self::Tool(error),
+            Halted::Failed(error) => Self::Tool(*error),
         }
     }
 }

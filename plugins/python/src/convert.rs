@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use jiter::{JsonError, JsonValue};
 use monty_types::{MontyDateTime, MontyObject};
@@ -194,11 +194,11 @@ fn moment(it: &MontyDateTime) -> String {
         it.year, it.month, it.day, it.hour, it.minute, it.second
     );
     if it.microsecond > 0 {
-        text.push_str(&format!(".{:06}", it.microsecond));
+        let _ = write!(text, ".{:06}", it.microsecond);
     }
     if let Some(offset) = it.offset_seconds {
         let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
-        text.push_str(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
+        let _ = write!(text, "{sign}{:02}:{:02}", minutes / 60, minutes % 60);
     }
     text
 }

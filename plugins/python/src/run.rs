@@ -395,7 +395,7 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
 
     #[test]
     fn a_program_of_many_parts_runs() {
-        let source = r#"
+        let source = r"
 import json, re, math
 from collections import defaultdict, Counter
 from datetime import datetime, timedelta
@@ -450,7 +450,7 @@ result = {
     'item': Item('a').total(2), 'sum': reduce(lambda p, q: p + q, [1, 2]), 'x': x, 'n': n, 'bad': bad,
     'text': ', '.join(f'{k}={v!r:>4}' for k, v in sorted(x.items())), 'floor': math.floor(2.5),
 }
-"#;
+";
         let expected = r#"{"groups":{"1":["a","d"],"2":["bb","cc"]},"counts":{"a":1,"d":1,"bb":1,"cc":1},"when":"01.02.2024","rest":[2,3],"item":3.0,"sum":3,"x":{"k":1,"l":2,"m":3},"n":4,"bad":"bad","text":"k=   1, l=   2, m=   3","floor":2}"#;
         assert_eq!(result(source).as_deref(), Some(expected));
     }

@@ -128,15 +128,14 @@ impl<'a> Session<'a> {
         let Some(namespace) = self.shelves.name_of(id) else {
             return NameLookupResult::Undefined;
         };
-        match self.shelves.find(namespace, &lookup.name) {
-            Some(binding) => NameLookupResult::Value(MontyObject::Function {
+        if let Some(binding) = self.shelves.find(namespace, &lookup.name) {
+            NameLookupResult::Value(MontyObject::Function {
                 name: spelled(binding),
                 docstring: None,
-            }),
-            None => {
-                self.missed = Some((namespace, lookup.name.clone()));
-                NameLookupResult::Undefined
-            }
+            })
+        } else {
+            self.missed = Some((namespace, lookup.name.clone()));
+            NameLookupResult::Undefined
         }
     }
 

@@ -153,9 +153,7 @@ fn identity(at: usize) -> MontyUuid {
 pub(crate) fn value(answer: Answer) -> Result<MontyObject, JsonError> {
     match answer {
         Answer::Json(json) => convert::from_json(&json),
-        Answer::Text(text) => {
-            Ok(convert::from_json(&text).unwrap_or_else(|_| MontyObject::String(text)))
-        }
+        Answer::Text(text) => Ok(convert::from_json(&text).unwrap_or(MontyObject::String(text))),
         Answer::Parts(parts) => {
             let mut values: Vec<_> = parts.into_iter().map(part).collect();
             Ok(match values.len() {

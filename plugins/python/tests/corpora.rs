@@ -1,5 +1,5 @@
 //! Runs the corpora of scripts as models write them (`tests/corpora`), and compares each with what
-//! CPython makes of it. Skipped without the corpora, or without Python.
+//! `CPython` makes of it. Skipped without the corpora, or without Python.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ impl Tools for Fixture {
     }
 }
 
-/// Returns what CPython makes of each script, by file name.
+/// Returns what `CPython` makes of each script, by file name.
 fn expected(directory: &Path, files: &[PathBuf]) -> Option<BTreeMap<String, Value>> {
     let output = Command::new(env::var("PYTHON").unwrap_or_else(|_| "python3".into()))
         .arg("-B")
@@ -80,7 +80,7 @@ fn expected(directory: &Path, files: &[PathBuf]) -> Option<BTreeMap<String, Valu
     Some(text.lines().map(line).collect())
 }
 
-/// Runs a script, and returns why it differs from CPython's; `None` if it does not.
+/// Runs a script, and returns why it differs from `CPython`'s; `None` if it does not.
 fn difference(fixture: &Fixture, source: &str, expected: &Value) -> Option<String> {
     let script =
         Script { name: "code.py".into(), source: source.into(), bindings: fixture.bindings() };
@@ -100,7 +100,7 @@ fn difference(fixture: &Fixture, source: &str, expected: &Value) -> Option<Strin
 }
 
 /// Returns whether two results are equal. An integer beyond 64 bits is a text in ours, and a float as
-/// the test reads CPython's.
+/// the test reads `CPython`'s.
 fn same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Array(ours), Value::Array(theirs)) => {

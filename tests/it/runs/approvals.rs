@@ -236,7 +236,7 @@ async fn the_user_of_an_mcp_client_is_asked_about_the_calls_of_a_script() {
             .result()
             .await;
         assert_eq!(
-            (recorded.written().len(), &result["isError"] == &json!(true)),
+            (recorded.written().len(), result["isError"] == true),
             (written, written == 0),
             "{result:#}"
         );

@@ -72,9 +72,10 @@ async fn go_on(recorded: &Recorded, n: i64) -> Value {
             let call = all.iter().find(|call| call["position"] == *position).expect("the call");
             let argument = call["arguments"]["n"].as_i64().expect("n");
             let is_received = received.iter().any(|(_, n)| *n == argument);
-            match is_received {
-                true => json!({"position": position, "action": "skip", "value": {"n": argument}}),
-                false => json!({"position": position, "action": "retry"}),
+            if is_received {
+                json!({"position": position, "action": "skip", "value": {"n": argument}})
+            } else {
+                json!({"position": position, "action": "retry"})
             }
         });
         run = recorded.decide(id, "resolve", decisions.collect()).await;

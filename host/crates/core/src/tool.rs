@@ -29,7 +29,9 @@ pub use self::{
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
     policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},
-    question::{ANSWER_TIMEOUT, Answers, InputRequired, Question, QuestionKind, QuestionKinds},
+    question::{
+        ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKind, QuestionKinds,
+    },
     readable::join,
     suspension::{RunCall, Suspension, shown_arguments},
     yaml::to_yaml,

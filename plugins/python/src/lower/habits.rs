@@ -1,6 +1,8 @@
 //! Expressions that the interpreter lacks or takes otherwise than Python, and functions that stand
 //! for them. Those in Python are in `library/habits.py`.
 
+use std::fmt::Write as _;
+
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{
     Expr, ExprBinOp, ExprCall, ExprSlice, Operator, Stmt, StmtAssign, StmtAugAssign, UnaryOp,
@@ -137,11 +139,11 @@ impl Finder<'_> {
                 self.replace(name.range(), "_airlock_format");
             }
             (Expr::Attribute(it), Some(_))
-                if it.attr.as_str() == "sub" && is_name(&it.value, "re") =>
+                if it.attr.as_str() == "sub"
+                    && is_name(&it.value, "re")
+                    && !matches!(arguments.args.get(1), None | Some(Expr::StringLiteral(_))) =>
             {
-                if !matches!(arguments.args.get(1), None | Some(Expr::StringLiteral(_))) {
-                    self.replace(it.range(), "_airlock_re_sub");
-                }
+                self.replace(it.range(), "_airlock_re_sub");
             }
             (Expr::Attribute(it), Some(items)) if it.attr.as_str() == "from_iterable" => {
                 let (at, end) = (it.value.end().to_usize(), it.end().to_usize());
@@ -200,7 +202,7 @@ impl Finder<'_> {
         for (item, text) in items.iter().zip(texts) {
             let name = format!("_airlock_{}", self.temporaries);
             self.temporaries += 1;
-            after.push_str(&format!("; {text} = {name}"));
+            let _ = write!(after, "; {text} = {name}");
             self.replace(item.range(), name);
         }
         if !after.is_empty() {

@@ -97,10 +97,10 @@ impl<'a> Visitor<'a> for Finder<'_> {
                 "write `xs.pop(key)` for each item, or keep the rest: `xs = xs[2:]`",
             ),
             Stmt::Match(it) => {
-                self.lack(it, "there is no `match`", "write `if x == 1: … elif x == 2: … else: …`")
+                self.lack(it, "there is no `match`", "write `if x == 1: … elif x == 2: … else: …`");
             }
             Stmt::For(it) if it.is_async => {
-                self.lack(it, "there is no `async for`", "write `for`, and `await` inside it")
+                self.lack(it, "there is no `async for`", "write `for`, and `await` inside it");
             }
             Stmt::With(it) if it.is_async => self.lack(
                 it,

@@ -23,12 +23,11 @@ pub(crate) fn format(format: &str, value: &MontyObject) -> Result<String, String
             out.push('%');
             continue;
         }
-        let item = match &spec.key {
-            Some(key) => named(value, key)?,
-            None => {
-                used += 1;
-                values.next().ok_or("not enough arguments for format string")?
-            }
+        let item = if let Some(key) = &spec.key {
+            named(value, key)?
+        } else {
+            used += 1;
+            values.next().ok_or("not enough arguments for format string")?
         };
         spec.write(&mut out, item)?;
     }
@@ -186,9 +185,12 @@ fn exponential(number: f64, digits: usize) -> String {
 fn general(number: f64, digits: usize) -> String {
     let scientific = exponential(number, digits - 1);
     let exponent: i64 = scientific.split_once('e').and_then(|(_, it)| it.parse().ok()).unwrap_or(0);
-    let trim = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
+    let trim = |text: &str| {
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text.to_owned()
+        }
     };
     let most = i64::try_from(digits).unwrap_or(i64::MAX);
     if (-4..most).contains(&exponent) {

@@ -22,6 +22,7 @@ impl Edit {
 }
 
 /// A script with its changes.
+#[expect(clippy::struct_field_names, reason = "`source` and `text` are the texts before and after")]
 pub(crate) struct Text<'a> {
     /// The original.
     pub(crate) source: &'a str,

@@ -13,6 +13,9 @@ use super::ClientName;
 /// Time for a caller to answer the questions that a source asks at a time.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
+/// Client under whose name the gateway itself asks: about the calls of a script.
+pub const OWN_ASKER: &str = "airlock";
+
 /// Kind of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuestionKind {

@@ -460,7 +460,7 @@ fn make_room(
         .map(drop)
 }
 
-/// Removes the oldest runs of an owner beyond its bounds, those that have ended first. The run that
+/// Removes the runs of an owner that have expired, and its oldest ones beyond its bounds, those that have ended first. The run that
 /// changes stays.
 fn remove_beyond_owner(
     transaction: &Transaction<'_>,
@@ -473,12 +473,20 @@ fn remove_beyond_owner(
     transaction
         .prepare_cached(
             "DELETE FROM run WHERE number IN (SELECT number FROM (SELECT number, phase, until_ms, \
-             count(*) OVER kept AS runs, sum(bytes) OVER kept AS bytes FROM run WHERE scope = ?1 \
+             changed_ms, count(*) OVER kept AS runs, sum(bytes) OVER kept AS bytes FROM run WHERE scope = ?1 \
              WINDOW kept AS (ORDER BY phase = 'ended', number DESC ROWS UNBOUNDED PRECEDING)) \
-             WHERE (runs > ?2 OR bytes > ?3) AND number <> ?6 \
+             WHERE (runs > ?2 OR bytes > ?3 OR changed_ms < ?7) AND number <> ?6 \
              AND (phase <> 'running' OR until_ms < ?4) ORDER BY number LIMIT ?5)",
         )?
-        .execute(params![scope, bounds.owner_runs, bytes, now, REMOVED_AT_ONCE, changed])
+        .execute(params![
+            scope,
+            bounds.owner_runs,
+            bytes,
+            now,
+            REMOVED_AT_ONCE,
+            changed,
+            now.saturating_sub(milliseconds(bounds.expire_after)),
+        ])
         .map(drop)
 }
 

@@ -77,6 +77,7 @@ impl<'a> Scopes<'a> {
     }
 
     /// Returns the values that a name stands for.
+    #[expect(clippy::unused_self, reason = "read with `returns`, of the same scopes")]
     pub(super) fn values(&self, held: &Held<'a>) -> Option<(usize, &'a Expr)> {
         match held {
             Held::Value(scope, value) => Some((*scope, value)),
