@@ -82,7 +82,7 @@ def f(n):
         x = json.loads(json.dumps(deep()))
         return [len(server.echo(text = json.dumps(x))), len(repr(x)), x == [x]]
     return sorted([n], key = lambda _: f(n - 1))
-f(15)
+f(10)
 result = 'done'
 ";
     let ran = run(source).await;

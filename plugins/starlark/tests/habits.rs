@@ -9,7 +9,7 @@ use airlock_starlark::{Answer, Binding, Fault, Request, Script, Tools, prepare, 
 use serde_json::Value as Json;
 
 /// Scripts of the held-out corpus that are known to run. Never to be lowered.
-const LEAST_HELD_OUT: usize = 1;
+const LEAST_HELD_OUT: usize = 58;
 
 /// The fixture tools: for each name, rules of which the first that fits answers.
 struct Fixtures(BTreeMap<String, Vec<Json>>);
