@@ -5,6 +5,7 @@ mod code_mode;
 mod conformance;
 mod conformance_client;
 mod contract;
+mod demo;
 mod docker;
 mod documents;
 mod door;

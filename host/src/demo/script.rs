@@ -94,8 +94,9 @@ pub(super) fn hostile() -> Vec<Hostile> {
         Hostile {
             does: "a script nested too deeply to parse",
             tool: "executeToolCode",
-            arguments: code(&format!("result = {}1{}", "(".repeat(50_000), ")".repeat(50_000))),
-            ends_with: &["stack_overflow"],
+            // As deep as the limit on the length of a script allows.
+            arguments: code(&format!("result = {}1{}", "(".repeat(32_000), ")".repeat(32_000))),
+            ends_with: &[],
         },
         Hostile {
             does: "a plugin that crashes",
