@@ -3,6 +3,7 @@
 mod approvals;
 mod bypasses;
 mod crashes;
+mod openai;
 
 use std::{fs, path::PathBuf};
 
@@ -92,6 +93,13 @@ impl Recorded {
     /// Decides about calls of a run. Returns the run after that.
     async fn decide(&self, run: &str, action: &str, calls: Value) -> Value {
         self.post("", &format!("/v1/runs/{run}/{action}"), &json!({"calls": calls})).await.ok()
+    }
+
+    /// Derives a run again with the command line.
+    async fn replay(&self, run: &str) -> Value {
+        let config = self.gateway.directory().join("airlock.json");
+        let replay = airlock_tests::Airlock::new().arg("replay").arg("--config").arg(config);
+        replay.arg("--json").arg(run).run().await.json()
     }
 }
 

@@ -83,15 +83,6 @@ async fn go_on(recorded: &Recorded, n: i64) -> Value {
     run
 }
 
-impl Recorded {
-    /// Derives a run again with the command line.
-    async fn replay(&self, run: &str) -> Value {
-        let config = self.gateway.directory().join("airlock.json");
-        let replay = airlock_tests::Airlock::new().arg("replay").arg("--config").arg(config);
-        replay.arg("--json").arg(run).run().await.json()
-    }
-}
-
 #[tokio::test]
 async fn a_gateway_killed_at_a_call_up_to_10_repeats_no_write() {
     killed_at(1..=10).await;
