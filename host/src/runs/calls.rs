@@ -45,9 +45,9 @@ enum Decided {
 /// End of a call that ran.
 enum Ended {
     Answered(Answer),
-    /// The plugin that ran needs an approval for a call that it makes, and has made none before.
+    /// The plugin that ran needs an approval for a call that it makes, and has done nothing before.
     NeedsApproval(Called),
-    /// The same, and it has made other calls before.
+    /// The same, and it has made other calls or has changed something before.
     Interrupted,
 }
 
@@ -189,8 +189,8 @@ impl RunCalls {
     /// Ends a call of a plugin that stopped for an approval. It can run again only if it has done
     /// nothing yet, or if all that it has done is repeatable.
     fn unapproved(&self, id: CallId, called: Called) -> Ended {
-        let has_called = self.chain.ledger().has_calls_below(id);
-        if has_called && !called.is_repeatable {
+        let has_acted = self.chain.ledger().may_have_acted(id);
+        if has_acted && !called.is_repeatable {
             Ended::Interrupted
         } else {
             Ended::NeedsApproval(called)

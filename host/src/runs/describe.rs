@@ -47,6 +47,7 @@ pub(crate) fn document(run: &StoredRun) -> Value {
         let calls = run.calls.iter().filter(|it| is_so(&it.call.claimed().stage));
         calls.map(|it| it.position.to_string()).collect()
     };
+    out["request_state"] = format!("{}.{}", run.id, run.lease.epoch).into();
     out["pending"] = of(|stage| matches!(stage, Stage::Pending { .. }));
     // While the script runs, a call that was sent waits for its answer.
     if run.is_interrupted || run.lease.phase == Phase::Suspended {

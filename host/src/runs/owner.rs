@@ -23,7 +23,11 @@ pub(crate) struct OwnRuns<'r> {
 
 /// Decisions of a person, by the positions of the calls.
 #[derive(Debug, Default)]
-pub(crate) struct Decisions(Vec<(Position, Decision)>);
+pub(crate) struct Decisions {
+    calls: Vec<(Position, Decision)>,
+    /// Epoch in which the run was shown to the person; `None` if the person does not tell.
+    shown: Option<u32>,
+}
 
 /// Reason that a decision was not made.
 #[derive(Debug, thiserror::Error)]
@@ -62,9 +66,16 @@ impl Decisions {
         self.with(position, Decision::Skip(Answer::Value(value).to_stored()))
     }
 
+    /// Binds the decisions to the calls that the person saw: to the state in which the run was shown.
+    /// Returns `None` if `state` is none of the run.
+    pub(crate) fn as_shown(self, run: &str, state: &str) -> Option<Self> {
+        let epoch = state.strip_prefix(run)?.strip_prefix('.')?.parse().ok()?;
+        Some(Self { shown: Some(epoch), ..self })
+    }
+
     /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.calls.is_empty()
     }
 
     fn with(mut self, position: &str, decision: Decision) -> Result<Self, NotDecided> {
@@ -72,7 +83,7 @@ impl Decisions {
             found: crate::text::cut(position.to_owned(), 64),
             cause,
         })?;
-        self.0.push((parsed, decision));
+        self.calls.push((parsed, decision));
         Ok(self)
     }
 }
@@ -97,7 +108,7 @@ impl OwnRuns<'_> {
 
     /// Makes decisions about the calls of a run, all of them or none.
     pub(crate) async fn decide(&self, id: &str, decisions: Decisions) -> Result<(), RunError> {
-        self.runs.of(self.tenant).await?.decide(id, decisions.0).await
+        self.runs.of(self.tenant).await?.decide(id, decisions.shown, decisions.calls).await
     }
 
     /// Approves or denies the pending calls that `run` shows.
@@ -109,7 +120,8 @@ impl OwnRuns<'_> {
         let pending = run.calls.iter().filter(|it| matches!(it.call.stage, Stage::Pending { .. }));
         let decision = if approves { Decision::Approve } else { Decision::Deny };
         let decisions = pending.map(|it| (it.position, decision.clone())).collect();
-        self.runs.of(self.tenant).await?.decide(&run.id, decisions).await
+        let shown = Some(run.lease.epoch);
+        self.runs.of(self.tenant).await?.decide(&run.id, shown, decisions).await
     }
 
     /// Ends a run. Calls in flight are cancelled.

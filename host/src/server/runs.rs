@@ -83,6 +83,9 @@ impl Target {
 struct Named {
     /// Positions of the calls.
     calls: Vec<String>,
+    /// State in which the run was shown. With it, nothing is decided about calls that were not shown.
+    #[serde(default)]
+    request_state: Option<String>,
 }
 
 /// Body of `resolve`.
@@ -90,6 +93,8 @@ struct Named {
 #[serde(deny_unknown_fields)]
 struct Resolved {
     calls: Vec<Resolution>,
+    #[serde(default)]
+    request_state: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -140,7 +145,7 @@ pub(super) async fn run(
                 Some(Decisions::default())
             } else {
                 let body = app.intake.object(request, &app.settings, charge).await?;
-                decisions(target, body)?
+                decisions(target, id, body)?
             };
             let Some(decisions) = decided else { return cancel(runs, sender, id).await };
             let stored = own.get(id).await.map_err(|error| refusal(&error))?;
@@ -190,11 +195,11 @@ async fn show(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiError>
 }
 
 /// Reads the decisions of a body; `None` if the run is to end.
-fn decisions(target: Target, body: Object) -> Result<Option<Decisions>, ApiError> {
+fn decisions(target: Target, id: &str, body: Object) -> Result<Option<Decisions>, ApiError> {
     let body = Value::from(body);
     let mut decisions = Decisions::default();
-    if target == Target::Resolve {
-        let Resolved { calls } = parsed(body)?;
+    let shown = if target == Target::Resolve {
+        let Resolved { calls, request_state } = parsed(body)?;
         if calls.iter().any(|call| call.action == Action::Abort) {
             return Ok(None);
         }
@@ -205,8 +210,9 @@ fn decisions(target: Target, body: Object) -> Result<Option<Decisions>, ApiError
             }
             .map_err(|error| undecided(&error))?;
         }
+        request_state
     } else {
-        let Named { calls } = parsed(body)?;
+        let Named { calls, request_state } = parsed(body)?;
         for position in calls {
             decisions = match target {
                 Target::Deny => decisions.deny(&position),
@@ -214,12 +220,18 @@ fn decisions(target: Target, body: Object) -> Result<Option<Decisions>, ApiError
             }
             .map_err(|error| undecided(&error))?;
         }
-    }
+        request_state
+    };
     if decisions.is_empty() {
         let message = "`calls` is empty; expected the positions of calls that the run shows";
         return Err(ApiError::bad_request("missing_calls", message).about("calls"));
     }
-    Ok(Some(decisions))
+    let Some(state) = shown else { return Ok(Some(decisions)) };
+    decisions.as_shown(id, &state).map(Some).ok_or_else(|| {
+        let message =
+            "`request_state` is not of this run; expected the `request_state` that the run shows";
+        ApiError::bad_request("invalid_request_state", message).about("request_state")
+    })
 }
 
 fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
@@ -238,6 +250,7 @@ fn refusal(error: &RunError) -> ApiError {
         RunError::Unknown => not_found("run_not_found", message),
         RunError::NoCall(_) => not_found("call_not_found", message),
         RunError::Refused { refused: Refused::Running, .. } => conflict("run_running", message),
+        RunError::Refused { refused: Refused::Changed, .. } => conflict("run_changed", message),
         RunError::Refused { refused: Refused::Ended, .. } => conflict("run_ended", message),
         RunError::Refused { .. } => conflict("run_refused", message),
         RunError::Unavailable(cause) => unavailable(cause),

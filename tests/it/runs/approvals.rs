@@ -109,6 +109,31 @@ async fn an_approval_covers_one_call_of_one_script_of_one_key_once() {
 }
 
 #[tokio::test]
+async fn a_decision_with_the_state_of_a_run_covers_only_calls_that_were_shown() {
+    let recorded = Recorded::start().await;
+    let reply = recorded.execute("", SCRIPT).await;
+    let shown = reply["airlock"]["run"].clone();
+    let id = shown["id"].as_str().expect("an id");
+    let decide = async |state: &Value, calls: &[&str]| {
+        let body = json!({"calls": calls, "request_state": state});
+        recorded.post("", &format!("/v1/runs/{id}/approve"), &body).await
+    };
+    let run = recorded.get("", &format!("/v1/runs/{id}")).await.ok();
+    assert_eq!(run["request_state"], shown["request_state"]);
+    for state in ["", "1", "run_1.1", id, &format!("{id}.x")] {
+        let refused = decide(&json!(state), &["2"]).await;
+        assert_eq!((refused.status, refused.code()), (400, "invalid_request_state"), "{state}");
+    }
+    let run = decide(&shown["request_state"], &["2"]).await.ok();
+    assert_eq!(pending(&run), ["3.2", "3.3"]);
+    let stale = decide(&shown["request_state"], &["3.2", "3.3"]).await;
+    assert_eq!((stale.status, stale.code()), (409, "run_changed"), "{}", stale.text);
+    assert_eq!(recorded.written(), calls([("add", 2)]));
+    let run = decide(&run["request_state"], &["3.2", "3.3"]).await.ok();
+    assert_eq!(run["state"], "completed", "{run:#}");
+}
+
+#[tokio::test]
 async fn an_approval_that_has_expired_is_asked_for_again() {
     let recorded = Recorded::with(&[], |setup| {
         setup.set("/mcp/tool_manager_config/code_mode_approval_expire_after", "1s")

@@ -1,9 +1,12 @@
 //! Ways to write a call of a tool that needs an approval, through every entry, in both languages.
 //! None may make the call, and the run must stop at it.
 
+use std::path::PathBuf;
+
+use airlock_tests::{Client, guests};
 use serde_json::{Value, json};
 
-use super::{ANN, Recorded, pending};
+use super::{ANN, Recorded, calls, pending};
 
 /// Ways that both languages have.
 const COMMON: [(&str, &str); 13] = [
@@ -108,6 +111,70 @@ async fn a_script_of_a_model_stops_however_it_writes_the_call() {
             stopped(&recorded, &answer["airlock"]["run"], &format!("{language}, {what}"));
         }
     }
+}
+
+/// A gateway with a plugin that may call `rec-drop` and write to a directory.
+async fn with_a_plugin(language: &str, turns: &Value) -> (Recorded, PathBuf) {
+    let lent = tempfile::tempdir().expect("a directory").keep();
+    let plugin = Client::wasm("guest", guests::HOSTILE)
+        .tools(&["rec-drop"])
+        .directory("lent", &lent, "read_write")
+        .set("/wasm_config/grants/scratch", json!({"max_bytes": "1MiB", "max_files": 10}))
+        .auto(&["relay"])
+        .code_mode();
+    let recorded = Recorded::with(&["read"], |setup| {
+        setup
+            .client(plugin)
+            .scripted("local", turns)
+            .set("/mcp/tool_manager_config/code_mode_language", language)
+    })
+    .await;
+    (recorded, lent)
+}
+
+#[tokio::test]
+async fn a_plugin_that_a_script_calls_makes_no_call_that_needs_an_approval() {
+    let script = "guest.relay(tool = 'rec-drop', arguments = {'n': 9})";
+    let arguments = json!({"code": script});
+    let turns = json!({"turns": [{"when": {"role": "user"}, "answer": {"tool_calls": [{"name": super::EXECUTE, "arguments": arguments}]}}]});
+    for language in ["starlark", "python"] {
+        let (recorded, _) = with_a_plugin(language, &turns).await;
+        let executed = recorded.execute("", script).await["airlock"]["run"].clone();
+        let body = json!({"model": "local/model", "messages": [{"role": "user", "content": "go"}]});
+        let asked = recorded.post("", "/v1/chat/completions", &body).await.ok();
+        // The second call of a run whose first was approved.
+        let first = recorded.execute("", &format!("rec.drop(n = 1)\n{script}")).await;
+        let id = first["airlock"]["run"]["id"].as_str().expect("an id").to_owned();
+        let resumed = recorded.decide(&id, "approve", json!(["1"])).await;
+        for (entry, run) in [("executed", &executed), ("chat", &asked["airlock"]["run"])] {
+            assert_eq!(run["pending"][0]["tool"], "guest-relay", "{language}, {entry}: {run:#}");
+        }
+        assert_eq!(pending(&resumed), ["2"], "{language}: {resumed:#}");
+        assert_eq!(recorded.written(), calls([("drop", 1)]), "{language}");
+        // The approval of the plugin's call covers the calls that it makes.
+        let run = recorded.decide(&id, "approve", json!(["2"])).await;
+        assert_eq!(run["state"], "completed", "{language}: {run:#}");
+        assert_eq!(recorded.written(), calls([("drop", 1), ("drop", 9)]), "{language}");
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_that_has_written_a_file_is_not_run_again_unasked() {
+    let (recorded, lent) = with_a_plugin("starlark", &json!({"turns": []})).await;
+    let call = |path: &str| {
+        format!("guest.relay(tool = 'rec-drop', arguments = {{'n': 9}}, file = '{path}')")
+    };
+    // A file of the call's own scratch directory is none that anybody sees.
+    for (path, is_in_doubt) in [("/lent/file", true), ("/tmp/file", false)] {
+        let reply = recorded.execute("", &call(path)).await;
+        let id = reply["airlock"]["run"]["id"].as_str();
+        let Some(id) = id else { panic!("{path}: {reply:#}") };
+        let run = recorded.get("", &format!("/v1/runs/{id}")).await.ok();
+        let doubted = if is_in_doubt { json!(["1"]) } else { json!([]) };
+        assert_eq!(run["in_doubt"], doubted, "{path}: {run:#}");
+    }
+    assert_eq!(std::fs::read_to_string(lent.join("file")).expect("written"), "relayed");
+    assert_eq!(recorded.written(), []);
 }
 
 #[tokio::test]

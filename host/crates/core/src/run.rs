@@ -61,6 +61,11 @@ pub enum Refused {
     /// The script makes another call than before, at the same position.
     #[error("the script makes another call than the journal has at this position")]
     Diverged,
+    /// The run has been resumed since it was shown to the person who decides.
+    #[error(
+        "the run has been resumed since it was shown; show it again and decide about its calls"
+    )]
+    Changed,
     /// The definition of the tool has changed since the call was shown to a person.
     #[error("the definition of the tool has changed since the approval was given")]
     Redefined,

@@ -124,6 +124,11 @@ impl Wasi {
         self.files.denied_a_change()
     }
 
+    /// Returns whether the guest has changed something in a granted directory, or has tried to.
+    pub(super) fn has_changed(&self) -> bool {
+        self.files.has_changed()
+    }
+
     fn new(context: &mut WasiCtxBuilder, files: Files, clocks: bool) -> Self {
         // Without these a guest could create sockets, although not use them.
         context.allow_tcp(false).allow_udp(false).max_random_size(random::MAX_BYTES);

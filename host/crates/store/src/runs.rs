@@ -186,16 +186,18 @@ impl Runs {
         self.change(move |transaction| sql::claim(transaction, &scope, &id, now, &bounds)).await
     }
 
-    /// Makes decisions about calls, all of them or none.
+    /// Makes decisions about calls, all of them or none. Refused if the run has another epoch than
+    /// `shown`, which is the one in which the calls were shown to the person who decides.
     pub async fn decide(
         &self,
         id: &str,
+        shown: Option<u32>,
         decisions: Vec<(Position, Decision)>,
     ) -> Result<(), RunError> {
         let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
         let id = id.to_owned();
         self.change(move |transaction| {
-            sql::decide(transaction, &scope, &id, decisions, now, &bounds)
+            sql::decide(transaction, &scope, &id, shown, decisions, now, &bounds)
         })
         .await
     }

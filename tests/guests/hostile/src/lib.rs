@@ -134,7 +134,12 @@ fn relay(
     tool: String,
     /// Its arguments.
     arguments: Value,
+    /// A file that is written before the call.
+    file: Option<String>,
 ) -> Result<String, Error> {
+    if let Some(file) = file {
+        std::fs::write(file, "relayed")?;
+    }
     let output = tools::call(&tool, &arguments)?;
     Ok(output.first_text().unwrap_or_default().to_owned())
 }

@@ -83,6 +83,9 @@ pub struct CallRecord {
     pub duration: Duration,
     /// Fuel that its guest burnt; `None` unless it ran in the sandbox and has ended.
     pub fuel: Option<u64>,
+    /// True if it has ended and has changed something, or may have, otherwise than by calls of its own:
+    /// a guest has sent an HTTP request, or changed a file or a stored value.
+    pub has_acted: bool,
     /// Content that it sent before its result: a script's printed lines, a plugin's partial
     /// results. Empty if it was too large to keep.
     pub emitted: Vec<Content>,
@@ -131,10 +134,12 @@ impl Ledger {
         completed.map(|record| record.name.clone()).collect()
     }
 
-    /// Returns whether a call has made calls of its own, whatever their outcome: one that failed or was
-    /// cancelled may have had an effect.
-    pub fn has_calls_below(&self, parent: CallId) -> bool {
-        self.lock().calls.iter().any(|record| record.parent == Some(parent))
+    /// Returns whether a call that has ended may have changed something: it has acted, or has made
+    /// calls of its own, whatever their outcome.
+    pub fn may_have_acted(&self, call: CallId) -> bool {
+        let records = self.lock();
+        let mut calls = records.calls.iter();
+        calls.any(|record| record.parent == Some(call) || record.id == call && record.has_acted)
     }
 
     /// Returns the MCP servers without the operator's trust that a call used: that of the call itself,
@@ -185,6 +190,7 @@ impl Ledger {
             outcome: Outcome::Cancelled,
             duration: Duration::ZERO,
             fuel: None,
+            has_acted: false,
             emitted: Vec::new(),
             progress: None,
             started: Instant::now(),
@@ -235,6 +241,7 @@ impl Drop for Open {
         record.duration = record.started.elapsed();
         record.is_open = false;
         record.fuel = self.report.fuel();
+        record.has_acted = self.report.has_acted();
         record.emitted = emitted;
         record.progress = self.report.take_progress();
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use tokio::sync::mpsc;
@@ -58,6 +58,12 @@ impl<'c> Reporter<'c> {
         self.report.fuel()
     }
 
+    /// Records that the running call has changed something, or may have, otherwise than by calls of
+    /// its own.
+    pub fn act(&self) {
+        self.report.has_acted.store(true, Ordering::Relaxed);
+    }
+
     /// Returns a copy of the content that the running call has emitted so far.
     pub fn emitted(&self) -> Vec<Content> {
         self.report.emitted()
@@ -76,6 +82,7 @@ impl<'c> Reporter<'c> {
 /// them too.
 pub(super) struct Report {
     fuel: AtomicU64,
+    has_acted: AtomicBool,
     emitted: Mutex<Vec<Content>>,
     progress: Mutex<Option<Progress>>,
 }
@@ -86,6 +93,7 @@ impl Report {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             fuel: AtomicU64::new(Self::UNKNOWN),
+            has_acted: AtomicBool::new(false),
             emitted: Mutex::default(),
             progress: Mutex::default(),
         })
@@ -97,6 +105,10 @@ impl Report {
 
     pub(super) fn fuel(&self) -> Option<u64> {
         Some(self.fuel.load(Ordering::Relaxed)).filter(|fuel| *fuel != Self::UNKNOWN)
+    }
+
+    pub(super) fn has_acted(&self) -> bool {
+        self.has_acted.load(Ordering::Relaxed)
     }
 
     fn emit(&self, part: Content) {

@@ -24,6 +24,7 @@ pub(crate) async fn send(
     let Some(session) = store.data().wasi_http.session().cloned() else {
         return Ok(Err(Error::denied()));
     };
+    store.data_mut().has_acted = true;
     let result = detach(&session, request).await;
     charge(&mut store, result.as_ref().map_or(0, response_bytes) as u64)?;
     Ok(result)

@@ -165,7 +165,9 @@ fn may_write(store: &mut Store<'_>, handle: &Handle) -> wasmtime::Result<bool> {
     if store.data_mut().lacks(Effect::WriteKv, Some(&name)).is_some() {
         return Ok(false);
     }
-    store.data().record(|| Use::WriteKv(name.to_string()));
+    let state = store.data_mut();
+    state.record(|| Use::WriteKv(name.to_string()));
+    state.has_acted = true;
     Ok(true)
 }
 

@@ -37,6 +37,7 @@ struct Hooks {
     session: Option<Session>,
     /// True if a request was refused because there is no session.
     was_denied: bool,
+    has_sent: bool,
     /// Fuel for requests and responses, which are sent on separate tasks.
     late_fuel: LateFuel,
 }
@@ -56,7 +57,12 @@ impl WasiHttp {
         context.set_field_size_limit(MAX_FIELD_BYTES);
         Self {
             context,
-            hooks: Hooks { session, was_denied: false, late_fuel: LateFuel::default() },
+            hooks: Hooks {
+                session,
+                was_denied: false,
+                has_sent: false,
+                late_fuel: LateFuel::default(),
+            },
         }
     }
 
@@ -68,6 +74,11 @@ impl WasiHttp {
     /// Returns whether a request was refused because no request is permitted at all.
     pub(crate) fn was_denied(&self) -> bool {
         self.hooks.was_denied
+    }
+
+    /// Returns whether the guest has sent a request, or begun to.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.hooks.has_sent
     }
 
     /// Returns the fuel that requests and responses cost.
@@ -111,6 +122,7 @@ impl WasiHttpHooks for Hooks {
     ) -> Box<dyn Future<Output = Sent> + Send> {
         self.late_fuel.add(SEND_FUEL);
         self.was_denied |= self.session.is_none();
+        self.has_sent |= self.session.is_some();
         let (session, late_fuel) = (self.session.clone(), self.late_fuel.clone());
         Box::new(async move {
             send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &late_fuel).await

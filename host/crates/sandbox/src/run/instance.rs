@@ -128,6 +128,8 @@ pub(crate) struct State {
     pub(crate) emitted_memory: Held,
     /// Effects that the guest tried to have and that its tool does not declare.
     pub(crate) refused: BTreeSet<DeclaredEffect>,
+    /// True if the guest has sent a request or has changed a stored value; WASI counts apart.
+    pub(crate) has_acted: bool,
     /// Reason that the host ended the guest, if it did.
     pub(crate) stopped: Option<CallError>,
     /// Last line that a script logged at level error: the message of its panic hook.
@@ -155,6 +157,7 @@ impl State {
             emitted: Vec::new(),
             emitted_memory: memory.account(call.tenant().clone()),
             refused: BTreeSet::new(),
+            has_acted: false,
             stopped: None,
             last_error_line: None,
             table,
@@ -172,6 +175,11 @@ impl State {
         let undeclared = self.call.grants.undeclared(effect, request)?;
         self.refused.insert(undeclared.clone());
         Some(undeclared)
+    }
+
+    /// Returns whether the guest has changed something outside its call, or has tried to.
+    fn may_have_acted(&self) -> bool {
+        self.has_acted || self.wasi_http.has_sent() || self.call.wasi.has_changed()
     }
 
     /// Records that the guest uses a grant, if its uses are recorded.
@@ -241,6 +249,9 @@ pub(crate) async fn run<T>(
     let spent = burnt.saturating_add(state.meter.debt());
     if let Some(chain) = &state.call.chain {
         chain.meter().spend_fuel(spent.min(limits.fuel));
+        if state.may_have_acted() {
+            chain.reporter().act();
+        }
     }
     // Debt is compared with the fuel left only at exits and in host calls. A guest that computes on
     // after its last exit may end with less fuel than debt.

@@ -59,6 +59,7 @@ pub(super) struct Files {
     listed_bytes: usize,
     /// True if the guest tried to change a directory that it may only read.
     denied_a_change: bool,
+    has_changed: bool,
     /// Fuel that file streams cost. They are used where the store cannot be accessed.
     late_fuel: LateFuel,
 }
@@ -113,6 +114,7 @@ impl Files {
             permits: Arc::default(),
             listed_bytes: 0,
             denied_a_change: false,
+            has_changed: false,
             late_fuel: LateFuel::default(),
         }
     }
@@ -150,10 +152,21 @@ impl Files {
         self.denied_a_change
     }
 
-    /// Returns the mount to change. Fails, and records the attempt, if the directory is read-only.
+    pub(super) fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
+    /// Returns the mount to change. Records the attempt. Fails if the directory is read-only.
     fn writable(&mut self, mount: Option<Arc<Mount>>) -> FsResult<Arc<Mount>> {
-        self.denied_a_change |= mount.is_none();
+        self.record_change(mount.as_deref());
         Ok(mount.ok_or(ErrorCode::NotPermitted)?)
+    }
+
+    /// Records an attempt to change something in a mount; a read-only directory has none. What a
+    /// scratch directory has ends with the call.
+    fn record_change(&mut self, mount: Option<&Mount>) {
+        self.denied_a_change |= mount.is_none();
+        self.has_changed |= mount.is_some_and(|mount| !mount.is_scratch());
     }
 
     /// Returns the scratch directory, and makes it at the first call; `None` if it was not granted.

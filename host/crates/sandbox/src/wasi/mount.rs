@@ -55,18 +55,12 @@ pub(super) struct Mount {
     lock: Arc<tokio::sync::Mutex<()>>,
     /// Locked for moments only, never during a walk.
     usage: Mutex<Usage>,
-    _scratch: Option<ScratchDirectory>,
+    scratch: Option<ScratchDirectory>,
 }
 
 impl Mount {
     pub(super) fn new(path: PathBuf, quota: Quota) -> Arc<Self> {
-        Arc::new(Self {
-            path,
-            quota,
-            lock: Arc::default(),
-            usage: Mutex::default(),
-            _scratch: None,
-        })
+        Arc::new(Self { path, quota, lock: Arc::default(), usage: Mutex::default(), scratch: None })
     }
 
     /// Creates a mount of a scratch directory, which is empty at first and removed with the mount.
@@ -76,8 +70,13 @@ impl Mount {
             quota,
             lock: Arc::default(),
             usage: Mutex::new(Usage::empty()),
-            _scratch: Some(scratch),
+            scratch: Some(scratch),
         })
+    }
+
+    /// Returns whether the directory is removed with the call that has it.
+    pub(super) fn is_scratch(&self) -> bool {
+        self.scratch.is_some()
     }
 
     /// Runs `change` under the mount's lock, on a thread that may block. If the future is dropped

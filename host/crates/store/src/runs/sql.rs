@@ -178,12 +178,16 @@ pub(super) fn decide(
     transaction: &Transaction<'_>,
     scope: &Scope,
     id: &str,
+    shown: Option<u32>,
     decisions: Vec<(Position, Decision)>,
     now: i64,
     bounds: &RunBounds,
 ) -> Done<()> {
     let found = find(transaction, scope, id)?;
     found.lease.is_idle(now)?;
+    if shown.is_some_and(|epoch| epoch != found.lease.epoch) {
+        return Err(Refused::Changed.into());
+    }
     let until = now.saturating_add(milliseconds(bounds.approval));
     for (position, decision) in decisions {
         let call = stored(transaction, found.number, position)?;

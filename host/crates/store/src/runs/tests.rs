@@ -94,8 +94,8 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
     ];
     first.step("r", 1, steps).await.expect("stored");
     let second = home.open(ANN, BOUNDS).await;
-    second.decide("r", vec![(at(2), Decision::Approve)]).await.expect("it waits");
-    let again = second.decide("r", vec![(at(2), Decision::Approve)]).await;
+    second.decide("r", None, vec![(at(2), Decision::Approve)]).await.expect("it waits");
+    let again = second.decide("r", None, vec![(at(2), Decision::Approve)]).await;
     assert_eq!(refused(again), Refused::NotPending);
     let run = second.claim("r").await.expect("it is suspended");
     assert_eq!((run.lease.epoch, run.script.as_str(), run.bindings.as_str()), (2, "s", "[]"));
@@ -132,7 +132,7 @@ async fn steps_are_made_all_or_none() {
     runs.step("r", 1, steps).await.expect("stored");
     let decisions = vec![(at(1), Decision::Approve), (at(3), Decision::Approve)];
     assert!(
-        matches!(runs.decide("r", decisions).await, Err(RunError::NoCall(position)) if position == at(3))
+        matches!(runs.decide("r", None, decisions).await, Err(RunError::NoCall(position)) if position == at(3))
     );
     let pending = Stage::Pending { attempts: 0 };
     assert_eq!(stages(&runs.get("r").await.expect("it is there")), [pending, pending]);
@@ -149,7 +149,7 @@ async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
     first.step("r", 1, vec![Step::Renew]).await.expect("it is its own");
     home.pass(Duration::from_secs(9));
     assert_eq!(refused(second.claim("r").await.map(drop)), Refused::Running);
-    let decided = second.decide("r", vec![(at(1), Decision::Retry)]).await;
+    let decided = second.decide("r", None, vec![(at(1), Decision::Retry)]).await;
     assert_eq!(refused(decided), Refused::Running);
     home.pass(Duration::from_secs(1));
     assert!(second.get("r").await.expect("it is there").is_interrupted);
@@ -160,7 +160,7 @@ async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
     first.step("r", 1, answer).await.expect("an answer needs no lease");
     second.step("r", 2, vec![Step::Suspend]).await.expect("stored");
     let decisions = vec![(at(2), Decision::Skip("7".into())), (at(3), Decision::Retry)];
-    second.decide("r", decisions).await.expect("both are in doubt");
+    second.decide("r", None, decisions).await.expect("both are in doubt");
     let run = second.get("r").await.expect("it is there");
     let answers: Vec<_> = run.calls.iter().map(|call| call.answer.as_deref()).collect();
     assert_eq!(answers, [Some("1"), Some("7"), None]);
@@ -174,13 +174,13 @@ async fn an_approval_expires_to_the_millisecond() {
     let runs = home.open(ANN, BOUNDS).await;
     let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
     runs.step("r", 1, steps).await.expect("stored");
-    runs.decide("r", vec![(at(1), Decision::Approve)]).await.expect("it waits");
+    runs.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect("it waits");
     home.pass(BOUNDS.approval);
     runs.claim("r").await.expect("it is suspended");
     let late = runs.step("r", 2, vec![Step::Intend(at(1), called("1"))]).await;
     assert_eq!(refused(late), Refused::Expired);
     runs.step("r", 2, vec![Step::Ask(at(1), called("1")), Step::Suspend]).await.expect("stored");
-    runs.decide("r", vec![(at(1), Decision::Approve)]).await.expect("it waits again");
+    runs.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect("it waits again");
     home.pass(Duration::from_secs(59));
     runs.claim("r").await.expect("it is suspended");
     runs.step("r", 3, vec![Step::Intend(at(1), called("1"))]).await.expect("a second is left");
@@ -196,7 +196,7 @@ async fn a_run_of_another_owner_does_not_exist() {
     unknown(bob.get("r").await.expect_err("refused"));
     unknown(bob.claim("r").await.expect_err("refused"));
     unknown(bob.cancel("r", "{}").await.expect_err("refused"));
-    unknown(bob.decide("r", vec![(at(1), Decision::Approve)]).await.expect_err("refused"));
+    unknown(bob.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect_err("refused"));
     unknown(bob.step("r", 1, vec![Step::Renew]).await.expect_err("refused"));
     assert!(bob.list(10).await.expect("read").is_empty());
     assert_eq!(ann.list(10).await.expect("read").len(), 1);

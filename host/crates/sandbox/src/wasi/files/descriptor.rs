@@ -155,6 +155,9 @@ impl HostDescriptor for FilesystemHost<'_> {
         let (directory, mount) = self.directory(&descriptor)?;
         let permit = self.files.permit()?;
         let is_change = changes(open, flags);
+        if is_change {
+            self.files.record_change(mount.as_deref());
+        }
         let opened = if let Some(mount) = mount.clone() {
             mount
                 .change(move |guard| {
@@ -162,7 +165,6 @@ impl HostDescriptor for FilesystemHost<'_> {
                 })
                 .await
         } else {
-            self.files.denied_a_change |= is_change;
             let open = move || directory::open(&directory, follow, &path, open, flags);
             spawn_blocking(open).await.map(|opened| (opened, None))
         };
