@@ -27,6 +27,7 @@ mod plugin_dev;
 mod plugins;
 mod python;
 mod real_servers;
+mod runaways;
 mod runs;
 mod samples;
 mod serve;

@@ -1,6 +1,9 @@
 //! Exports the interpreter as the world `script-executor`.
 
-use std::panic;
+use std::{
+    arch::wasm32,
+    panic::{self, PanicHookInfo},
+};
 
 use self::wit::Guest;
 use self::wit::airlock::host::log::{self, Level};
@@ -34,8 +37,17 @@ struct Executor;
 
 impl Guest for Executor {
     fn prepare() {
-        panic::set_hook(Box::new(|info| log::write(Level::Error, &info.to_string(), &[])));
+        panic::set_hook(Box::new(panicked));
         crate::prepare();
+    }
+}
+
+/// Logs a panic. A collection that the address space cannot hold needs more memory than there is, so
+/// that much is requested: the host refuses it, and reports the limit instead of a trap.
+fn panicked(info: &PanicHookInfo<'_>) {
+    log::write(Level::Error, &info.to_string(), &[]);
+    if info.payload_as_str() == Some("capacity overflow") {
+        wasm32::memory_grow::<0>(1 << 15);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use airlock_tests::{mcp::Endpoint, wait};
+use airlock_tests::{Reply, mcp::Endpoint, wait};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{ANN, BOB, Recorded, calls, pending};
@@ -265,6 +266,58 @@ async fn the_user_of_an_mcp_client_is_asked_about_the_calls_of_a_script() {
             (written, written == 0),
             "{result:#}"
         );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_no_question_of_an_mcp_client_approves_nothing() {
+    let script = "result = rec.add(n = 7)['n']";
+    let params = json!({"name": super::EXECUTE, "arguments": {"code": script}});
+    let accepted = json!({"approval": {"action": "accept", "content": {}}});
+    for approval in ["elicit", "never"] {
+        let recorded =
+            Recorded::with(&["read"], |setup| setup.set("/mcp_server/approval", approval)).await;
+        let shown = recorded.execute("", script).await["airlock"]["run"].clone();
+        let endpoint = Endpoint::of(&recorded.gateway).with_elicitation();
+        // The run of another entry, without an answer where the client cannot be asked; its id alone,
+        // which no question has; and an answer that comes before the question.
+        let states = [shown["request_state"].clone(), shown["id"].clone(), Value::Null];
+        let early = states.into_iter().filter(|state| approval == "never" || !state.is_string());
+        for state in early {
+            for answer in [&Value::Null, &accepted] {
+                let mut request = endpoint.modern("tools/call", params.clone());
+                for (member, value) in [("requestState", &state), ("inputResponses", answer)] {
+                    if !value.is_null() {
+                        request = request.member(&format!("/params/{member}"), value.clone());
+                    }
+                }
+                let reply = request.reply().await;
+                assert_eq!(recorded.written(), [], "{approval}, {state}, {answer}: {}", reply.text);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn long_arguments_of_a_refused_call_are_not_stored() {
+    let recorded = Recorded::start().await;
+    for (bytes, stored) in [(4_000, json!("error")), (8_000, Value::Null)] {
+        let script =
+            format!("rec.add(n = 1)\nattempt(rec.read, {{'m': 'x' * {bytes}}})\nrec.add(n = 2)");
+        let reply = recorded.execute("", &script).await;
+        let id = reply["airlock"]["run"]["id"].as_str().expect("an id");
+        // The run is resumed by a request that does not see the tool.
+        let path = format!("/v1/runs/{id}/approve");
+        let request = recorded.gateway.request(Method::POST, &path).json(&json!({"calls": ["1"]}));
+        let run = Reply::of(request.header("x-bf-mcp-include-tools", "rec-add")).await.ok();
+        assert_eq!(pending(&run), ["3"]);
+        let calls = run["calls"].as_array().expect("a list");
+        let refused = calls.iter().find(|call| call["position"] == "2");
+        let found = refused.map_or(Value::Null, |call| {
+            assert_eq!(call["error"]["code"], "not_found");
+            json!("error")
+        });
+        assert_eq!(found, stored, "{bytes}");
     }
 }
 
