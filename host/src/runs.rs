@@ -34,7 +34,7 @@ pub(crate) use self::{
     answer::Answer,
     calls::RunCalls,
     describe::{document, summary},
-    journal::{Journal, NotContinued},
+    journal::{Journal, NotContinued, now_ms},
     outcome::{Ending, Outcome},
     owner::{Decisions, NotDecided},
 };
@@ -60,6 +60,8 @@ pub struct Settings {
     pub cpu_time: Duration,
     /// True if a caller that executes a script approves every call of the script with it.
     pub approves_whole_scripts: bool,
+    /// True if scripts see the time at which their run began.
+    pub clock: bool,
 }
 
 /// The runs of all owners. Cheap to clone. The database is opened when it is first needed.

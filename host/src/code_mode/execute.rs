@@ -14,7 +14,7 @@ use super::{
 use crate::{
     door::{Admitted, Approval, Chain, Origin, ScriptLanguage},
     run::{Phase, Refused},
-    runs::{Journal, NotContinued, Outcome, RunCalls, Runs},
+    runs::{Journal, NotContinued, Outcome, RunCalls, Runs, now_ms},
     sandbox::{Binding, Script, ScriptError, ScriptResult},
     store::runs::{NewRun, RunError, StoredRun},
     tool::{
@@ -52,6 +52,7 @@ impl CodeMode {
                     script: code.to_owned(),
                     bindings_digest: Sha256::digest(&bindings).into(),
                     bindings,
+                    clock_ms: runs.settings().clock.then(now_ms),
                 };
                 Journal::begin(runs, chain.tenant(), new)
             }
@@ -124,7 +125,12 @@ impl CodeMode {
     ) -> Result<ToolOutput, CallError> {
         let chain = call.chain();
         let (language, runner) = self.runner(language);
-        let script = Script { name: language.file_name.to_owned(), source, bindings };
+        let script = Script {
+            name: language.file_name.to_owned(),
+            source,
+            bindings,
+            clock_ms: journal.clock_ms(),
+        };
         let calls = RunCalls::new(chain.clone(), journal.clone());
         let ran = tokio::select! {
             ran = runner.run_script(script, chain, calls) => ran,

@@ -514,6 +514,10 @@ pub(super) struct ToolManager {
     /// script, and not only those that it was shown. Default: false.
     #[serde(default)]
     pub(super) code_mode_approve_whole_scripts: bool,
+    /// True to let Python scripts see the time at which their run began. It is stored with the run, so
+    /// that a run that is resumed sees the same time. Default: false.
+    #[serde(default)]
+    pub(super) code_mode_clock: bool,
     /// Number of tools for scripts above which a request also has the meta-tool `searchTools`.
     /// Default: 60.
     pub(super) code_mode_search_threshold: Option<u64>,

@@ -210,6 +210,7 @@ fn runs(field: &Field<'_>, file: &file::ToolManager) -> runs::Settings {
             Span::millis(1)..=day,
         ),
         approves_whole_scripts: file.code_mode_approve_whole_scripts,
+        clock: file.code_mode_clock,
     }
 }
 

@@ -37,6 +37,8 @@ const RENEWALS: u32 = 3;
 pub(crate) struct Journal {
     id: String,
     epoch: u32,
+    /// The time that the script sees, in milliseconds since 1970; `None` if it sees none.
+    clock_ms: Option<i64>,
     /// The stored runs of its owner; `None` if nothing is stored.
     store: Option<Stored>,
     renewal: Duration,
@@ -127,15 +129,16 @@ impl Journal {
     /// Begins a run.
     pub(crate) fn begin(runs: &Runs, tenant: &Tenant, new: NewRun) -> Arc<Self> {
         let id = format!("{PREFIX}{}", Uuid::now_v7().simple());
+        let clock_ms = new.clock_ms;
         let state = State { steps: vec![Step::Begin(new)], ..State::default() };
         let store = Stored { runs: runs.clone(), tenant: tenant.clone() };
         let (live, renewal) = (runs.enter(&id), runs.settings().bounds.lease / RENEWALS);
-        Self::new(id, 1, Some(store), renewal, Some(live), state)
+        Self::new(id, 1, clock_ms, Some(store), renewal, Some(live), state)
     }
 
     /// Begins a run that is not stored and cannot go on.
     pub(crate) fn without_store() -> Arc<Self> {
-        Self::new(String::new(), 1, None, Duration::MAX, None, State::default())
+        Self::new(String::new(), 1, None, None, Duration::MAX, None, State::default())
     }
 
     /// Takes a stored run over to continue it. Returns the run as it was stored.
@@ -148,26 +151,41 @@ impl Journal {
         let run = runs.of(tenant).await?.claim(id).await?;
         let state = State { is_stored: true, ..State::of(&run) };
         let (live, renewal) = (runs.enter(id), runs.settings().bounds.lease / RENEWALS);
-        let epoch = run.lease.epoch;
-        Ok((Self::new(id.to_owned(), epoch, Some(store), renewal, Some(live), state), run))
+        let (epoch, clock_ms) = (run.lease.epoch, run.clock_ms);
+        let id = id.to_owned();
+        Ok((Self::new(id, epoch, clock_ms, Some(store), renewal, Some(live), state), run))
     }
 
     /// Creates the journal of a stored run from which the run is derived again. No call is made.
     pub(crate) fn replay(stored: &StoredRun) -> Arc<Self> {
         let state = State::of(stored);
-        Self::new(stored.id.clone(), stored.lease.epoch, None, Duration::MAX, None, state)
+        Self::new(
+            stored.id.clone(),
+            stored.lease.epoch,
+            stored.clock_ms,
+            None,
+            Duration::MAX,
+            None,
+            state,
+        )
     }
 
     fn new(
         id: String,
         epoch: u32,
+        clock_ms: Option<i64>,
         store: Option<Stored>,
         renewal: Duration,
         live: Option<Live>,
         state: State,
     ) -> Arc<Self> {
         let (state, turn) = (Mutex::new(state), Semaphore::new(1));
-        Arc::new(Self { id, epoch, store, renewal, live, state, turn })
+        Arc::new(Self { id, epoch, clock_ms, store, renewal, live, state, turn })
+    }
+
+    /// Returns the time that the script sees, in milliseconds since 1970; `None` if it sees none.
+    pub(crate) fn clock_ms(&self) -> Option<i64> {
+        self.clock_ms
     }
 
     /// Returns whether the run can go on after its script has stopped.
@@ -485,7 +503,7 @@ impl State {
     }
 }
 
-fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -186,6 +186,7 @@ impl From<executor::Script> for Script {
             name: script.name,
             source: script.source,
             bindings: script.bindings.into_iter().map(binding).collect(),
+            clock_ms: script.clock_ms,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The script executor for Python: an interpreter of a subset that can call tools and nothing else.
 //!
 //! Compiled to WebAssembly, it exports the world `script-executor` and imports no WASI, so a script
-//! has no clock, no randomness, no files and no network. Its result and its fuel depend only on its
-//! source and on the results of tools. The host decides which tools exist and whether a call is
+//! has no clock but the moment that the host gives it, no randomness, no files and no network. Its
+//! result and its fuel depend only on its source, that moment and the results of tools. The host decides which tools exist and whether a call is
 //! permitted: nothing here is a policy check.
 //!
 //! The same code builds natively, with [`Tools`] in place of the host, for tests.
@@ -15,10 +15,12 @@
 //!   (attributes of a failed tool), `lower::habits` and `lower::deletions` (expressions and
 //!   statements), `lower::percent` (`%`), `lower::library` (modules), `lower::lacks` (what is missing)
 //!   and `lower::source` (places in the changed text and in the script)
+//! - `clock`: the moment that a run sees, if it sees one
 //! - `convert`: JSON to Python values and back
 //! - `failure`, `hints`: a failed script as people and models read it
 //! - `component`: the WIT world around the interpreter, in WebAssembly alone
 
+mod clock;
 #[cfg(target_arch = "wasm32")]
 mod component;
 mod convert;

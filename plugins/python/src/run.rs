@@ -23,6 +23,8 @@ pub struct Script {
     pub source: String,
     /// Every tool that exists for this run.
     pub bindings: Vec<Binding>,
+    /// The time that the script sees, in milliseconds since 1970; `None` if the run has no clock.
+    pub clock_ms: Option<i64>,
 }
 
 /// Largest depth of nested calls before a run fails with a line number.
@@ -39,7 +41,7 @@ pub fn run(
     print: &dyn Fn(&str),
 ) -> Result<Option<String>, Failure> {
     let lowered = Lowered::of(&script.source, &script.bindings);
-    let mut session = Session::new(&script.bindings, tools);
+    let mut session = Session::new(&script.bindings, script.clock_ms, tools);
     let mut lines = Lines { print, begun: String::new() };
     let ended = evaluate(script, &lowered, &mut session, &mut lines);
     lines.end();
@@ -86,6 +88,7 @@ pub fn prepare() {
             alias: None,
             tool: "tools-touch".into(),
         }],
+        clock_ms: None,
     };
     let outcome = run(&script, &NoTools, &|_| ());
     assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
@@ -194,7 +197,8 @@ pub(crate) mod tests {
         };
         let mut bindings = vec![bind("read_file", Some("readFile"))];
         bindings.extend(["fail", "number", "image", "broken"].map(|name| bind(name, None)));
-        run(&Script { name: "code.py".into(), source: source.into(), bindings }, tools, print)
+        let name = "code.py".into();
+        run(&Script { name, source: source.into(), bindings, clock_ms: None }, tools, print)
     }
 
     pub(crate) fn result(source: &str) -> Option<String> {

@@ -10,6 +10,7 @@ use monty_types::{
     PrintWriterCallback,
 };
 
+use crate::clock::Clock;
 use crate::convert;
 use crate::lower::{CAUGHT, FAILED, LATER, PERCENT, RAISE, percent};
 use crate::tool::{self, Answer, Binding, Request, Shelves, ToolFailure, Tools};
@@ -29,6 +30,8 @@ const FAILED_ID: MontyUuid = MontyUuid::from_u128(u128::MAX - 1);
 /// What one run answers the interpreter with, and what it remembers for the report of a failure.
 pub(crate) struct Session<'a> {
     tools: &'a dyn Tools,
+    /// The time that the script sees; `None` if the run has no clock.
+    clock: Option<Clock>,
     shelves: Shelves<'a>,
     /// Calls that the script has made and not yet awaited, by the interpreter's numbers.
     later: BTreeMap<u32, (&'a Binding, Request)>,
@@ -47,9 +50,14 @@ struct Raised {
 }
 
 impl<'a> Session<'a> {
-    pub(crate) fn new(bindings: &'a [Binding], tools: &'a dyn Tools) -> Self {
+    pub(crate) fn new(
+        bindings: &'a [Binding],
+        clock_ms: Option<i64>,
+        tools: &'a dyn Tools,
+    ) -> Self {
         Self {
             tools,
+            clock: clock_ms.map(Clock),
             shelves: Shelves(bindings),
             later: BTreeMap::new(),
             raised: Vec::new(),
@@ -80,11 +88,21 @@ impl<'a> Session<'a> {
                     waiting.resume(results, print)
                 }
                 RunProgress::OsCall(call) => {
-                    let refused = refusal(&call.function_call);
-                    call.resume(refused, print)
+                    let answered = self.ask_machine(&call.function_call);
+                    call.resume(answered, print)
                 }
             }?;
         }
+    }
+
+    /// Answers what only the machine knows. A run has no machine, but may have a clock.
+    fn ask_machine(&self, call: &OsFunctionCall) -> ExtFunctionResult {
+        let told = self.clock.and_then(|clock| match call {
+            OsFunctionCall::DateToday => Some(clock.today()),
+            OsFunctionCall::DateTimeNow(zone) => Some(clock.now(zone.as_ref())),
+            _ => None,
+        });
+        told.map_or_else(|| refusal(call), ExtFunctionResult::Return)
     }
 
     /// Returns the tool as the script writes it, and the failure with this text that was raised
@@ -353,7 +371,7 @@ fn formatted(arguments: &[MontyObject]) -> ExtFunctionResult {
 fn refusal(call: &OsFunctionCall) -> ExtFunctionResult {
     let reason = match call {
         OsFunctionCall::DateToday | OsFunctionCall::DateTimeNow(_) => {
-            "a run has no clock: pass the date in as data"
+            "a run has no clock: pass the date in as data (an operator can give runs one: `code_mode_clock`)"
         }
         OsFunctionCall::Getenv(_) | OsFunctionCall::GetEnviron => {
             "a run has no environment: pass the value in as data"

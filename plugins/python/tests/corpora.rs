@@ -87,8 +87,12 @@ fn expected(directory: &Path, files: &[PathBuf]) -> Option<BTreeMap<String, Valu
 
 /// Runs a script, and returns why it differs from `CPython`'s; `None` if it does not.
 fn difference(fixture: &Fixture, source: &str, expected: &Value) -> Option<String> {
-    let script =
-        Script { name: "code.py".into(), source: source.into(), bindings: fixture.bindings() };
+    let script = Script {
+        name: "code.py".into(),
+        source: source.into(),
+        bindings: fixture.bindings(),
+        clock_ms: None,
+    };
     let printed = RefCell::new(Vec::new());
     let ended = run(&script, fixture, &|line| printed.borrow_mut().push(line.to_owned()));
     let value = match ended {

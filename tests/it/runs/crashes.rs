@@ -126,6 +126,43 @@ async fn a_gateway_that_is_killed_while_a_run_waits_for_an_approval_loses_nothin
 }
 
 #[tokio::test]
+async fn a_run_that_is_resumed_later_sees_the_time_at_which_it_began() {
+    let script = "\
+from datetime import date, datetime, timezone
+before = datetime.now().isoformat()
+rec.add(n = 1)
+result = [before == datetime.now().isoformat(), date.today().isoformat(), datetime.now(timezone.utc).isoformat(), datetime.now(timezone.utc).timestamp()]";
+    let recorded = Recorded::with(&["read"], |setup| {
+        setup
+            .set("/mcp/tool_manager_config/code_mode_language", "python")
+            .set("/mcp/tool_manager_config/code_mode_clock", true)
+    })
+    .await;
+    let reply = recorded.execute("", script).await;
+    let id = reply["airlock"]["run"]["id"].as_str().expect("an id").to_owned();
+    let setup = recorded.gateway.kill().await;
+    // The run keeps its clock, whatever scripts that begin now have.
+    let recorded =
+        Recorded::serve(setup.set("/mcp/tool_manager_config/code_mode_clock", false)).await;
+    let run = recorded.decide(&id, "approve", json!(["1"])).await;
+    let created = run["created_at_ms"].as_i64().expect("a time");
+    let result = run["result"].as_array().unwrap_or_else(|| panic!("{run:#}"));
+    assert_eq!(result[0], true, "{run:#}");
+    let now = result[2].as_str().expect("a text");
+    assert!(now.starts_with(result[1].as_str().expect("a text")), "{now}");
+    let seen = result[3].as_f64().expect("a number");
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a time of this century in milliseconds is exact"
+    )]
+    let apart = created as f64 / 1000.0 - seen;
+    assert!((0.0..60.0).contains(&apart), "{run:#}");
+    assert_eq!(recorded.replay(&id).await["identical"], true);
+    let refused = recorded.execute("", script).await;
+    assert!(refused["content"].as_str().expect("text").contains("a run has no clock"));
+}
+
+#[tokio::test]
 async fn a_call_in_doubt_can_be_made_again_or_end_the_run() {
     for (action, state, times) in [("retry", "completed", 2), ("abort", "cancelled", 1)] {
         let recorded = Recorded::with(&["*"], |setup| setup).await;

@@ -14,6 +14,8 @@ pub struct Script {
     pub source: String,
     /// Every tool that exists for this run.
     pub bindings: Vec<Binding>,
+    /// The time that the script sees, in milliseconds since 1970; `None` if the run has no clock.
+    pub clock_ms: Option<i64>,
 }
 
 /// One tool as the script sees it: `namespace.name(…)`.

@@ -48,6 +48,8 @@ pub struct NewRun {
     pub bindings: String,
     /// Digest of `bindings`.
     pub bindings_digest: [u8; 32],
+    /// The time that the script sees, in milliseconds since 1970; `None` if it sees none.
+    pub clock_ms: Option<i64>,
 }
 
 /// A stored run.
@@ -71,6 +73,8 @@ pub struct StoredRun {
     pub script: String,
     /// Tools of the script.
     pub bindings: String,
+    /// The time that the script sees, as in [`NewRun`].
+    pub clock_ms: Option<i64>,
     /// Its calls, in the order of their positions.
     pub calls: Vec<StoredCall>,
 }

@@ -132,9 +132,9 @@ fn begin(
     transaction
         .prepare_cached(
             "INSERT INTO run (id, scope, bytes, created_ms, changed_ms, epoch, phase, until_ms, \
-             cancelled, language, tools, script) \
+             cancelled, language, tools, script, clock_ms) \
              VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, \
-             (SELECT id FROM run_tools WHERE digest = ?10), ?11)",
+             (SELECT id FROM run_tools WHERE digest = ?10), ?11, ?12)",
         )?
         .execute(params![
             id,
@@ -148,6 +148,7 @@ fn begin(
             new.language,
             new.bindings_digest,
             new.script,
+            new.clock_ms,
         ])?;
     Ok(())
 }
@@ -232,7 +233,7 @@ pub(super) fn get(
     now: i64,
 ) -> rusqlite::Result<Option<StoredRun>> {
     let select = format!(
-        "SELECT {COLUMNS}, outcome, script, (SELECT bindings FROM run_tools WHERE id = tools) \
+        "SELECT {COLUMNS}, outcome, script, (SELECT bindings FROM run_tools WHERE id = tools), clock_ms \
          FROM run WHERE id = ?1 AND (?2 IS NULL OR scope = ?2)"
     );
     let mut select = connection.prepare_cached(&select)?;
@@ -241,6 +242,7 @@ pub(super) fn get(
         run.outcome = row.get(9)?;
         run.script = row.get(10)?;
         run.bindings = row.get(11)?;
+        run.clock_ms = row.get(12)?;
         Ok((number, run))
     });
     let Some((number, mut run)) = read.optional()? else { return Ok(None) };
@@ -281,6 +283,7 @@ fn summary(row: &Row<'_>, now: i64) -> rusqlite::Result<(i64, StoredRun)> {
         outcome: None,
         script: String::new(),
         bindings: String::new(),
+        clock_ms: None,
         calls: Vec::new(),
     };
     Ok((row.get(0)?, run))

@@ -68,6 +68,7 @@ fn begin(script: &str) -> Step {
         script: script.into(),
         bindings: "[]".into(),
         bindings_digest: [0; 32],
+        clock_ms: Some(7),
     })
 }
 
@@ -255,6 +256,7 @@ async fn bindings_are_stored_once_and_removed_with_their_last_run() {
         script: "s".into(),
         bindings: "[1]".into(),
         bindings_digest: [1; 32],
+        clock_ms: None,
     });
     for (id, begin, left) in [("a", begin("s"), 1), ("b", begin("s"), 1), ("c", other, 1)] {
         runs.step(id, 1, vec![begin, Step::End("{}".into())]).await.expect("stored");

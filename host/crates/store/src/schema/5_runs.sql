@@ -23,6 +23,8 @@ CREATE TABLE run (
     until_ms INTEGER,
     cancelled INTEGER NOT NULL,
     language TEXT NOT NULL,
+    -- The time that the script sees, if it sees one.
+    clock_ms INTEGER,
     tools INTEGER NOT NULL REFERENCES run_tools (id),
     -- JSON, once the run has ended.
     outcome TEXT,

@@ -37,6 +37,7 @@ fn for_guest(script: Script) -> wit::Script {
         name: script.name,
         source: script.source,
         bindings: script.bindings.into_iter().map(binding).collect(),
+        clock_ms: script.clock_ms,
     }
 }
 
