@@ -503,6 +503,7 @@ impl State {
     }
 }
 
+/// Returns the time in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
@@ -567,3 +568,6 @@ fn conflict(code: &str, message: String) -> CallError {
         ..ToolError::new(ErrorKind::Conflict, message)
     })
 }
+
+#[cfg(test)]
+mod tests;
