@@ -37,10 +37,6 @@ const HINTS: &[Hint] = &[
     hint(&["Variable `true`", "Variable `false`"], "those are `True` and `False` here"),
     hint(&["expected str instance"], "only strings are joined: `\", \".join(str(x) for x in xs)`"),
     hint(
-        &["not supported for types `string` and", "and `string`"],
-        "a number and a string are not added: write `str(x)`, or an f-string",
-    ),
-    hint(
         &["call stack overflow"],
         "calls nest at most 200 deep: use a loop over a list of what is left to do",
     ),
@@ -61,14 +57,35 @@ pub(crate) fn hint_for(message: &str, namespaces: &Namespaces) -> Option<String>
     {
         return Some(hint.say.to_owned());
     }
-    if !message.starts_with("Variable `") {
-        return None;
+    if let Some(hint) = operation(message) {
+        return Some(hint.to_owned());
+    }
+    let name = message.strip_prefix("Variable `")?.split('`').next().unwrap_or_default();
+    if let Some(tool) = namespaces.spelled(name) {
+        return Some(format!("a tool is called as an attribute of its client: `{tool}(…)`"));
     }
     let names = list(namespaces.names());
     Some(if names.is_empty() {
         "no tools are bound to this script".into()
     } else {
         format!("the tools are under {names}")
+    })
+}
+
+/// Returns the hint for an operation on two types that do not have it.
+fn operation(message: &str) -> Option<&'static str> {
+    let types = message.split_once("not supported for types ")?.1;
+    let (left, right) = types.split_once(" and ")?;
+    let has = |name: &str| left.contains(name) || right.contains(name);
+    let is_sum = message.contains("Operation `+`");
+    Some(if has("`NoneType`") {
+        "one of the values is `None`: `dict.get` found no such key, or a tool returned nothing"
+    } else if is_sum && has("`string`") && (has("`int`") || has("`float`")) {
+        "a number and a string are not added: write `str(x)`, or an f-string"
+    } else if is_sum {
+        "`+` joins two values of one type: convert one of them first, as in `list(x)` or `str(x)`"
+    } else {
+        "these two types have no such operation: convert one of the values first, as in `int(x)` or `str(x)`"
     })
 }
 
@@ -92,6 +109,15 @@ mod tests {
             ("x = true", "`True`"),
             ("x = ' '.join([1])", "str(x)"),
             ("x = 'a' + 1", "str(x)"),
+            ("x = 1.5 + 'a'", "a number and a string"),
+            ("x = [1] + 'a'", "two values of one type"),
+            ("x = 'a' + {}", "two values of one type"),
+            ("x = {} - 'a'", "no such operation"),
+            ("x = 'a' + None", "is `None`"),
+            ("x = files_read_file(path = 1)", "`files.read_file(…)`"),
+            ("x = files-read_file(path = 1)", "`files.read_file(…)`"),
+            ("x = read_file(path = 1)", "`files.read_file(…)`"),
+            ("x = files_readFile(path = 1)", "`files.read_file(…)`"),
             ("def f(n):\n  return f(n)\nf(1)", "200 deep"),
         ] {
             let rendered = fail(source).rendered;

@@ -45,8 +45,9 @@ pub(crate) struct Lowered {
     pub(crate) map: Map,
 }
 
-/// Lowers a script. Fails with everything in it that cannot be run, in the order of the text.
-pub(crate) fn lower(source: &str) -> Result<Lowered, Vec<Refusal>> {
+/// Lowers a script whose tools are under the names `clients`. Fails with everything in it that cannot
+/// be run, in the order of the text.
+pub(crate) fn lower(source: &str, clients: &[&str]) -> Result<Lowered, Vec<Refusal>> {
     if let Some(deep) = too_deep(source) {
         return Err(vec![deep]);
     }
@@ -55,6 +56,7 @@ pub(crate) fn lower(source: &str) -> Result<Lowered, Vec<Refusal>> {
     let body = &parsed.syntax().body;
     let mut lowering = Lowering {
         source,
+        clients,
         facts: Facts::of(body),
         scopes: Scopes::default(),
         out: String::with_capacity(source.len() * 2),
@@ -77,6 +79,7 @@ pub(crate) fn lower(source: &str) -> Result<Lowered, Vec<Refusal>> {
 /// State of lowering one script.
 struct Lowering<'a> {
     source: &'a str,
+    clients: &'a [&'a str],
     facts: Facts<'a>,
     scopes: Scopes<'a>,
     out: String,
@@ -93,9 +96,14 @@ struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Refuses the construct at `range`.
-    fn refuse(&mut self, range: TextRange, what: &str, instead: &str) {
-        self.refusals.push(Refusal::new(range, what, instead));
+    /// Refuses the construct at `range`, with a whole sentence.
+    fn refuse(&mut self, range: TextRange, message: impl Into<String>) {
+        self.refusals.push(Refusal::new(range, message));
+    }
+
+    /// Refuses a construct that the Python executor runs.
+    fn refuse_here(&mut self, range: TextRange, message: impl Into<String>) {
+        self.refusals.push(Refusal::new(range, message).but_in_python());
     }
 
     /// Returns a name that the script does not have.
@@ -163,8 +171,10 @@ fn too_deep(source: &str) -> Option<Refusal> {
         }
         if depth > MAX_NESTING {
             let at = u32::try_from(at).unwrap_or(u32::MAX).into();
-            let say = "build the value in several statements";
-            return Some(Refusal::new(TextRange::empty(at), "brackets nested this deep", say));
+            let message = format!(
+                "brackets are nested more than {MAX_NESTING} deep: build the value in several statements"
+            );
+            return Some(Refusal::new(TextRange::empty(at), message));
         }
     }
     None

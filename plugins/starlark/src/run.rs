@@ -60,7 +60,8 @@ pub fn run(
     tools: &dyn Tools,
     print: &dyn Fn(&str),
 ) -> Result<Option<String>, Failure> {
-    let lower::Lowered { text, map } = lower::lower(&script.source)
+    let clients: Vec<_> = script.bindings.iter().map(|it| it.namespace.as_str()).collect();
+    let lower::Lowered { text, map } = lower::lower(&script.source, &clients)
         .map_err(|refusals| lower::refused::failure(&script.name, &script.source, &refusals))?;
     let source = Source { file: &script.name, text: &script.source, map: &map };
     Module::with_temp_heap(|module| {

@@ -272,6 +272,16 @@ impl Namespaces {
         self.all.iter().map(|shelf| shelf.name.as_str())
     }
 
+    /// Returns the tool that a script means by one name, as the script must write it: the name of the
+    /// tool alone, or with the namespace and an underscore before it. `None` if there is no such tool.
+    pub(crate) fn spelled(&self, name: &str) -> Option<String> {
+        self.all.iter().find_map(|shelf| {
+            let own = name.strip_prefix(&shelf.name).and_then(|rest| rest.strip_prefix('_'));
+            let tool = own.and_then(|own| shelf.find(own)).or_else(|| shelf.find(name))?;
+            Some(format!("{}.{}", shelf.name, tool.name))
+        })
+    }
+
     /// Returns namespace, name and the available tools of the last look-up that failed; `None` if
     /// none failed.
     pub(crate) fn missed(&self) -> Option<(String, String, Vec<String>)> {

@@ -145,10 +145,11 @@ impl<'a> Lowering<'a> {
             Expr::Tuple(it) => this.targets(&it.elts),
             Expr::List(it) => this.targets(&it.elts),
             Expr::Attribute(it) => {
-                let say = "data is in dicts: `d[\"key\"] = value`";
-                this.refuse(it.range(), "assignment to an attribute", say);
+                let message =
+                    "attributes cannot be assigned: data is in dicts: `d[\"key\"] = value`";
+                this.refuse_here(it.range(), message);
             }
-            _ => this.refuse(target.range(), "such target", "assign to a name"),
+            _ => this.refuse(target.range(), "this cannot be assigned: assign to a name"),
         });
     }
 

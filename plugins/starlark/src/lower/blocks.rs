@@ -11,8 +11,8 @@ impl<'a> Lowering<'a> {
             self.refuse_async(&TextRange::at(it.start(), 5.into()), "`async`");
         }
         if let Some(decorator) = it.decorator_list.first() {
-            let say = "call it yourself: `f = decorator(f)`";
-            self.refuse(decorator.range(), "decorator", say);
+            let message = "there are no decorators: call it yourself: `f = decorator(f)`";
+            self.refuse_here(decorator.range(), message);
         }
         let in_cell = self.scopes.in_cell(&self.facts, &it.name);
         self.line();

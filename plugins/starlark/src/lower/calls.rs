@@ -55,7 +55,7 @@ impl<'a> Lowering<'a> {
             Expr::Name(name) if !self.facts.bound.contains(name.id.as_str()) => {
                 let name = name.id.as_str();
                 if let Some((name, say)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
-                    self.refuse(it.func.range(), &format!("`{name}`"), say);
+                    self.refuse(it.func.range(), format!("there is no `{name}`: {say}"));
                 }
                 if let Some(lazy) = Lazy::of(name)
                     && let [Expr::Generator(generator), rest @ ..] = &*it.arguments.args
@@ -112,7 +112,7 @@ impl<'a> Lowering<'a> {
             }
         }
         if lazy != Lazy::Next && !rest.is_empty() {
-            self.refuse(call.range(), "second argument there", "leave it out");
+            self.refuse(call.range(), "`any` and `all` take one argument: leave the second out");
         }
     }
 
@@ -121,8 +121,8 @@ impl<'a> Lowering<'a> {
     fn method(&mut self, method: &'a ExprAttribute, arguments: &'a Arguments) {
         let name = method.attr.as_str();
         if matches!(name, "now" | "today" | "utcnow") && is_clock(&method.value) {
-            let say = "a run has no clock: let a tool tell the time, or pass the date in";
-            self.refuse(method.range(), &format!("`{name}`"), say);
+            let say = "a run has no clock: call a tool that returns the time, or pass the date in";
+            self.refuse(method.range(), format!("there is no `{name}`: {say}"));
         }
         let eager = EAGER.binary_search(&name).is_ok();
         if METHODS.binary_search(&name).is_err() {

@@ -17,8 +17,10 @@ impl<'a> Lowering<'a> {
     pub(super) fn expression(&mut self, it: &'a Expr) {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let say = "assign its parts to names first";
-            self.refuse(it.range(), "expression nested this deep", say);
+            let message = format!(
+                "an expression is nested more than {MAX_DEPTH} deep: assign its parts to names first"
+            );
+            self.refuse(it.range(), message);
         } else {
             self.mapped(it, |this| this.any_expression(it));
         }
@@ -105,11 +107,18 @@ impl<'a> Lowering<'a> {
                 self.expression(&it.value);
             }
             Expr::Yield(_) | Expr::YieldFrom(_) => {
-                self.refuse(range, "`yield`", "collect the values in a list and return it");
+                self.refuse(
+                    range,
+                    "there is no `yield`: collect the values in a list and return it",
+                );
             }
-            Expr::Starred(_) => self.refuse(range, "`*` there", "use it in a list or a call"),
-            Expr::BytesLiteral(_) => self.refuse(range, "bytes literal", "use a str"),
-            _ => self.refuse(range, "such expression", "write it in Python"),
+            Expr::Starred(_) => {
+                self.refuse(range, "`*` is available in lists, tuples and calls only")
+            }
+            Expr::BytesLiteral(_) => self.refuse_here(range, "there are no bytes: use a str"),
+            _ => {
+                self.refuse(range, "this form of expression is not available: write it another way")
+            }
         }
     }
 
@@ -153,7 +162,9 @@ impl<'a> Lowering<'a> {
             }
             Number::Float(float) if float.is_finite() => self.push(&format!("{float:?}")),
             Number::Float(_) => self.push("float(\"inf\")"),
-            Number::Complex { .. } => self.refuse(node.range(), "complex number", "use two floats"),
+            Number::Complex { .. } => {
+                self.refuse(node.range(), "there are no complex numbers: use two floats")
+            }
         }
     }
 

@@ -6,6 +6,9 @@ use ruff_text_size::Ranged;
 use super::{Lowering, OWN};
 use crate::library::MODULES;
 
+/// Modules that the Python executor has and this one lacks.
+const PYTHON_MODULES: [&str; 5] = ["asyncio", "base64", "binascii", "dataclasses", "unicodedata"];
+
 impl<'a> Lowering<'a> {
     pub(super) fn import(&mut self, it: &'a StmtImport) {
         for alias in &it.names {
@@ -29,8 +32,9 @@ impl<'a> Lowering<'a> {
             }
             let name = alias.name.as_str();
             if name == "*" {
-                let say = format!("import the names: `from {module} import …`");
-                self.refuse(alias.range(), "`import *`", &say);
+                let message =
+                    format!("there is no `import *`: import the names: `from {module} import …`");
+                self.refuse(alias.range(), message);
                 continue;
             }
             // `typing` has whatever is asked for.
@@ -50,6 +54,13 @@ impl<'a> Lowering<'a> {
         if MODULES.contains(&module) || module == "collections.abc" {
             return true;
         }
+        if self.clients.contains(&module) {
+            let message = format!(
+                "`{module}` is a client, and already a name: leave the import out and call `{module}.TOOL(…)`"
+            );
+            self.refuse(alias.range(), message);
+            return false;
+        }
         let say = match module.split('.').next().unwrap_or_default() {
             "asyncio" | "concurrent" | "threading" | "multiprocessing" => {
                 "`gather([(tool, {\"argument\": value}), …])` makes several calls at once"
@@ -67,7 +78,12 @@ impl<'a> Lowering<'a> {
         };
         let modules = MODULES.join(", ");
         let say = if say.is_empty() { format!("there are {modules}") } else { say.into() };
-        self.refuse(alias.range(), &format!("module `{module}`"), &say);
+        let message = format!("there is no module `{module}`: {say}");
+        if PYTHON_MODULES.contains(&module) {
+            self.refuse_here(alias.range(), message);
+        } else {
+            self.refuse(alias.range(), message);
+        }
         false
     }
 

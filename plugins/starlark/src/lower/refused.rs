@@ -9,34 +9,34 @@ use crate::failure::{Failure, FailureKind};
 /// Most refusals that one failure shows; a script with more gets their number.
 const SHOWN: usize = 12;
 
-/// The last line of a failure. The other executor runs nearly all of these.
-const OTHER: &str = "note: the Python executor runs most of these; the operator selects it with `code_mode_language: python`\n";
+/// Ends the note of a failure that has something that the Python executor runs.
+const SELECTED: &str = "the operator selects it with `code_mode_language: python`";
 
 /// One construct that cannot run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(super) range: TextRange,
-    /// The construct, or the message of the parser.
-    what: String,
-    /// What to write instead; `None` if the script is no Python.
-    instead: Option<String>,
+    /// The reason and what to write instead, or the message of the parser.
+    message: String,
+    /// Whether the Python executor runs the construct.
+    runs_in_python: bool,
 }
 
 impl Refusal {
-    pub(super) fn new(range: TextRange, what: &str, instead: &str) -> Self {
-        Self { range, what: what.into(), instead: Some(instead.into()) }
+    /// Creates the refusal of a construct that the Python executor lacks, too.
+    pub(super) fn new(range: TextRange, message: impl Into<String>) -> Self {
+        Self { range, message: message.into(), runs_in_python: false }
+    }
+
+    /// Sets that the Python executor runs the construct.
+    pub(super) fn but_in_python(mut self) -> Self {
+        self.runs_in_python = true;
+        self
     }
 
     /// Creates the refusal of a script that is no Python.
     pub(super) fn parse(error: &ParseError) -> Self {
-        Self { range: error.location, what: error.error.to_string(), instead: None }
-    }
-
-    fn message(&self) -> String {
-        match &self.instead {
-            Some(instead) => format!("there is no {} here: {instead}", self.what),
-            None => self.what.clone(),
-        }
+        Self::new(error.location, error.error.to_string())
     }
 }
 
@@ -46,20 +46,18 @@ pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure
     for refusal in refusals.iter().take(SHOWN) {
         let place = Place::of(source, refusal.range.start().to_usize());
         let snippet = place.snippet(file, refusal.range.len().to_usize());
-        rendered.push_str(&format!("error: {}\n{snippet}", refusal.message()));
+        rendered.push_str(&format!("error: {}\n{snippet}", refusal.message));
     }
     let more = refusals.len().saturating_sub(SHOWN);
     if more > 0 {
         rendered.push_str(&format!("… and {more} more\n"));
     }
-    if refusals.iter().any(|refusal| refusal.instead.is_some()) {
-        rendered.push_str(OTHER);
-    }
+    rendered.push_str(&note(refusals));
     let first = &refusals[0];
     let place = Place::of(source, first.range.start().to_usize());
     let message = match refusals.len() - 1 {
-        0 => first.message(),
-        more => format!("{} (and {more} more in this script)", first.message()),
+        0 => first.message.clone(),
+        more => format!("{} (and {more} more in this script)", first.message),
     };
     Failure {
         kind: FailureKind::Syntax,
@@ -68,4 +66,17 @@ pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure
         column: u32::try_from(place.column).ok(),
         rendered,
     }
+}
+
+/// Returns the line that tells how many of the refused constructs the Python executor runs. Empty if
+/// it runs none.
+fn note(refusals: &[Refusal]) -> String {
+    let running = refusals.iter().filter(|refusal| refusal.runs_in_python).count();
+    let which = match (running, refusals.len()) {
+        (0, _) => return String::new(),
+        (1, 1) => "this".to_owned(),
+        (running, all) if running == all => "all of these".to_owned(),
+        (running, all) => format!("{running} of these {all}"),
+    };
+    format!("note: the Python executor runs {which}; {SELECTED}\n")
 }

@@ -5,9 +5,11 @@ use ruff_text_size::Ranged;
 
 use super::{Lowering, OWN};
 
-const NO_TRY: &str = "`attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`, and other \
-                      failures are avoided by a test before";
-const NO_CLASS: &str = "use dicts, `struct(name = value)`, or `namedtuple`";
+const NO_TRY: &str = "there is no `try`: `attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`, and other \
+                      failures are avoided by a test before them";
+const NO_WITH: &str =
+    "there is no `with`: scripts have no files or locks of their own: call a tool";
+const NO_CLASS: &str = "there is no `class`: use dicts, `struct(name = value)`, or `namedtuple`";
 const NO_ASYNC: &str = "a call waits for its answer; `gather([(tool, {\"argument\": value}), …])` makes several at once";
 
 impl<'a> Lowering<'a> {
@@ -57,11 +59,11 @@ impl<'a> Lowering<'a> {
         let from = self.out.len();
         self.depth += 1;
         if self.depth > super::MAX_NESTING {
-            self.refuse(
-                statement.range(),
-                "nesting this deep",
-                "move the inner part into a function",
+            let message = format!(
+                "statements are nested more than {} deep: move the inner part into a function",
+                super::MAX_NESTING
             );
+            self.refuse(statement.range(), message);
         } else {
             self.any_statement(statement);
         }
@@ -96,16 +98,20 @@ impl<'a> Lowering<'a> {
     /// Refuses a statement that has no counterpart, and looks for more of them in it.
     fn refused_statement(&mut self, statement: &'a Stmt) {
         let head = ruff_text_size::TextRange::at(statement.start(), 0.into());
-        let refuse = |this: &mut Self, what: &str, instead: &str| {
+        let refuse = |this: &mut Self, message: &str, runs_in_python: bool| {
             let word = u32::try_from(
                 this.text_of(statement).split([' ', ':']).next().unwrap_or_default().len(),
             );
             let range = head.add_end(word.unwrap_or_default().into());
-            this.refuse(range, what, instead);
+            if runs_in_python {
+                this.refuse_here(range, message);
+            } else {
+                this.refuse(range, message);
+            }
         };
         match statement {
             Stmt::Try(it) => {
-                refuse(self, "`try`", NO_TRY);
+                refuse(self, NO_TRY, true);
                 self.block(&it.body);
                 for ExceptHandler::ExceptHandler(handler) in &it.handlers {
                     self.block(&handler.body);
@@ -114,16 +120,16 @@ impl<'a> Lowering<'a> {
                 self.block(&it.finalbody);
             }
             Stmt::With(it) => {
-                refuse(self, "`with`", "scripts have no files or locks of their own: call a tool");
+                refuse(self, NO_WITH, false);
                 self.block(&it.body);
             }
             // What is in a class is of no use without it.
-            Stmt::ClassDef(_) => refuse(self, "`class`", NO_CLASS),
+            Stmt::ClassDef(_) => refuse(self, NO_CLASS, true),
             Stmt::Match(it) => {
-                refuse(self, "`match`", "write `if … elif … else`");
+                refuse(self, "there is no `match`: write `if … elif … else`", false);
                 it.cases.iter().for_each(|case| self.block(&case.body));
             }
-            _ => refuse(self, "such statement", "write it in Python"),
+            _ => refuse(self, "this statement is not available", false),
         }
     }
 
@@ -179,9 +185,12 @@ impl<'a> Lowering<'a> {
                     self.push(" = None");
                 }
                 Expr::Tuple(_) | Expr::List(_) => {
-                    self.refuse(target.range(), "`del` of several", "delete one after the other");
+                    self.refuse(
+                        target.range(),
+                        "`del` takes no list here: delete one item after the other",
+                    );
                 }
-                _ => self.refuse(target.range(), "`del` of an attribute", "use a dict"),
+                _ => self.refuse(target.range(), "`del` removes no attributes: use a dict"),
             }
         }
     }
@@ -200,7 +209,8 @@ impl<'a> Lowering<'a> {
 
     fn raise(&mut self, it: &'a StmtRaise) {
         let Some(raised) = &it.exc else {
-            return self.refuse(it.range(), "`raise` alone", "call `fail(\"why\")`");
+            return self
+                .refuse_here(it.range(), "`raise` needs an error here: call `fail(\"why\")`");
         };
         let (class, arguments) = match &**raised {
             Expr::Call(call) => (&*call.func, &*call.arguments.args),
@@ -222,6 +232,6 @@ impl<'a> Lowering<'a> {
 
     /// Refuses what waits for other code.
     pub(super) fn refuse_async(&mut self, node: &impl Ranged, what: &str) {
-        self.refuse(node.range(), what, NO_ASYNC);
+        self.refuse_here(node.range(), format!("there is no {what}: {NO_ASYNC}"));
     }
 }

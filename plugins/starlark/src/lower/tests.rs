@@ -12,6 +12,8 @@ fn what_cannot_be_had_is_refused_with_what_to_write_instead() {
         ("async def f():\n  pass", (1, 1), "gather("),
         ("x = await f()", (1, 5), "gather("),
         ("import os", (1, 8), "no files"),
+        ("import files", (1, 8), "already a name"),
+        ("from files import read_file", (1, 19), "already a name"),
         ("import requests", (1, 8), "no network"),
         ("from time import sleep", (1, 18), "no clock"),
         ("import numpy as np", (1, 8), "there are bisect, collections"),
@@ -28,7 +30,30 @@ fn what_cannot_be_had_is_refused_with_what_to_write_instead() {
         assert_eq!(failure.kind, FailureKind::Syntax, "{source}");
         assert_eq!((failure.line, failure.column), (Some(at.0), Some(at.1)), "{source}");
         assert!(failure.message.contains(say), "{source}: {}", failure.message);
-        assert!(failure.rendered.contains("code_mode_language"), "{source}");
+    }
+}
+
+#[test]
+fn the_note_counts_the_refusals_that_the_python_executor_runs() {
+    for (source, note) in [
+        ("try:\n  x = 1\nexcept E:\n  pass", Some("runs this;")),
+        ("class A:\n  pass\nx = await f()", Some("runs all of these;")),
+        ("class A:\n  pass\nx = 2j\nmatch 1:\n  case 1:\n    pass", Some("runs 1 of these 3;")),
+        ("import dataclasses", Some("runs this;")),
+        ("import asyncio", Some("runs this;")),
+        ("import requests", None),
+        ("import files", None),
+        ("def f():\n  yield 1", None),
+        ("match 1:\n  case 1:\n    pass", None),
+        ("x = open('a')", None),
+        ("from math import *", None),
+        ("import numpy", None),
+    ] {
+        let rendered = fail(source).rendered;
+        let said =
+            rendered.lines().find_map(|line| line.strip_prefix("note: the Python executor "));
+        assert_eq!(said.is_some(), note.is_some(), "{rendered}");
+        assert!(said.unwrap_or_default().starts_with(note.unwrap_or_default()), "{rendered}");
     }
 }
 
@@ -36,23 +61,23 @@ fn what_cannot_be_had_is_refused_with_what_to_write_instead() {
 fn all_refusals_of_a_script_are_in_one_failure() {
     let failure = fail("import os\ntry:\n  with a:\n    pass\nexcept E:\n  raise\n");
     let expected = "\
-error: there is no module `os` here: scripts have no files or processes of their own: call a tool
+error: there is no module `os`: scripts have no files or processes of their own: call a tool
  --> code.star:1:8
 1 | import os
   |        ^^
-error: there is no `try` here: `attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`, and other failures are avoided by a test before
+error: there is no `try`: `attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`, and other failures are avoided by a test before them
  --> code.star:2:1
 2 | try:
   | ^^^
-error: there is no `with` here: scripts have no files or locks of their own: call a tool
+error: there is no `with`: scripts have no files or locks of their own: call a tool
  --> code.star:3:3
 3 |   with a:
   |   ^^^^
-error: there is no `raise` alone here: call `fail(\"why\")`
+error: `raise` needs an error here: call `fail(\"why\")`
  --> code.star:6:3
 6 |   raise
   |   ^^^^^
-note: the Python executor runs most of these; the operator selects it with `code_mode_language: python`
+note: the Python executor runs 2 of these 4; the operator selects it with `code_mode_language: python`
 ";
     assert_eq!(failure.rendered, expected);
     assert!(failure.message.ends_with("(and 3 more in this script)"), "{}", failure.message);
@@ -115,11 +140,17 @@ fn sources_are_refused_where_they_nest_too_deeply() {
     assert_eq!(result(&nested(79)), None);
     let failure = fail(&nested(81));
     assert_eq!(failure.kind, FailureKind::Syntax);
-    assert!(failure.message.contains("nested this deep"), "{}", failure.message);
+    let brackets = "brackets are nested more than 80 deep: build the value in several statements";
+    assert_eq!(failure.message, brackets);
     let minus = format!("x = {}1", "-".repeat(160));
-    assert!(fail(&minus).message.contains("nested this deep"));
+    let expression = "an expression is nested more than 150 deep: assign its parts to names first";
+    assert!(fail(&minus).message.starts_with(expression));
     let sum = format!("x = 1{}", " + 1".repeat(160));
-    assert!(fail(&sum).message.contains("nested this deep"));
+    assert!(fail(&sum).message.starts_with(expression));
+    let blocks: String = (0..81).map(|at| format!("{}if 1:\n", " ".repeat(at))).collect();
+    let blocks = fail(&format!("{blocks}{}pass\n", " ".repeat(81))).message;
+    let statements = "statements are nested more than 80 deep: move the inner part into a function";
+    assert!(blocks.starts_with(statements), "{blocks}");
 }
 
 #[test]
