@@ -8,6 +8,7 @@ use crate::convert::Unfit;
 use crate::hints;
 use crate::lower::lacks::{self, Lack};
 use crate::lower::source::Text;
+use crate::lower::unawaited;
 use crate::lower::{Lowered, TOOL_ERROR};
 use crate::session::{self, Session};
 
@@ -51,7 +52,8 @@ impl Failure {
             _ => Vec::new(),
         };
         if let Some(first) = lacks.first() {
-            return Self::of_lacks(error, &lowered.0, first, &lacks);
+            let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
+            return Self::of_lacks(file, &lowered.0, first, &lacks);
         }
         let message = one_line(&error.summary());
         Self::new(FailureKind::Syntax, message, error, &lowered.0, None)
@@ -68,11 +70,32 @@ impl Failure {
             && let Some((tool, failure)) = session.raised(text)
         {
             let message = one_line(&format!("{tool}: {}", failure.message));
-            return Self::new(FailureKind::Tool, message, error, &lowered.0, None);
+            let kind = failure.kind.clone();
+            let failed = Self::new(FailureKind::Tool, message, error, &lowered.0, None);
+            return failed.with_kind(&kind);
         }
-        let message = one_line(&error.summary());
+        let message = renamed(one_line(&error.summary()), lowered.0.source);
         let hint = hints::of_run(&message, session);
         Self::new(FailureKind::Runtime, message, error, &lowered.0, hint)
+    }
+
+    /// Returns the failure of a script that never awaits something; `None` if it awaits all.
+    pub(crate) fn of_unawaited(file: &str, lowered: &Lowered<'_>) -> Option<Self> {
+        let found = unawaited::find(lowered.0.source);
+        Some(Self::of_lacks(file, &lowered.0, found.first()?, &found))
+    }
+
+    /// Creates the failure of a script that ran, and dropped a call of this tool before it was made.
+    pub(crate) fn of_dropped(tool: &str) -> Self {
+        let message = format!("`{tool}(…)` was never awaited, so the call was not made");
+        let hint = format!("write `await {tool}(…)`, or await what holds the call on every path");
+        Self {
+            kind: FailureKind::Runtime,
+            rendered: format!("error: {message}\nhint: {hint}\n"),
+            message,
+            line: None,
+            column: None,
+        }
     }
 
     /// Creates the failure of a script that ran, but whose `result` cannot be JSON.
@@ -88,8 +111,7 @@ impl Failure {
     }
 
     /// Creates the failure of a script with constructs that the interpreter lacks, in their order.
-    fn of_lacks(error: &MontyException, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Self {
-        let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
+    fn of_lacks(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Self {
         let mut rendered = String::new();
         for lack in lacks {
             let source = text.line(lack.at.line);
@@ -99,11 +121,18 @@ impl Failure {
         }
         Self {
             kind: FailureKind::Syntax,
-            message: first.what.to_owned(),
+            message: first.what.to_string(),
             line: Some(first.at.line),
             column: Some(first.at.column),
             rendered,
         }
+    }
+
+    /// Adds the kind of a tool's failure to the last line.
+    fn with_kind(mut self, kind: &str) -> Self {
+        self.rendered.truncate(self.rendered.trim_end().len());
+        let _ = writeln!(self.rendered, " (kind: {kind})");
+        self
     }
 
     fn new(
@@ -170,6 +199,13 @@ fn point(out: &mut String, line: &str, start: u32, end: u32) {
     let _ = writeln!(out, "    {}{}", " ".repeat(start - skipped), "^".repeat(marks));
 }
 
+/// Gives a tool's failure the name that scripts know, unless the script itself has the
+/// interpreter's.
+fn renamed(message: String, source: &str) -> String {
+    let own = session::TOOL_ERROR.to_string();
+    if source.contains(&own) { message } else { message.replace(&own, TOOL_ERROR) }
+}
+
 fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
@@ -204,7 +240,7 @@ Traceback (most recent call last):
   File \"code.py\", line 2, in read
     return files.fail(path = 'a')
            ^^^^^^^^^^^^^^^^^^^^^^
-ToolError: files.fail: refused
+ToolError: files.fail: refused (kind: denied)
 ";
         assert_eq!(failure.rendered, expected);
     }

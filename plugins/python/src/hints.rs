@@ -66,7 +66,7 @@ const HINTS: &[Hint] = &[
         "there is no `%` for strings: write an f-string, such as `f\"{x:.2f}\"`",
     ),
     hint(
-        &["'OSError' object has no attribute"],
+        &["'OSError' object has no attribute", "'ToolError' object has no attribute"],
         "`kind`, `code`, `message` and `data` of a `ToolError` are read in its own `except … as` block",
     ),
     hint(
@@ -88,6 +88,14 @@ const HINTS: &[Hint] = &[
     hint(
         &["'NoneType' object"],
         "the value is `None`: `dict.get` found no such key, or a tool answered nothing",
+    ),
+    hint(
+        &["name 'attempt'"],
+        "there is no `attempt`: write `try: …` and `except ToolError as e: …`",
+    ),
+    hint(
+        &["name 'gather'"],
+        "`import asyncio`, and write `await asyncio.gather(server.tool(…), server.tool(…))`",
     ),
     hint(&["name 'null'"], "that is `None` here"),
     hint(&["name 'true'", "name 'false'"], "those are `True` and `False` here"),
@@ -128,6 +136,15 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     {
         return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(tools)));
     }
+    let missing =
+        message.split_once("No module named '").and_then(|(_, rest)| rest.split('\'').next());
+    if let Some(client) = missing
+        && session.namespaces().any(|name| name == client)
+    {
+        return Some(format!(
+            "`{client}` is a client, and already a name: leave the import out and call `{client}.TOOL(…)`"
+        ));
+    }
     let applies = |hint: &&Hint| hint.errors.iter().any(|error| message.contains(error));
     if let Some(hint) = HINTS.iter().find(applies) {
         return Some(hint.say.to_owned());
@@ -135,6 +152,9 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     let name = message.strip_prefix("NameError: name '")?.split_once('\'')?.0;
     if MODULES.contains(&name) {
         return Some(format!("import it first: `import {name}`"));
+    }
+    if let Some(tool) = session.spelled(name) {
+        return Some(format!("a tool is called as an attribute of its client: `{tool}(…)`"));
     }
     let names = list(session.namespaces());
     Some(if names.is_empty() {
@@ -159,6 +179,13 @@ mod tests {
             ("import random", "no randomness"),
             ("import requests", "nothing but its tools"),
             ("from urllib.request import urlopen", "nothing but its tools"),
+            ("import files", "already a name"),
+            ("from files import read_file", "already a name"),
+            ("x = files_read_file(path = 1)", "`files.read_file(…)`"),
+            ("x = files-read_file(path = 1)", "`files.read_file(…)`"),
+            ("x = read_file(path = 1)", "`files.read_file(…)`"),
+            ("x = attempt(files.read_file, {})", "except ToolError"),
+            ("x = gather([(files.read_file, {})])", "await asyncio.gather("),
             ("import numpy as np", "collections, copy, dataclasses"),
             ("import asyncio\nawait asyncio.sleep(1)", "asyncio.gather"),
             ("x = {'a': 1}.a", "brackets"),

@@ -13,6 +13,7 @@ pub(crate) mod lacks;
 mod library;
 pub(crate) mod percent;
 pub(crate) mod source;
+pub(crate) mod unawaited;
 
 use monty_types::MontyObject;
 use ruff_python_parser::parse_module;
@@ -32,14 +33,18 @@ pub(crate) const RAISE: &str = "_airlock_raise";
 /// Function that a changed script calls with a caught exception. Returns an object with the
 /// exception's attributes, because the interpreter's exceptions have none.
 pub(crate) const CAUGHT: &str = "_airlock_caught";
+/// Function that a changed script calls with a caught exception, to write it for people. Returns
+/// `None` for those that the interpreter writes itself.
+pub(crate) const SHOWN: &str = "_airlock_shown";
 /// Function that a changed script calls for `format % value`.
 pub(crate) const PERCENT: &str = "_airlock_percent";
 /// The type that tools raise, as scripts write it.
 pub(crate) const TOOL_ERROR: &str = "ToolError";
 
 /// Text without which a script needs no change.
-const SIGNS: [&str; 11] =
-    ["await", "asyncio", "except", "del ", "import", "%", "|", "(", "] =", "],", "self."];
+const SIGNS: [&str; 12] = [
+    "await", "asyncio", "except", TOOL_ERROR, "del ", "import", "%", "|", "(", "] =", "],", "self.",
+];
 
 /// A script as the interpreter takes it.
 pub(crate) struct Lowered<'a>(pub(crate) Text<'a>);
@@ -60,8 +65,8 @@ impl<'a> Lowered<'a> {
                 prelude.push_str(concurrency::PRELUDE);
             }
         }
-        if source.contains("except") {
-            edits.extend(errors::edits(body));
+        if source.contains("except") || source.contains(TOOL_ERROR) {
+            edits.extend(errors::edits(source, body));
         }
         if source.contains("import") {
             let (imports, library) = library::edits(source, body);

@@ -45,7 +45,11 @@ pub fn run(
     let mut lines = Lines { print, begun: String::new() };
     let ended = evaluate(script, &lowered, &mut session, &mut lines);
     lines.end();
-    match ended? {
+    let ended = ended?;
+    if let Some(tool) = session.dropped() {
+        return Err(Failure::of_dropped(&tool));
+    }
+    match ended {
         MontyObject::None => Ok(None),
         value => convert::to_json(&value).map(Some).map_err(|unfit| Failure::of_result(&unfit)),
     }
@@ -57,6 +61,9 @@ fn evaluate(
     session: &mut Session<'_>,
     lines: &mut Lines<'_>,
 ) -> Result<MontyObject, Failure> {
+    if let Some(failure) = Failure::of_unawaited(&script.name, lowered) {
+        return Err(failure);
+    }
     let options = CompileOptions { assert_message_annotations: AssertMessageAnnotations::Off };
     let limits = ResourceLimits::default().max_recursion_depth(MAX_FRAMES);
     let program = MontyRun::new(lowered.program(), &script.name, Vec::new(), options)
@@ -347,6 +354,27 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
             let failure = fail(source);
             assert_eq!(failure.kind, FailureKind::Runtime, "{source}");
             assert!(failure.message.contains(reason), "{source}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn what_the_other_executor_refuses_and_this_one_has_runs() {
+        for (source, value) in [
+            (
+                "def twice(f):\n  return lambda x: f(x) * 2\n@twice\ndef f(x):\n  return x\nresult = f(2)",
+                "4",
+            ),
+            ("class A:\n  pass\na = A()\na.b = 1\nresult = a.b", "1"),
+            ("result = len(b'ab')", "2"),
+            (
+                "try:\n  try:\n    [][1]\n  except IndexError:\n    raise\nexcept Exception as e:\n  result = type(e).__name__",
+                "\"IndexError\"",
+            ),
+            ("async def f():\n  return 1\nresult = await f()", "1"),
+            ("import base64\nresult = base64.b64encode(b'a').decode()", "\"YQ==\""),
+            ("import binascii, unicodedata\nresult = unicodedata.normalize('NFC', 'a')", "\"a\""),
+        ] {
+            assert_eq!(result(source).as_deref(), Some(value), "{source}");
         }
     }
 

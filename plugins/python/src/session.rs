@@ -11,9 +11,9 @@ use monty_types::{
 };
 
 use crate::clock::Clock;
-use crate::convert;
-use crate::lower::{CAUGHT, FAILED, LATER, PERCENT, RAISE, percent};
+use crate::lower::{CAUGHT, FAILED, LATER, PERCENT, RAISE, SHOWN, percent};
 use crate::tool::{self, Answer, Binding, Request, Shelves, ToolFailure, Tools};
+use crate::{convert, lower};
 
 /// The interpreter's type of a tool's failure, because scripts cannot have exceptions of their own.
 /// Nothing else raises it: what a run refuses is a [`REFUSED`].
@@ -105,6 +105,24 @@ impl<'a> Session<'a> {
         told.map_or_else(|| refusal(call), ExtFunctionResult::Return)
     }
 
+    /// Returns the first tool whose call the script has prepared and never awaited, as the script
+    /// writes it.
+    pub(crate) fn dropped(&self) -> Option<String> {
+        self.later.values().next().map(|(binding, _)| spelled(binding))
+    }
+
+    /// Returns the tool that a script means by one name, as the script must write it: the name of
+    /// the tool alone, or with the namespace and an underscore before it. `None` if there is no such
+    /// tool.
+    pub(crate) fn spelled(&self, name: &str) -> Option<String> {
+        let found = self.shelves.names().find_map(|namespace| {
+            let own = name.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('_'));
+            let tool = own.and_then(|own| self.shelves.find(namespace, own));
+            tool.or_else(|| self.shelves.find(namespace, name))
+        });
+        found.map(spelled)
+    }
+
     /// Returns the tool as the script writes it, and the failure with this text that was raised
     /// last.
     pub(crate) fn raised(&self, message: &str) -> Option<(&str, &ToolFailure)> {
@@ -132,7 +150,7 @@ impl<'a> Session<'a> {
             }
             let name = lookup.name.as_str();
             let found = self.shelves.namespace(name).or_else(|| match name {
-                CAUGHT | PERCENT | RAISE | "dir" => {
+                CAUGHT | PERCENT | RAISE | SHOWN | "dir" => {
                     Some(MontyObject::Function { name: name.to_owned(), docstring: None })
                 }
                 FAILED => {
@@ -162,6 +180,7 @@ impl<'a> Session<'a> {
         let name = call.function_name.as_str();
         let found = match (call.object_id, name) {
             (None, CAUGHT) => return ExtFunctionResult::Return(self.caught(&call.args)),
+            (None, SHOWN) => return ExtFunctionResult::Return(self.shown(&call.args)),
             (None, RAISE) => return self.raise(&call.args),
             (None, PERCENT) => return formatted(&call.args),
             (None, "dir") => return self.listed(&call.args),
@@ -284,20 +303,33 @@ impl<'a> Session<'a> {
         ExtFunctionResult::Return(MontyObject::List(names.collect()))
     }
 
+    /// Returns the failure that an exception with this text stands for: that of a tool, or one that
+    /// the script itself raised.
+    fn failure(&self, message: Option<&str>) -> ToolFailure {
+        let message = message.unwrap_or_default();
+        self.raised(message).map_or_else(
+            || ToolFailure { kind: "other".into(), message: message.into(), ..<_>::default() },
+            |(_, failure)| failure.clone(),
+        )
+    }
+
+    /// Writes a `ToolError` with its kind; `None` for any other value.
+    fn shown(&self, arguments: &[MontyObject]) -> MontyObject {
+        match arguments {
+            [MontyObject::Exception { exc_type, arg }] if *exc_type == TOOL_ERROR => {
+                let ToolFailure { kind, message, .. } = self.failure(arg.as_deref());
+                MontyObject::String(format!("{}: {message} (kind: {kind})", lower::TOOL_ERROR))
+            }
+            _ => MontyObject::None,
+        }
+    }
+
     /// Returns an object with the attributes of a caught exception: those of a `ToolError` if a
     /// tool failed, and none otherwise.
     fn caught(&self, arguments: &[MontyObject]) -> MontyObject {
         let (name, attributes) = match arguments {
             [MontyObject::Exception { exc_type, arg }] if *exc_type == TOOL_ERROR => {
-                let message = arg.clone().unwrap_or_default();
-                let own = || ToolFailure {
-                    kind: "other".into(),
-                    message: message.clone(),
-                    ..<_>::default()
-                };
-                let failure =
-                    self.raised(&message).map_or_else(own, |(_, failure)| failure.clone());
-                ("ToolError".to_owned(), attributes(failure))
+                (lower::TOOL_ERROR.to_owned(), attributes(self.failure(arg.as_deref())))
             }
             [MontyObject::Exception { exc_type, .. }] => (exc_type.to_string(), Vec::new()),
             // Not bound by `except` any more.

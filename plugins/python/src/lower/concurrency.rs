@@ -88,7 +88,7 @@ impl Finder<'_> {
 }
 
 /// Returns the attribute of `asyncio` that a call calls, or the imported `gather`.
-fn attribute(call: &ExprCall) -> Option<&str> {
+pub(super) fn attribute(call: &ExprCall) -> Option<&str> {
     match &*call.func {
         Expr::Attribute(it) => match &*it.value {
             Expr::Name(module) if module.id.as_str() == "asyncio" => Some(it.attr.as_str()),

@@ -7,20 +7,26 @@
 
 use std::collections::HashSet;
 
-use ruff_python_ast::visitor::{Visitor, walk_except_handler, walk_expr};
-use ruff_python_ast::{ExceptHandler, Expr, ExprContext, Stmt};
+use ruff_python_ast::visitor::{
+    Visitor, walk_except_handler, walk_expr, walk_interpolated_string_element,
+};
+use ruff_python_ast::{
+    ExceptHandler, Expr, ExprCall, ExprContext, ExprName, InterpolatedElement,
+    InterpolatedStringElement, Stmt,
+};
 use ruff_text_size::{Ranged as _, TextRange};
 
 use super::source::Edit;
-use super::{CAUGHT, TOOL_ERROR};
+use super::{CAUGHT, SHOWN, TOOL_ERROR};
 use crate::session;
 
 /// What a `ToolError` has beyond other exceptions.
 const ATTRIBUTES: [&str; 4] = ["kind", "code", "message", "data"];
 
 /// Returns the changes.
-pub(super) fn edits(body: &[Stmt]) -> Vec<Edit> {
-    let mut finder = Finder::default();
+pub(super) fn edits(source: &str, body: &[Stmt]) -> Vec<Edit> {
+    let mut finder =
+        Finder { source, caught: Vec::new(), wrapped: HashSet::new(), edits: Vec::new() };
     finder.visit_body(body);
     finder.wrapped.into_iter().flat_map(wrap).chain(finder.edits).collect()
 }
@@ -30,8 +36,8 @@ fn wrap((start, end): (usize, usize)) -> [Edit; 2] {
     [Edit::insert(start, format!("{CAUGHT}(")), Edit::insert(end, ")")]
 }
 
-#[derive(Default)]
 struct Finder<'a> {
+    source: &'a str,
     /// Names of the exceptions whose blocks surround the present place.
     caught: Vec<&'a str>,
     /// Names to wrap.
@@ -40,12 +46,39 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    /// Returns the name of a caught exception if an expression is one.
+    fn caught<'e>(&self, expression: &'e Expr) -> Option<&'e ExprName> {
+        let Expr::Name(name) = expression else { return None };
+        self.caught.contains(&name.id.as_str()).then_some(name)
+    }
+
     /// Wraps an expression if it is the name of a caught exception.
     fn wrap(&mut self, expression: &Expr) {
-        if let Expr::Name(name) = expression
-            && self.caught.contains(&name.id.as_str())
-        {
+        if let Some(name) = self.caught(expression) {
             self.wrapped.insert(bytes(name.range()));
+        }
+    }
+
+    /// Lets [`SHOWN`] write a caught exception in place of `repr(e)`.
+    fn represented(&mut self, call: &ExprCall) {
+        if is_call(&call.func, &["repr"])
+            && let [of] = &*call.arguments.args
+            && let Some(name) = self.caught(of)
+        {
+            let (at, end) = bytes(call.range());
+            self.edits.push(Edit::insert(at, format!("({SHOWN}({}) or ", name.id)));
+            self.edits.push(Edit::insert(end, ")"));
+        }
+    }
+
+    /// Does the same for `{e!r}` in an f-string.
+    fn interpolated(&mut self, it: &InterpolatedElement) {
+        if let Some(name) = self.caught(&it.expression) {
+            let (at, end) = bytes(name.range());
+            if self.source[end..].starts_with("!r") {
+                self.edits.push(Edit::insert(at, format!("{SHOWN}({}) or repr(", name.id)));
+                self.edits.push(Edit { at: end, remove: 2, insert: ")".into() });
+            }
         }
     }
 }
@@ -57,6 +90,13 @@ impl<'a> Visitor<'a> for Finder<'a> {
         self.caught.extend(it.name.as_ref().map(|name| name.id.as_str()));
         walk_except_handler(self, handler);
         self.caught.truncate(depth);
+    }
+
+    fn visit_interpolated_string_element(&mut self, element: &'a InterpolatedStringElement) {
+        if let InterpolatedStringElement::Interpolation(it) = element {
+            self.interpolated(it);
+        }
+        walk_interpolated_string_element(self, element);
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
@@ -74,6 +114,7 @@ impl<'a> Visitor<'a> for Finder<'a> {
                 }
                 _ => {}
             },
+            Expr::Call(it) if is_call(&it.func, &["repr"]) => self.represented(it),
             Expr::Call(it) if is_call(&it.func, &["getattr", "hasattr"]) => {
                 if let [of, Expr::StringLiteral(name), ..] = &*it.arguments.args
                     && ATTRIBUTES.contains(&name.value.to_str())
@@ -115,6 +156,25 @@ except ToolError as e:
     }
 
     #[test]
+    fn a_tool_error_is_written_with_its_own_name_and_kind() {
+        let source = "
+try:
+    files.fail()
+except ToolError as e:
+    result = [repr(e), f'{e!r}', f\"{e!r:<40}|\", f'{e}']
+";
+        let shown = "ToolError: refused (kind: denied)";
+        let expected = format!(r#"["{shown}","{shown}","{shown:<40}|","refused"]"#);
+        assert_eq!(result(source).as_deref(), Some(&*expected));
+        let source =
+            "try:\n    [][1]\nexcept Exception as e:\n    result = [repr(e), f'{e!r}' == repr(e)]";
+        let other = result(source).unwrap_or_default();
+        assert!(other.starts_with(r#"["IndexError("#) && other.ends_with(",true]"), "{other}");
+        let failure = fail("files.fail()");
+        assert!(failure.rendered.ends_with("\nToolError: files.fail: refused (kind: denied)\n"));
+    }
+
+    #[test]
     fn other_exceptions_have_no_attributes() {
         let source = "
 try:
@@ -150,7 +210,9 @@ except ToolError as e:
     result = [str(e), e.kind, e.code, e.data]
 ";
         assert_eq!(result(source).as_deref(), Some(r#"["mine","other",null,null]"#));
-        assert_eq!(fail("raise ToolError('mine')").kind, FailureKind::Runtime);
+        let failure = fail("raise ToolError('mine')");
+        assert_eq!(failure.kind, FailureKind::Runtime);
+        assert_eq!(failure.message, "ToolError: mine");
         assert_eq!(
             fail("try:\n    pass\nexcept: pass\nraise ToolError('x')").kind,
             FailureKind::Runtime

@@ -3,6 +3,8 @@
 //! The interpreter reports the first such construct and not what to do. Here all of a script are
 //! found at once, so that a model corrects them in one turn.
 
+use std::borrow::Cow;
+
 use monty_types::CodeLoc;
 use ruff_python_ast::visitor::{Visitor, walk_comprehension, walk_expr, walk_stmt};
 use ruff_python_ast::{Comprehension, Expr, Number, Operator, Stmt, StmtClassDef};
@@ -18,9 +20,9 @@ pub(crate) struct Lack {
     /// Its place in the script.
     pub(crate) at: CodeLoc,
     /// The construct, in a sentence.
-    pub(crate) what: &'static str,
+    pub(crate) what: Cow<'static, str>,
     /// What to write instead.
-    pub(crate) hint: &'static str,
+    pub(crate) hint: Cow<'static, str>,
 }
 
 /// Constructs that are reported. More would only make the report long.
@@ -34,8 +36,11 @@ pub(crate) fn find(source: &str) -> Vec<Lack> {
     finder.visit_body(&parsed.syntax().body);
     finder.found.sort_by_key(|(at, ..)| *at);
     finder.found.truncate(MAX_LACKS);
-    let lack =
-        |(at, what, hint): (TextSize, _, _)| Lack { at: place(source, at.to_usize()), what, hint };
+    let lack = |(at, what, hint): (TextSize, &'static str, &'static str)| Lack {
+        at: place(source, at.to_usize()),
+        what: what.into(),
+        hint: hint.into(),
+    };
     finder.found.into_iter().map(lack).collect()
 }
 

@@ -1,0 +1,179 @@
+//! Finds what a script never awaits: a `gather`, or a coroutine of its own.
+//!
+//! Such code makes no call and raises nothing, so that the script ends as if all were well. It is
+//! found before the script runs where its value is dropped, or assigned to a name that is never read.
+
+use std::collections::HashSet;
+
+use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
+use ruff_python_ast::{Expr, ExprCall, ExprContext, Stmt};
+use ruff_python_parser::parse_module;
+use ruff_text_size::Ranged as _;
+
+use super::concurrency::attribute;
+use super::lacks::Lack;
+use crate::failure::place;
+
+/// Functions of `asyncio` whose value has to be awaited.
+const AWAITABLE: [&str; 5] = ["gather", "create_task", "ensure_future", "shield", "wait_for"];
+
+/// Finds what is never awaited, in the order of the script; nothing if it does not parse.
+pub(crate) fn find(source: &str) -> Vec<Lack> {
+    if !source.contains("async") && !source.contains("gather") {
+        return Vec::new();
+    }
+    let Ok(parsed) = parse_module(source) else { return Vec::new() };
+    let body = &parsed.syntax().body;
+    let mut names = Names::default();
+    names.visit_body(body);
+    let mut finder = Finder { source, names, found: Vec::new() };
+    finder.visit_body(body);
+    finder.found
+}
+
+/// The names of a script.
+#[derive(Default)]
+struct Names<'a> {
+    /// Functions with `async def`.
+    coroutines: HashSet<&'a str>,
+    /// Names that have other values, too.
+    others: HashSet<&'a str>,
+    read: HashSet<&'a str>,
+}
+
+impl<'a> Visitor<'a> for Names<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        if let Stmt::FunctionDef(it) = statement {
+            let of = if it.is_async { &mut self.coroutines } else { &mut self.others };
+            of.insert(it.name.as_str());
+        }
+        walk_stmt(self, statement);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        if let Expr::Name(it) = expression {
+            let of = if it.ctx == ExprContext::Load { &mut self.read } else { &mut self.others };
+            of.insert(it.id.as_str());
+        }
+        walk_expr(self, expression);
+    }
+}
+
+struct Finder<'a> {
+    source: &'a str,
+    names: Names<'a>,
+    found: Vec<Lack>,
+}
+
+impl<'a> Finder<'a> {
+    /// Returns the call as the script writes it, without its arguments, if its value has to be
+    /// awaited.
+    fn awaitable(&self, call: &'a ExprCall) -> Option<String> {
+        let is_coroutine = matches!(&*call.func, Expr::Name(it)
+            if self.names.coroutines.contains(it.id.as_str())
+                && !self.names.others.contains(it.id.as_str()));
+        // Without the module, `gather` is a name that the run lacks.
+        let is_awaitable = self.source.contains("asyncio")
+            && attribute(call).is_some_and(|name| AWAITABLE.contains(&name));
+        if !is_coroutine && !is_awaitable {
+            return None;
+        }
+        let function = call.func.range();
+        let text = &self.source[function.start().to_usize()..function.end().to_usize()];
+        Some(if call.arguments.is_empty() { format!("{text}()") } else { format!("{text}(…)") })
+    }
+
+    fn dropped(&mut self, value: &'a Expr) {
+        let Expr::Call(call) = value else { return };
+        let Some(text) = self.awaitable(call) else { return };
+        let at = place(self.source, call.start().to_usize());
+        self.found.push(Lack {
+            what: format!("`{text}` at line {} is never awaited, so it does nothing", at.line)
+                .into(),
+            hint: format!("write `await {text}`").into(),
+            at,
+        });
+    }
+}
+
+impl<'a> Visitor<'a> for Finder<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::Expr(it) => self.dropped(&it.value),
+            Stmt::Assign(it) => {
+                if let [Expr::Name(name)] = &*it.targets
+                    && !self.names.read.contains(name.id.as_str())
+                {
+                    self.dropped(&it.value);
+                }
+            }
+            _ => {}
+        }
+        walk_stmt(self, statement);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::failure::FailureKind;
+    use crate::run::tests::{batches, fail};
+
+    #[test]
+    fn what_is_never_awaited_is_refused_before_the_script_runs() {
+        for (source, what, line) in [
+            ("import asyncio\nasyncio.gather(files.read_file(n = 1))", "asyncio.gather(…)", 2),
+            (
+                "import asyncio\nresult = asyncio.gather(files.read_file(n = 1))",
+                "asyncio.gather(…)",
+                2,
+            ),
+            ("from asyncio import gather\n\nx = gather(files.read_file(n = 1))", "gather(…)", 3),
+            ("async def main():\n  await files.read_file(n = 1)\nmain()", "main()", 3),
+            (
+                "import asyncio\nasync def one(n):\n  return await files.read_file(n = n)\nasync def main():\n  one(2)\nasyncio.run(main())",
+                "one(…)",
+                5,
+            ),
+            (
+                "import asyncio\nasyncio.create_task(files.read_file(n = 1))",
+                "asyncio.create_task(…)",
+                2,
+            ),
+        ] {
+            let failure = fail(source);
+            assert_eq!((failure.kind, failure.line), (FailureKind::Syntax, Some(line)), "{source}");
+            let message = format!("`{what}` at line {line} is never awaited, so it does nothing");
+            assert_eq!(failure.message, message, "{source}");
+            let hint = format!("hint: write `await {what}`\n");
+            assert!(failure.rendered.ends_with(&hint), "{}", failure.rendered);
+        }
+    }
+
+    #[test]
+    fn what_is_awaited_later_is_not_refused() {
+        for (source, made) in [
+            (
+                "import asyncio\nx = asyncio.gather(files.read_file(n = 1), files.read_file(n = 2))\nresult = await x",
+                vec![2],
+            ),
+            (
+                "import asyncio\nasync def one(n):\n  return await files.read_file(n = n)\nt = asyncio.create_task(one(1))\nresult = await t",
+                vec![1],
+            ),
+            ("async def f():\n  pass\ndef f():\n  return files.read_file(n = 1)\nf()", vec![1]),
+            ("def gather_all():\n  files.read_file(n = 1)\ngather_all()", vec![1]),
+        ] {
+            assert_eq!(batches(source), made, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_never_made_fails_the_run() {
+        let source = "import asyncio\nasync def f(skip):\n  x = files.read_file(n = 1)\n  if not skip:\n    return await x\nresult = await f(True)";
+        let failure = fail(source);
+        assert_eq!(failure.kind, FailureKind::Runtime);
+        let message = "`files.read_file(…)` was never awaited, so the call was not made";
+        assert_eq!(failure.message, message);
+        assert!(failure.rendered.contains("hint: write `await"), "{}", failure.rendered);
+    }
+}
