@@ -82,7 +82,12 @@ enum Command {
 enum Done {
     Yes,
     No,
+    /// A run waits for a decision about its calls.
+    Waits,
 }
+
+/// Exit code of a command whose run waits for a decision.
+const WAITS: u8 = 3;
 
 impl From<bool> for Done {
     fn from(is_done: bool) -> Self {
@@ -91,7 +96,7 @@ impl From<bool> for Done {
 }
 
 /// Runs the command that the arguments name. The exit code is 0 on success, 2 for invalid
-/// arguments, else 1.
+/// arguments, 3 if a run waits for a decision about its calls, else 1.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -101,6 +106,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(cli) {
         Ok(Done::Yes) => ExitCode::SUCCESS,
         Ok(Done::No) => ExitCode::FAILURE,
+        Ok(Done::Waits) => ExitCode::from(WAITS),
+        // The reader has all that it wanted, as in `airlock runs list | head -1`.
+        Err(error) if error.is::<output::Closed>() => ExitCode::FAILURE,
         // Of arguments that only the command can check.
         Err(error) if error.is::<clap::Error>() => {
             error.downcast_ref().map_or(ExitCode::FAILURE, misused)

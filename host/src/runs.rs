@@ -1,6 +1,6 @@
 //! Runs of scripts: their journals, approvals of their calls, and their continuation.
 //!
-//! A run stops where a call needs a decision of a person, and goes on when the decision is there:
+//! A run stops where a call needs a decision of a person, and is resumed when the decision is there:
 //! the same script runs again, and calls that were answered get their stored answer. The protocol is
 //! [`airlock_core::run`], the tables are [`store::runs`].
 //!
@@ -33,7 +33,7 @@ use tracing::error;
 pub(crate) use self::{
     answer::Answer,
     calls::RunCalls,
-    describe::{document, summary},
+    describe::{document, end, summary},
     journal::{Journal, NotContinued, now_ms},
     outcome::{Ending, Outcome},
     owner::{Decisions, NotDecided},
@@ -52,7 +52,7 @@ const PREFIX: &str = "run_";
 /// Settings of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// False to keep no journal: a script that needs an approval then ends there, and cannot go on.
+    /// False to keep no journal: a script that needs an approval then ends there, and cannot be resumed.
     pub journal: bool,
     /// Bounds on stored runs.
     pub bounds: RunBounds,

@@ -173,3 +173,15 @@ async fn every_configuration_in_a_document_is_valid_except_for_files_that_only_i
     }
     assert!(seen >= 3, "{seen} configurations");
 }
+
+#[test]
+fn every_key_of_code_mode_is_in_the_schema_and_in_the_configuration_document() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("UTF-8");
+    let (schema, document) = (read("host/config.schema.json"), read("docs/configuration.md"));
+    let keys: std::collections::BTreeSet<_> =
+        schema.split('"').filter(|word| word.starts_with("code_mode_")).collect();
+    assert!(keys.len() >= 12, "{keys:?}");
+    let missing: Vec<_> =
+        keys.iter().filter(|key| !document.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?} are not in docs/configuration.md");
+}

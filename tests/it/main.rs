@@ -29,6 +29,7 @@ mod python;
 mod real_servers;
 mod runaways;
 mod runs;
+mod runs_command;
 mod samples;
 mod serve;
 mod streams;

@@ -102,12 +102,18 @@ fn new_causes(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
     printed.split_off(1)
 }
 
+/// The reader of standard output has closed it.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output was closed by its reader")]
+pub(super) struct Closed;
+
 /// Prints a line as it is. Text from a tool or a server must pass through [`for_stdout`] first.
 pub(super) fn line(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")
-        .and_then(|()| out.flush())
-        .context("standard output cannot be written to")
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Closed.into()),
+        written => written.context("standard output cannot be written to"),
+    }
 }
 
 /// Prints the one JSON document of a command.

@@ -31,6 +31,8 @@ pub(super) struct Account {
     /// Texts that were sent before the result.
     pub(super) emitted: Vec<String>,
     pub(super) nested: Vec<NestedCall>,
+    /// The run of the call, if it ran a script.
+    pub(super) run: Option<String>,
 }
 
 impl Account {
@@ -45,6 +47,7 @@ impl Account {
                 fuel: root.fuel,
                 emitted: root.emitted.into_iter().filter_map(into_text).collect(),
                 nested,
+                run: root.run.map(|id| id.to_string()),
             },
             None => Self { nested, ..Self::default() },
         }

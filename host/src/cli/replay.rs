@@ -7,7 +7,7 @@ use super::{Done, output, runs::kept, session::ConfigFile};
 use crate::{
     door::Origin,
     gateway::Gateway,
-    runs::{EXECUTE, Ending, Outcome},
+    runs::{EXECUTE, Ending, Outcome, end},
     store::runs::StoredRun,
     tool::{Policy, ToolOutput, Trust, Whitelist},
 };
@@ -24,7 +24,8 @@ pub(super) struct Args {
     config: ConfigFile,
     /// The run, as `airlock runs list` names it.
     run: String,
-    /// Print a JSON document: `{run, identical, differences, stored, derived}`.
+    /// Print a JSON document: `{run, identical, differences, stored, derived}`. The last two are the
+    /// ends that were compared: `{result, output, fuel, error}`.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -49,8 +50,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
             "run": stored.id,
             "identical": is_identical,
             "differences": differences,
-            "stored": ended,
-            "derived": derived,
+            "stored": end(ended),
+            "derived": end(derived),
         }))?;
     } else if is_identical {
         let fuel = derived.fuel.unwrap_or_default();

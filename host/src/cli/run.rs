@@ -25,8 +25,9 @@ use crate::{
 /// Run a script over the tools of code-mode clients
 ///
 /// The script runs in the sandbox with the rights of a model's script: a call of a tool that is not
-/// in `tools_to_auto_execute` stops the run, unless you pass `--approve`; `airlock runs approve`
-/// approves the call and goes on. The value of `result` is printed.
+/// in `tools_to_auto_execute` suspends the run, unless you pass `--approve`; `airlock runs approve`
+/// approves the call and resumes the run. The value of `result` is printed. The exit code is 3 if the
+/// run waits for a decision.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock run --config airlock.json report.star\n  \
                         echo 'result = 6 * 7' | airlock run --config airlock.json -")]
@@ -39,7 +40,7 @@ pub(super) struct Args {
     /// Approve every call that the script makes.
     #[arg(long)]
     approve: bool,
-    /// Print a JSON document: `{status, result, output, calls, fuel, duration_ms, error}`.
+    /// Print a JSON document: `{run, status, result, output, calls, fuel, duration_ms, error}`.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -59,6 +60,8 @@ enum Status {
 
 #[derive(Debug, Serialize)]
 struct Report {
+    /// Identifier of the run; `None` if runs are not kept.
+    run: Option<String>,
     status: Status,
     result: Value,
     /// Text that the script printed.
@@ -79,7 +82,12 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     } else {
         show(&report, &args.config.option())?;
     }
-    Ok((report.status == Status::Ok).into())
+    Ok(match report.status {
+        Status::Ok => Done::Yes,
+        // The run waits only if it is kept.
+        Status::NeedsApproval if report.run.is_some() => Done::Waits,
+        _ => Done::No,
+    })
 }
 
 async fn execute(args: &Args) -> anyhow::Result<Report> {
@@ -145,6 +153,7 @@ async fn run_script(
 impl Report {
     fn not_started(error: &anyhow::Error) -> Self {
         Self {
+            run: None,
             status: error.downcast_ref().map_or(Status::Error, Status::of),
             result: Value::Null,
             output: String::new(),
@@ -158,6 +167,7 @@ impl Report {
     fn of(result: &Result<ToolOutput, CallError>, account: Account) -> Self {
         let structured = result.as_ref().ok().and_then(|output| output.structured.as_ref());
         Self {
+            run: account.run,
             status: result.as_ref().err().map_or(Status::Ok, Status::of),
             result: structured
                 .and_then(|structured| structured.get("result"))
@@ -195,7 +205,7 @@ fn show(report: &Report, config: &str) -> anyhow::Result<()> {
                 let details = failure.details.as_ref();
                 match details.and_then(|details| details["id"].as_str()) {
                     Some(run) => output::hint(&format!(
-                        "`airlock runs show{config} {run}` shows the calls, `airlock runs approve{config} {run}` approves them and goes on"
+                        "`airlock runs show{config} {run}` shows the calls, `airlock runs approve{config} {run}` approves them and resumes the run"
                     )),
                     None => output::hint("`--approve` approves every call of the script"),
                 }

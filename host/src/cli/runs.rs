@@ -1,6 +1,9 @@
 //! `airlock runs`: shows the runs of scripts, and decides about their calls.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -28,10 +31,13 @@ const MAX_ARGUMENTS: usize = 200;
 
 /// Show the runs of scripts, approve or deny their calls, and end them
 ///
-/// A script stops at a call that needs an approval, and its run waits. `approve` and `deny` decide
-/// about calls of such a run and go on with the script in this process; they work for runs that began
-/// without a virtual key, for example with `airlock run`. The holder of a virtual key decides about
-/// its runs at `/v1/runs` of the gateway.
+/// A script stops at a call that needs an approval, and its run is suspended. `approve` and `deny`
+/// decide about calls of such a run and resume the script in this process; they work for runs that
+/// began without a virtual key, for example with `airlock run`. The holder of a virtual key decides
+/// about its runs at `/v1/runs` of the gateway.
+///
+/// The exit code of a command that resumes a run is 0 if the script has completed, 3 if the run waits
+/// for another decision, and 1 if the script has failed.
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
@@ -48,13 +54,13 @@ enum Command {
     List(List),
     /// Show a run with its calls and its result
     Show(One),
-    /// Approve calls that wait for it, and go on
+    /// Approve pending calls, and resume the run
     Approve(Decide),
-    /// Deny calls that wait for an approval, and go on
+    /// Deny pending calls, and resume the run
     Deny(Decide),
     /// Resume an interrupted run, whose process has ended
     Resume(One),
-    /// Decide about a call in doubt, which may have been made, and go on
+    /// Decide about a call in doubt, which may have been made, and resume the run
     Resolve(Resolve),
     /// End a run
     Cancel(One),
@@ -84,7 +90,7 @@ struct One {
 struct Decide {
     #[command(flatten)]
     one: One,
-    /// Positions of the calls, as `airlock runs show` prints them. Without any, all calls that wait.
+    /// Positions of the calls, as `airlock runs show` prints them. Without any, all pending calls.
     calls: Vec<Position>,
 }
 
@@ -136,7 +142,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         }
         Command::Approve(args) => decide(args, true).await,
         Command::Deny(args) => decide(args, false).await,
-        Command::Resume(args) => go_on(args, Decisions::default()).await,
+        Command::Resume(args) => resume(args, Decisions::default()).await,
         Command::Resolve(args) => resolve(args).await,
     }
 }
@@ -160,10 +166,24 @@ async fn list(args: &List) -> anyhow::Result<Done> {
         output::line("there are no runs")?;
     } else {
         for run in &listed {
-            output::line(&format!("{}  {}", text(&run["id"]), text(&run["state"])))?;
+            output::line(&row(run))?;
         }
     }
     Ok(Done::Yes)
+}
+
+/// Returns the line of a run in a list: id, state, time of its begin, language, and the number of
+/// pending calls if there are any.
+fn row(run: &Value) -> String {
+    let began = Duration::from_millis(run["created_at_ms"].as_u64().unwrap_or_default());
+    let began = humantime::format_rfc3339_seconds(UNIX_EPOCH + began);
+    let (id, state, language) = (text(&run["id"]), text(&run["state"]), text(&run["language"]));
+    let waiting = match run["pending_calls"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(1) => "  1 call pending".to_owned(),
+        Some(calls) => format!("  {calls} calls pending"),
+    };
+    format!("{id}  {state:<11}  {began}  {language:<8}{waiting}").trim_end().to_owned()
 }
 
 async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
@@ -186,7 +206,7 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
         decisions =
             if approves { decisions.approve(position)? } else { decisions.deny(position)? };
     }
-    go_on(&args.one, decisions).await
+    resume(&args.one, decisions).await
 }
 
 async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
@@ -199,11 +219,11 @@ async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
             Decisions::default().skip(&position, value)?
         }
     };
-    go_on(&args.one, decisions).await
+    resume(&args.one, decisions).await
 }
 
 /// Stores decisions and resumes the script in this process.
-async fn go_on(args: &One, decisions: Decisions) -> anyhow::Result<Done> {
+async fn resume(args: &One, decisions: Decisions) -> anyhow::Result<Done> {
     let One { config, run, json } = args;
     let runs = kept(&config.load()?)?;
     let own = runs.own(&Tenant::ANONYMOUS);
@@ -228,10 +248,14 @@ async fn go_on(args: &One, decisions: Decisions) -> anyhow::Result<Done> {
     if let (Err(CallError::Suspended(suspension)), false) = (&ended, *json) {
         output::hint(&next_step(&config.option(), suspension));
     }
-    Ok(matches!(ended, Ok(_) | Err(CallError::Suspended(_))).into())
+    Ok(match ended {
+        Ok(_) => Done::Yes,
+        Err(CallError::Suspended(_)) => Done::Waits,
+        Err(_) => Done::No,
+    })
 }
 
-/// Returns the command with which a run that has stopped goes on.
+/// Returns the command that resumes a suspended run.
 pub(super) fn next_step(config: &str, suspension: &Suspension) -> String {
     let run = &suspension.run;
     match suspension.in_doubt.first() {
@@ -242,7 +266,7 @@ pub(super) fn next_step(config: &str, suspension: &Suspension) -> String {
         ),
         None => format!(
             "`airlock runs show{config} {run}` shows the calls, `airlock runs approve{config} {run}` \
-             approves them and goes on"
+             approves them and resumes the run"
         ),
     }
 }
@@ -268,7 +292,11 @@ fn show(run: &StoredRun, as_json: bool) -> anyhow::Result<()> {
         let (position, state) = (text(&call["position"]), text(&call["state"]));
         lines.push(format!("  {position}  {state}  {}  {arguments}", text(&call["tool"])));
     }
-    for (name, value) in [("output", &document["output"]), ("error", &document["error"]["message"])]
+    let error = match document["error"]["line"].as_u64() {
+        Some(line) => format!("error in line {line}"),
+        None => "error".to_owned(),
+    };
+    for (name, value) in [("output", &document["output"]), (&*error, &document["error"]["message"])]
     {
         if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
             lines.push(format!("{name}:\n{text}"));

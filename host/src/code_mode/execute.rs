@@ -1,4 +1,4 @@
-//! `executeToolCode`: runs a script, or goes on with one.
+//! `executeToolCode`: runs a script, or resumes one.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl CodeMode {
         self.run(call, namespaces, &journal, language, code.to_owned(), bindings).await
     }
 
-    /// Goes on with a run whose calls a person has decided about. `answers` has the decision, or a
+    /// Resumes a run whose calls a person has decided about. `answers` has the decision, or a
     /// decision was stored before.
     pub(super) async fn resume(
         &self,
@@ -95,10 +95,10 @@ impl CodeMode {
             let decided = own.decide_pending(&stored, approves).await;
             decided.map_err(|error| not_continued(id, &error))?;
         }
-        self.go_on(call, namespaces, runs, id).await
+        self.resume_run(call, namespaces, runs, id).await
     }
 
-    async fn go_on(
+    async fn resume_run(
         &self,
         call: &Admitted,
         namespaces: &[Namespace],
@@ -124,6 +124,9 @@ impl CodeMode {
         bindings: Vec<Binding>,
     ) -> Result<ToolOutput, CallError> {
         let chain = call.chain();
+        if let Some(id) = journal.id() {
+            chain.reporter().set_run(id);
+        }
         let (language, runner) = self.runner(language);
         let script = Script {
             name: language.file_name.to_owned(),
@@ -259,7 +262,7 @@ fn question(suspension: &Suspension) -> Question {
     }
 }
 
-/// Returns the error of a run that cannot go on.
+/// Returns the error of a run that cannot be resumed.
 fn not_continued(id: &str, error: &RunError) -> CallError {
     let (kind, code) = match error {
         RunError::Unknown | RunError::NoCall(_) => (ErrorKind::NotFound, "run_not_found"),
@@ -268,7 +271,7 @@ fn not_continued(id: &str, error: &RunError) -> CallError {
         RunError::Refused { .. } => (ErrorKind::Conflict, "run_refused"),
         RunError::Unavailable(_) => (ErrorKind::Unavailable, "journal_unavailable"),
     };
-    let message = format!("the run {id} cannot go on: {error}");
+    let message = format!("the run {id} cannot be resumed: {error}");
     CallError::Tool(ToolError { code: Some(code.to_owned()), ..ToolError::new(kind, message) })
 }
 

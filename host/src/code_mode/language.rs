@@ -17,7 +17,7 @@ pub(super) struct Language {
     pub(super) note: &'static str,
     /// How a call waits for its result, in the documentation of a tool.
     pub(super) waits: &'static str,
-    /// What a failed call does; `TOOL` stands for the tool.
+    /// Effect of a failed call; `TOOL` stands for the tool.
     pub(super) fails: &'static str,
 }
 

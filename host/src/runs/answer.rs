@@ -102,6 +102,10 @@ impl Failure {
         let retry_after_ms =
             error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         let (code, data) = match error {
+            // The kind `other` means that the code says which.
+            CallError::Tool(error) if error.kind == ErrorKind::Other => {
+                (error.code.or_else(|| Some("tool_error".to_owned())), error.details)
+            }
             CallError::Tool(error) => (error.code, error.details),
             other => (Some(other.code().to_owned()), None),
         };

@@ -135,7 +135,7 @@ impl RunCalls {
             Err(stop @ CallError::Budget { .. }) => Err(stop),
             Err(refused) => {
                 let answer = Answer::of(Err(refused), &call.tool);
-                // A refused call is decided again when the run goes on; its arguments may be of any
+                // A refused call is decided again when the run is resumed; its arguments may be of any
                 // size, and are not stored.
                 let is_stored = call.arguments.len() <= MAX_REFUSED_BYTES;
                 let called = is_stored.then(|| self.called(call));

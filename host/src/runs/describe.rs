@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Ending, Outcome, answer::Answer};
 use crate::{
-    run::{Phase, Stage},
+    run::{Called, Phase, Stage},
     store::runs::{StoredCall, StoredRun},
     tool::shown_arguments,
 };
@@ -33,6 +33,7 @@ pub(crate) fn summary(run: &StoredRun) -> Value {
         "object": "airlock.run",
         "state": state(run, outcome.as_ref()),
         "language": run.language,
+        "pending_calls": run.pending,
         "created_at_ms": run.created_ms,
         "changed_at_ms": run.changed_ms,
     })
@@ -45,7 +46,7 @@ pub(crate) fn document(run: &StoredRun) -> Value {
     out["calls"] = run.calls.iter().map(call).collect();
     let of = |is_so: fn(&Stage) -> bool| -> Value {
         let calls = run.calls.iter().filter(|it| is_so(&it.call.claimed().stage));
-        calls.map(|it| it.position.to_string()).collect()
+        calls.map(waiting).collect()
     };
     out["request_state"] = format!("{}.{}", run.id, run.lease.epoch).into();
     out["pending"] = of(|stage| matches!(stage, Stage::Pending { .. }));
@@ -54,15 +55,35 @@ pub(crate) fn document(run: &StoredRun) -> Value {
         out["in_doubt"] = of(|stage| matches!(stage, Stage::InDoubt { .. }));
     }
     if let Some(outcome) = run.outcome.as_deref().and_then(Outcome::read) {
-        out["result"] = outcome.result;
-        out["output"] = outcome.output.into();
-        out["content"] = outcome.text.into();
-        out["fuel"] = outcome.fuel.into();
-        if let Some((code, message)) = outcome.error {
-            out["error"] = json!({"code": code, "message": message});
+        out["content"] = outcome.text.clone().into();
+        if let (Some(out), Value::Object(end)) = (out.as_object_mut(), end(outcome)) {
+            out.extend(end);
         }
     }
     out
+}
+
+/// Describes the end of a run: `result`, `output`, `fuel`, and `error` if it has one. The text for the
+/// model is not in it, because that names the servers of the request.
+pub(crate) fn end(outcome: Outcome) -> Value {
+    let mut out = json!({"result": outcome.result, "output": outcome.output, "fuel": outcome.fuel});
+    if let Some((code, message)) = outcome.error {
+        out["error"] = json!({"code": code, "message": message});
+        if let Some(line) = outcome.line {
+            out["error"]["line"] = line.into();
+        }
+    }
+    out
+}
+
+/// Describes a call to decide about, as `airlock.run` does.
+fn waiting(stored: &StoredCall) -> Value {
+    let Called { tool, arguments, .. } = &stored.call.called;
+    json!({
+        "position": stored.position.to_string(),
+        "tool": &**tool,
+        "arguments": shown_arguments(arguments),
+    })
 }
 
 fn call(stored: &StoredCall) -> Value {

@@ -97,7 +97,7 @@ struct Known {
     has_succeeded: bool,
 }
 
-/// What the journal has about a call of the script.
+/// State of a call of the script in the journal.
 pub(super) enum Entry {
     /// Nothing, or a repeatable call without an answer.
     New,
@@ -111,7 +111,7 @@ pub(super) enum Entry {
     InDoubt,
 }
 
-/// Reason that a run does not go on.
+/// Reason that a run is not resumed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotContinued {
     /// The store refuses.
@@ -136,7 +136,7 @@ impl Journal {
         Self::new(id, 1, clock_ms, Some(store), renewal, Some(live), state)
     }
 
-    /// Begins a run that is not stored and cannot go on.
+    /// Begins a run that is not stored and cannot be resumed.
     pub(crate) fn without_store() -> Arc<Self> {
         Self::new(String::new(), 1, None, None, Duration::MAX, None, State::default())
     }
@@ -188,7 +188,7 @@ impl Journal {
         self.clock_ms
     }
 
-    /// Returns whether the run can go on after its script has stopped.
+    /// Returns whether the run can be resumed after its script has stopped.
     pub(super) fn can_suspend(&self) -> bool {
         self.store.is_some()
     }
@@ -274,7 +274,7 @@ impl Journal {
         };
         match self.flush().await {
             Ok(()) => Ok(attempt),
-            // It is asked for again when the run goes on.
+            // It is asked for again when the run is resumed.
             Err(Halted::Void) => Err(self.suspend(Vec::new(), &[]).await),
             Err(halted) => Err(halted.into()),
         }
@@ -374,6 +374,11 @@ impl Journal {
         if let Err(halted) = self.close(Step::End(outcome.to_stored())).await {
             warn!(run = self.id, ?halted, "the end of a run is not stored");
         }
+    }
+
+    /// Returns the identifier of the run; `None` if it is not stored.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.store.as_ref().map(|_| self.id.as_str())
     }
 
     /// Returns the tools of all calls that have succeeded, in the order of the calls.
@@ -518,7 +523,7 @@ fn diverged(position: Position, known: &Call, made: Option<&ScriptCall>) -> Call
     let had = named(&known.called.tool, &known.called.arguments);
     conflict(
         "run_diverged",
-        format!("the run cannot go on: its journal has call {position}, {had}, {made}"),
+        format!("the run cannot be resumed: its journal has call {position}, {had}, {made}"),
     )
 }
 

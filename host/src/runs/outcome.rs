@@ -40,6 +40,9 @@ pub(crate) struct Outcome {
     /// Code and message of the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<(String, String)>,
+    /// Line of the script at which it failed, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u64>,
     /// Fuel that the script used when it last ran, from its start to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fuel: Option<u64>,
@@ -49,7 +52,7 @@ impl Outcome {
     /// Creates an outcome without a result.
     pub(crate) fn of(status: Ending) -> Self {
         let (output, text) = (String::new(), String::new());
-        Self { status, result: Value::Null, output, text, error: None, fuel: None }
+        Self { status, result: Value::Null, output, text, error: None, line: None, fuel: None }
     }
 
     /// Creates the outcome of a script that has ended.
@@ -67,8 +70,8 @@ impl Outcome {
                     _ => Ending::Failed,
                 };
                 let text = error.to_text();
-                let error = Some((code(error), message(error)));
-                Self { output, text, error, fuel, ..Self::of(status) }
+                let (line, error) = (line(error), Some((code(error), message(error))));
+                Self { output, text, error, line, fuel, ..Self::of(status) }
             }
         }
     }
@@ -79,7 +82,7 @@ impl Outcome {
             ("status", self.status == other.status),
             ("result", self.result == other.result),
             ("output", self.output == other.output),
-            ("error", self.error == other.error),
+            ("error", (&self.error, self.line) == (&other.error, other.line)),
             ("fuel", self.fuel == other.fuel),
         ];
         parts.into_iter().filter(|(_, is_same)| !is_same).map(|(part, _)| part).collect()
@@ -106,6 +109,14 @@ fn code(error: &CallError) -> String {
     match error {
         CallError::Tool(tool) => tool.code.clone().unwrap_or_else(|| error.code().to_owned()),
         error => error.code().to_owned(),
+    }
+}
+
+/// Returns the line of the script that an error names.
+fn line(error: &CallError) -> Option<u64> {
+    match error {
+        CallError::Tool(tool) => tool.details.as_ref()?["line"].as_u64(),
+        _ => None,
     }
 }
 

@@ -137,7 +137,7 @@ impl ApiError {
         let path = cut(path.to_owned(), SHOWN_BYTES);
         let message = format!(
             "there is nothing at {path:?}; the paths for clients are /v1/chat/completions, /v1/responses, \
-             /v1/models, /v1/mcp/tool/execute and /mcp"
+             /v1/models, /v1/mcp/tool/execute, /v1/runs and /mcp"
         );
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)
     }

@@ -1,8 +1,8 @@
 //! `/v1/runs`: runs of scripts, and the decisions of a person about their calls.
 //!
 //! A run belongs to the virtual key of the request that began it; for any other caller it does not
-//! exist. `approve`, `deny` and `resolve` store decisions and go on with the script at once; the
-//! response is the run as it is then. The rights are those of the request that goes on.
+//! exist. `approve`, `deny` and `resolve` store decisions and resume the script at once; the
+//! response is the run as it is then. The rights are those of the request that resumes it.
 
 use std::collections::BTreeMap;
 
@@ -36,13 +36,13 @@ pub(super) enum Target {
     List,
     /// One run.
     Run,
-    /// Approves calls that wait for it, and goes on.
+    /// Approves calls that wait for it, and resumes the run.
     Approve,
-    /// Denies calls that wait for an approval, and goes on.
+    /// Denies calls that wait for an approval, and resumes the run.
     Deny,
-    /// Decides about calls in doubt, and goes on.
+    /// Decides about calls in doubt, and resumes the run.
     Resolve,
-    /// Goes on without a decision.
+    /// Resumes the run without a decision.
     Resume,
     /// Ends the run.
     Cancel,
@@ -163,7 +163,7 @@ async fn go_on(caller: &Caller, id: &str, script: &str) -> Result<(), ApiError> 
     let arguments = json!({"code": script}).to_string();
     let answers = Answers { token: id.to_owned(), given: BTreeMap::new() };
     let resumed = caller.resume(EXECUTE, &arguments, answers).map_err(|error| {
-        let message = format!("the run cannot go on: {error}");
+        let message = format!("the run cannot be resumed: {error}");
         ApiError::new(StatusCode::CONFLICT, "invalid_request_error", "run_refused", message)
     })?;
     let ran = resumed.run().await;

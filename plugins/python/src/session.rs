@@ -27,7 +27,7 @@ const CAUGHT_ID: MontyUuid = MontyUuid::from_u128(u128::MAX);
 /// Identity of the failures of awaited calls.
 const FAILED_ID: MontyUuid = MontyUuid::from_u128(u128::MAX - 1);
 
-/// What one run answers the interpreter with, and what it remembers for the report of a failure.
+/// Answers of one run to the interpreter, and what it remembers for the report of a failure.
 pub(crate) struct Session<'a> {
     tools: &'a dyn Tools,
     /// The time that the script sees; `None` if the run has no clock.

@@ -1,6 +1,6 @@
 //! Hints for errors of scripts whose message alone does not tell a model what to write instead.
 //!
-//! What Starlark lacks of Python is lowered, or refused by `lower::refused` with its own advice.
+//! Python that Starlark lacks is lowered, or refused by `lower::refused` with its own advice.
 
 use crate::tool::Namespaces;
 

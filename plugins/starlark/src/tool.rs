@@ -64,7 +64,7 @@ pub enum Part {
     Handle(Handle),
 }
 
-/// What a script knows of an image, a sound or a resource.
+/// Facts that a script gets about an image, a sound or a resource.
 #[derive(Clone, Debug)]
 pub struct Handle {
     /// Kind of content: `image`, `audio`, `resource`, `resource_link`.
@@ -103,7 +103,7 @@ pub(crate) struct Session<'a> {
     pub(crate) tools: &'a dyn Tools,
     /// Receives each printed line.
     line: &'a dyn Fn(&str),
-    /// What was printed after the last line.
+    /// Text that was printed after the last line.
     pending: RefCell<String>,
     /// Regular expressions that were compiled.
     pub(crate) patterns: RefCell<Patterns>,

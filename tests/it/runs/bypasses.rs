@@ -170,8 +170,10 @@ async fn a_plugin_that_has_written_a_file_is_not_run_again_unasked() {
         let id = reply["airlock"]["run"]["id"].as_str();
         let Some(id) = id else { panic!("{path}: {reply:#}") };
         let run = recorded.get("", &format!("/v1/runs/{id}")).await.ok();
-        let doubted = if is_in_doubt { json!(["1"]) } else { json!([]) };
-        assert_eq!(run["in_doubt"], doubted, "{path}: {run:#}");
+        let doubted = run["in_doubt"].as_array().expect("a list");
+        let doubted: Vec<_> = doubted.iter().map(|call| &call["position"]).collect();
+        let expected = if is_in_doubt { vec!["1"] } else { Vec::new() };
+        assert_eq!(doubted, expected, "{path}: {run:#}");
     }
     assert_eq!(std::fs::read_to_string(lent.join("file")).expect("written"), "relayed");
     assert_eq!(recorded.written(), []);

@@ -67,7 +67,7 @@ async fn go_on(recorded: &Recorded, n: i64) -> Value {
         let received = recorded.received();
         let in_doubt = run["in_doubt"].as_array().expect("a list");
         assert!(!in_doubt.is_empty(), "{n}: {run:#}");
-        let decisions = in_doubt.iter().map(|position| {
+        let decisions = in_doubt.iter().map(|call| &call["position"]).map(|position| {
             let all = run["calls"].as_array().expect("a list");
             let call = all.iter().find(|call| call["position"] == *position).expect("the call");
             let argument = call["arguments"]["n"].as_i64().expect("n");

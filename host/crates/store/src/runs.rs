@@ -67,6 +67,8 @@ pub struct StoredRun {
     pub is_interrupted: bool,
     /// Language of the script.
     pub language: String,
+    /// Number of its calls that wait for an approval.
+    pub pending: u32,
     /// Outcome, once the run has ended.
     pub outcome: Option<String>,
     /// The script.

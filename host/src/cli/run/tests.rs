@@ -106,7 +106,7 @@ fn masked(report: &Report) -> String {
 async fn a_successful_script_reports_its_result_output_and_calls() {
     assert_snapshot!(
         report(Origin::Model, "fs-read").await,
-        @r#"{"status":"ok","result":{"text":"{\"a\": 1}"},"output":"one\ntwo","calls":[{"name":"fs-read","arguments":{"a":1},"status":"ok","error":null,"duration_ms":"…","fuel":null}],"fuel":42,"duration_ms":"…","error":null}"#
+        @r#"{"run":null,"status":"ok","result":{"text":"{\"a\": 1}"},"output":"one\ntwo","calls":[{"name":"fs-read","arguments":{"a":1},"status":"ok","error":null,"duration_ms":"…","fuel":null}],"fuel":42,"duration_ms":"…","error":null}"#
     );
 }
 
@@ -114,11 +114,11 @@ async fn a_successful_script_reports_its_result_output_and_calls() {
 async fn failed_and_stopped_scripts_report_their_status() {
     assert_snapshot!(
         report(Origin::Model, "fail").await,
-        @r#"{"status":"error","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.tool_error","message":"report.star:1: no such name","kind":"invalid_input"}}"#
+        @r#"{"run":null,"status":"error","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.tool_error","message":"report.star:1: no such name","kind":"invalid_input"}}"#
     );
     assert_snapshot!(
         report(Origin::Model, "spin").await,
-        @r#"{"status":"limit","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.out_of_fuel","message":"tool executeToolCode used up its fuel of 42","kind":"limit_reached"}}"#
+        @r#"{"run":null,"status":"limit","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.out_of_fuel","message":"the script used up its fuel of 42; the line where it stopped is not known; compute less: use fewer iterations, let a tool do the work, or split the script","kind":"limit_reached"}}"#
     );
 }
 
@@ -126,10 +126,10 @@ async fn failed_and_stopped_scripts_report_their_status() {
 async fn a_call_that_needs_approval_stops_the_script_unless_all_are_approved() {
     assert_snapshot!(
         report(Origin::Model, "fs-write").await,
-        @r#"{"status":"needs_approval","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.needs_approval","message":"tool 'fs-write' needs approval before it may run; it was called with {\"a\": 1}","kind":"denied"}}"#
+        @r#"{"run":null,"status":"needs_approval","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.needs_approval","message":"tool 'fs-write' needs approval before it may run; it was called with {\"a\": 1}","kind":"denied"}}"#
     );
     let approving = caller(Origin::Model).approving_scripts();
-    assert!(report_to(&approving, "fs-write").await.starts_with(r#"{"status":"ok""#));
+    assert!(report_to(&approving, "fs-write").await.starts_with(r#"{"run":null,"status":"ok""#));
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_cancelled_script_still_reports_its_output() {
         .expect("a script that starts");
     assert_snapshot!(
         masked(&report),
-        @r#"{"status":"cancelled","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.cancelled","message":"the call was cancelled","kind":"cancelled"}}"#
+        @r#"{"run":null,"status":"cancelled","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.cancelled","message":"the call was cancelled","kind":"cancelled"}}"#
     );
 }
 

@@ -31,7 +31,7 @@ pub(super) fn read(output: ToolOutput, raw: &str) -> ToolError {
         details: structured,
         meta,
         extra,
-        ..ToolError::new(ErrorKind::Internal, message)
+        ..ToolError::new(ErrorKind::Other, message)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What scripts use of `asyncio` beyond the interpreter's `gather` and `run`, and failures of awaited
+//! The parts of `asyncio` that scripts use beyond the interpreter's `gather` and `run`, and failures of awaited
 //! calls.
 //!
 //! The interpreter ends a task whose awaited call fails, whatever the script catches around it. So a

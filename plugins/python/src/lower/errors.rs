@@ -20,7 +20,7 @@ use super::source::Edit;
 use super::{CAUGHT, SHOWN, TOOL_ERROR};
 use crate::session;
 
-/// What a `ToolError` has beyond other exceptions.
+/// Attributes that a `ToolError` has beyond other exceptions.
 const ATTRIBUTES: [&str; 4] = ["kind", "code", "message", "data"];
 
 /// Returns the changes.

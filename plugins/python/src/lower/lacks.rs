@@ -21,7 +21,7 @@ pub(crate) struct Lack {
     pub(crate) at: CodeLoc,
     /// The construct, in a sentence.
     pub(crate) what: Cow<'static, str>,
-    /// What to write instead.
+    /// The remedy: what to write instead.
     pub(crate) hint: Cow<'static, str>,
 }
 

@@ -12,7 +12,7 @@ use super::source::Edit;
 /// A module, or a part of one.
 struct Module {
     name: &'static str,
-    /// What is in the class; empty if the interpreter has nothing of the module.
+    /// Names in the class; empty if the interpreter has nothing of the module.
     members: &'static [&'static str],
     text: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Finds what a script never awaits: a `gather`, or a coroutine of its own.
+//! Finds values that a script never awaits: a `gather`, or a coroutine of its own.
 //!
 //! Such code makes no call and raises nothing, so that the script ends as if all were well. It is
 //! found before the script runs where its value is dropped, or assigned to a name that is never read.

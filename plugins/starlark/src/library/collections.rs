@@ -482,7 +482,7 @@ impl<'v> Deque<'v> {
     }
 }
 
-/// What `namedtuple` returns.
+/// The type that `namedtuple` returns.
 #[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub(crate) struct TupleType {
     #[trace(unsafe_ignore)]

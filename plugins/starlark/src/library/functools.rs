@@ -100,7 +100,7 @@ impl<'v> StarlarkValue<'v> for Partial<'v> {
     }
 }
 
-/// What `cmp_to_key` returns: makes a key that compares by a call.
+/// The function that `cmp_to_key` returns: makes a key that compares by a call.
 #[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 struct KeyMaker<'v> {
     function: Value<'v>,

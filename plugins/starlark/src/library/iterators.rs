@@ -13,7 +13,7 @@ use starlark::values::{
 
 use super::values::misuse;
 
-/// What `iter` returns, and a generator expression: items that are gone through once.
+/// The value of `iter` and of a generator expression: items that are gone through once.
 #[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub(crate) struct Iter<'v> {
     items: Vec<Value<'v>>,

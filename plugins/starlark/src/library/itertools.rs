@@ -16,7 +16,7 @@ const MAX_ROWS: usize = 1_000_000;
 
 type Rows<'v> = Vec<Vec<Value<'v>>>;
 
-/// What `chain` is: a function with one of its own.
+/// The type of `chain`: a function with one of its own.
 #[starlark_module]
 pub(crate) fn module(builder: &mut GlobalsBuilder) {
     const chain: super::functools::Chain = super::functools::Chain;

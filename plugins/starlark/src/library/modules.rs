@@ -427,7 +427,7 @@ pub(crate) fn operator(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// What `itemgetter` and `attrgetter` return.
+/// The function that `itemgetter` and `attrgetter` return.
 #[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 struct Getter<'v> {
     keys: Vec<Value<'v>>,

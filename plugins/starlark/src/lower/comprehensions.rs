@@ -34,7 +34,7 @@ impl Lazy {
         }
     }
 
-    /// What the callback returns for an item that a condition leaves out.
+    /// Value that the callback returns for an item that a condition leaves out.
     fn skip(self) -> &'static str {
         match self {
             Self::Any => "False",

@@ -1,4 +1,4 @@
-//! What a script cannot use, and what to write instead.
+//! Constructs that a script cannot use, and what to write instead.
 
 use ruff_python_parser::ParseError;
 use ruff_text_size::TextRange;

@@ -22,7 +22,7 @@ pub(super) struct Names<'a> {
     cells: BTreeSet<&'a str>,
 }
 
-/// What is known about a whole script before it is lowered.
+/// Facts about a whole script before it is lowered.
 #[derive(Default)]
 pub(super) struct Facts<'a> {
     /// The names of each function, by its start.

@@ -91,6 +91,8 @@ pub struct CallRecord {
     pub emitted: Vec<Content>,
     /// The last progress that it reported.
     pub progress: Option<Progress>,
+    /// The run of its script; `None` if it ran no script, or if runs are not kept.
+    pub run: Option<Arc<str>>,
     started: Instant,
     is_open: bool,
 }
@@ -193,6 +195,7 @@ impl Ledger {
             has_acted: false,
             emitted: Vec::new(),
             progress: None,
+            run: None,
             started: Instant::now(),
             is_open: true,
         });
@@ -244,6 +247,7 @@ impl Drop for Open {
         record.has_acted = self.report.has_acted();
         record.emitted = emitted;
         record.progress = self.report.take_progress();
+        record.run = self.report.run();
     }
 }
 

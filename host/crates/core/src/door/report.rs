@@ -1,7 +1,7 @@
 //! Progress and partial results of a running call.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -53,6 +53,12 @@ impl<'c> Reporter<'c> {
         }
     }
 
+    /// Sets the run that the call is of, if it is of a script.
+    pub fn set_run(&self, id: &str) {
+        // A call is of one run.
+        let _ = self.report.run.set(id.into());
+    }
+
     /// Fuel that the guest of the running call has used, once it has ended; `None` if no guest ran.
     pub fn fuel(&self) -> Option<u64> {
         self.report.fuel()
@@ -85,6 +91,7 @@ pub(super) struct Report {
     has_acted: AtomicBool,
     emitted: Mutex<Vec<Content>>,
     progress: Mutex<Option<Progress>>,
+    run: OnceLock<Arc<str>>,
 }
 
 impl Report {
@@ -96,6 +103,7 @@ impl Report {
             has_acted: AtomicBool::new(false),
             emitted: Mutex::default(),
             progress: Mutex::default(),
+            run: OnceLock::new(),
         })
     }
 
@@ -117,6 +125,10 @@ impl Report {
 
     fn set_progress(&self, progress: Progress) {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    pub(super) fn run(&self) -> Option<Arc<str>> {
+        self.run.get().cloned()
     }
 
     pub(super) fn take_progress(&self) -> Option<Progress> {

@@ -1,7 +1,7 @@
 //! Errors of tool calls. All kinds of providers share one enum, because every caller treats their
 //! errors alike.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -129,7 +129,7 @@ pub enum CallError {
         was_made: bool,
     },
     /// The guest burnt all its fuel.
-    #[error("tool {tool} used up its fuel of {limit}")]
+    #[error("{}", ended(tool, format_args!("used up its fuel of {limit}"), LESS_WORK))]
     Fuel {
         /// The tool.
         tool: ToolName,
@@ -137,7 +137,7 @@ pub enum CallError {
         limit: u64,
     },
     /// The guest used more CPU time than its limit.
-    #[error("tool {tool} used more than {limit:?} of CPU time")]
+    #[error("{}", ended(tool, format_args!("used more than {limit:?} of CPU time"), LESS_WORK))]
     Cpu {
         /// The tool.
         tool: ToolName,
@@ -145,7 +145,7 @@ pub enum CallError {
         limit: Duration,
     },
     /// The call ran past its deadline. Waiting counts.
-    #[error("tool {tool} ran past its {limit:?} deadline")]
+    #[error("{}", ended(tool, format_args!("ran past its {limit:?} deadline"), FEWER_CALLS))]
     Deadline {
         /// The tool.
         tool: ToolName,
@@ -153,7 +153,7 @@ pub enum CallError {
         limit: Duration,
     },
     /// The guest failed because it needed more memory than its limit.
-    #[error("tool {tool} needed more than its {limit_bytes} bytes of memory")]
+    #[error("{}", ended(tool, format_args!("needed more than its {limit_bytes} bytes of memory"), LESS_DATA))]
     Memory {
         /// The tool.
         tool: ToolName,
@@ -161,7 +161,7 @@ pub enum CallError {
         limit_bytes: u64,
     },
     /// The guest overflowed its stack.
-    #[error("tool {tool} overflowed its stack")]
+    #[error("{}", ended(tool, format_args!("overflowed its stack"), LESS_DEPTH))]
     Stack {
         /// The tool.
         tool: ToolName,
@@ -483,6 +483,25 @@ fn listed(violations: &Violations) -> String {
     if text.starts_with('\n') { text } else { format!(" {text}") }
 }
 
+/// Name of the tool that runs scripts. A model can do more about a limit of its own script than about
+/// that of a tool.
+const SCRIPT: &str = "executeToolCode";
+const LESS_WORK: &str =
+    "compute less: use fewer iterations, let a tool do the work, or split the script";
+const FEWER_CALLS: &str = "make fewer calls, make them at the same time, or split the script";
+const LESS_DATA: &str = "keep less: take what you need of each result, or split the script";
+const LESS_DEPTH: &str = "use a loop in place of recursion, and values that nest less";
+
+/// Describes a limit that ended a call, with the `remedy` if it is the call of a script. The sandbox
+/// is gone then, and with it the line where the script was.
+fn ended(tool: &ToolName, what: fmt::Arguments<'_>, remedy: &str) -> String {
+    if tool.as_str() == SCRIPT {
+        format!("the script {what}; the line where it stopped is not known; {remedy}")
+    } else {
+        format!("tool {tool} {what}")
+    }
+}
+
 fn made(was_made: bool) -> &'static str {
     if was_made {
         "the call was made, but its result is left out; ask for less"
@@ -493,4 +512,32 @@ fn made(was_made: bool) -> &'static str {
 
 fn at(place: &str) -> String {
     if place.is_empty() { String::new() } else { format!(" at {place}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_a_script_says_what_to_do_and_that_of_a_tool_does_not() {
+        let message = |tool: &str| {
+            let (tool, limit) = (ToolName::alias(tool), Duration::from_secs(30));
+            [
+                CallError::Fuel { tool: tool.clone(), limit: 20 },
+                CallError::Cpu { tool: tool.clone(), limit },
+                CallError::Deadline { tool: tool.clone(), limit },
+                CallError::Memory { tool: tool.clone(), limit_bytes: 64 },
+                CallError::Stack { tool },
+            ]
+            .map(|error| error.to_string())
+        };
+        let of_tool = message("text-count");
+        assert_eq!(of_tool[0], "tool text-count used up its fuel of 20");
+        for (of_tool, of_script) in of_tool.iter().zip(message(SCRIPT)) {
+            let what = of_tool.strip_prefix("tool text-count ").expect("it names the tool");
+            let expected = format!("the script {what}; the line where it stopped is not known; ");
+            let remedy = of_script.strip_prefix(&expected).expect("it has a remedy");
+            assert!(remedy.len() > 20, "{of_script}");
+        }
+    }
 }

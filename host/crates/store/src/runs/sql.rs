@@ -13,8 +13,8 @@ const SWEPT_EVERY: i64 = 64;
 /// Bytes that are counted for a run besides its texts: roughly its overhead on disk.
 const OVERHEAD_BYTES: i64 = 512;
 /// Columns of a run, without its texts.
-const COLUMNS: &str =
-    "number, id, created_ms, changed_ms, epoch, phase, until_ms, cancelled, language";
+const COLUMNS: &str = "number, id, created_ms, changed_ms, epoch, phase, until_ms, cancelled, language, \
+     (SELECT COUNT(*) FROM run_call WHERE run = run.number AND stage = 'pending')";
 
 /// Reason that a change is not made.
 #[derive(Debug)]
@@ -239,10 +239,10 @@ pub(super) fn get(
     let mut select = connection.prepare_cached(&select)?;
     let read = select.query_row(params![id, scope], |row| {
         let (number, mut run) = summary(row, now)?;
-        run.outcome = row.get(9)?;
-        run.script = row.get(10)?;
-        run.bindings = row.get(11)?;
-        run.clock_ms = row.get(12)?;
+        run.outcome = row.get(10)?;
+        run.script = row.get(11)?;
+        run.bindings = row.get(12)?;
+        run.clock_ms = row.get(13)?;
         Ok((number, run))
     });
     let Some((number, mut run)) = read.optional()? else { return Ok(None) };
@@ -266,7 +266,7 @@ pub(super) fn list(
     let mut select = connection.prepare_cached(&select)?;
     let runs = select.query_map(params![scope, limit], |row| {
         let (_, run) = summary(row, now)?;
-        Ok(StoredRun { outcome: row.get(9)?, ..run })
+        Ok(StoredRun { outcome: row.get(10)?, ..run })
     })?;
     runs.collect()
 }
@@ -280,6 +280,7 @@ fn summary(row: &Row<'_>, now: i64) -> rusqlite::Result<(i64, StoredRun)> {
         lease,
         is_interrupted: lease.is_interrupted(now),
         language: row.get(8)?,
+        pending: row.get(9)?,
         outcome: None,
         script: String::new(),
         bindings: String::new(),

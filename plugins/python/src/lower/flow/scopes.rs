@@ -1,4 +1,4 @@
-//! What the variables of a script may hold, function by function.
+//! Values that the variables of a script may hold, function by function.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const ADDING: [&str; 7] =
 /// Functions that await their arguments.
 const AWAITING: [&str; 2] = ["gather", "run"];
 
-/// What a name may stand for.
+/// Values that a name may stand for.
 #[derive(Clone, Copy)]
 pub(super) enum Held<'a> {
     /// The value of an expression in a scope, or something in that value.

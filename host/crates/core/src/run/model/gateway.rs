@@ -29,7 +29,7 @@ pub(super) struct Script {
     stop: Option<Stop>,
 }
 
-/// What a gateway knows of a call.
+/// A call as a gateway knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Known {
     New {

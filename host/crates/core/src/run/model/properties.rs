@@ -1,4 +1,4 @@
-//! What holds in every state, and what is reached in some.
+//! Properties that hold in every state, and those that hold in some.
 
 use stateright::Property;
 

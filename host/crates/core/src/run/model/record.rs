@@ -1,4 +1,4 @@
-//! What happened to a call, as an observer sees it. It is noted beside the protocol, and no step of
+//! The history of a call, as an observer sees it. It is noted beside the protocol, and no step of
 //! the protocol depends on it.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::journal::{Answer, Journal};
 use crate::run::{Call, Stage};
 
-/// What happened to one call.
+/// The history of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Record {
     /// Attempts whose intent was stored, a bit each.

@@ -1,0 +1,119 @@
+//! `airlock run`, `runs` and `replay`: a run that waits, its exit codes, and how it is shown.
+
+use std::process::{Command, Stdio};
+
+use airlock_tests::{Airlock, Finished, Setup, binary, misbehaving};
+use serde_json::json;
+
+/// Exit code of a command whose run waits for a decision.
+const WAITS: Option<i32> = Some(3);
+
+/// A configuration whose tool `note` needs an approval.
+fn setup() -> Setup {
+    Setup::new().client(misbehaving("server", []).code_mode().auto(&["echo", "fail"]))
+}
+
+async fn run(setup: &Setup, file: &str, script: &str) -> Finished {
+    let file = setup.file(file, script);
+    setup.airlock("run").arg(file).arg("--json").run().await
+}
+
+fn command<const N: usize>(setup: &Setup, words: [&str; N]) -> Airlock {
+    let command = words.iter().fold(Airlock::new(), Airlock::arg);
+    command.arg("--config").arg(setup.write())
+}
+
+#[tokio::test]
+async fn a_run_that_waits_has_its_own_exit_code_from_its_start_to_its_end() {
+    let setup = setup();
+    let script = "server.echo(text = \"a\")\nfor n in [\"b\", \"c\"]:\n    server.note(text = n)\nresult = 7\n";
+    let waits = run(&setup, "script.star", script).await;
+    let report = waits.json();
+    assert_eq!((waits.code, &report["status"]), (WAITS, &json!("needs_approval")), "{waits}");
+    let id = report["run"].as_str().expect("an id");
+    assert_eq!(report["error"]["details"]["id"], id);
+
+    let list = command(&setup, ["runs", "list"]).run().await.ok().stdout;
+    let words: Vec<_> = list.split_whitespace().collect();
+    let [listed, "suspended", began, "starlark", "1", "call", "pending"] = words[..] else {
+        panic!("{list}")
+    };
+    assert!(listed == id && began.starts_with("20") && began.ends_with('Z'), "{list}");
+    let list = command(&setup, ["runs", "list", "--json"]).run().await.ok().json();
+    assert_eq!(list[0]["pending_calls"], 1, "{list:#}");
+
+    let shown = command(&setup, ["runs", "show", id, "--json"]).run().await.ok().json();
+    let call = json!([{"position": "2", "tool": "server-note", "arguments": {"text": "b"}}]);
+    assert_eq!((&shown["pending"], &report["error"]["details"]["pending"]), (&call, &call));
+
+    let again = command(&setup, ["runs", "approve", id]).run().await;
+    assert_eq!(again.code, WAITS, "{again}");
+    let ended = command(&setup, ["runs", "approve", id]).run().await.ok();
+    assert!(ended.stdout.contains("result:\n7"), "{ended}");
+    let list = command(&setup, ["runs", "list"]).run().await.ok().stdout;
+    assert!(list.contains("completed") && !list.contains("pending"), "{list}");
+
+    let replayed = command(&setup, ["replay", id, "--json"]).run().await.ok().json();
+    assert_eq!(replayed["stored"], replayed["derived"], "{replayed:#}");
+    assert_eq!(replayed["stored"]["result"], 7, "{replayed:#}");
+}
+
+#[tokio::test]
+async fn a_failed_run_is_shown_with_the_line_of_its_error() {
+    let setup = setup();
+    let failed = run(&setup, "script.star", "x = 1\ny = x // 0\n").await;
+    assert_eq!(failed.code, Some(1), "{failed}");
+    let report = failed.json();
+    let id = report["run"].as_str().expect("an id");
+    let shown = command(&setup, ["runs", "show", id]).run().await.ok().stdout;
+    assert!(shown.contains("\nerror in line 2:\n"), "{shown}");
+    let replayed = command(&setup, ["replay", id, "--json"]).run().await.ok().json();
+    assert_eq!(replayed["stored"], replayed["derived"], "{replayed:#}");
+    assert_eq!(replayed["derived"]["error"]["line"], 2, "{replayed:#}");
+}
+
+#[tokio::test]
+async fn the_error_that_a_tool_reports_has_a_kind_of_its_own() {
+    let setup = setup();
+    for (file, script) in [
+        ("a.star", "e = attempt(server.fail, {}).error\nresult = [e.kind, e.code, e.message]\n"),
+        (
+            "a.py",
+            "try:\n    server.fail()\nexcept ToolError as e:\n    result = [e.kind, e.code, e.message]\n",
+        ),
+    ] {
+        let report = run(&setup, file, script).await.ok().json();
+        assert_eq!(report["result"], json!(["other", "tool_error", "it did not work"]), "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_script_out_of_fuel_is_told_what_to_do() {
+    let setup = setup();
+    for (file, script) in
+        [("a.star", "for n in range(10 ** 12): pass\n"), ("a.py", "while True: pass\n")]
+    {
+        let ended = run(&setup, file, script).await;
+        let report = ended.json();
+        let message = report["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!((ended.code, &report["status"]), (Some(1), &json!("limit")), "{ended}");
+        for part in ["the script used", "line where it stopped is not known", "fewer iterations"] {
+            assert!(message.contains(part), "{file}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_closes_the_output_early_causes_no_message() {
+    let setup = setup();
+    let config = setup.write();
+    for words in [["runs", "list"], ["tools", "--json"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(binary("airlock-under-test"));
+        command.args(words).arg("--config").arg(&config).stdout(writer).stderr(Stdio::piped());
+        let output = command.output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.as_str()), (Some(1), ""), "{words:?}");
+    }
+}
