@@ -113,11 +113,14 @@ impl<'a> Lowering<'a> {
                 );
             }
             Expr::Starred(_) => {
-                self.refuse(range, "`*` is available in lists, tuples and calls only")
+                self.refuse(range, "`*` is available in lists, tuples and calls only");
             }
             Expr::BytesLiteral(_) => self.refuse_here(range, "there are no bytes: use a str"),
             _ => {
-                self.refuse(range, "this form of expression is not available: write it another way")
+                self.refuse(
+                    range,
+                    "this form of expression is not available: write it another way",
+                );
             }
         }
     }
@@ -163,7 +166,7 @@ impl<'a> Lowering<'a> {
             Number::Float(float) if float.is_finite() => self.push(&format!("{float:?}")),
             Number::Float(_) => self.push("float(\"inf\")"),
             Number::Complex { .. } => {
-                self.refuse(node.range(), "there are no complex numbers: use two floats")
+                self.refuse(node.range(), "there are no complex numbers: use two floats");
             }
         }
     }

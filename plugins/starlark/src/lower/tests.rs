@@ -147,7 +147,8 @@ fn sources_are_refused_where_they_nest_too_deeply() {
     assert!(fail(&minus).message.starts_with(expression));
     let sum = format!("x = 1{}", " + 1".repeat(160));
     assert!(fail(&sum).message.starts_with(expression));
-    let blocks: String = (0..81).map(|at| format!("{}if 1:\n", " ".repeat(at))).collect();
+    let blocks: Vec<_> = (0..81).map(|at| " ".repeat(at) + "if 1:\n").collect();
+    let blocks = blocks.concat();
     let blocks = fail(&format!("{blocks}{}pass\n", " ".repeat(81))).message;
     let statements = "statements are nested more than 80 deep: move the inner part into a function";
     assert!(blocks.starts_with(statements), "{blocks}");
