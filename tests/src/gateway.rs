@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{EventStream, Setup, binary, wait};
 
 /// Time limit for the start, and for the end after SIGTERM.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// A gateway that serves. Dropping it stops it with SIGTERM, and fails the test unless it exits
 /// with code 0. If the test has failed already, the gateway's output is printed.

@@ -68,7 +68,7 @@ impl Decisions {
 
     /// Binds the decisions to the calls that the person saw: to the state in which the run was shown.
     /// Returns `None` if `state` is none of the run.
-    pub(crate) fn as_shown(self, run: &str, state: &str) -> Option<Self> {
+    pub(crate) fn shown_in(self, run: &str, state: &str) -> Option<Self> {
         let epoch = state.strip_prefix(run)?.strip_prefix('.')?.parse().ok()?;
         Some(Self { shown: Some(epoch), ..self })
     }

@@ -227,7 +227,7 @@ fn decisions(target: Target, id: &str, body: Object) -> Result<Option<Decisions>
         return Err(ApiError::bad_request("missing_calls", message).about("calls"));
     }
     let Some(state) = shown else { return Ok(Some(decisions)) };
-    decisions.as_shown(id, &state).map(Some).ok_or_else(|| {
+    decisions.shown_in(id, &state).map(Some).ok_or_else(|| {
         let message =
             "`request_state` is not of this run; expected the `request_state` that the run shows";
         ApiError::bad_request("invalid_request_state", message).about("request_state")

@@ -22,12 +22,12 @@ fn called() -> Called {
 fn begun() -> (TempDir, Runs, Arc<Journal>) {
     let directory = TempDir::new().expect("a directory");
     let bounds = RunBounds {
-        expire_after: Duration::from_secs(1_000),
+        expire_after: Duration::from_mins(10),
         owner_runs: 10,
         owner_bytes: 1 << 20,
         total_bytes: 1 << 24,
-        lease: Duration::from_secs(600),
-        approval: Duration::from_secs(600),
+        lease: Duration::from_mins(10),
+        approval: Duration::from_mins(10),
     };
     let settings = Settings {
         journal: true,
