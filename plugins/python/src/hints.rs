@@ -126,7 +126,7 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     if let Some((namespace, name, tools)) = session.missed()
         && message.contains(name)
     {
-        return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(tools)));
+        return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(&tools)));
     }
     let applies = |hint: &&Hint| hint.errors.iter().any(|error| message.contains(error));
     if let Some(hint) = HINTS.iter().find(applies) {
@@ -136,7 +136,7 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     if MODULES.contains(&name) {
         return Some(format!("import it first: `import {name}`"));
     }
-    let names = list(session.namespaces());
+    let names = list(&session.namespaces());
     Some(if names.is_empty() {
         "no tools are bound to this script".into()
     } else {
@@ -144,8 +144,8 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     })
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
