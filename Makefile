@@ -30,6 +30,8 @@ bench: wasm ## prints what the sandbox and the gateway cost, as ratios
 	@cargo build --manifest-path plugins/starlark/Cargo.toml --package native-script --target-dir $(OTHERS)
 	@AIRLOCK_GUEST_PROFILE=release NATIVE_SCRIPT=$(abspath $(OTHERS))/debug/native-script \
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench overhead
+	@AIRLOCK_GUEST_PROFILE=release NATIVE_SCRIPT=$(abspath $(OTHERS))/debug/native-script \
+		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench code_mode -- $(CODE_MODE)
 	@AIRLOCK_GUEST_PROFILE=release \
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench chat -- $(CHAT)
 	@AIRLOCK_GUEST_PROFILE=release \

@@ -229,7 +229,7 @@ impl CodeMode {
                 Ok(ToolOutput::text(self.search(view, &scope, query, server, limit).await))
             }
             meta::EXECUTE => match answers {
-                None => self.execute(call, namespaces, arguments.code()?).await,
+                None => self.execute(call, &scope, arguments.code()?).await,
                 Some(answers) => self.resume(call, namespaces, arguments.code()?, answers).await,
             },
             other => Err(CallError::NotFound { name: other.to_owned() }),

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::{
     CodeMode,
     language::Language,
     names::{self, Namespace},
     report::{self, Report},
+    scope::Scope,
 };
 use crate::{
     door::{Admitted, Approval, Chain, Origin, ScriptLanguage},
     run::{Phase, Refused},
     runs::{Journal, NotContinued, Outcome, RunCalls, Runs, now_ms},
-    sandbox::{Binding, Script, ScriptError, ScriptResult},
+    sandbox::{Bindings, Script, ScriptError, ScriptResult},
     store::runs::{NewRun, RunError, StoredRun},
     tool::{
         Answers, CallError, ClientName, ErrorKind, InputRequired, OWN_ASKER, Question,
@@ -33,31 +33,30 @@ impl CodeMode {
     pub(super) async fn execute(
         &self,
         call: &Admitted,
-        namespaces: &[Namespace],
+        scope: &Scope,
         code: &str,
     ) -> Result<ToolOutput, CallError> {
-        let chain = call.chain();
+        let (chain, namespaces) = (call.chain(), &scope.namespaces[..]);
         let language = self.selected(chain);
         if code.is_empty() {
             let language = self.runner(language).0;
             return reported(call, namespaces, language, &Journal::without_store(), Ok(None));
         }
-        let bindings = names::bindings(namespaces);
         let journal = match &self.runs {
             None => Journal::without_store(),
             Some(runs) => {
-                let bindings = stored_bindings(&bindings);
+                let bindings = scope.stored();
                 let new = NewRun {
                     language: language.name().to_owned(),
                     script: code.to_owned(),
-                    bindings_digest: Sha256::digest(&bindings).into(),
-                    bindings,
+                    bindings: bindings.text,
+                    bindings_digest: bindings.digest,
                     clock_ms: runs.settings().clock.then(now_ms),
                 };
                 Journal::begin(runs, chain.tenant(), new)
             }
         };
-        self.run(call, namespaces, &journal, language, code.to_owned(), bindings).await
+        self.run(call, namespaces, &journal, language, code.to_owned(), scope.bindings()).await
     }
 
     /// Resumes a run whose calls a person has decided about. `answers` has the decision, or a
@@ -110,7 +109,7 @@ impl CodeMode {
             NotContinued::Store(error) => not_continued(id, &error),
         })?;
         let language = stored_language(&stored)?;
-        let bindings = read_bindings(&stored.bindings);
+        let bindings = Arc::new(names::read(&stored.bindings));
         self.run(call, namespaces, &journal, language, stored.script, bindings).await
     }
 
@@ -121,7 +120,7 @@ impl CodeMode {
         journal: &Arc<Journal>,
         language: ScriptLanguage,
         source: String,
-        bindings: Vec<Binding>,
+        bindings: Arc<Bindings>,
     ) -> Result<ToolOutput, CallError> {
         let chain = call.chain();
         if let Some(id) = journal.id() {
@@ -157,7 +156,7 @@ impl CodeMode {
     pub(crate) async fn replay(&self, call: &Admitted, stored: &StoredRun) -> Outcome {
         let result = match stored_language(stored) {
             Ok(language) => {
-                let bindings = read_bindings(&stored.bindings);
+                let bindings = Arc::new(names::read(&stored.bindings));
                 let (journal, source) = (Journal::replay(stored), stored.script.clone());
                 self.run(call, &[], &journal, language, source, bindings).await
             }
@@ -175,7 +174,7 @@ fn reported(
     journal: &Journal,
     ran: ScriptResult,
 ) -> Result<ToolOutput, CallError> {
-    let report = || Report::new(call.chain(), namespaces, language, &journal.completed());
+    let report = || Report::new(call.chain(), namespaces, language, journal.completed());
     match ran {
         Ok(value) => report().success(value).ok_or_else(|| CallError::ResultTooLarge {
             tool: call.tool().name.clone(),
@@ -285,24 +284,4 @@ fn stored_language(stored: &StoredRun) -> Result<ScriptLanguage, CallError> {
             ..ToolError::new(ErrorKind::Unsupported, message)
         })
     })
-}
-
-/// A binding as it is stored: namespace, name, alias and tool.
-type StoredBinding = (String, String, Option<String>, String);
-
-fn stored_bindings(bindings: &[Binding]) -> String {
-    let stored: Vec<_> =
-        bindings.iter().map(|it| (&it.namespace, &it.name, &it.alias, it.tool.as_str())).collect();
-    json!(stored).to_string()
-}
-
-fn read_bindings(stored: &str) -> Vec<Binding> {
-    let stored: Vec<StoredBinding> = serde_json::from_str(stored).unwrap_or_default();
-    let binding = |(namespace, name, alias, tool): StoredBinding| Binding {
-        namespace,
-        name,
-        alias,
-        tool: ToolName::alias(&tool),
-    };
-    stored.into_iter().map(binding).collect()
 }

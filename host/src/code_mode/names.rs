@@ -6,13 +6,14 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::language;
 use crate::{
-    sandbox::Binding,
+    sandbox::{Binding, Bindings},
     text,
-    tool::{ClientName, Tool},
+    tool::{ClientName, Tool, ToolName},
 };
 
 /// A client in a script: a global that holds its tools.
@@ -64,7 +65,7 @@ pub(super) fn namespaces(scripted: BTreeMap<ClientName, Vec<Arc<Tool>>>) -> Vec<
 }
 
 /// Returns the bindings of all tools that a run may call, for the executor.
-pub(super) fn bindings(namespaces: &[Namespace]) -> Vec<Binding> {
+pub(super) fn bindings(namespaces: &[Namespace]) -> Bindings {
     let functions = namespaces.iter().flat_map(|namespace| {
         namespace.functions.iter().map(move |function| (namespace, function))
     });
@@ -76,6 +77,27 @@ pub(super) fn bindings(namespaces: &[Namespace]) -> Vec<Binding> {
             tool: function.tool.name.clone(),
         })
         .collect()
+}
+
+/// A binding as it is stored: namespace, name, alias and tool.
+type StoredBinding = (String, String, Option<String>, String);
+
+/// Returns bindings as the journal of a run stores them.
+pub(super) fn stored(bindings: &Bindings) -> String {
+    let rows = bindings.iter().map(|it| (&it.namespace, &it.name, &it.alias, it.tool.as_str()));
+    json!(rows.collect::<Vec<_>>()).to_string()
+}
+
+/// Reads bindings that [`stored`] has written. Returns none if the text is not theirs.
+pub(super) fn read(stored: &str) -> Bindings {
+    let rows: Vec<StoredBinding> = serde_json::from_str(stored).unwrap_or_default();
+    let binding = |(namespace, name, alias, tool): StoredBinding| Binding {
+        namespace,
+        name,
+        alias,
+        tool: ToolName::alias(&tool),
+    };
+    rows.into_iter().map(binding).collect()
 }
 
 /// Finds a namespace by its client's name or its own identifier: exactly, or else
@@ -308,6 +330,13 @@ mod tests {
             "print_",
         ]
         "#);
+    }
+
+    #[test]
+    fn stored_bindings_are_read_as_they_were() {
+        let made = bindings(&named(&[("fs", &["getUser", "x"]), ("FS", &["a"])]));
+        assert_eq!(read(&stored(&made)), made);
+        assert_eq!(read("{"), Bindings::default());
     }
 
     #[test]

@@ -31,29 +31,24 @@ const MAX_MESSAGE: usize = 4 << 10;
 const MAX_NAMES: usize = 4 << 10;
 
 /// Output of a run besides its result.
-pub(super) struct Report {
+pub(super) struct Report<'a> {
     printed: String,
-    /// Completed calls, as a script writes them, with their number.
-    completed: BTreeMap<String, usize>,
-    servers: Vec<String>,
+    /// Tools of the completed calls.
+    made: Vec<String>,
+    namespaces: &'a [Namespace],
     language: &'static Language,
 }
 
-impl Report {
+impl<'a> Report<'a> {
     /// Collects the printed text of a run and the calls that it has `made`, by the names of their
     /// tools.
     pub(super) fn new(
         chain: &Chain,
-        namespaces: &[Namespace],
+        namespaces: &'a [Namespace],
         language: &'static Language,
-        made: &[String],
+        made: Vec<String>,
     ) -> Self {
-        Self {
-            printed: printed(chain),
-            completed: completed(made, namespaces),
-            servers: namespaces.iter().map(|namespace| namespace.identifier.clone()).collect(),
-            language,
-        }
+        Self { printed: printed(chain), made, namespaces, language }
     }
 
     /// Returns the output of a script that ran to its end; `None` if its result is larger than
@@ -121,7 +116,7 @@ impl Report {
             "Execution completed but produced no data: nothing was printed, and `result` was not set or is None.\n\n\
              Hints:\n  - Assign what you want to see to the global `result`, or print it\n",
         );
-        if !self.completed.is_empty() {
+        if !self.made.is_empty() {
             text.push_str("  - Its calls did run: do not repeat those that change something\n");
         }
         text
@@ -131,8 +126,9 @@ impl Report {
     /// itself.
     fn hints(&self) -> String {
         let mut hints = String::new();
-        if !self.completed.is_empty() {
-            let calls = self.completed.iter().map(|(call, times)| {
+        let completed = completed(&self.made, self.namespaces);
+        if !completed.is_empty() {
+            let calls = completed.iter().map(|(call, times)| {
                 if *times > 1 { format!("{call} ({times} times)") } else { call.clone() }
             });
             let calls = cut(calls.collect::<Vec<_>>().join(", "), MAX_NAMES);
@@ -149,7 +145,8 @@ impl Report {
     }
 
     fn servers_in_a_row(&self) -> String {
-        cut(self.servers.join(", "), MAX_NAMES)
+        let names = self.namespaces.iter().map(|namespace| namespace.identifier.as_str());
+        cut(names.collect::<Vec<_>>().join(", "), MAX_NAMES)
     }
 }
 
@@ -174,6 +171,7 @@ fn printed(chain: &Chain) -> String {
     out
 }
 
+/// Returns the completed calls as a script writes them, with their number.
 fn completed(made: &[String], namespaces: &[Namespace]) -> BTreeMap<String, usize> {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for tool in made {

@@ -2,9 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
+use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 
 use super::{
@@ -12,7 +13,10 @@ use super::{
     names::{self, Namespace},
     search::Index,
 };
-use crate::door::{View, ViewId};
+use crate::{
+    door::{View, ViewId},
+    sandbox::Bindings,
+};
 
 /// Scopes that are kept.
 const MAX_SCOPES: usize = 32;
@@ -24,6 +28,15 @@ pub(super) struct Scope {
     /// Their names, sorted by client.
     pub(super) namespaces: Vec<Namespace>,
     index: OnceCell<Index>,
+    bindings: OnceLock<Arc<Bindings>>,
+    stored: OnceLock<StoredBindings>,
+}
+
+/// The bindings of a view as runs store them.
+#[derive(Clone)]
+pub(super) struct StoredBindings {
+    pub(super) text: Arc<str>,
+    pub(super) digest: [u8; 32],
 }
 
 /// Scopes of the views that were used last.
@@ -32,7 +45,26 @@ pub(super) struct Scopes(Mutex<VecDeque<(ViewId, Arc<Scope>)>>);
 
 impl Scope {
     fn of(view: &View) -> Self {
-        Self { namespaces: names::namespaces(view.scripted()), index: OnceCell::new() }
+        Self {
+            namespaces: names::namespaces(view.scripted()),
+            index: OnceCell::new(),
+            bindings: OnceLock::new(),
+            stored: OnceLock::new(),
+        }
+    }
+
+    /// Returns the bindings of its tools, made for the first script.
+    pub(super) fn bindings(&self) -> Arc<Bindings> {
+        self.bindings.get_or_init(|| Arc::new(names::bindings(&self.namespaces))).clone()
+    }
+
+    /// Returns its bindings as runs store them, made for the first run that is stored.
+    pub(super) fn stored(&self) -> StoredBindings {
+        let make = || {
+            let text: Arc<str> = names::stored(&self.bindings()).into();
+            StoredBindings { digest: Sha256::digest(text.as_bytes()).into(), text }
+        };
+        self.stored.get_or_init(make).clone()
     }
 
     /// Returns the number of tools.
@@ -147,6 +179,8 @@ mod tests {
         let (scopes, view) = (Scopes::default(), view(3));
         let scope = scopes.of(&view);
         assert_eq!(scope.len(), 3);
+        assert!(Arc::ptr_eq(&scope.bindings(), &scope.bindings()), "no run makes them again");
+        assert!(Arc::ptr_eq(&scope.stored().text, &scope.stored().text));
         assert!(Arc::ptr_eq(&scope, &scopes.of(&view.sent_by(&Filter::none(), None))));
         assert!(!Arc::ptr_eq(&scope, &scopes.of(&self::view(3))));
         assert_eq!(scopes.count(), 1 + 1, "the other view has ended, but nothing was pruned yet");

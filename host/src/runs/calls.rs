@@ -6,7 +6,6 @@
 use std::{pin::pin, sync::Arc};
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
-use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, warn};
 
 use super::{
@@ -16,7 +15,7 @@ use super::{
 use crate::{
     door::{Admitted, CallId, Chain, Origin},
     run::{Called, Position},
-    sandbox::{ScriptAnswer, ScriptCall, ScriptCalls},
+    sandbox::{Lost, ScriptAnswer, ScriptCall, ScriptCalls, run_apart, run_beside},
     tool::{CallError, Tool, ToolOutput},
 };
 
@@ -172,7 +171,7 @@ impl RunCalls {
             None
         };
         let id = admitted.chain().id();
-        let answer = match detach(*admitted).await {
+        let answer = match ran(*admitted, position.branch > 0).await {
             Err(CallError::NeedsApproval { .. }) => return Ok(self.unapproved(id, called)),
             result => {
                 report(result.as_ref().err());
@@ -240,13 +239,14 @@ fn report(failed: Option<&CallError>) {
     }
 }
 
-/// Runs a call on a separate task, because this future is polled on the guest's small stack.
-/// Dropping the future aborts the task.
-async fn detach(admitted: Admitted) -> Result<ToolOutput, CallError> {
+/// Runs a call: beside the script, or apart from it if it is one of a block. Dropping the future stops
+/// the call.
+async fn ran(admitted: Admitted, is_block: bool) -> Result<ToolOutput, CallError> {
     let tool = admitted.tool().name.clone();
-    let ended = AbortOnDropHandle::new(tokio::spawn(admitted.run())).await;
+    let running = admitted.run();
+    let ended = if is_block { run_apart(running).await } else { run_beside(running).await };
     ended.unwrap_or_else(|lost| {
-        if lost.is_panic() {
+        if matches!(lost, Lost::Panicked) {
             error!(%tool, "a tool call panicked");
         }
         Err(CallError::Unavailable { tool, cause: lost.into() })

@@ -26,6 +26,9 @@ const PROFILE: &str = "AIRLOCK_GUEST_PROFILE";
 /// Inputs of every guest in addition to its own directory.
 const SHARED: [&str; 5] = ["wit", "guest-sdk", "Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
 
+/// The crate that all script executors share.
+const EXECUTOR: &str = "plugins/executor";
+
 /// Flags of the compiler for guests without WASI. `getrandom` compiles for a target without an
 /// entropy source only if a backend is named; the executor contains it. The flags are the same for
 /// all of these guests: cargo compiles shared dependencies again whenever they change.
@@ -102,7 +105,10 @@ impl Guests {
     /// Compiles the script executor `plugins/<name>` to a component, which still has to be
     /// prepared.
     pub fn executor(&self, name: &str) -> Result<PathBuf, String> {
-        self.place(&self.root.join("plugins").join(name), name, |guest| self.compile_module(guest))
+        self.place(&self.root.join("plugins").join(name), name, |guest| {
+            println!("cargo::rerun-if-changed={}", self.root.join(EXECUTOR).display());
+            self.compile_module(guest)
+        })
     }
 
     /// Compiles a guest without WASI, and converts the module to a component.

@@ -5,7 +5,10 @@ use std::{
     panic::{self, PanicHookInfo},
 };
 
+use airlock_executor::Catalogue;
+
 use self::wit::Guest;
+use self::wit::airlock::executor::bindings;
 use self::wit::airlock::host::log::{self, Level};
 use self::wit::airlock::host::tools::{self, CallRequest};
 use self::wit::airlock::types::types::{
@@ -14,7 +17,8 @@ use self::wit::airlock::types::types::{
 };
 use self::wit::exports::airlock::executor::executor;
 use crate::{
-    Answer, Binding, Failure, FailureKind, Field, Part, Request, Script, ToolFailure, Tools,
+    Answer, Binding, Bindings, Failure, FailureKind, Field, Part, Request, Script, ToolFailure,
+    Tools,
 };
 
 #[expect(
@@ -174,20 +178,29 @@ impl From<Request> for CallRequest {
     }
 }
 
+/// All tools of the run, as the host finds them.
+struct All;
+
+impl Catalogue for All {
+    fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
+        let bindings::Binding { name, tool } = bindings::find(namespace, name)?;
+        Some(Binding { namespace: namespace.to_owned(), name, alias: None, tool })
+    }
+
+    fn names(&self, namespace: &str) -> Vec<String> {
+        bindings::names(namespace)
+    }
+
+    fn namespaces(&self) -> Vec<String> {
+        bindings::namespaces()
+    }
+}
+
 impl From<executor::Script> for Script {
     fn from(script: executor::Script) -> Self {
-        let binding = |it: executor::Binding| Binding {
-            namespace: it.namespace,
-            name: it.name,
-            alias: it.alias,
-            tool: it.tool,
-        };
-        Self {
-            name: script.name,
-            source: script.source,
-            bindings: script.bindings.into_iter().map(binding).collect(),
-            clock_ms: script.clock_ms,
-        }
+        let bindings = Bindings::new(script.namespaces, Box::new(All));
+        let clock_ms = script.clock_ms;
+        Self { name: script.name, source: script.source, bindings, clock_ms }
     }
 }
 

@@ -134,12 +134,12 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     if let Some((namespace, name, tools)) = session.missed()
         && message.contains(name)
     {
-        return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(tools)));
+        return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(&tools)));
     }
     let missing =
         message.split_once("No module named '").and_then(|(_, rest)| rest.split('\'').next());
     if let Some(client) = missing
-        && session.namespaces().any(|name| name == client)
+        && session.namespaces().iter().any(|name| name == client)
     {
         return Some(format!(
             "`{client}` is a client, and already a name: leave the import out and call `{client}.TOOL(…)`"
@@ -156,7 +156,7 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     if let Some(tool) = session.spelled(name) {
         return Some(format!("a tool is called as an attribute of its client: `{tool}(…)`"));
     }
-    let names = list(session.namespaces());
+    let names = list(&session.namespaces());
     Some(if names.is_empty() {
         "no tools are bound to this script".into()
     } else {
@@ -164,8 +164,8 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     })
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod run;
 mod session;
 mod tool;
 
+pub use airlock_executor::{Binding, Bindings};
 pub use failure::{Failure, FailureKind};
 pub use run::{Script, prepare, run};
-pub use tool::{Answer, Binding, Field, Part, Request, ToolFailure, Tools};
+pub use tool::{Answer, Field, Part, Request, ToolFailure, Tools};

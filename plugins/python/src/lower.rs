@@ -15,11 +15,11 @@ pub(crate) mod percent;
 pub(crate) mod source;
 pub(crate) mod unawaited;
 
+use airlock_executor::Bindings;
 use monty_types::MontyObject;
 use ruff_python_parser::parse_module;
 
 use self::source::Text;
-use crate::tool::Binding;
 
 /// First argument of a call that the script awaits. The call is made when the script waits, at the
 /// same time as the others that it waits for.
@@ -52,7 +52,7 @@ pub(crate) struct Lowered<'a>(pub(crate) Text<'a>);
 impl<'a> Lowered<'a> {
     /// Changes a script where the interpreter needs it. A script that does not parse stays as it
     /// is, and the interpreter reports the error.
-    pub(crate) fn of(source: &'a str, bindings: &[Binding]) -> Self {
+    pub(crate) fn of(source: &'a str, bindings: &Bindings) -> Self {
         let parsed = SIGNS.iter().any(|sign| source.contains(sign)).then(|| parse_module(source));
         let Some(Ok(parsed)) = parsed else {
             return Self(Text::new(source, String::new(), Vec::new()));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use airlock_executor::{Binding, Bindings};
 use monty::MontyRun;
 use monty_types::{
     AssertMessageAnnotations, CompileOptions, MontyException, MontyObject, PrintWriter,
@@ -12,7 +13,7 @@ use crate::convert;
 use crate::failure::Failure;
 use crate::lower::Lowered;
 use crate::session::Session;
-use crate::tool::{Binding, Tools};
+use crate::tool::Tools;
 
 /// A script to run.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct Script {
     /// Source text.
     pub source: String,
     /// Every tool that exists for this run.
-    pub bindings: Vec<Binding>,
+    pub bindings: Bindings,
     /// The time that the script sees, in milliseconds since 1970; `None` if the run has no clock.
     pub clock_ms: Option<i64>,
 }
@@ -94,7 +95,8 @@ pub fn prepare() {
             name: "touch".into(),
             alias: None,
             tool: "tools-touch".into(),
-        }],
+        }]
+        .into(),
         clock_ms: None,
     };
     let outcome = run(&script, &NoTools, &|_| ());
@@ -204,7 +206,7 @@ pub(crate) mod tests {
         };
         let mut bindings = vec![bind("read_file", Some("readFile"))];
         bindings.extend(["fail", "number", "image", "broken"].map(|name| bind(name, None)));
-        let name = "code.py".into();
+        let (name, bindings) = ("code.py".into(), bindings.into());
         run(&Script { name, source: source.into(), bindings, clock_ms: None }, tools, print)
     }
 

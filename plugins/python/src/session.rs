@@ -2,7 +2,9 @@
 //! tool, and anything that a run does not have.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use airlock_executor::{Binding, Bindings};
 use monty::{FunctionCall, NameLookup, ResolveFutures, RunProgress};
 use monty_types::{
     DictPairs, ExcType, ExtFunctionResult, MontyClassInstance, MontyClassType, MontyException,
@@ -12,7 +14,7 @@ use monty_types::{
 
 use crate::clock::Clock;
 use crate::lower::{CAUGHT, FAILED, LATER, PERCENT, RAISE, SHOWN, percent};
-use crate::tool::{self, Answer, Binding, Request, Shelves, ToolFailure, Tools};
+use crate::tool::{self, Answer, Request, Shelves, ToolFailure, Tools};
 use crate::{convert, lower};
 
 /// The interpreter's type of a tool's failure, because scripts cannot have exceptions of their own.
@@ -34,7 +36,7 @@ pub(crate) struct Session<'a> {
     clock: Option<Clock>,
     shelves: Shelves<'a>,
     /// Calls that the script has made and not yet awaited, by the interpreter's numbers.
-    later: BTreeMap<u32, (&'a Binding, Request)>,
+    later: BTreeMap<u32, (Arc<Binding>, Request)>,
     /// Failures of tools, in the order in which they were raised.
     raised: Vec<Raised>,
     /// Namespace and name of the last tool that was not found.
@@ -50,11 +52,7 @@ struct Raised {
 }
 
 impl<'a> Session<'a> {
-    pub(crate) fn new(
-        bindings: &'a [Binding],
-        clock_ms: Option<i64>,
-        tools: &'a dyn Tools,
-    ) -> Self {
+    pub(crate) fn new(bindings: &'a Bindings, clock_ms: Option<i64>, tools: &'a dyn Tools) -> Self {
         Self {
             tools,
             clock: clock_ms.map(Clock),
@@ -115,12 +113,12 @@ impl<'a> Session<'a> {
     /// the tool alone, or with the namespace and an underscore before it. `None` if there is no such
     /// tool.
     pub(crate) fn spelled(&self, name: &str) -> Option<String> {
-        let found = self.shelves.names().find_map(|namespace| {
-            let own = name.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('_'));
-            let tool = own.and_then(|own| self.shelves.find(namespace, own));
-            tool.or_else(|| self.shelves.find(namespace, name))
+        let found = self.shelves.names().into_iter().find_map(|namespace| {
+            let own = name.strip_prefix(&*namespace).and_then(|rest| rest.strip_prefix('_'));
+            let tool = own.and_then(|own| self.shelves.find(&namespace, own));
+            tool.or_else(|| self.shelves.find(&namespace, name))
         });
-        found.map(spelled)
+        found.map(|binding| spelled(&binding))
     }
 
     /// Returns the tool as the script writes it, and the failure with this text that was raised
@@ -132,13 +130,13 @@ impl<'a> Session<'a> {
 
     /// Returns namespace and name of the last tool that was not found, and the tools of that
     /// namespace.
-    pub(crate) fn missed(&self) -> Option<(&str, &str, impl Iterator<Item = &'a str>)> {
+    pub(crate) fn missed(&self) -> Option<(&str, &str, Vec<String>)> {
         let (namespace, name) = self.missed.as_ref()?;
         Some((namespace, name, self.shelves.tools(namespace)))
     }
 
-    /// Iterates over the names of all namespaces.
-    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &'a str> {
+    /// Returns the names of all namespaces.
+    pub(crate) fn namespaces(&self) -> Vec<String> {
         self.shelves.names()
     }
 
@@ -166,7 +164,7 @@ impl<'a> Session<'a> {
         };
         if let Some(binding) = self.shelves.find(namespace, &lookup.name) {
             NameLookupResult::Value(MontyObject::Function {
-                name: spelled(binding),
+                name: spelled(&binding),
                 docstring: None,
             })
         } else {
@@ -214,7 +212,7 @@ impl<'a> Session<'a> {
         let arguments = match arguments(positional, &call.kwargs) {
             Ok(arguments) => arguments,
             Err(what) => {
-                return error(ExcType::TypeError, format!("{} {what}", spelled(binding)));
+                return error(ExcType::TypeError, format!("{} {what}", spelled(&binding)));
             }
         };
         let request = Request { tool: binding.tool.clone(), arguments };
@@ -223,7 +221,7 @@ impl<'a> Session<'a> {
             return ExtFunctionResult::Future(call.call_id);
         }
         let answer = self.tools.call(request);
-        self.returned(binding, answer)
+        self.returned(&binding, answer)
     }
 
     /// Makes the calls that the script waits for, all at once, in the order in which it made them.
@@ -236,8 +234,8 @@ impl<'a> Session<'a> {
         let answers = self.tools.call_batch(requests);
         // The interpreter would end the task of a call that fails, whatever the script catches. So
         // the failure is a value first, and the script raises it where it awaits the call.
-        let result = |((id, (binding, _)), answer): ((u32, (&Binding, _)), _)| {
-            let result = match self.returned(binding, answer) {
+        let result = |((id, (binding, _)), answer): ((u32, (Arc<Binding>, _)), _)| {
+            let result = match self.returned(&binding, answer) {
                 ExtFunctionResult::Error(_) => {
                     ExtFunctionResult::Return(failed(self.raised.len() - 1))
                 }
@@ -297,9 +295,9 @@ impl<'a> Session<'a> {
         let Some(namespace) = namespace else {
             return error(ExcType::TypeError, "dir takes a namespace of tools".into());
         };
-        let mut names: Vec<_> = self.shelves.tools(namespace).collect();
+        let mut names = self.shelves.tools(namespace);
         names.sort_unstable();
-        let names = names.into_iter().map(|name| MontyObject::String(name.to_owned()));
+        let names = names.into_iter().map(MontyObject::String);
         ExtFunctionResult::Return(MontyObject::List(names.collect()))
     }
 

@@ -1,22 +1,12 @@
 //! The tools of a run, and what a call of one is and returns.
 
+use std::sync::Arc;
+
+use airlock_executor::{Binding, Bindings};
 use jiter::JsonError;
 use monty_types::{DictPairs, MontyClassInstance, MontyClassType, MontyObject, MontyUuid};
 
 use crate::convert;
-
-/// One tool as the script sees it: `namespace.name(…)`.
-#[derive(Clone, Debug)]
-pub struct Binding {
-    /// Name of the global.
-    pub namespace: String,
-    /// Name of the callable in the namespace.
-    pub name: String,
-    /// Alternative spelling of `name`, if there is one.
-    pub alias: Option<String>,
-    /// Name by which [`Tools`] knows the tool.
-    pub tool: String,
-}
 
 /// The tools behind a run: the host's import in WebAssembly, a stub in tests.
 pub trait Tools {
@@ -87,14 +77,13 @@ pub struct ToolFailure {
 }
 
 /// The tools of one run, by the names that the script uses.
-pub(crate) struct Shelves<'a>(pub(crate) &'a [Binding]);
+pub(crate) struct Shelves<'a>(pub(crate) &'a Bindings);
 
 impl<'a> Shelves<'a> {
     /// Returns the value of the global that holds the tools of a namespace; `None` if there is no
     /// such namespace. Its attributes are not in it: the interpreter asks for each.
     pub(crate) fn namespace(&self, name: &str) -> Option<MontyObject> {
-        let at = self.0.iter().position(|binding| binding.namespace == name)?;
-        let id = identity(at);
+        let id = identity(self.0.named().position(|named| named == name)?);
         let empty = || DictPairs::from(Vec::new());
         let class_type = MontyClassType {
             name: name.to_owned(),
@@ -110,41 +99,26 @@ impl<'a> Shelves<'a> {
     /// Returns the name of the namespace that a value has from [`Shelves::namespace`].
     pub(crate) fn name_of(&self, id: MontyUuid) -> Option<&'a str> {
         let at = usize::try_from(u128::from_be_bytes(*id.as_bytes())).ok()?.checked_sub(1)?;
-        self.0.get(at).map(|binding| binding.namespace.as_str())
+        self.0.named().nth(at)
     }
 
-    /// Finds a tool by its name, or by its alias if no tool of the namespace has that name. Of two
-    /// bindings with the same name, the first is used.
-    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<&'a Binding> {
-        let of_namespace = || self.0.iter().filter(|binding| binding.namespace == namespace);
-        of_namespace()
-            .find(|binding| binding.name == name)
-            .or_else(|| of_namespace().find(|binding| binding.alias.as_deref() == Some(name)))
+    /// Finds a tool by its name, or by its alias if no tool of the namespace has that name.
+    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
+        self.0.find(namespace, name)
     }
 
-    /// Iterates over the names of the tools of a namespace.
-    pub(crate) fn tools(&self, namespace: &str) -> impl Iterator<Item = &'a str> {
-        self.0
-            .iter()
-            .filter(move |binding| binding.namespace == namespace)
-            .map(|binding| binding.name.as_str())
+    /// Returns the names of the tools of a namespace.
+    pub(crate) fn tools(&self, namespace: &str) -> Vec<String> {
+        self.0.names(namespace)
     }
 
-    /// Iterates over the names of all namespaces, each once.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        let first = |at: usize, name: &str| {
-            self.0.iter().position(|binding| binding.namespace == name) == Some(at)
-        };
-        self.0
-            .iter()
-            .enumerate()
-            .filter(move |(at, binding)| first(*at, &binding.namespace))
-            .map(|(_, binding)| binding.namespace.as_str())
+    /// Returns the names of all namespaces, each once.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.namespaces()
     }
 }
 
-/// Returns the identity of the namespace whose first binding is at this position. Zero stands for
-/// none.
+/// Returns the identity of the namespace at this position. Zero stands for none.
 fn identity(at: usize) -> MontyUuid {
     MontyUuid::from_u128(at as u128 + 1)
 }
@@ -179,5 +153,64 @@ fn part(part: Part) -> MontyObject {
             });
             MontyObject::dict(fields.collect::<Vec<_>>())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use airlock_executor::Catalogue;
+
+    use super::*;
+    use crate::{Script, run};
+
+    /// A catalogue of 500 tools in five namespaces that counts what is asked of it.
+    struct Many(Arc<AtomicUsize>);
+
+    impl Catalogue for Many {
+        fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let number: usize = name.strip_prefix("tool_")?.parse().ok()?;
+            let tool = format!("{namespace}-{name}");
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            (number < 100).then_some(Binding { namespace, name, alias: None, tool })
+        }
+
+        fn names(&self, _: &str) -> Vec<String> {
+            panic!("a script that ends well lists no tools")
+        }
+
+        fn namespaces(&self) -> Vec<String> {
+            panic!("a script that ends well lists no namespaces")
+        }
+    }
+
+    struct Named;
+
+    impl Tools for Named {
+        fn call(&self, request: Request) -> Result<Answer, ToolFailure> {
+            Ok(Answer::Text(request.tool))
+        }
+    }
+
+    #[test]
+    fn a_script_that_uses_two_of_500_tools_asks_for_two() {
+        let times = Arc::new(AtomicUsize::new(0));
+        let named = (0..5).map(|n| format!("server_{n}")).collect();
+        let source = "out = []
+for _ in range(3):
+    out.append(server_1.tool_7(a=1))
+    out.append(server_3.tool_99())
+result = out[2:4]";
+        let script = Script {
+            name: "code".into(),
+            source: source.into(),
+            bindings: Bindings::new(named, Box::new(Many(times.clone()))),
+            clock_ms: None,
+        };
+        let value = run(&script, &Named, &|_| ()).expect("it ends well");
+        assert_eq!(value.as_deref(), Some(r#"["server_1-tool_7","server_3-tool_99"]"#));
+        assert_eq!(times.load(Ordering::Relaxed), 2);
     }
 }

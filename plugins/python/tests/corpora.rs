@@ -90,7 +90,7 @@ fn difference(fixture: &Fixture, source: &str, expected: &Value) -> Option<Strin
     let script = Script {
         name: "code.py".into(),
         source: source.into(),
-        bindings: fixture.bindings(),
+        bindings: fixture.bindings().into(),
         clock_ms: None,
     };
     let printed = RefCell::new(Vec::new());

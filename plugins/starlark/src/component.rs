@@ -5,14 +5,19 @@ use std::{
     panic::{self, PanicHookInfo},
 };
 
+use airlock_executor::Catalogue;
+
 use self::wit::Guest;
+use self::wit::airlock::executor::bindings;
 use self::wit::airlock::host::log::{self, Level};
 use self::wit::airlock::host::tools::{self, CallRequest};
 use self::wit::airlock::types::types::{
     Content, ContentBlock, ErrorKind, ResourceContents, ToolError, ToolOutput,
 };
 use self::wit::exports::airlock::executor::executor;
-use crate::{Answer, Binding, Failure, FailureKind, Fault, Handle, Part, Request, Script, Tools};
+use crate::{
+    Answer, Binding, Bindings, Failure, FailureKind, Fault, Handle, Part, Request, Script, Tools,
+};
 
 #[expect(
     unsafe_code,
@@ -136,19 +141,28 @@ impl From<Request> for CallRequest {
     }
 }
 
+/// All tools of the run, as the host finds them.
+struct All;
+
+impl Catalogue for All {
+    fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
+        let bindings::Binding { name, tool } = bindings::find(namespace, name)?;
+        Some(Binding { namespace: namespace.to_owned(), name, alias: None, tool })
+    }
+
+    fn names(&self, namespace: &str) -> Vec<String> {
+        bindings::names(namespace)
+    }
+
+    fn namespaces(&self) -> Vec<String> {
+        bindings::namespaces()
+    }
+}
+
 impl From<executor::Script> for Script {
     fn from(script: executor::Script) -> Self {
-        let binding = |it: executor::Binding| Binding {
-            namespace: it.namespace,
-            name: it.name,
-            alias: it.alias,
-            tool: it.tool,
-        };
-        Self {
-            name: script.name,
-            source: script.source,
-            bindings: script.bindings.into_iter().map(binding).collect(),
-        }
+        let bindings = Bindings::new(script.namespaces, Box::new(All));
+        Self { name: script.name, source: script.source, bindings }
     }
 }
 

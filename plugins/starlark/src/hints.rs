@@ -47,10 +47,7 @@ pub(crate) fn hint_for(message: &str, namespaces: &Namespaces) -> Option<String>
     if let Some((namespace, name, tools)) = namespaces.missed()
         && message.contains(&name)
     {
-        return Some(format!(
-            "`{namespace}` has no tool `{name}`; it has {}",
-            list(tools.iter().map(String::as_str))
-        ));
+        return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(&tools)));
     }
     if let Some(hint) =
         HINTS.iter().find(|hint| hint.errors.iter().any(|error| message.contains(error)))
@@ -64,7 +61,7 @@ pub(crate) fn hint_for(message: &str, namespaces: &Namespaces) -> Option<String>
     if let Some(tool) = namespaces.spelled(name) {
         return Some(format!("a tool is called as an attribute of its client: `{tool}(…)`"));
     }
-    let names = list(namespaces.names());
+    let names = list(&namespaces.names());
     Some(if names.is_empty() {
         "no tools are bound to this script".into()
     } else {
@@ -89,8 +86,8 @@ fn operation(message: &str) -> Option<&'static str> {
     })
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ mod run;
 )]
 mod tool;
 
+pub use airlock_executor::{Binding, Bindings};
 pub use failure::{Failure, FailureKind};
-pub use run::{Binding, Script, prepare, run};
+pub use run::{Script, prepare, run};
 pub use tool::{Answer, Fault, Handle, Part, Request, Tools};

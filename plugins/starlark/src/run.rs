@@ -1,5 +1,6 @@
 //! Runs one script from source to result.
 
+use airlock_executor::{Binding, Bindings};
 use starlark::ErrorKind;
 use starlark::environment::Module;
 use starlark::eval::Evaluator;
@@ -11,19 +12,6 @@ use crate::failure::{Failure, Source, describe};
 use crate::lower;
 use crate::tool::{Namespaces, Session, Tools};
 
-/// One tool as the script sees it: `namespace.name(…)`.
-#[derive(Clone, Debug)]
-pub struct Binding {
-    /// Name of the global.
-    pub namespace: String,
-    /// Name of the callable in the namespace.
-    pub name: String,
-    /// Alternative spelling of `name`, if there is one.
-    pub alias: Option<String>,
-    /// Name by which [`Tools`] knows the tool.
-    pub tool: String,
-}
-
 /// A script to run.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -32,7 +20,7 @@ pub struct Script {
     /// Source text.
     pub source: String,
     /// Every tool that exists for this run.
-    pub bindings: Vec<Binding>,
+    pub bindings: Bindings,
 }
 
 /// Largest depth of nested calls, of Starlark and built-in functions, before a run fails with a
@@ -60,7 +48,7 @@ pub fn run(
     tools: &dyn Tools,
     print: &dyn Fn(&str),
 ) -> Result<Option<String>, Failure> {
-    let clients: Vec<_> = script.bindings.iter().map(|it| it.namespace.as_str()).collect();
+    let clients: Vec<_> = script.bindings.named().collect();
     let lower::Lowered { text, map } = lower::lower(&script.source, &clients)
         .map_err(|refusals| lower::refused::failure(&script.name, &script.source, &refusals))?;
     let source = Source { file: &script.name, text: &script.source, map: &map };
@@ -102,7 +90,8 @@ pub fn prepare() {
             name: "touch".into(),
             alias: Some("Touch".into()),
             tool: "tools-touch".into(),
-        }],
+        }]
+        .into(),
     };
     let outcome = run(&script, &NoTools, &|_| ());
     assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
@@ -153,6 +142,7 @@ pub(crate) mod tests {
             tool: format!("files-{name}"),
         };
         let bindings = vec![bind("read_file", Some("readFile")), bind("fail", None)];
+        let bindings = bindings.into();
         run(&Script { name: "code.star".into(), source: source.into(), bindings }, &Echo, print)
     }
 

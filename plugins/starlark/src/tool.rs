@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use airlock_executor::{Binding, Bindings};
 use allocative::Allocative;
 use starlark::environment::Module;
 use starlark::eval::{Arguments, Evaluator};
@@ -22,7 +23,6 @@ use starlark::{Error, starlark_simple_value};
 use crate::convert;
 use crate::library::regex::Patterns;
 use crate::library::values::as_dict;
-use crate::run::Binding;
 
 /// The tools behind a run: the host's import in WebAssembly, a stub in tests.
 pub trait Tools {
@@ -218,96 +218,58 @@ impl<'v> StarlarkValue<'v> for ErrorValue {
 
 /// The namespaces of one run, kept for error messages.
 pub(crate) struct Namespaces {
-    all: Vec<Arc<Shelf>>,
+    bindings: Bindings,
     missed: Arc<Missed>,
 }
 
-/// The last attribute that was not found, and its namespace. Starlark's own message names neither
+/// Namespace and name of the last attribute that was not found. Starlark's own message names neither
 /// the namespace nor its tools.
-type Missed = Mutex<Option<(Arc<Shelf>, String)>>;
-
-/// The tools of one namespace.
-struct Shelf {
-    name: String,
-    tools: Vec<(Option<String>, Arc<Tool>)>,
-}
-
-struct Tool {
-    namespace: String,
-    name: String,
-    full: String,
-}
+type Missed = Mutex<Option<(String, String)>>;
 
 impl Namespaces {
-    /// Adds a global to `module` for each namespace. If two bindings have the same name, the first
-    /// is used.
-    pub(crate) fn bind(bindings: &[Binding], module: &Module<'_>) -> Self {
-        let mut shelves: Vec<Shelf> = Vec::new();
-        for binding in bindings {
-            let at = shelves
-                .iter()
-                .position(|shelf| shelf.name == binding.namespace)
-                .unwrap_or_else(|| {
-                    shelves.push(Shelf { name: binding.namespace.clone(), tools: Vec::new() });
-                    shelves.len() - 1
-                });
-            let tool = Tool {
-                namespace: binding.namespace.clone(),
-                name: binding.name.clone(),
-                full: binding.tool.clone(),
-            };
-            shelves[at].tools.push((binding.alias.clone(), Arc::new(tool)));
-        }
+    /// Adds a global to `module` for each namespace that the script can name.
+    pub(crate) fn bind(bindings: &Bindings, module: &Module<'_>) -> Self {
         let missed = Arc::new(Missed::default());
-        let all: Vec<_> = shelves.into_iter().map(Arc::new).collect();
-        for shelf in &all {
-            let value = Namespace { shelf: Arc::clone(shelf), missed: Arc::clone(&missed) };
-            module.set(&shelf.name, module.heap().alloc(value));
+        for name in bindings.named() {
+            let (bindings, missed) = (bindings.clone(), Arc::clone(&missed));
+            let value = Namespace { name: name.to_owned(), bindings, missed };
+            module.set(name, module.heap().alloc(value));
         }
-        Self { all, missed }
+        Self { bindings: bindings.clone(), missed }
     }
 
-    /// Iterates over the names of all namespaces.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.all.iter().map(|shelf| shelf.name.as_str())
+    /// Returns the names of all namespaces.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.bindings.namespaces()
     }
 
     /// Returns the tool that a script means by one name, as the script must write it: the name of the
     /// tool alone, or with the namespace and an underscore before it. `None` if there is no such tool.
     pub(crate) fn spelled(&self, name: &str) -> Option<String> {
-        self.all.iter().find_map(|shelf| {
-            let own = name.strip_prefix(&shelf.name).and_then(|rest| rest.strip_prefix('_'));
-            let tool = own.and_then(|own| shelf.find(own)).or_else(|| shelf.find(name))?;
-            Some(format!("{}.{}", shelf.name, tool.name))
+        self.bindings.namespaces().into_iter().find_map(|namespace| {
+            let own = name.strip_prefix(&*namespace).and_then(|rest| rest.strip_prefix('_'));
+            let tool = own.and_then(|own| self.bindings.find(&namespace, own));
+            let tool = tool.or_else(|| self.bindings.find(&namespace, name))?;
+            Some(format!("{namespace}.{}", tool.name))
         })
     }
 
     /// Returns namespace, name and the available tools of the last look-up that failed; `None` if
     /// none failed.
     pub(crate) fn missed(&self) -> Option<(String, String, Vec<String>)> {
-        let missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
-        missed.as_ref().map(|(shelf, name)| (shelf.name.clone(), name.clone(), shelf.names()))
-    }
-}
-
-impl Shelf {
-    fn find(&self, attribute: &str) -> Option<&Arc<Tool>> {
-        let named = self.tools.iter().find(|(_, tool)| tool.name == attribute);
-        let found = named
-            .or_else(|| self.tools.iter().find(|(alias, _)| alias.as_deref() == Some(attribute)));
-        found.map(|(_, tool)| tool)
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.tools.iter().map(|(_, tool)| tool.name.clone()).collect()
+        let missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (namespace, name) = missed?;
+        let tools = self.bindings.names(&namespace);
+        Some((namespace, name, tools))
     }
 }
 
 /// The global that holds a namespace's tools.
 #[derive(ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 struct Namespace {
+    name: String,
     #[allocative(skip)]
-    shelf: Arc<Shelf>,
+    bindings: Bindings,
     #[allocative(skip)]
     missed: Arc<Missed>,
 }
@@ -316,20 +278,20 @@ starlark_simple_value!(Namespace);
 #[starlark_value(type = "tools")]
 impl<'v> StarlarkValue<'v> for Namespace {
     fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
-        if let Some(tool) = self.shelf.find(attribute) {
-            return Some(heap.alloc(Callable { tool: Arc::clone(tool) }));
+        if let Some(tool) = self.bindings.find(&self.name, attribute) {
+            return Some(heap.alloc(Callable { tool }));
         }
         *self.missed.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((Arc::clone(&self.shelf), attribute.into()));
+            Some((self.name.clone(), attribute.into()));
         None
     }
 
     fn has_attr(&self, attribute: &str, _heap: Heap<'v>) -> bool {
-        self.shelf.find(attribute).is_some()
+        self.bindings.find(&self.name, attribute).is_some()
     }
 
     fn dir_attr(&self) -> Vec<String> {
-        self.shelf.names()
+        self.bindings.names(&self.name)
     }
 }
 
@@ -337,7 +299,7 @@ impl<'v> StarlarkValue<'v> for Namespace {
 #[derive(ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
 pub(crate) struct Callable {
     #[allocative(skip)]
-    tool: Arc<Tool>,
+    tool: Arc<Binding>,
 }
 starlark_simple_value!(Callable);
 
@@ -362,7 +324,7 @@ impl<'v> StarlarkValue<'v> for Callable {
 impl Callable {
     /// Returns the request that calls this tool with `arguments`, a JSON object.
     pub(crate) fn request(&self, arguments: String) -> Request {
-        Request { tool: self.tool.full.clone(), arguments }
+        Request { tool: self.tool.tool.clone(), arguments }
     }
 
     /// Converts the result of the tool to a value of the script.
@@ -457,7 +419,7 @@ impl fmt::Debug for Callable {
 
 impl fmt::Display for Namespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shelf.name)
+        f.write_str(&self.name)
     }
 }
 
@@ -469,7 +431,61 @@ impl fmt::Debug for Namespace {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use airlock_executor::Catalogue;
+
+    use super::*;
     use crate::run::tests::{fail, result};
+    use crate::{Script, run};
+
+    /// A catalogue of 500 tools in five namespaces that counts what is asked of it.
+    struct Many(Arc<AtomicUsize>);
+
+    impl Catalogue for Many {
+        fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let number: usize = name.strip_prefix("tool_")?.parse().ok()?;
+            let tool = format!("{namespace}-{name}");
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            (number < 100).then_some(Binding { namespace, name, alias: None, tool })
+        }
+
+        fn names(&self, _: &str) -> Vec<String> {
+            panic!("a script that ends well lists no tools")
+        }
+
+        fn namespaces(&self) -> Vec<String> {
+            panic!("a script that ends well lists no namespaces")
+        }
+    }
+
+    struct Named;
+
+    impl Tools for Named {
+        fn call(&self, request: Request) -> Result<Answer, Fault> {
+            Ok(Answer::Text(request.tool))
+        }
+    }
+
+    #[test]
+    fn a_script_that_uses_two_of_500_tools_asks_for_two() {
+        let times = Arc::new(AtomicUsize::new(0));
+        let named = (0..5).map(|n| format!("server_{n}")).collect();
+        let source = "out = []
+for _ in range(3):
+    out.append(server_1.tool_7(a=1))
+    out.append(server_3.tool_99())
+result = out[2:4]";
+        let script = Script {
+            name: "code".into(),
+            source: source.into(),
+            bindings: Bindings::new(named, Box::new(Many(times.clone()))),
+        };
+        let value = run(&script, &Named, &|_| ()).expect("it ends well");
+        assert_eq!(value.as_deref(), Some(r#"["server_1-tool_7","server_3-tool_99"]"#));
+        assert_eq!(times.load(Ordering::Relaxed), 2);
+    }
 
     #[test]
     fn arguments_are_given_by_name_or_as_one_dict() {

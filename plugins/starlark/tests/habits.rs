@@ -108,7 +108,7 @@ fn differences(folder: &str) -> (usize, Vec<String>) {
 fn difference(file: &Path, expected: &Json, fixtures: &Fixtures) -> Option<String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let source = std::fs::read_to_string(file).expect("a script can be read");
-    let script = Script { name: name.clone(), source, bindings: fixtures.bindings() };
+    let script = Script { name: name.clone(), source, bindings: fixtures.bindings().into() };
     let printed = RefCell::new(String::new());
     let print = |line: &str| {
         printed.borrow_mut().push_str(line);

@@ -11,13 +11,12 @@
 
 mod bare;
 mod crowd;
+mod native;
 mod space;
 
 use std::{
     env, fs,
     hint::black_box,
-    path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -78,7 +77,7 @@ async fn measure(hurry: usize) {
         rounds(&gateway, &TEXT, what, &arguments, times(count)).await;
     }
     for (what, source, count) in SCRIPTS {
-        let native = native_script(&setup, source, times(count));
+        let native = native::script(&setup, source, times(count));
         let arguments = json!({"code": source}).to_string();
         row(&gateway, what, "executeToolCode", &arguments, times(count), native).await;
     }
@@ -296,24 +295,6 @@ fn median(times: usize, mut work: impl FnMut()) -> Duration {
         began.elapsed()
     });
     Times::of(took.collect()).at(50)
-}
-
-/// Returns the time of a script without a sandbox. The native interpreter is another program,
-/// because its features of `serde_json` must not reach this one.
-fn native_script(setup: &Setup, source: &str, times: usize) -> Option<Duration> {
-    let program = env::var_os("NATIVE_SCRIPT")?;
-    let file = setup.directory().join("native.star");
-    fs::write(&file, source).expect("a file");
-    let output = Command::new(Path::new(&program))
-        .arg(&file)
-        .arg(times.to_string())
-        .output()
-        .expect("it can be started");
-    let nanoseconds = String::from_utf8_lossy(&output.stdout).trim().parse();
-    let said = String::from_utf8_lossy(&output.stderr);
-    Some(Duration::from_nanos(
-        nanoseconds.unwrap_or_else(|_| panic!("the native interpreter failed: {said}")),
-    ))
 }
 
 /// Returns the longest time between the deadline and the end of a guest that never stops. The

@@ -67,6 +67,7 @@ impl Executor {
         let call = Call {
             chain: Some(chain.clone()),
             origin: Origin::Script,
+            bindings: script.bindings.clone(),
             script_calls: Some(calls),
             ..Call::denied(self.name.clone(), Guest::Script, self.limits)
         };

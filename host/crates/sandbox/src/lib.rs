@@ -51,9 +51,10 @@ pub use self::{
     },
     plain::BadComponent,
     plugin::Plugin,
+    run::beside::{Lost, run_apart, run_beside},
     schemas::Tools,
     script::{
-        Binding, FailureKind, Script, ScriptAnswer, ScriptCall, ScriptCalls, ScriptError,
+        Binding, Bindings, FailureKind, Script, ScriptAnswer, ScriptCall, ScriptCalls, ScriptError,
         ScriptFailure, ScriptResult,
     },
     settings::{OffLimits, Settings},

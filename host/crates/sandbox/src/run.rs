@@ -2,6 +2,7 @@
 //! end is classified. Crashes of a plugin open its circuit breaker.
 
 pub(crate) mod admission;
+pub(crate) mod beside;
 pub(crate) mod circuit;
 pub(crate) mod instance;
 pub(crate) mod memory;

@@ -1,5 +1,10 @@
 //! Host-side types of a script's run.
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
 use airlock_core::tool::{CallError, ToolName, ToolOutput};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -13,7 +18,7 @@ pub struct Script {
     /// Source text.
     pub source: String,
     /// Every tool that exists for this run.
-    pub bindings: Vec<Binding>,
+    pub bindings: Arc<Bindings>,
     /// The time that the script sees, in milliseconds since 1970; `None` if the run has no clock.
     pub clock_ms: Option<i64>,
 }
@@ -29,6 +34,61 @@ pub struct Binding {
     pub alias: Option<String>,
     /// The tool that is called.
     pub tool: ToolName,
+}
+
+/// Every tool that exists for a run, by the names in its script. Made once for all runs with the same
+/// tools: the guest asks for those that its script uses.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Bindings(BTreeMap<String, Vec<Binding>>);
+
+impl Bindings {
+    /// Returns the namespaces that a source can name, sorted: those whose names are words in it. All of
+    /// them if it is not ASCII, because a parser may read other letters as those of a name.
+    pub(crate) fn named_in(&self, source: &str) -> Vec<String> {
+        if !source.is_ascii() {
+            return self.namespaces().map(str::to_owned).collect();
+        }
+        let words = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let named: BTreeSet<_> =
+            words.filter_map(|word| Some(self.0.get_key_value(word)?.0)).collect();
+        named.into_iter().cloned().collect()
+    }
+
+    /// Finds a tool by its name, or by its alias if no tool of the namespace has that name. Of two
+    /// with the same name, the first is found.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<&Binding> {
+        let tools = self.0.get(namespace)?;
+        let named = tools.iter().find(|binding| binding.name == name);
+        named.or_else(|| tools.iter().find(|binding| binding.alias.as_deref() == Some(name)))
+    }
+
+    /// Iterates over the names of the tools of a namespace.
+    pub(crate) fn tools(&self, namespace: &str) -> impl Iterator<Item = &str> {
+        self.0.get(namespace).into_iter().flatten().map(|binding| binding.name.as_str())
+    }
+
+    /// Iterates over the names of all namespaces, sorted.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Iterates over all bindings, by namespace.
+    pub fn iter(&self) -> impl Iterator<Item = &Binding> {
+        self.0.values().flatten()
+    }
+}
+
+impl FromIterator<Binding> for Bindings {
+    fn from_iter<I: IntoIterator<Item = Binding>>(bindings: I) -> Self {
+        let mut all: BTreeMap<String, Vec<Binding>> = BTreeMap::new();
+        for binding in bindings {
+            match all.get_mut(&binding.namespace) {
+                Some(tools) => tools.push(binding),
+                None => drop(all.insert(binding.namespace.clone(), vec![binding])),
+            }
+        }
+        Self(all)
+    }
 }
 
 /// Reason that a script left no value.
@@ -91,4 +151,51 @@ pub trait ScriptCalls: Send + Sync {
         calls: Vec<ScriptCall>,
         is_block: bool,
     ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bindings() -> Bindings {
+        let bind = |namespace: &str, name: &str, alias: Option<&str>| Binding {
+            namespace: namespace.into(),
+            name: name.into(),
+            alias: alias.map(Into::into),
+            tool: ToolName::alias(&format!("{namespace}-{name}")),
+        };
+        let all = [
+            bind("fs", "read_file", Some("readFile")),
+            bind("github", "get", None),
+            bind("fs", "readFile", None),
+        ];
+        all.into_iter().collect()
+    }
+
+    #[test]
+    fn a_source_names_the_namespaces_that_are_words_in_it() {
+        let named = |source: &str| bindings().named_in(source).join(" ");
+        assert_eq!(named(""), "");
+        assert_eq!(named("fs.read_file()"), "fs");
+        assert_eq!(named("result=[github.get(),fs.x]"), "fs github");
+        assert_eq!(named("fs_.x, afs.x, fs1.x, 'gitHub'"), "");
+        assert_eq!(named("f'{github.get()}'"), "github");
+        assert_eq!(
+            named("\u{fb01}s = 'ä'"),
+            "fs github",
+            "letters that a parser may read as others"
+        );
+    }
+
+    #[test]
+    fn a_tool_is_found_by_its_name_before_an_alias() {
+        let (bindings, tool) =
+            (bindings(), |found: Option<&Binding>| Some(found?.tool.to_string()));
+        assert_eq!(tool(bindings.find("fs", "read_file")).as_deref(), Some("fs-read_file"));
+        assert_eq!(tool(bindings.find("fs", "readFile")).as_deref(), Some("fs-readFile"));
+        assert_eq!(tool(bindings.find("fs", "get")), None);
+        assert_eq!(tool(bindings.find("x", "get")), None);
+        assert_eq!(bindings.tools("fs").collect::<Vec<_>>(), ["read_file", "readFile"]);
+        assert_eq!(bindings.iter().count(), 3);
+    }
 }

@@ -9,7 +9,7 @@ mod sql;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use airlock_core::run::{Call, Called, Cancelled, Lease, Position, Refused};
 
@@ -45,7 +45,7 @@ pub struct NewRun {
     /// The script.
     pub script: String,
     /// Tools of the script.
-    pub bindings: String,
+    pub bindings: Arc<str>,
     /// Digest of `bindings`.
     pub bindings_digest: [u8; 32],
     /// The time that the script sees, in milliseconds since 1970; `None` if it sees none.

@@ -41,7 +41,7 @@ fn begun() -> (TempDir, Runs, Arc<Journal>) {
     let new = NewRun {
         language: "starlark".to_owned(),
         script: "s".to_owned(),
-        bindings: "[]".to_owned(),
+        bindings: "[]".into(),
         bindings_digest: [0; 32],
         clock_ms: None,
     };

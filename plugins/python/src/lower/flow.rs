@@ -14,12 +14,12 @@ mod scopes;
 use std::collections::HashSet;
 use std::ptr;
 
+use airlock_executor::Bindings;
 use ruff_python_ast::{Expr, ExprCall, Stmt};
 
 use self::scopes::{Held, Scopes};
 use super::LATER_TEXT;
 use super::source::Edit;
-use crate::tool::Binding;
 
 /// Built-in functions whose values come out of their arguments.
 const CARRIERS: [&str; 10] =
@@ -28,7 +28,7 @@ const CARRIERS: [&str; 10] =
 const MAX_STEPS: usize = 8;
 
 /// Returns the changes.
-pub(super) fn edits(body: &[Stmt], bindings: &[Binding]) -> Vec<Edit> {
+pub(super) fn edits(body: &[Stmt], bindings: &Bindings) -> Vec<Edit> {
     let scopes = Scopes::of(body);
     let mut flow = Flow { bindings, open: scopes.awaited(), scopes, seen: HashSet::new() };
     let mut calls = Vec::new();
@@ -51,7 +51,7 @@ fn mark(call: &ExprCall) -> Edit {
 }
 
 struct Flow<'a, 'b> {
-    bindings: &'b [Binding],
+    bindings: &'b Bindings,
     scopes: Scopes<'a>,
     /// Expressions whose value is awaited, or holds values that are, with their scopes.
     open: Vec<(usize, &'a Expr)>,
@@ -161,7 +161,7 @@ impl<'a> Flow<'a, '_> {
         if let Expr::Name(name) = expression
             && self.scopes.held(scope, name.id.as_str()).is_empty()
         {
-            return self.bindings.iter().any(|binding| binding.namespace == name.id.as_str());
+            return self.bindings.has(name.id.as_str());
         }
         self.any_held(scope, expression, steps, &Self::is_namespace)
     }
@@ -209,14 +209,14 @@ mod tests {
 
     /// Returns the script with its changes.
     fn marked(source: &str) -> String {
-        let binding = Binding {
+        let binding = airlock_executor::Binding {
             namespace: "files".into(),
             name: "read".into(),
             alias: None,
             tool: "files-read".into(),
         };
         let parsed = parse_module(source).expect("the test is Python");
-        let edits = edits(&parsed.syntax().body, &[binding]);
+        let edits = edits(&parsed.syntax().body, &vec![binding].into());
         super::super::source::Text::new(source, String::new(), edits).text.into_owned()
     }
 

@@ -18,14 +18,16 @@ fn main() {
     let file = arguments.next().expect("a script");
     let times: usize =
         arguments.next().and_then(|times| times.parse().ok()).expect("how often to run it");
-    let binding = Binding {
-        namespace: "hostile".into(),
-        name: "ok".into(),
+    // The tools that the benchmarks' scripts call.
+    let tools = [("hostile", "ok"), ("bench", "read"), ("bench", "write"), ("noop", "ok")];
+    let bindings = tools.map(|(namespace, name)| Binding {
+        namespace: namespace.into(),
+        name: name.into(),
         alias: None,
-        tool: "hostile-ok".into(),
-    };
+        tool: format!("{namespace}-{name}"),
+    });
     let source = fs::read_to_string(file).expect("the script can be read");
-    let script = Script { name: "code.star".into(), source, bindings: vec![binding] };
+    let script = Script { name: "code.star".into(), source, bindings: bindings.to_vec().into() };
     prepare();
     let mut took: Vec<_> = (0..times)
         .map(|_| {

@@ -9,16 +9,16 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use airlock_core::{
     door::{Admitted, Chain},
     text::cut,
-    tool::{CallError, Tool, ToolOutput},
+    tool::{CallError, Tool, ToolName, ToolOutput},
 };
 use futures_util::{StreamExt as _, stream};
-use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::{
-    Effect, ScriptCall, ScriptCalls, Use,
+    Effect, Lost, ScriptCall, ScriptCalls, Use,
     run::instance::{Guest, State},
+    run_apart, run_beside,
 };
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
@@ -110,7 +110,10 @@ pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Re
         return results.pop().ok_or_else(|| wasmtime::Error::msg("a call without a result"));
     }
     let result = match store.data_mut().admit(&request)? {
-        Ok(admitted) => detach(admitted).await,
+        Ok(admitted) => {
+            let tool = admitted.tool().name.clone();
+            ended(tool, run_beside(admitted.run()).await)
+        }
         Err(refused) => Err(refused),
     };
     receive(&mut store, &request.name, result)
@@ -137,7 +140,10 @@ pub(crate) async fn call_batch(
     let in_flight = store.data().call.chain.as_ref().map_or(1, Chain::in_flight).max(1);
     let running = decided.into_iter().map(|decided| async {
         match decided {
-            Ok(admitted) => detach(admitted).await,
+            Ok(admitted) => {
+                let tool = admitted.tool().name.clone();
+                ended(tool, run_apart(admitted.run()).await)
+            }
             Err(refused) => Err(refused),
         }
     });
@@ -302,13 +308,10 @@ fn not_found(name: String) -> CallError {
     CallError::NotFound { name: cut(name, MAX_NAME_BYTES) }
 }
 
-/// Runs a call on a separate task, because this future is polled on the guest's small stack.
-/// Dropping the future aborts the task.
-async fn detach(admitted: Admitted) -> Result<ToolOutput, CallError> {
-    let tool = admitted.tool().name.clone();
-    let ended = AbortOnDropHandle::new(tokio::spawn(admitted.run())).await;
+/// Returns the result of a call that ran beside its guest, or apart from it.
+fn ended(tool: ToolName, ended: Result<Answer, Lost>) -> Answer {
     ended.unwrap_or_else(|lost| {
-        if lost.is_panic() {
+        if matches!(lost, Lost::Panicked) {
             error!(%tool, "a tool call panicked");
         }
         Err(CallError::Unavailable { tool, cause: lost.into() })

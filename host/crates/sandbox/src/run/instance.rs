@@ -21,12 +21,13 @@ use pin_project_lite::pin_project;
 use wasmtime::{Engine, Store, component::ResourceTable};
 
 use super::{
+    beside::Beside,
     memory::Limiter,
     meter::{self, Meter},
     outcome,
 };
 use crate::{
-    DeclaredEffect, Effect, Grants, Limits, ScriptCalls,
+    Bindings, DeclaredEffect, Effect, Grants, Limits, ScriptCalls,
     engine::YIELD_INTERVAL,
     imports::{log::LogRate, wasi_http::WasiHttp},
     uses::{CallRecorder, Use},
@@ -70,6 +71,8 @@ pub(crate) struct Call {
     pub(crate) guest: Guest,
     /// Chain of the running call; `None` while a guest only describes itself.
     pub(crate) chain: Option<Chain>,
+    /// Tools of a script, by their names in it; empty for a plugin.
+    pub(crate) bindings: Arc<Bindings>,
     /// Makes the tool calls of a script; `None` for a plugin.
     pub(crate) script_calls: Option<Arc<dyn ScriptCalls>>,
     /// Origin of the calls that the guest makes.
@@ -92,6 +95,7 @@ impl Call {
             tool,
             guest,
             chain: None,
+            bindings: Arc::default(),
             script_calls: None,
             origin: Origin::Plugin(Arc::default()),
             limits,
@@ -233,7 +237,7 @@ pub(crate) async fn run<T>(
         Ok(()) => {
             let metered =
                 Metered { inner: body(&mut store), active: Duration::ZERO, budget: limits.cpu };
-            match tokio::time::timeout_at(deadline.into(), metered).await {
+            match tokio::time::timeout_at(deadline.into(), Beside::new(metered)).await {
                 Ok(Ok(result)) => Ended::Returned(result),
                 Ok(Err(CpuSpent)) => Ended::Cpu,
                 Err(_) => Ended::Deadline(allowed),

@@ -3,7 +3,7 @@
 use wasmtime::{Store, component::InstancePre};
 
 use super::bindings::executor::{ScriptExecutorPre, exports::airlock::executor::executor as wit};
-use crate::{Binding, FailureKind, Script, ScriptFailure, run::instance::State};
+use crate::{FailureKind, Script, ScriptFailure, run::instance::State};
 
 /// A linked script executor.
 pub(crate) struct ScriptGuest(ScriptExecutorPre<State>);
@@ -27,16 +27,10 @@ impl ScriptGuest {
 }
 
 fn for_guest(script: Script) -> wit::Script {
-    let binding = |binding: Binding| wit::Binding {
-        namespace: binding.namespace,
-        name: binding.name,
-        alias: binding.alias,
-        tool: binding.tool.to_string(),
-    };
     wit::Script {
+        namespaces: script.bindings.named_in(&script.source),
         name: script.name,
         source: script.source,
-        bindings: script.bindings.into_iter().map(binding).collect(),
         clock_ms: script.clock_ms,
     }
 }

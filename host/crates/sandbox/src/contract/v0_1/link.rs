@@ -17,6 +17,7 @@ use wasmtime::{
 
 use super::{
     bindings::{
+        executor::airlock::executor::bindings::Binding,
         http::{
             Header, HttpError, HttpErrorKind, Redirects, Request as HttpRequest,
             Response as HttpResponse,
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::{
     imports::{
-        config, context, http,
+        bindings, config, context, http,
         kv::{self, KvError, OpenStore},
         log,
         secrets::{self, SecretError},
@@ -45,7 +46,8 @@ type Answer = Result<ToolOutput, ToolError>;
 
 /// Links the imports of a plugin.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    link_executor(linker)?;
+    link_log(linker)?;
+    link_tools(linker)?;
     link_context(linker)?;
     link_config(linker)?;
     link_secrets(linker)?;
@@ -56,7 +58,8 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 /// Links the imports of a script executor.
 pub(crate) fn link_executor(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     link_log(linker)?;
-    link_tools(linker)
+    link_tools(linker)?;
+    link_bindings(linker)
 }
 
 fn link_log(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -296,6 +299,21 @@ fn link_tools(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             let answers = tools::call_batch(store, requests).await?;
             Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<Answer>>(),))
         })
+    })
+}
+
+/// Links the private imports of a script executor.
+fn link_bindings(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let mut interface = linker.instance("airlock:executor/bindings")?;
+    interface.func_wrap("find", |mut store: Store<'_>, (of, name): (String, String)| {
+        let found = bindings::find(&mut store, &of, &name)?;
+        Ok((found.map(|(name, tool)| Binding { name, tool }),))
+    })?;
+    interface.func_wrap("names", |mut store: Store<'_>, (of,): (String,)| {
+        Ok((bindings::names(&mut store, &of)?,))
+    })?;
+    interface.func_wrap("namespaces", |mut store: Store<'_>, (): ()| {
+        Ok((bindings::namespaces(&mut store)?,))
     })
 }
 
