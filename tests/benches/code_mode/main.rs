@@ -47,8 +47,8 @@ fn main() {
 #[derive(Default)]
 struct Column {
     script: Vec<Duration>,
-    /// The script that does nothing, in the same rounds.
-    empty: Vec<Duration>,
+    /// The script of the row with one call, in the same rounds.
+    one_call: Vec<Duration>,
     /// The tool of the row called without a script, in the same rounds.
     tool: Vec<Duration>,
     fuel: u64,
@@ -93,7 +93,6 @@ async fn measure(rounds: usize, only: &str) -> Report {
 /// Measures one row once, after a script that leaves the code and the memory of its executor warm.
 async fn step(stage: &Stage, row: &Row, column: &mut Column) {
     stage.run(row, "pass").await;
-    column.empty.push(stage.run(row, "pass").await.0);
     let (took, fuel) = match row.kind {
         Kind::Approved => (stage.suspended_and_resumed(row).await, 0),
         _ => stage.run(row, row.source).await,
@@ -101,6 +100,7 @@ async fn step(stage: &Stage, row: &Row, column: &mut Column) {
     column.script.push(took);
     column.fuel = fuel;
     if let Some(tool) = row.compared_with_tool() {
+        column.one_call.push(stage.run(row, &row.with_one_call()).await.0);
         stage.tool(tool).await;
         column.tool.push(stage.tool(tool).await);
     }

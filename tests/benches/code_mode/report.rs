@@ -117,13 +117,14 @@ impl Report {
 /// Returns the value that a row shows, in microseconds: a median of the rounds.
 fn value(row: &Row, column: &Column) -> f64 {
     let script = column.script.iter().copied().map(us);
-    let beyond =
-        script.clone().zip(column.empty.iter().copied().map(us)).map(|(all, empty)| all - empty);
     match row.kind {
         Kind::Whole | Kind::Approved => median(script),
         Kind::Calls(calls, _) => {
-            let tools = column.tool.iter().copied().map(us);
-            median(beyond.zip(tools).map(|(beyond, tool)| beyond / f64::from(calls) - tool))
+            let [first, tool] =
+                [&column.one_call, &column.tool].map(|times| times.iter().copied().map(us));
+            let further =
+                script.zip(first).map(|(all, first)| (all - first) / f64::from(calls - 1));
+            median(further.zip(tool).map(|(further, tool)| further - tool))
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Row {
 pub(crate) enum Kind {
     /// The time of the script.
     Whole,
-    /// The time of each of this many calls: without that of the empty script, and of the tool itself.
+    /// The time of each call but the first of this many, without the time of the tool itself.
     Calls(u32, &'static str),
     /// The time of the script, which stops for an approval, until it has ended.
     Approved,
@@ -32,6 +32,14 @@ impl Row {
         match self.kind {
             Kind::Calls(_, tool) => Some(tool),
             _ => None,
+        }
+    }
+
+    /// Returns the script with one call.
+    pub(crate) fn with_one_call(&self) -> String {
+        match self.kind {
+            Kind::Calls(calls, _) => self.source.replace(&format!("range({calls})"), "range(1)"),
+            _ => self.source.to_owned(),
         }
     }
 
@@ -56,21 +64,21 @@ const EMPTY: Row = Row {
     aim: Some(30.0),
 };
 const CALLS: Row = Row {
-    name: "each of 10 calls, beyond the tool",
+    name: "each further call, of 10",
     kind: Kind::Calls(10, "bench-read"),
     source: "for _ in range(10):\n    bench.read()\nresult = 1",
     aim: Some(5.0),
     ..EMPTY
 };
 const HUNDRED: Row = Row {
-    name: "each of 100 calls, beyond the tool",
+    name: "each further call, of 100",
     kind: Kind::Calls(100, "bench-read"),
     source: "for _ in range(100):\n    bench.read()\nresult = 1",
     every: 4,
     ..CALLS
 };
 const PLUGIN: Row = Row {
-    name: "each of 10 calls of a plugin",
+    name: "the same, of a plugin, of 10",
     kind: Kind::Calls(10, "noop-ok"),
     source: "for _ in range(10):\n    noop.ok()\nresult = 1",
     every: 2,
@@ -118,21 +126,21 @@ pub(crate) const ROWS: &[Row] = &[
     Row { name: "2 calls with 500 tools", tools: 500, ..BOUND },
     Row { name: "nothing, with the journal", has_journal: true, every: 2, aim: None, ..EMPTY },
     Row {
-        name: "each of 10 reads, with the journal",
+        name: "each further read, of 10, journal",
         has_journal: true,
         every: 2,
         aim: Some(10.0),
         ..CALLS
     },
     Row {
-        name: "each of 100 reads, with the journal",
+        name: "each further read, of 100, journal",
         has_journal: true,
         every: 8,
         aim: Some(10.0),
         ..HUNDRED
     },
     Row {
-        name: "each of 10 writes, with the journal",
+        name: "each further write, of 10, journal",
         kind: Kind::Calls(10, "bench-write"),
         source: "for _ in range(10):\n    bench.write()\nresult = 1",
         has_journal: true,
