@@ -101,7 +101,6 @@ pub fn prepare() {
     };
     let outcome = run(&script, &NoTools, &|_| ());
     assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
-    airlock_executor::reserve_heap();
 }
 
 /// Splits printed text into lines.
