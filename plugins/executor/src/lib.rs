@@ -1,202 +1,62 @@
 //! Parts of the script executors that do not depend on the language of scripts.
 //!
+//! An executor implements [`Language`], and this crate makes a component of it. The same code builds
+//! natively, with [`Tools`] in place of the host, for tests and for comparing speeds.
+//!
+//! - [`Language`]: a [`Script`] and its [`Tools`] in, JSON or a [`Failure`] out
 //! - [`Bindings`]: the tools of a run by their names in the script, looked up when the script first
 //!   uses each
+//! - [`json`]: values of a script to JSON
 //! - [`reserve_heap`]: memory for a run, as a part of the snapshot
+//! - `component`: the WIT world around an executor, in WebAssembly alone
 
-use std::{
-    hint::black_box,
-    sync::{Arc, Mutex, PoisonError},
-};
+mod bindings;
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+pub mod component;
+mod failure;
+mod heap;
+pub mod json;
+#[cfg(not(target_arch = "wasm32"))]
+#[doc(hidden)]
+pub mod testing;
+mod tools;
 
-/// Bytes that are free in a heap after [`reserve_heap`], in one piece. A parser that guards its stack
-/// takes 1 MiB.
-const RESERVED: usize = 2 << 20;
+pub use bindings::{Binding, Bindings, Catalogue};
+pub use failure::{Failure, FailureKind};
+pub use heap::reserve_heap;
+pub use tools::{Answer, Request, ToolError, Tools};
 
-/// Makes room in the heap, so that a snapshot taken afterwards has memory for a usual run. Growing the
-/// memory in each run would cost two system calls and a page fault for each page that it touches. An
-/// executor whose usual run grows nothing has no need of it.
-pub fn reserve_heap() {
-    drop(black_box(Vec::<u8>::with_capacity(RESERVED)));
-}
-
-/// One tool as the script sees it: `namespace.name(…)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binding {
-    /// Name of the global.
-    pub namespace: String,
-    /// Name of the callable in the namespace.
+/// A script to run.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// File name for messages.
     pub name: String,
-    /// Alternative spelling of `name`, if there is one. A binding that the host has found has none.
-    pub alias: Option<String>,
-    /// Name by which the host knows the tool.
-    pub tool: String,
+    /// Source text.
+    pub source: String,
+    /// Every tool that exists for this run.
+    pub bindings: Bindings,
+    /// The time that the script sees, in milliseconds since 1970; `None` if the run has no clock.
+    pub clock_ms: Option<i64>,
 }
 
-/// All tools that a script may call: the host's import in WebAssembly, a list in tests.
-pub trait Catalogue: Send + Sync {
-    /// Finds a tool by its name, or by its alias if no tool of the namespace has that name. Of two with
-    /// the same name, the first is found.
-    fn find(&self, namespace: &str, name: &str) -> Option<Binding>;
+/// A language of scripts.
+pub trait Language {
+    /// Builds the state that all runs share, so that a snapshot taken afterwards contains it.
+    ///
+    /// # Panics
+    ///
+    /// If the language cannot run its own warm-up script; the executor must then not be built.
+    fn prepare();
 
-    /// Returns the names of the tools of a namespace.
-    fn names(&self, namespace: &str) -> Vec<String>;
-
-    /// Returns the names of all namespaces, each once.
-    fn namespaces(&self) -> Vec<String>;
-}
-
-/// The tools of one run. Cheap to clone.
-///
-/// A tool is asked for when the script first uses it, so that a run costs the same with ten tools and
-/// with a thousand.
-#[derive(Clone)]
-pub struct Bindings(Arc<Inner>);
-
-struct Inner {
-    catalogue: Box<dyn Catalogue>,
-    named: Vec<String>,
-    found: Mutex<Vec<Asked>>,
-}
-
-/// A name that the script has used, and the tool if there is one.
-struct Asked {
-    namespace: String,
-    name: String,
-    found: Option<Arc<Binding>>,
-}
-
-impl Bindings {
-    /// Creates the tools of a run. `named` are the namespaces that the script can name.
-    pub fn new(named: Vec<String>, catalogue: Box<dyn Catalogue>) -> Self {
-        Self(Arc::new(Inner { catalogue, named, found: Mutex::default() }))
-    }
-
-    /// Iterates over the namespaces that the script can name.
-    pub fn named(&self) -> impl Iterator<Item = &str> {
-        self.0.named.iter().map(String::as_str)
-    }
-
-    /// Returns whether there is a namespace of this name that the script can name.
-    pub fn has(&self, namespace: &str) -> bool {
-        self.named().any(|name| name == namespace)
-    }
-
-    /// Finds a tool as [`Catalogue::find`], and keeps the answer.
-    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
-        // A script has one thread, and nothing panics while it holds the lock.
-        let mut asked = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = asked.iter().find(|it| it.name == name && it.namespace == namespace);
-        if let Some(known) = known {
-            return known.found.clone();
-        }
-        let found = self.0.catalogue.find(namespace, name).map(Arc::new);
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        asked.push(Asked { namespace, name, found: found.clone() });
-        found
-    }
-
-    /// Returns the names of the tools of a namespace.
-    pub fn names(&self, namespace: &str) -> Vec<String> {
-        self.0.catalogue.names(namespace)
-    }
-
-    /// Returns the names of all namespaces, each once.
-    pub fn namespaces(&self) -> Vec<String> {
-        self.0.catalogue.namespaces()
-    }
-}
-
-impl std::fmt::Debug for Bindings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Bindings").field(&self.0.named).finish()
-    }
-}
-
-/// All tools are known, and the script can name every namespace.
-impl From<Vec<Binding>> for Bindings {
-    fn from(all: Vec<Binding>) -> Self {
-        Self::new(all.namespaces(), Box::new(all))
-    }
-}
-
-impl Catalogue for Vec<Binding> {
-    fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
-        let of_namespace = || self.iter().filter(|binding| binding.namespace == namespace);
-        of_namespace()
-            .find(|binding| binding.name == name)
-            .or_else(|| of_namespace().find(|binding| binding.alias.as_deref() == Some(name)))
-            .cloned()
-    }
-
-    fn names(&self, namespace: &str) -> Vec<String> {
-        let of_namespace = self.iter().filter(|binding| binding.namespace == namespace);
-        of_namespace.map(|binding| binding.name.clone()).collect()
-    }
-
-    fn namespaces(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for binding in self {
-            if !names.contains(&binding.namespace) {
-                names.push(binding.namespace.clone());
-            }
-        }
-        names
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    /// Counts the tools that are asked for.
-    struct Counted(Arc<AtomicUsize>, Vec<Binding>);
-
-    impl Catalogue for Counted {
-        fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            self.1.find(namespace, name)
-        }
-
-        fn names(&self, namespace: &str) -> Vec<String> {
-            self.1.names(namespace)
-        }
-
-        fn namespaces(&self) -> Vec<String> {
-            self.1.namespaces()
-        }
-    }
-
-    fn binding(namespace: &str, name: &str, alias: Option<&str>) -> Binding {
-        let tool = format!("{namespace}-{name}");
-        Binding {
-            namespace: namespace.into(),
-            name: name.into(),
-            alias: alias.map(Into::into),
-            tool,
-        }
-    }
-
-    #[test]
-    fn a_tool_is_asked_for_once_and_a_missing_one_too() {
-        let all =
-            vec![binding("a", "x", Some("y")), binding("a", "y", None), binding("b", "x", None)];
-        let times = Arc::new(AtomicUsize::new(0));
-        let bindings = Bindings::new(all.namespaces(), Box::new(Counted(times.clone(), all)));
-        let tool = |namespace, name| Some(bindings.find(namespace, name)?.tool.clone());
-        for _ in 0..3 {
-            assert_eq!(tool("a", "x").as_deref(), Some("a-x"));
-            assert_eq!(tool("a", "y").as_deref(), Some("a-y"), "a name comes before an alias");
-            assert_eq!(tool("b", "x").as_deref(), Some("b-x"));
-            assert_eq!(tool("b", "y"), None);
-        }
-        assert_eq!(times.load(Ordering::Relaxed), 4);
-        assert_eq!(
-            (bindings.names("a"), bindings.namespaces()),
-            (vec!["x".into(), "y".into()], vec!["a".into(), "b".into()])
-        );
-        assert!(bindings.has("a") && !bindings.has("c"));
-    }
+    /// Runs a script. Returns the value of the global `result` as JSON; `None` if it is missing or
+    /// `None`.
+    ///
+    /// `print` receives each line at once. The sandbox handles a panic of the interpreter and an
+    /// exhausted stack.
+    fn run(
+        script: &Script,
+        tools: &dyn Tools,
+        print: &dyn Fn(&str),
+    ) -> Result<Option<String>, Failure>;
 }

@@ -5,41 +5,11 @@
 //! a JSON form becomes its `repr`.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
+use airlock_executor::json::{self, Unfit, Writer};
 use jiter::{JsonError, JsonValue};
 use monty_types::{MontyDateTime, MontyObject};
-use serde::Serialize;
-
-/// Largest depth of nested lists and dicts in the output. The JSON parsers of the receiver have the
-/// same limit.
-const MAX_DEPTH: usize = 128;
-
-/// Reason for which a value cannot be JSON.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
-    /// It nests deeper than [`MAX_DEPTH`], perhaps endlessly.
-    Deep,
-    /// It contains an infinity or NaN.
-    NotFinite,
-    /// Two keys of a dict have the same text.
-    SameKey(String),
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deep => write!(f, "it nests deeper than {MAX_DEPTH} levels, or contains itself"),
-            Self::NotFinite => {
-                f.write_str("it contains a float that JSON cannot hold (nan or infinity)")
-            }
-            Self::SameKey(key) => {
-                write!(f, "a dict in it has two keys that are both \"{key}\" as text")
-            }
-        }
-    }
-}
 
 /// Parses JSON text as a value. A number beyond the range of a float is infinite, as in Python.
 pub(crate) fn from_json(json: &str) -> Result<MontyObject, JsonError> {
@@ -66,111 +36,50 @@ fn value(json: &JsonValue<'_>) -> MontyObject {
 
 /// Serializes a value as JSON text.
 pub(crate) fn to_json(value: &MontyObject) -> Result<String, Unfit> {
-    let mut writer = Writer::default();
-    writer.value(value)?;
-    Ok(writer.finish())
+    let mut out = Writer::default();
+    write(&mut out, value)?;
+    Ok(out.finish())
 }
 
 /// Serializes named values as a JSON object.
 pub(crate) fn to_object(fields: &[(MontyObject, MontyObject)]) -> Result<String, Unfit> {
-    let mut writer = Writer::default();
-    writer.fields(fields.iter())?;
-    Ok(writer.finish())
+    let mut out = Writer::default();
+    write_dict(&mut out, fields.iter())?;
+    Ok(out.finish())
 }
 
-#[derive(Default)]
-struct Writer {
-    out: Vec<u8>,
-    depth: usize,
+fn write(out: &mut Writer, value: &MontyObject) -> Result<(), Unfit> {
+    match value {
+        MontyObject::None => out.verbatim("null"),
+        MontyObject::Bool(it) => out.scalar(it),
+        MontyObject::Int(it) => out.scalar(it),
+        MontyObject::BigInt(it) => out.integer(&it.to_string()),
+        MontyObject::Float(it) if it.is_finite() => out.scalar(it),
+        MontyObject::Float(_) => return Err(Unfit::NotFinite),
+        MontyObject::String(it) | MontyObject::Path(it) | MontyObject::Repr(it) => out.scalar(it),
+        MontyObject::List(items)
+        | MontyObject::Tuple(items)
+        | MontyObject::Set(items)
+        | MontyObject::FrozenSet(items)
+        | MontyObject::NamedTuple { values: items, .. } => return out.array(items, write),
+        MontyObject::Dict(pairs) => return write_dict(out, pairs.into_iter()),
+        MontyObject::ClassInstance(it) => return write_dict(out, (&it.attrs).into_iter()),
+        MontyObject::Cycle(..) => return Err(Unfit::Deep),
+        other => out.scalar(&text(other)),
+    }
+    Ok(())
 }
 
-impl Writer {
-    fn finish(self) -> String {
-        String::from_utf8(self.out).expect("JSON is written from text")
+fn write_dict<'v>(
+    out: &mut Writer,
+    fields: impl Iterator<Item = &'v (MontyObject, MontyObject)> + Clone,
+) -> Result<(), Unfit> {
+    // String keys are distinct already; `1` and "1" become equal when both are text.
+    if fields.clone().any(|(key, _)| !matches!(key, MontyObject::String(_))) {
+        let keys: Vec<_> = fields.clone().map(|(key, _)| text(key)).collect();
+        json::check_distinct(keys.iter().map(|key| &**key))?;
     }
-
-    fn value(&mut self, value: &MontyObject) -> Result<(), Unfit> {
-        match value {
-            MontyObject::None => self.out.extend(b"null"),
-            MontyObject::Bool(it) => self.scalar(it),
-            MontyObject::Int(it) => self.scalar(it),
-            MontyObject::BigInt(it) => self.integer(&it.to_string()),
-            MontyObject::Float(it) if it.is_finite() => self.scalar(it),
-            MontyObject::Float(_) => return Err(Unfit::NotFinite),
-            MontyObject::String(it) | MontyObject::Path(it) | MontyObject::Repr(it) => {
-                self.scalar(it);
-            }
-            MontyObject::List(items)
-            | MontyObject::Tuple(items)
-            | MontyObject::Set(items)
-            | MontyObject::FrozenSet(items)
-            | MontyObject::NamedTuple { values: items, .. } => {
-                self.enclosed(b'[', b']', items.iter(), Self::value)?;
-            }
-            MontyObject::Dict(pairs) => self.fields(pairs.into_iter())?,
-            MontyObject::ClassInstance(it) => self.fields((&it.attrs).into_iter())?,
-            MontyObject::Cycle(..) => return Err(Unfit::Deep),
-            other => self.scalar(&text(other)),
-        }
-        Ok(())
-    }
-
-    fn scalar(&mut self, value: &(impl Serialize + ?Sized)) {
-        serde_json::to_writer(&mut self.out, value)
-            .expect("a scalar has JSON, and memory takes it");
-    }
-
-    /// Writes an integer beyond 64 bits, as text if a 64-bit reader would round it.
-    fn integer(&mut self, digits: &str) {
-        if digits.parse::<u64>().is_ok() {
-            self.out.extend(digits.as_bytes());
-        } else {
-            self.scalar(digits);
-        }
-    }
-
-    fn fields<'v>(
-        &mut self,
-        fields: impl Iterator<Item = &'v (MontyObject, MontyObject)> + Clone,
-    ) -> Result<(), Unfit> {
-        // String keys are distinct already; `1` and "1" become equal when both are text.
-        if fields.clone().any(|(key, _)| !matches!(key, MontyObject::String(_))) {
-            let mut seen = HashSet::new();
-            if let Some(twice) =
-                fields.clone().map(|(key, _)| text(key)).find(|key| !seen.insert(key.clone()))
-            {
-                return Err(Unfit::SameKey(twice.into_owned()));
-            }
-        }
-        self.enclosed(b'{', b'}', fields, |writer, (key, item)| {
-            writer.scalar(&text(key));
-            writer.out.push(b':');
-            writer.value(item)
-        })
-    }
-
-    fn enclosed<T>(
-        &mut self,
-        open: u8,
-        close: u8,
-        items: impl Iterator<Item = T>,
-        mut write: impl FnMut(&mut Self, T) -> Result<(), Unfit>,
-    ) -> Result<(), Unfit> {
-        if self.depth == MAX_DEPTH {
-            return Err(Unfit::Deep);
-        }
-        self.depth += 1;
-        self.out.push(open);
-        for (at, item) in items.enumerate() {
-            if at > 0 {
-                self.out.push(b',');
-            }
-            write(self, item)?;
-        }
-        self.out.push(close);
-        self.depth -= 1;
-        Ok(())
-    }
+    out.object(fields.map(|(key, item)| (text(key), item)), write)
 }
 
 /// Converts a value that is no JSON, or a key, to text: keys like Python's `json.dumps`, dates in

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use airlock_executor::{Failure, FailureKind};
 use monty_types::{CodeLoc, ExcType, MontyException, StackFrame};
 
-use crate::convert::Unfit;
 use crate::hints;
 use crate::lower::lacks::{self, Lack};
 use crate::lower::source::Text;
@@ -12,145 +12,99 @@ use crate::lower::unawaited;
 use crate::lower::{Lowered, TOOL_ERROR};
 use crate::session::{self, Session};
 
-/// Kind of a script's failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// The source does not parse, or uses what the interpreter lacks.
-    Syntax,
-    /// The script failed while it ran.
-    Runtime,
-    /// A tool that the script called failed.
-    Tool,
-}
-
-/// The failure of a script without a result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Kind of the failure.
-    pub kind: FailureKind,
-    /// The failure in one line.
-    pub message: String,
-    /// Line in the source, from 1.
-    pub line: Option<u32>,
-    /// Column in that line, from 1.
-    pub column: Option<u32>,
-    /// The failure with call stack and source, and hints if there are any.
-    pub rendered: String,
-}
-
 /// Frames that are shown at the outer and at the inner end of a call stack. A recursion has
 /// hundreds of equal frames.
 const OUTER_FRAMES: usize = 4;
 const INNER_FRAMES: usize = 8;
 
-impl Failure {
-    /// Creates the failure of a script that does not compile. If it uses what the interpreter
-    /// lacks, every such place is reported.
-    pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Self {
-        let lacks = match error.exc_type() {
-            ExcType::NotImplementedError => lacks::find(lowered.0.source),
-            _ => Vec::new(),
-        };
-        if let Some(first) = lacks.first() {
-            let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
-            return Self::of_lacks(file, &lowered.0, first, &lacks);
-        }
-        let message = one_line(&error.summary());
-        Self::new(FailureKind::Syntax, message, error, &lowered.0, None)
+/// Creates the failure of a script that does not compile. If it uses what the interpreter
+/// lacks, every such place is reported.
+pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Failure {
+    let lacks = match error.exc_type() {
+        ExcType::NotImplementedError => lacks::find(lowered.0.source),
+        _ => Vec::new(),
+    };
+    if let Some(first) = lacks.first() {
+        let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
+        return of_lacks(file, &lowered.0, first, &lacks);
     }
+    let message = one_line(&error.summary());
+    describe(FailureKind::Syntax, message, error, &lowered.0, None)
+}
 
-    /// Creates the failure of a script that ran.
-    pub(crate) fn of_run(
-        error: &MontyException,
-        lowered: &Lowered<'_>,
-        session: &Session<'_>,
-    ) -> Self {
-        let text = error.message().unwrap_or_default();
-        if error.exc_type() == session::TOOL_ERROR
-            && let Some((tool, failure)) = session.raised(text)
-        {
-            let message = one_line(&format!("{tool}: {}", failure.message));
-            let kind = failure.kind.clone();
-            let failed = Self::new(FailureKind::Tool, message, error, &lowered.0, None);
-            return failed.with_kind(&kind);
-        }
-        let message = renamed(one_line(&error.summary()), lowered.0.source);
-        let hint = hints::of_run(&message, session);
-        Self::new(FailureKind::Runtime, message, error, &lowered.0, hint)
+/// Creates the failure of a script that ran.
+pub(crate) fn of_run(
+    error: &MontyException,
+    lowered: &Lowered<'_>,
+    session: &Session<'_>,
+) -> Failure {
+    let text = error.message().unwrap_or_default();
+    if error.exc_type() == session::TOOL_ERROR
+        && let Some((tool, failure)) = session.raised(text)
+    {
+        let message = one_line(&format!("{tool}: {}", failure.message));
+        let kind = failure.kind.clone();
+        let failed = describe(FailureKind::Tool, message, error, &lowered.0, None);
+        return with_kind(failed, &kind);
     }
+    let message = renamed(one_line(&error.summary()), lowered.0.source);
+    let hint = hints::of_run(&message, session);
+    describe(FailureKind::Runtime, message, error, &lowered.0, hint)
+}
 
-    /// Returns the failure of a script that never awaits something; `None` if it awaits all.
-    pub(crate) fn of_unawaited(file: &str, lowered: &Lowered<'_>) -> Option<Self> {
-        let found = unawaited::find(lowered.0.source);
-        Some(Self::of_lacks(file, &lowered.0, found.first()?, &found))
-    }
+/// Returns the failure of a script that never awaits something; `None` if it awaits all.
+pub(crate) fn of_unawaited(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
+    let found = unawaited::find(lowered.0.source);
+    Some(of_lacks(file, &lowered.0, found.first()?, &found))
+}
 
-    /// Creates the failure of a script that ran, and dropped a call of this tool before it was made.
-    pub(crate) fn of_dropped(tool: &str) -> Self {
-        let message = format!("`{tool}(…)` was never awaited, so the call was not made");
-        let hint = format!("write `await {tool}(…)`, or await what holds the call on every path");
-        Self {
-            kind: FailureKind::Runtime,
-            rendered: format!("error: {message}\nhint: {hint}\n"),
-            message,
-            line: None,
-            column: None,
-        }
-    }
+/// Creates the failure of a script that ran, and dropped a call of this tool before it was made.
+pub(crate) fn of_dropped(tool: &str) -> Failure {
+    let message = format!("`{tool}(…)` was never awaited, so the call was not made");
+    let hint = format!("write `await {tool}(…)`, or await what holds the call on every path");
+    Failure::at_end(message, Some(&hint))
+}
 
-    /// Creates the failure of a script that ran, but whose `result` cannot be JSON.
-    pub(crate) fn of_result(unfit: &Unfit) -> Self {
-        let message = format!("`result` cannot be returned: {unfit}");
-        Self {
-            kind: FailureKind::Runtime,
-            rendered: format!("error: {message}\n"),
-            message,
-            line: None,
-            column: None,
-        }
+/// Creates the failure of a script with constructs that the interpreter lacks, in their order.
+fn of_lacks(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Failure {
+    let mut rendered = String::new();
+    for lack in lacks {
+        let source = text.line(lack.at.line);
+        let _ = writeln!(rendered, "  File \"{file}\", line {}", lack.at.line);
+        point(&mut rendered, source, lack.at.column, lack.at.column);
+        let _ = writeln!(rendered, "error: {}\nhint: {}", lack.what, lack.hint);
     }
+    Failure {
+        kind: FailureKind::Syntax,
+        message: first.what.to_string(),
+        line: Some(first.at.line),
+        column: Some(first.at.column),
+        rendered,
+    }
+}
 
-    /// Creates the failure of a script with constructs that the interpreter lacks, in their order.
-    fn of_lacks(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Self {
-        let mut rendered = String::new();
-        for lack in lacks {
-            let source = text.line(lack.at.line);
-            let _ = writeln!(rendered, "  File \"{file}\", line {}", lack.at.line);
-            point(&mut rendered, source, lack.at.column, lack.at.column);
-            let _ = writeln!(rendered, "error: {}\nhint: {}", lack.what, lack.hint);
-        }
-        Self {
-            kind: FailureKind::Syntax,
-            message: first.what.to_string(),
-            line: Some(first.at.line),
-            column: Some(first.at.column),
-            rendered,
-        }
-    }
+/// Adds the kind of a tool's failure to the last line.
+fn with_kind(mut failure: Failure, kind: &str) -> Failure {
+    failure.rendered.truncate(failure.rendered.trim_end().len());
+    let _ = writeln!(failure.rendered, " (kind: {kind})");
+    failure
+}
 
-    /// Adds the kind of a tool's failure to the last line.
-    fn with_kind(mut self, kind: &str) -> Self {
-        self.rendered.truncate(self.rendered.trim_end().len());
-        let _ = writeln!(self.rendered, " (kind: {kind})");
-        self
+fn describe(
+    kind: FailureKind,
+    message: String,
+    error: &MontyException,
+    text: &Text<'_>,
+    hint: Option<String>,
+) -> Failure {
+    let at = error.traceback().iter().rev().find_map(|frame| text.original(frame.start));
+    let mut rendered = traceback(error.traceback(), text);
+    let title = if kind == FailureKind::Tool { TOOL_ERROR } else { "error" };
+    let _ = writeln!(rendered, "{title}: {message}");
+    if let Some(hint) = hint {
+        let _ = writeln!(rendered, "hint: {hint}");
     }
-
-    fn new(
-        kind: FailureKind,
-        message: String,
-        error: &MontyException,
-        text: &Text<'_>,
-        hint: Option<String>,
-    ) -> Self {
-        let at = error.traceback().iter().rev().find_map(|frame| text.original(frame.start));
-        let mut rendered = traceback(error.traceback(), text);
-        let title = if kind == FailureKind::Tool { TOOL_ERROR } else { "error" };
-        let _ = writeln!(rendered, "{title}: {message}");
-        if let Some(hint) = hint {
-            let _ = writeln!(rendered, "hint: {hint}");
-        }
-        Self { kind, message, line: at.map(|at| at.line), column: at.map(|at| at.column), rendered }
-    }
+    Failure { kind, message, line: at.map(|at| at.line), column: at.map(|at| at.column), rendered }
 }
 
 /// Writes the call stack like Python, without the middle of a long one.

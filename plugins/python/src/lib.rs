@@ -2,14 +2,15 @@
 //!
 //! Compiled to WebAssembly, it exports the world `script-executor` and imports no WASI, so a script
 //! has no clock but the moment that the host gives it, no randomness, no files and no network. Its
-//! result and its fuel depend only on its source, that moment and the results of tools. The host decides which tools exist and whether a call is
-//! permitted: nothing here is a policy check.
+//! result and its fuel depend only on its source, that moment and the results of tools. The host
+//! decides which tools exist and whether a call is permitted: nothing here is a policy check.
 //!
-//! The same code builds natively, with [`Tools`] in place of the host, for tests.
+//! The same code builds natively, with [`Tools`] in place of the host, for tests. What does not depend
+//! on the language is in `airlock-executor`.
 //!
-//! - [`run`](run()): source and bindings in, JSON or a [`Failure`] out
+//! - `run`: a script from source to result
 //! - `session`: answers the interpreter wherever it stops: names, calls of tools, files and clocks
-//! - `tool`: the tools of a run, and what a call of one is and returns
+//! - `tool`: tools and their results as values of the interpreter
 //! - `lower`: changes in a script that the interpreter does not take as it is, with `lower::flow`
 //!   (calls that are awaited), `lower::concurrency` (the rest of `asyncio`), `lower::errors`
 //!   (attributes of a failed tool), `lower::habits` and `lower::deletions` (expressions and
@@ -31,7 +32,21 @@ mod run;
 mod session;
 mod tool;
 
-pub use airlock_executor::{Binding, Bindings};
-pub use failure::{Failure, FailureKind};
-pub use run::{Script, prepare, run};
-pub use tool::{Answer, Field, Part, Request, ToolFailure, Tools};
+use airlock_executor::{Failure, Language, Script, Tools};
+
+/// The language of this executor.
+pub struct Python;
+
+impl Language for Python {
+    fn prepare() {
+        run::prepare();
+    }
+
+    fn run(
+        script: &Script,
+        tools: &dyn Tools,
+        print: &dyn Fn(&str),
+    ) -> Result<Option<String>, Failure> {
+        run::run(script, tools, print)
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use airlock_executor::{Binding, Bindings};
+use airlock_executor::{Answer, Binding, Failure, Request, Script, ToolError, Tools};
 use monty::MontyRun;
 use monty_types::{
     AssertMessageAnnotations, CompileOptions, MontyException, MontyObject, PrintWriter,
@@ -10,33 +10,15 @@ use monty_types::{
 };
 
 use crate::convert;
-use crate::failure::Failure;
+use crate::failure;
 use crate::lower::Lowered;
 use crate::session::Session;
-use crate::tool::Tools;
-
-/// A script to run.
-#[derive(Clone, Debug)]
-pub struct Script {
-    /// File name for messages.
-    pub name: String,
-    /// Source text.
-    pub source: String,
-    /// Every tool that exists for this run.
-    pub bindings: Bindings,
-    /// The time that the script sees, in milliseconds since 1970; `None` if the run has no clock.
-    pub clock_ms: Option<i64>,
-}
 
 /// Largest depth of nested calls before a run fails with a line number.
 const MAX_FRAMES: usize = 200;
 
-/// Runs a script. Returns the value of the global `result` as JSON; `None` if it is missing or
-/// `None`.
-///
-/// `print` receives each line at once. The sandbox handles a panic of the interpreter and an
-/// exhausted stack.
-pub fn run(
+/// Runs a script, as [`airlock_executor::Language::run`].
+pub(crate) fn run(
     script: &Script,
     tools: &dyn Tools,
     print: &dyn Fn(&str),
@@ -48,7 +30,7 @@ pub fn run(
     lines.end();
     let ended = ended?;
     if let Some(tool) = session.dropped() {
-        return Err(Failure::of_dropped(&tool));
+        return Err(failure::of_dropped(&tool));
     }
     match ended {
         MontyObject::None => Ok(None),
@@ -62,29 +44,25 @@ fn evaluate(
     session: &mut Session<'_>,
     lines: &mut Lines<'_>,
 ) -> Result<MontyObject, Failure> {
-    if let Some(failure) = Failure::of_unawaited(&script.name, lowered) {
+    if let Some(failure) = failure::of_unawaited(&script.name, lowered) {
         return Err(failure);
     }
     let options = CompileOptions { assert_message_annotations: AssertMessageAnnotations::Off };
     let limits = ResourceLimits::default().max_recursion_depth(MAX_FRAMES);
     let program = MontyRun::new(lowered.program(), &script.name, Vec::new(), options)
-        .map_err(|error| Failure::of_source(&error, lowered))?;
+        .map_err(|error| failure::of_source(&error, lowered))?;
     let ended = program
         .start(Vec::new(), ResourceTracker::new(limits), PrintWriter::Callback(lines))
         .and_then(|progress| session.drive(progress, lines));
-    ended.map_err(|error| Failure::of_run(&error, lowered, session))
+    ended.map_err(|error| failure::of_run(&error, lowered, session))
 }
 
-/// Builds the state that all runs share, so that a snapshot taken afterwards contains it.
-///
-/// # Panics
-///
-/// If the warm-up script fails; the executor must then not be built.
-pub fn prepare() {
+/// Builds the state that all runs share, as [`airlock_executor::Language::prepare`].
+pub(crate) fn prepare() {
     struct NoTools;
     impl Tools for NoTools {
-        fn call(&self, _: crate::Request) -> Result<crate::Answer, crate::ToolFailure> {
-            Ok(crate::Answer::Json("{\"text\": [1, 2.5]}".into()))
+        fn call(&self, _: Request) -> Result<Answer, ToolError> {
+            Ok(Answer::Json("{\"text\": [1, 2.5]}".into()))
         }
     }
     let script = Script {
@@ -146,12 +124,12 @@ impl PrintWriterCallback for Lines<'_> {
 pub(crate) mod tests {
     use std::cell::RefCell;
 
+    use airlock_executor::FailureKind;
+
     use super::*;
-    use crate::failure::FailureKind;
-    use crate::tool::{Answer, Part, Request, ToolFailure, field};
 
     /// Answers the tools of `files`: returns the arguments for `read_file`, a number for `number`,
-    /// an image for `image`, and fails for `fail`.
+    /// text that is no JSON for `broken`, and fails for `fail`.
     #[derive(Default)]
     struct Files {
         /// How many calls were made at a time.
@@ -159,19 +137,14 @@ pub(crate) mod tests {
     }
 
     impl Files {
-        fn answer(request: Request) -> Result<Answer, ToolFailure> {
+        fn answer(request: Request) -> Result<Answer, ToolError> {
             match request.tool.as_str() {
                 "files-read_file" => Ok(Answer::Text(request.arguments)),
                 "files-number" => {
                     Ok(Answer::Text(request.arguments["{\"n\":\"".len()..].replace("\"}", "")))
                 }
-                "files-image" => Ok(Answer::Parts(vec![Part::Handle(vec![
-                    ("type", field("image")),
-                    ("mime_type", field("image/png")),
-                    ("size", crate::tool::Field::Size(70_000)),
-                ])])),
                 "files-broken" => Ok(Answer::Json("{".into())),
-                _ => Err(ToolFailure {
+                _ => Err(ToolError {
                     kind: "denied".into(),
                     code: Some("no_way".into()),
                     message: "refused".into(),
@@ -182,12 +155,12 @@ pub(crate) mod tests {
     }
 
     impl Tools for Files {
-        fn call(&self, request: Request) -> Result<Answer, ToolFailure> {
+        fn call(&self, request: Request) -> Result<Answer, ToolError> {
             self.batches.borrow_mut().push(1);
             Self::answer(request)
         }
 
-        fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolFailure>> {
+        fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolError>> {
             self.batches.borrow_mut().push(requests.len());
             requests.into_iter().map(Self::answer).collect()
         }
@@ -205,7 +178,7 @@ pub(crate) mod tests {
             tool: format!("files-{name}"),
         };
         let mut bindings = vec![bind("read_file", Some("readFile"))];
-        bindings.extend(["fail", "number", "image", "broken"].map(|name| bind(name, None)));
+        bindings.extend(["fail", "number", "broken"].map(|name| bind(name, None)));
         let (name, bindings) = ("code.py".into(), bindings.into());
         run(&Script { name, source: source.into(), bindings, clock_ms: None }, tools, print)
     }
@@ -313,7 +286,7 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
         let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None)]";
         assert_eq!(
             result(source).as_deref(),
-            Some(r#"[["broken","fail","image","number","read_file"],false,true,null]"#)
+            Some(r#"[["broken","fail","number","read_file"],false,true,null]"#)
         );
     }
 
@@ -381,9 +354,7 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
     }
 
     #[test]
-    fn results_that_are_no_text_are_handles() {
-        let handle = r#"{"type":"image","mime_type":"image/png","size":70000}"#;
-        assert_eq!(result("result = files.image()").as_deref(), Some(handle));
+    fn a_result_that_is_no_json_is_the_error_of_the_tool() {
         let failure = fail("files.broken()");
         assert_eq!(failure.kind, FailureKind::Tool);
         assert!(failure.message.starts_with("files.broken: its result is not JSON"), "{failure:?}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use airlock_executor::{Binding, Bindings};
+use airlock_executor::{Answer, Binding, Bindings, Request, ToolError, Tools};
 use monty::{FunctionCall, NameLookup, ResolveFutures, RunProgress};
 use monty_types::{
     DictPairs, ExcType, ExtFunctionResult, MontyClassInstance, MontyClassType, MontyException,
@@ -14,7 +14,7 @@ use monty_types::{
 
 use crate::clock::Clock;
 use crate::lower::{CAUGHT, FAILED, LATER, PERCENT, RAISE, SHOWN, percent};
-use crate::tool::{self, Answer, Request, Shelves, ToolFailure, Tools};
+use crate::tool::{self, Shelves};
 use crate::{convert, lower};
 
 /// The interpreter's type of a tool's failure, because scripts cannot have exceptions of their own.
@@ -48,7 +48,7 @@ pub(crate) struct Session<'a> {
 struct Raised {
     /// The tool as the script writes it.
     tool: String,
-    failure: ToolFailure,
+    failure: ToolError,
 }
 
 impl<'a> Session<'a> {
@@ -106,24 +106,19 @@ impl<'a> Session<'a> {
     /// Returns the first tool whose call the script has prepared and never awaited, as the script
     /// writes it.
     pub(crate) fn dropped(&self) -> Option<String> {
-        self.later.values().next().map(|(binding, _)| spelled(binding))
+        self.later.values().next().map(|(binding, _)| binding.to_string())
     }
 
     /// Returns the tool that a script means by one name, as the script must write it: the name of
     /// the tool alone, or with the namespace and an underscore before it. `None` if there is no such
     /// tool.
     pub(crate) fn spelled(&self, name: &str) -> Option<String> {
-        let found = self.shelves.names().into_iter().find_map(|namespace| {
-            let own = name.strip_prefix(&*namespace).and_then(|rest| rest.strip_prefix('_'));
-            let tool = own.and_then(|own| self.shelves.find(&namespace, own));
-            tool.or_else(|| self.shelves.find(&namespace, name))
-        });
-        found.map(|binding| spelled(&binding))
+        self.shelves.0.spelled(name)
     }
 
     /// Returns the tool as the script writes it, and the failure with this text that was raised
     /// last.
-    pub(crate) fn raised(&self, message: &str) -> Option<(&str, &ToolFailure)> {
+    pub(crate) fn raised(&self, message: &str) -> Option<(&str, &ToolError)> {
         let raised = self.raised.iter().rev().find(|raised| raised.failure.message == message)?;
         Some((&raised.tool, &raised.failure))
     }
@@ -164,7 +159,7 @@ impl<'a> Session<'a> {
         };
         if let Some(binding) = self.shelves.find(namespace, &lookup.name) {
             NameLookupResult::Value(MontyObject::Function {
-                name: spelled(&binding),
+                name: binding.to_string(),
                 docstring: None,
             })
         } else {
@@ -212,7 +207,7 @@ impl<'a> Session<'a> {
         let arguments = match arguments(positional, &call.kwargs) {
             Ok(arguments) => arguments,
             Err(what) => {
-                return error(ExcType::TypeError, format!("{} {what}", spelled(&binding)));
+                return error(ExcType::TypeError, format!("{binding} {what}"));
             }
         };
         let request = Request { tool: binding.tool.clone(), arguments };
@@ -270,17 +265,17 @@ impl<'a> Session<'a> {
     fn returned(
         &mut self,
         binding: &Binding,
-        answer: Result<Answer, ToolFailure>,
+        answer: Result<Answer, ToolError>,
     ) -> ExtFunctionResult {
-        let failed = |message| ToolFailure { kind: "internal".into(), message, ..<_>::default() };
         let value = answer.and_then(|answer| {
-            tool::value(answer).map_err(|it| failed(format!("its result is not JSON: {it}")))
+            tool::value(answer)
+                .map_err(|error| ToolError::internal(format!("its result is not JSON: {error}")))
         });
         match value {
             Ok(value) => ExtFunctionResult::Return(value),
             Err(failure) => {
                 let message = failure.message.clone();
-                self.raised.push(Raised { tool: spelled(binding), failure });
+                self.raised.push(Raised { tool: binding.to_string(), failure });
                 error(TOOL_ERROR, message)
             }
         }
@@ -303,10 +298,10 @@ impl<'a> Session<'a> {
 
     /// Returns the failure that an exception with this text stands for: that of a tool, or one that
     /// the script itself raised.
-    fn failure(&self, message: Option<&str>) -> ToolFailure {
+    fn failure(&self, message: Option<&str>) -> ToolError {
         let message = message.unwrap_or_default();
         self.raised(message).map_or_else(
-            || ToolFailure { kind: "other".into(), message: message.into(), ..<_>::default() },
+            || ToolError { kind: "other".into(), message: message.into(), ..<_>::default() },
             |(_, failure)| failure.clone(),
         )
     }
@@ -315,7 +310,7 @@ impl<'a> Session<'a> {
     fn shown(&self, arguments: &[MontyObject]) -> MontyObject {
         match arguments {
             [MontyObject::Exception { exc_type, arg }] if *exc_type == TOOL_ERROR => {
-                let ToolFailure { kind, message, .. } = self.failure(arg.as_deref());
+                let ToolError { kind, message, .. } = self.failure(arg.as_deref());
                 MontyObject::String(format!("{}: {message} (kind: {kind})", lower::TOOL_ERROR))
             }
             _ => MontyObject::None,
@@ -357,7 +352,7 @@ fn object(class_type: MontyClassType, attrs: Vec<(MontyObject, MontyObject)>) ->
     }))
 }
 
-fn attributes(failure: ToolFailure) -> Vec<(MontyObject, MontyObject)> {
+fn attributes(failure: ToolError) -> Vec<(MontyObject, MontyObject)> {
     let text = |text: Option<String>| text.map_or(MontyObject::None, MontyObject::String);
     let data = failure.data.and_then(|json| convert::from_json(&json).ok());
     [
@@ -413,11 +408,6 @@ fn refusal(call: &OsFunctionCall) -> ExtFunctionResult {
 
 fn error(kind: ExcType, message: String) -> ExtFunctionResult {
     ExtFunctionResult::Error(MontyException::new(kind, Some(message)))
-}
-
-/// Returns a tool as the script writes it.
-fn spelled(binding: &Binding) -> String {
-    format!("{}.{}", binding.namespace, binding.name)
 }
 
 fn quoted(name: &str) -> String {

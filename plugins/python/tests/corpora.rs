@@ -9,7 +9,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use airlock_python::{Answer, Binding, Request, Script, ToolFailure, Tools, run};
+use airlock_executor::{Answer, Binding, Language as _, Request, Script, ToolError, Tools};
+use airlock_python::Python;
 use serde_json::Value;
 
 /// Scripts of the corpus of habits that are known to run, in percent. Never to be lowered.
@@ -42,7 +43,7 @@ impl Fixture {
 }
 
 impl Tools for Fixture {
-    fn call(&self, request: Request) -> Result<Answer, ToolFailure> {
+    fn call(&self, request: Request) -> Result<Answer, ToolError> {
         let arguments: Value = serde_json::from_str(&request.arguments).expect("an object");
         let fits = |rule: &&Value| {
             let when = rule["when"].as_object().expect("an object");
@@ -51,17 +52,17 @@ impl Tools for Fixture {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let rule = self.0.get(&request.tool).and_then(|rules| rules.iter().find(fits));
         match rule {
-            Some(rule) if rule.get("error").is_some() => Err(ToolFailure {
+            Some(rule) if rule.get("error").is_some() => Err(ToolError {
                 kind: text(&rule["error"]["kind"]).unwrap_or_default(),
                 code: text(&rule["error"]["code"]),
                 message: text(&rule["error"]["message"]).unwrap_or_default(),
                 data: rule["error"].get("data").map(Value::to_string),
             }),
             Some(rule) => Ok(Answer::Json(rule["result"].to_string())),
-            None => Err(ToolFailure {
+            None => Err(ToolError {
                 kind: "invalid-input".into(),
                 message: "no rule".into(),
-                ..ToolFailure::default()
+                ..ToolError::default()
             }),
         }
     }
@@ -94,7 +95,7 @@ fn difference(fixture: &Fixture, source: &str, expected: &Value) -> Option<Strin
         clock_ms: None,
     };
     let printed = RefCell::new(Vec::new());
-    let ended = run(&script, fixture, &|line| printed.borrow_mut().push(line.to_owned()));
+    let ended = Python::run(&script, fixture, &|line| printed.borrow_mut().push(line.to_owned()));
     let value = match ended {
         Ok(value) => value.unwrap_or_else(|| "null".to_owned()),
         Err(failure) => return Some(failure.rendered),

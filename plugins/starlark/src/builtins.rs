@@ -3,6 +3,7 @@
 //! Starlark's standard functions, and others that models expect. None of them reaches outside the
 //! script; `breakpoint` and the interpreter's internals are left out.
 
+use airlock_executor::Request;
 use std::sync::OnceLock;
 
 use starlark::Error;
@@ -17,7 +18,7 @@ use starlark::values::{Heap, Value, ValueLike as _};
 
 use crate::library::text;
 use crate::library::values::misuse;
-use crate::tool::{Callable, Request, Session, ToolFailure};
+use crate::tool::{Callable, Session, ToolFailure};
 
 /// Calls of `gather` that are in flight at the same time if the script does not say how many.
 const IN_FLIGHT: i32 = 8;

@@ -5,11 +5,9 @@
 //! a JSON form becomes its `repr`.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::fmt;
 
+use airlock_executor::json::{self, Unfit, Writer};
 use num_bigint::BigInt;
-use serde::Serialize;
 use serde_json::{Number, Value as Json};
 use starlark::values::dict::AllocDict;
 use starlark::values::list::AllocList;
@@ -20,35 +18,6 @@ use starlark::values::{Heap, Value, ValueLike as _};
 use crate::library::values::{as_dict, strict_float};
 use crate::library::{datetime, text};
 use crate::tool::ErrorValue;
-
-/// Largest depth of nested lists and dicts in the output. The JSON parsers of the receiver have the
-/// same limit.
-const MAX_DEPTH: usize = 128;
-
-/// Reason for which a value cannot be JSON.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
-    /// It nests deeper than [`MAX_DEPTH`], perhaps endlessly.
-    Deep,
-    /// It contains an infinity or NaN.
-    NotFinite,
-    /// Two keys of a dict have the same text.
-    SameKey(String),
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deep => write!(f, "it nests deeper than {MAX_DEPTH} levels, or contains itself"),
-            Self::NotFinite => {
-                f.write_str("it contains a float that JSON cannot hold (nan or infinity)")
-            }
-            Self::SameKey(key) => {
-                write!(f, "a dict in it has two keys that are both \"{key}\" as text")
-            }
-        }
-    }
-}
 
 /// Parses JSON text as a value.
 pub(crate) fn from_json<'v>(json: &str, heap: Heap<'v>) -> serde_json::Result<Value<'v>> {
@@ -82,9 +51,9 @@ fn number<'v>(number: &Number, heap: Heap<'v>) -> Value<'v> {
 
 /// Serializes a value as JSON text.
 pub(crate) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>) -> Result<String, Unfit> {
-    let mut writer = Writer { heap, out: Vec::new(), depth: 0 };
-    writer.value(value)?;
-    Ok(writer.finish())
+    let mut out = Writer::default();
+    write(&mut out, value, heap)?;
+    Ok(out.finish())
 }
 
 /// Serializes named values as a JSON object.
@@ -92,126 +61,54 @@ pub(crate) fn to_object<'v, 'k>(
     fields: impl Iterator<Item = (&'k str, Value<'v>)>,
     heap: Heap<'v>,
 ) -> Result<String, Unfit> {
-    let mut writer = Writer { heap, out: Vec::new(), depth: 0 };
-    writer.object(fields)?;
-    Ok(writer.finish())
+    let mut out = Writer::default();
+    out.object(fields, |out, item| write(out, item, heap))?;
+    Ok(out.finish())
 }
 
-struct Writer<'v> {
-    heap: Heap<'v>,
-    out: Vec<u8>,
-    depth: usize,
+fn write<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), Unfit> {
+    match value.get_type() {
+        "NoneType" => out.verbatim("null"),
+        "bool" => out.scalar(&value.to_bool()),
+        "string" => out.scalar(value.unpack_str().unwrap_or_default()),
+        "int" => out.integer(&value.to_str()),
+        "float" => {
+            let float = strict_float(value).filter(|it| it.is_finite()).ok_or(Unfit::NotFinite)?;
+            out.verbatim(&text::float_repr(float));
+        }
+        "list" | "tuple" | "set" | "range" | "deque" | "generator" => {
+            if let Ok(items) = value.iterate(heap) {
+                return out.array(items, |out, item| write(out, item, heap));
+            }
+            out.scalar(&value.to_repr());
+        }
+        "dict" | "defaultdict" => return write_dict(out, value, heap),
+        "struct" => {
+            let fields = StructRef::from_value(value).expect("what is of type struct is one");
+            let fields = fields.iter().map(|(name, item)| (name.as_str(), item));
+            return out.object(fields, |out, item| write(out, item, heap));
+        }
+        "error" => {
+            if let Some(error) = value.downcast_ref::<ErrorValue>() {
+                return out.object(error.fields(heap), |out, item| write(out, item, heap));
+            }
+        }
+        _ => match datetime::json_text(value) {
+            Some(date) => out.scalar(&date),
+            None => out.scalar(&text::str(value, heap)),
+        },
+    }
+    Ok(())
 }
 
-impl<'v> Writer<'v> {
-    fn finish(self) -> String {
-        String::from_utf8(self.out).expect("JSON is written from text")
+fn write_dict<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), Unfit> {
+    let dict = as_dict(value).expect("what is of type dict is one");
+    let keys: Vec<_> = dict.keys().map(|key| key_text(key, heap)).collect();
+    // String keys are distinct already; `1` and "1" become equal when both are text.
+    if dict.keys().any(|key| key.unpack_str().is_none()) {
+        json::check_distinct(keys.iter().map(|key| &**key))?;
     }
-
-    fn value(&mut self, value: Value<'v>) -> Result<(), Unfit> {
-        match value.get_type() {
-            "NoneType" => self.out.extend(b"null"),
-            "bool" => self.scalar(value.to_bool()),
-            "string" => self.string(value.unpack_str().unwrap_or_default()),
-            "int" => self.integer(&value.to_str()),
-            "float" => self.float(value)?,
-            "list" | "tuple" | "set" | "range" | "deque" | "generator" => self.array(value)?,
-            "dict" | "defaultdict" | "struct" => self.fields(value)?,
-            "error" => {
-                if let Some(error) = value.downcast_ref::<ErrorValue>() {
-                    self.object(error.fields(self.heap))?;
-                }
-            }
-            _ => match datetime::json_text(value) {
-                Some(date) => self.string(&date),
-                None => self.string(&text::str(value, self.heap)),
-            },
-        }
-        Ok(())
-    }
-
-    fn string(&mut self, text: &str) {
-        self.scalar(text);
-    }
-
-    fn scalar(&mut self, value: impl Serialize) {
-        serde_json::to_writer(&mut self.out, &value)
-            .expect("a scalar has JSON, and memory takes it");
-    }
-
-    /// Writes an integer, as text if a 64-bit reader would round it.
-    fn integer(&mut self, digits: &str) {
-        if digits.parse::<i64>().is_ok() || digits.parse::<u64>().is_ok() {
-            self.out.extend(digits.as_bytes());
-        } else {
-            self.string(digits);
-        }
-    }
-
-    fn float(&mut self, value: Value<'v>) -> Result<(), Unfit> {
-        let float =
-            strict_float(value).filter(|float| float.is_finite()).ok_or(Unfit::NotFinite)?;
-        self.out.extend(text::float_repr(float).bytes());
-        Ok(())
-    }
-
-    fn array(&mut self, value: Value<'v>) -> Result<(), Unfit> {
-        let Ok(items) = value.iterate(self.heap) else {
-            self.string(&value.to_repr());
-            return Ok(());
-        };
-        self.enclosed(b'[', b']', items, Self::value)
-    }
-
-    fn fields(&mut self, value: Value<'v>) -> Result<(), Unfit> {
-        if let Some(it) = StructRef::from_value(value) {
-            return self.object(it.iter().map(|(name, item)| (name.as_str(), item)));
-        }
-        let dict = as_dict(value).expect("what is of type dict is one");
-        let keys: Vec<_> = dict.keys().map(|key| key_text(key, self.heap)).collect();
-        // String keys are distinct already; `1` and "1" become equal when both are text.
-        if dict.keys().any(|key| key.unpack_str().is_none()) {
-            let mut seen = HashSet::new();
-            if let Some(twice) = keys.iter().find(|key| !seen.insert(&***key)) {
-                return Err(Unfit::SameKey(twice.to_string()));
-            }
-        }
-        self.object(keys.iter().map(|key| &**key).zip(dict.values()))
-    }
-
-    fn object<'k>(
-        &mut self,
-        fields: impl Iterator<Item = (&'k str, Value<'v>)>,
-    ) -> Result<(), Unfit> {
-        self.enclosed(b'{', b'}', fields, |writer, (key, item)| {
-            writer.string(key);
-            writer.out.push(b':');
-            writer.value(item)
-        })
-    }
-
-    fn enclosed<T>(
-        &mut self,
-        open: u8,
-        close: u8,
-        items: impl Iterator<Item = T>,
-        mut write: impl FnMut(&mut Self, T) -> Result<(), Unfit>,
-    ) -> Result<(), Unfit> {
-        if self.depth == MAX_DEPTH {
-            return Err(Unfit::Deep);
-        }
-        self.depth += 1;
-        self.out.push(open);
-        for (at, item) in items.enumerate() {
-            if at > 0 {
-                self.out.push(b',');
-            }
-            write(self, item)?;
-        }
-        self.out.push(close);
-        self.depth -= 1;
-        Ok(())
-    }
+    out.object(keys.iter().zip(dict.values()), |out, item| write(out, item, heap))
 }
 
 /// Converts a key to text like Python's `json.dumps`.

@@ -1,53 +1,13 @@
 //! The failure of a script, as people and models read it.
 
+use airlock_executor::{Failure, FailureKind};
 use starlark::codemap::Span;
 use starlark::{Error, ErrorKind};
 
-use crate::convert::Unfit;
 use crate::hints::hint_for;
 use crate::lower;
 use crate::lower::map::{Map, Place};
 use crate::tool::{Namespaces, ToolFailure};
-
-/// Kind of a script's failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// The source does not parse, or uses an undefined name.
-    Syntax,
-    /// The script failed while it ran.
-    Runtime,
-    /// A tool that the script called failed.
-    Tool,
-}
-
-/// The failure of a script without a result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Kind of the failure.
-    pub kind: FailureKind,
-    /// The failure in one line.
-    pub message: String,
-    /// Line in the source, from 1.
-    pub line: Option<u32>,
-    /// Column in that line, from 1.
-    pub column: Option<u32>,
-    /// The failure with call stack and source, and a hint if there is one.
-    pub rendered: String,
-}
-
-impl Failure {
-    /// Creates the failure of a script that ran, but whose `result` cannot be JSON.
-    pub(crate) fn of_result(unfit: &Unfit) -> Self {
-        let message = format!("`result` cannot be returned: {unfit}");
-        Self {
-            kind: FailureKind::Runtime,
-            rendered: format!("error: {message}\n"),
-            message,
-            line: None,
-            column: None,
-        }
-    }
-}
 
 /// Frames that are shown at the outer and at the inner end of a call stack. A recursion has
 /// hundreds of equal frames.

@@ -6,9 +6,9 @@
 //! permitted: nothing here is a policy check.
 //!
 //! The same code builds natively, with [`Tools`] in place of the host, for tests and for comparing
-//! speeds.
+//! speeds. What does not depend on the language is in `airlock-executor`.
 //!
-//! - [`run`](run()): source and bindings in, JSON or a [`Failure`] out
+//! - `run`: a script from source to result
 //! - `tool`: tools as a script sees them: `files.read_file(path = "a")`
 //! - `lower`: Python that Starlark lacks, rewritten before the run
 //! - `library`: Python's library on Starlark's values
@@ -45,7 +45,21 @@ mod run;
 )]
 mod tool;
 
-pub use airlock_executor::{Binding, Bindings};
-pub use failure::{Failure, FailureKind};
-pub use run::{Script, prepare, run};
-pub use tool::{Answer, Fault, Handle, Part, Request, Tools};
+use airlock_executor::{Failure, Language, Script, Tools};
+
+/// The language of this executor.
+pub struct Starlark;
+
+impl Language for Starlark {
+    fn prepare() {
+        run::prepare();
+    }
+
+    fn run(
+        script: &Script,
+        tools: &dyn Tools,
+        print: &dyn Fn(&str),
+    ) -> Result<Option<String>, Failure> {
+        run::run(script, tools, print)
+    }
+}

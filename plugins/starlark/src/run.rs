@@ -1,6 +1,6 @@
 //! Runs one script from source to result.
 
-use airlock_executor::{Binding, Bindings};
+use airlock_executor::{Answer, Binding, Failure, Request, Script, ToolError, Tools};
 use starlark::ErrorKind;
 use starlark::environment::Module;
 use starlark::eval::Evaluator;
@@ -8,20 +8,9 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 
 use crate::builtins;
 use crate::convert;
-use crate::failure::{Failure, Source, describe};
+use crate::failure::{Source, describe};
 use crate::lower;
-use crate::tool::{Namespaces, Session, Tools};
-
-/// A script to run.
-#[derive(Clone, Debug)]
-pub struct Script {
-    /// File name for messages.
-    pub name: String,
-    /// Source text.
-    pub source: String,
-    /// Every tool that exists for this run.
-    pub bindings: Bindings,
-}
+use crate::tool::{Namespaces, Session};
 
 /// Largest depth of nested calls, of Starlark and built-in functions, before a run fails with a
 /// line number. Measured in the component: the worst recursion of its tests needs 96 to 160 KiB of
@@ -38,12 +27,8 @@ const DIALECT: Dialect = Dialect {
     ..Dialect::AllOptionsInternal
 };
 
-/// Runs a script. Returns the value of the global `result` as JSON; `None` if it is missing or
-/// `None`.
-///
-/// `print` receives each line at once. The sandbox handles a panic of the interpreter and an
-/// exhausted stack.
-pub fn run(
+/// Runs a script, as [`airlock_executor::Language::run`].
+pub(crate) fn run(
     script: &Script,
     tools: &dyn Tools,
     print: &dyn Fn(&str),
@@ -67,19 +52,15 @@ pub fn run(
     })
 }
 
-/// Builds the state that all runs share, so that a snapshot taken afterwards contains it.
+/// Builds the state that all runs share, as [`airlock_executor::Language::prepare`].
 ///
 /// The script uses a method of each built-in type, because Starlark builds their method tables at
 /// first use.
-///
-/// # Panics
-///
-/// If that script fails; the executor must then not be built.
-pub fn prepare() {
+pub(crate) fn prepare() {
     struct NoTools;
     impl Tools for NoTools {
-        fn call(&self, _: crate::Request) -> Result<crate::Answer, crate::Fault> {
-            Ok(crate::Answer::Json("{\"text\": [1, 2.5]}".into()))
+        fn call(&self, _: Request) -> Result<Answer, ToolError> {
+            Ok(Answer::Json("{\"text\": [1, 2.5]}".into()))
         }
     }
     let script = Script {
@@ -92,6 +73,7 @@ pub fn prepare() {
             tool: "tools-touch".into(),
         }]
         .into(),
+        clock_ms: None,
     };
     let outcome = run(&script, &NoTools, &|_| ());
     assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
@@ -118,18 +100,18 @@ fn evaluate(
 pub(crate) mod tests {
     use std::cell::RefCell;
 
+    use airlock_executor::FailureKind;
+
     use super::*;
-    use crate::failure::FailureKind;
-    use crate::tool::{Answer, Fault, Request};
 
     /// Returns the arguments for `read_file`, and fails for every other tool.
     struct Echo;
 
     impl Tools for Echo {
-        fn call(&self, request: Request) -> Result<Answer, Fault> {
+        fn call(&self, request: Request) -> Result<Answer, ToolError> {
             match request.tool.as_str() {
                 "files-read_file" => Ok(Answer::Text(request.arguments)),
-                _ => Err(Fault::internal("refused")),
+                _ => Err(ToolError::internal("refused")),
             }
         }
     }
@@ -143,8 +125,8 @@ pub(crate) mod tests {
             tool: format!("files-{name}"),
         };
         let bindings = vec![bind("read_file", Some("readFile")), bind("fail", None)];
-        let bindings = bindings.into();
-        run(&Script { name: "code.star".into(), source: source.into(), bindings }, &Echo, print)
+        let (name, bindings) = ("code.star".into(), bindings.into());
+        run(&Script { name, source: source.into(), bindings, clock_ms: None }, &Echo, print)
     }
 
     pub(crate) fn result(source: &str) -> Option<String> {

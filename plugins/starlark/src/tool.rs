@@ -8,12 +8,10 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use airlock_executor::{Binding, Bindings};
+use airlock_executor::{Answer, Binding, Bindings, Request, ToolError, Tools};
 use allocative::Allocative;
 use starlark::environment::Module;
 use starlark::eval::{Arguments, Evaluator};
-use starlark::values::list::AllocList;
-use starlark::values::structs::AllocStruct;
 use starlark::values::{
     Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Value,
     starlark_value,
@@ -23,79 +21,6 @@ use starlark::{Error, starlark_simple_value};
 use crate::convert;
 use crate::library::regex::Patterns;
 use crate::library::values::as_dict;
-
-/// The tools behind a run: the host's import in WebAssembly, a stub in tests.
-pub trait Tools {
-    /// Calls one tool and waits for its result.
-    fn call(&self, request: Request) -> Result<Answer, Fault>;
-
-    /// Calls several tools at once. The results are in the order of the requests.
-    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, Fault>> {
-        requests.into_iter().map(|request| self.call(request)).collect()
-    }
-}
-
-/// A call of a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Full name of the tool.
-    pub tool: String,
-    /// Arguments, as a JSON object.
-    pub arguments: String,
-}
-
-/// The result of a tool.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// Data, as JSON text.
-    Json(String),
-    /// Text for a reader. It becomes data if it is JSON, and stays a string otherwise.
-    Text(String),
-    /// Several parts, of which some are not text. A script sees a list of them, or the only one.
-    Parts(Vec<Part>),
-}
-
-/// One part of a result.
-#[derive(Clone, Debug)]
-pub enum Part {
-    /// Text for a reader.
-    Text(String),
-    /// Something that a script cannot read. It sees what the thing is, and never the bytes.
-    Handle(Handle),
-}
-
-/// Facts that a script gets about an image, a sound or a resource.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    /// Kind of content: `image`, `audio`, `resource`, `resource_link`.
-    pub kind: &'static str,
-    /// Media type.
-    pub mime_type: Option<String>,
-    /// Size in bytes.
-    pub size: Option<u64>,
-    /// Address, for resources.
-    pub uri: Option<String>,
-}
-
-/// The failure of a tool, as scripts examine it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fault {
-    /// Kind of failure, such as `not-found`.
-    pub kind: String,
-    /// Short identifier that the tool chose.
-    pub code: Option<String>,
-    /// Message for the reader of the script.
-    pub message: String,
-    /// Details, as JSON text.
-    pub details: Option<String>,
-}
-
-impl Fault {
-    /// Creates the failure of a tool that has a fault.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self { kind: "internal".into(), message: message.into(), ..Self::default() }
-    }
-}
 
 /// State of a run that its functions reach through the evaluator.
 #[derive(ProvidesStaticType)]
@@ -144,12 +69,12 @@ impl<'a> Session<'a> {
 #[derive(Debug)]
 pub(crate) struct ToolFailure {
     tool: String,
-    fault: Fault,
+    error: ToolError,
 }
 
 impl fmt::Display for ToolFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.tool, self.fault.message)
+        write!(f, "{}: {}", self.tool, self.error.message)
     }
 }
 
@@ -158,22 +83,19 @@ impl std::error::Error for ToolFailure {}
 impl ToolFailure {
     /// Converts the failure to a value that a script examines.
     pub(crate) fn value(self, heap: Heap<'_>) -> Value<'_> {
-        heap.alloc(ErrorValue { fault: self.fault })
+        heap.alloc(ErrorValue(self.error))
     }
 }
 
 /// The failure of a tool as a value: `error.kind`, `error.code`, `error.message`, `error.data`. As
 /// text it is its message.
 #[derive(Debug, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
-pub(crate) struct ErrorValue {
-    #[allocative(skip)]
-    fault: Fault,
-}
+pub(crate) struct ErrorValue(#[allocative(skip)] ToolError);
 starlark_simple_value!(ErrorValue);
 
 impl fmt::Display for ErrorValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.fault.message)
+        f.write_str(&self.0.message)
     }
 }
 
@@ -192,14 +114,14 @@ impl ErrorValue {
 #[starlark_value(type = "error")]
 impl<'v> StarlarkValue<'v> for ErrorValue {
     fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
-        let Fault { kind, code, message, details } = &self.fault;
+        let ToolError { kind, code, message, data } = &self.0;
         let none = Value::new_none();
         match attribute {
             "kind" => Some(heap.alloc(&**kind)),
             "code" => Some(code.as_deref().map_or(none, |code| heap.alloc(code))),
             "message" => Some(heap.alloc(&**message)),
             "data" => {
-                let data = details.as_deref().and_then(|json| convert::from_json(json, heap).ok());
+                let data = data.as_deref().and_then(|json| convert::from_json(json, heap).ok());
                 Some(data.unwrap_or(none))
             }
             _ => None,
@@ -212,7 +134,7 @@ impl<'v> StarlarkValue<'v> for ErrorValue {
 
     /// `"text" in error` looks into the message.
     fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
-        Ok(other.unpack_str().is_some_and(|text| self.fault.message.contains(text)))
+        Ok(other.unpack_str().is_some_and(|text| self.0.message.contains(text)))
     }
 }
 
@@ -246,12 +168,7 @@ impl Namespaces {
     /// Returns the tool that a script means by one name, as the script must write it: the name of the
     /// tool alone, or with the namespace and an underscore before it. `None` if there is no such tool.
     pub(crate) fn spelled(&self, name: &str) -> Option<String> {
-        self.bindings.namespaces().into_iter().find_map(|namespace| {
-            let own = name.strip_prefix(&*namespace).and_then(|rest| rest.strip_prefix('_'));
-            let tool = own.and_then(|own| self.bindings.find(&namespace, own));
-            let tool = tool.or_else(|| self.bindings.find(&namespace, name))?;
-            Some(format!("{namespace}.{}", tool.name))
-        })
+        self.bindings.spelled(name)
     }
 
     /// Returns namespace, name and the available tools of the last look-up that failed; `None` if
@@ -330,21 +247,15 @@ impl Callable {
     /// Converts the result of the tool to a value of the script.
     pub(crate) fn answer<'v>(
         &self,
-        answer: Result<Answer, Fault>,
+        answer: Result<Answer, ToolError>,
         heap: Heap<'v>,
     ) -> Result<Value<'v>, ToolFailure> {
         match answer {
             Ok(Answer::Json(json)) => convert::from_json(&json, heap).map_err(|error| {
-                self.failure(Fault::internal(format!("its result is not JSON: {error}")))
+                self.failure(ToolError::internal(format!("its result is not JSON: {error}")))
             }),
             Ok(Answer::Text(text)) => Ok(text_or_data(text, heap)),
-            Ok(Answer::Parts(parts)) => Ok(match <[Part; 1]>::try_from(parts) {
-                Ok([only]) => part_value(only, heap),
-                Err(parts) => {
-                    heap.alloc(AllocList(parts.into_iter().map(|part| part_value(part, heap))))
-                }
-            }),
-            Err(fault) => Err(self.failure(fault)),
+            Err(error) => Err(self.failure(error)),
         }
     }
 
@@ -381,8 +292,8 @@ impl Callable {
         Error::new_kind(starlark::ErrorKind::Function(anyhow::anyhow!("{self} {what}")))
     }
 
-    fn failure(&self, fault: Fault) -> ToolFailure {
-        ToolFailure { tool: self.to_string(), fault }
+    fn failure(&self, error: ToolError) -> ToolFailure {
+        ToolFailure { tool: self.to_string(), error }
     }
 }
 
@@ -390,24 +301,9 @@ fn text_or_data(text: String, heap: Heap<'_>) -> Value<'_> {
     convert::from_json(&text, heap).unwrap_or_else(|_| heap.alloc(text))
 }
 
-/// Converts a part of a result: text, or a struct that says what the part is.
-fn part_value(part: Part, heap: Heap<'_>) -> Value<'_> {
-    let handle = match part {
-        Part::Text(text) => return text_or_data(text, heap),
-        Part::Handle(handle) => handle,
-    };
-    let optional = |text: Option<String>| text.map_or(Value::new_none(), |text| heap.alloc(text));
-    heap.alloc(AllocStruct([
-        ("type", heap.alloc(handle.kind)),
-        ("mime_type", optional(handle.mime_type)),
-        ("size", handle.size.map_or(Value::new_none(), |size| heap.alloc(size))),
-        ("uri", optional(handle.uri)),
-    ]))
-}
-
 impl fmt::Display for Callable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.tool.namespace, self.tool.name)
+        fmt::Display::fmt(&self.tool, f)
     }
 }
 
@@ -431,60 +327,11 @@ impl fmt::Debug for Namespace {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use airlock_executor::Catalogue;
-
-    use super::*;
     use crate::run::tests::{fail, result};
-    use crate::{Script, run};
-
-    /// A catalogue of 500 tools in five namespaces that counts what is asked of it.
-    struct Many(Arc<AtomicUsize>);
-
-    impl Catalogue for Many {
-        fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            let number: usize = name.strip_prefix("tool_")?.parse().ok()?;
-            let tool = format!("{namespace}-{name}");
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            (number < 100).then_some(Binding { namespace, name, alias: None, tool })
-        }
-
-        fn names(&self, _: &str) -> Vec<String> {
-            panic!("a script that ends well lists no tools")
-        }
-
-        fn namespaces(&self) -> Vec<String> {
-            panic!("a script that ends well lists no namespaces")
-        }
-    }
-
-    struct Named;
-
-    impl Tools for Named {
-        fn call(&self, request: Request) -> Result<Answer, Fault> {
-            Ok(Answer::Text(request.tool))
-        }
-    }
 
     #[test]
     fn a_script_that_uses_two_of_500_tools_asks_for_two() {
-        let times = Arc::new(AtomicUsize::new(0));
-        let named = (0..5).map(|n| format!("server_{n}")).collect();
-        let source = "out = []
-for _ in range(3):
-    out.append(server_1.tool_7(a=1))
-    out.append(server_3.tool_99())
-result = out[2:4]";
-        let script = Script {
-            name: "code".into(),
-            source: source.into(),
-            bindings: Bindings::new(named, Box::new(Many(times.clone()))),
-        };
-        let value = run(&script, &Named, &|_| ()).expect("it ends well");
-        assert_eq!(value.as_deref(), Some(r#"["server_1-tool_7","server_3-tool_99"]"#));
-        assert_eq!(times.load(Ordering::Relaxed), 2);
+        airlock_executor::testing::check_lazy_bindings::<crate::Starlark>();
     }
 
     #[test]

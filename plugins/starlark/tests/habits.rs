@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use airlock_starlark::{Answer, Binding, Fault, Request, Script, Tools, prepare, run};
+use airlock_executor::{Answer, Binding, Language as _, Request, Script, ToolError, Tools};
+use airlock_starlark::Starlark;
 use serde_json::Value as Json;
 
 /// Scripts of the held-out corpus that are known to run. Never to be lowered.
@@ -31,7 +32,7 @@ impl Fixtures {
 }
 
 impl Tools for Fixtures {
-    fn call(&self, request: Request) -> Result<Answer, Fault> {
+    fn call(&self, request: Request) -> Result<Answer, ToolError> {
         let given: Json = serde_json::from_str(&request.arguments).expect("arguments are JSON");
         let fits = |rule: &&Json| {
             let when = rule["when"].as_object().expect("a rule has `when`");
@@ -51,9 +52,9 @@ impl Tools for Fixtures {
     }
 }
 
-fn fault(kind: &str, code: Option<&str>, message: &str) -> Fault {
+fn fault(kind: &str, code: Option<&str>, message: &str) -> ToolError {
     let (kind, code) = (kind.into(), code.map(Into::into));
-    Fault { kind, code, message: message.into(), details: None }
+    ToolError { kind, code, message: message.into(), data: None }
 }
 
 /// Returns whether two values are equal in Python: `1` differs from `1.0`, and an integer beyond 64
@@ -108,13 +109,14 @@ fn differences(folder: &str) -> (usize, Vec<String>) {
 fn difference(file: &Path, expected: &Json, fixtures: &Fixtures) -> Option<String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let source = std::fs::read_to_string(file).expect("a script can be read");
-    let script = Script { name: name.clone(), source, bindings: fixtures.bindings().into() };
+    let bindings = fixtures.bindings().into();
+    let script = Script { name: name.clone(), source, bindings, clock_ms: None };
     let printed = RefCell::new(String::new());
     let print = |line: &str| {
         printed.borrow_mut().push_str(line);
         printed.borrow_mut().push('\n');
     };
-    let ours = match run(&script, fixtures, &print) {
+    let ours = match Starlark::run(&script, fixtures, &print) {
         Ok(json) => json.map_or(Json::Null, |json| serde_json::from_str(&json).expect("JSON")),
         Err(failure) => return Some(format!("{name} does not run:\n{}", failure.rendered)),
     };
@@ -128,7 +130,7 @@ fn difference(file: &Path, expected: &Json, fixtures: &Fixtures) -> Option<Strin
 
 #[test]
 fn scripts_in_pythons_style_have_pythons_result() {
-    prepare();
+    Starlark::prepare();
     let (total, different) = differences("habits");
     assert!(total >= 150, "the corpus has {total} scripts");
     assert!(different.is_empty(), "{} of {total}:\n{}", different.len(), different.join("\n"));
@@ -138,7 +140,7 @@ fn scripts_in_pythons_style_have_pythons_result() {
 /// made. About a third use what cannot be had, such as `try` and classes.
 #[test]
 fn most_scripts_that_nothing_was_made_for_have_pythons_result() {
-    prepare();
+    Starlark::prepare();
     let (total, different) = differences("held_out");
     let same = total - different.len();
     println!("held_out: {same} of {total} scripts as in CPython\n{}", different.join("\n"));

@@ -119,7 +119,8 @@ impl<'a> Visitor<'a> for Finder<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::failure::FailureKind;
+    use airlock_executor::FailureKind;
+
     use crate::run::tests::{batches, fail, result};
 
     #[test]

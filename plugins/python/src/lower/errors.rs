@@ -139,7 +139,8 @@ fn bytes(range: TextRange) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use crate::failure::FailureKind;
+    use airlock_executor::FailureKind;
+
     use crate::run::tests::{fail, result};
 
     #[test]

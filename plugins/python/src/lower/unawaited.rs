@@ -115,7 +115,8 @@ impl<'a> Visitor<'a> for Finder<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::failure::FailureKind;
+    use airlock_executor::FailureKind;
+
     use crate::run::tests::{batches, fail};
 
     #[test]

@@ -1,10 +1,10 @@
 //! Constructs that a script cannot use, and what to write instead.
 
+use airlock_executor::{Failure, FailureKind};
 use ruff_python_parser::ParseError;
 use ruff_text_size::TextRange;
 
 use super::map::Place;
-use crate::failure::{Failure, FailureKind};
 
 /// Most refusals that one failure shows; a script with more gets their number.
 const SHOWN: usize = 12;

@@ -1,4 +1,5 @@
-use crate::FailureKind;
+use airlock_executor::FailureKind;
+
 use crate::run::tests::{fail, result};
 
 #[test]

@@ -3,12 +3,13 @@
 
 use std::{env, fs, time::Instant};
 
-use airlock_starlark::{Answer, Binding, Fault, Request, Script, Tools, prepare, run};
+use airlock_executor::{Answer, Binding, Language as _, Request, Script, ToolError, Tools};
+use airlock_starlark::Starlark;
 
 struct Echo;
 
 impl Tools for Echo {
-    fn call(&self, _: Request) -> Result<Answer, Fault> {
+    fn call(&self, _: Request) -> Result<Answer, ToolError> {
         Ok(Answer::Text("ok".into()))
     }
 }
@@ -27,12 +28,13 @@ fn main() {
         tool: format!("{namespace}-{name}"),
     });
     let source = fs::read_to_string(file).expect("the script can be read");
-    let script = Script { name: "code.star".into(), source, bindings: bindings.to_vec().into() };
-    prepare();
+    let (name, bindings) = ("code.star".into(), bindings.to_vec().into());
+    let script = Script { name, source, bindings, clock_ms: None };
+    Starlark::prepare();
     let mut took: Vec<_> = (0..times)
         .map(|_| {
             let began = Instant::now();
-            run(&script, &Echo, &|_| ()).expect("the script ends well");
+            Starlark::run(&script, &Echo, &|_| ()).expect("the script ends well");
             began.elapsed().as_nanos()
         })
         .collect();

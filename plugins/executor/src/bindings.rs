@@ -1,0 +1,221 @@
+//! The tools of a run by their names in the script, looked up when the script first uses each.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// One tool as the script sees it: `namespace.name(…)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// Name of the global.
+    pub namespace: String,
+    /// Name of the callable in the namespace.
+    pub name: String,
+    /// Alternative spelling of `name`, if there is one. A binding that the host has found has none.
+    pub alias: Option<String>,
+    /// Name by which the host knows the tool.
+    pub tool: String,
+}
+
+/// The tool as the script writes it.
+impl fmt::Display for Binding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.namespace, self.name)
+    }
+}
+
+/// All tools that a script may call: the host's import in WebAssembly, a list in tests.
+pub trait Catalogue: Send + Sync {
+    /// Finds a tool by its name, or by its alias if no tool of the namespace has that name. Of two with
+    /// the same name, the first is found.
+    fn find(&self, namespace: &str, name: &str) -> Option<Binding>;
+
+    /// Returns the names of the tools of a namespace.
+    fn names(&self, namespace: &str) -> Vec<String>;
+
+    /// Returns the names of all namespaces, each once.
+    fn namespaces(&self) -> Vec<String>;
+}
+
+/// The tools of one run. Cheap to clone.
+///
+/// A tool is asked for when the script first uses it, so that a run costs the same with ten tools and
+/// with a thousand.
+#[derive(Clone)]
+pub struct Bindings(Arc<Inner>);
+
+struct Inner {
+    catalogue: Box<dyn Catalogue>,
+    named: Vec<String>,
+    found: Mutex<Vec<Asked>>,
+}
+
+/// A name that the script has used, and the tool if there is one.
+struct Asked {
+    namespace: String,
+    name: String,
+    found: Option<Arc<Binding>>,
+}
+
+impl Bindings {
+    /// Creates the tools of a run. `named` are the namespaces that the script can name.
+    pub fn new(named: Vec<String>, catalogue: Box<dyn Catalogue>) -> Self {
+        Self(Arc::new(Inner { catalogue, named, found: Mutex::default() }))
+    }
+
+    /// Iterates over the namespaces that the script can name.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        self.0.named.iter().map(String::as_str)
+    }
+
+    /// Returns whether there is a namespace of this name that the script can name.
+    pub fn has(&self, namespace: &str) -> bool {
+        self.named().any(|name| name == namespace)
+    }
+
+    /// Finds a tool as [`Catalogue::find`], and keeps the answer.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
+        // A script has one thread, and nothing panics while it holds the lock.
+        let mut asked = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = asked.iter().find(|it| it.name == name && it.namespace == namespace);
+        if let Some(known) = known {
+            return known.found.clone();
+        }
+        let found = self.0.catalogue.find(namespace, name).map(Arc::new);
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        asked.push(Asked { namespace, name, found: found.clone() });
+        found
+    }
+
+    /// Returns the tool that a script means by one name, as the script must write it: the name of
+    /// the tool alone, or with the namespace and an underscore before it. `None` if there is no such
+    /// tool.
+    pub fn spelled(&self, name: &str) -> Option<String> {
+        self.namespaces().into_iter().find_map(|namespace| {
+            let own = name.strip_prefix(&*namespace).and_then(|rest| rest.strip_prefix('_'));
+            let tool = own.and_then(|own| self.find(&namespace, own));
+            tool.or_else(|| self.find(&namespace, name)).map(|tool| tool.to_string())
+        })
+    }
+
+    /// Returns the names of the tools of a namespace.
+    pub fn names(&self, namespace: &str) -> Vec<String> {
+        self.0.catalogue.names(namespace)
+    }
+
+    /// Returns the names of all namespaces, each once.
+    pub fn namespaces(&self) -> Vec<String> {
+        self.0.catalogue.namespaces()
+    }
+}
+
+impl fmt::Debug for Bindings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Bindings").field(&self.0.named).finish()
+    }
+}
+
+/// All tools are known, and the script can name every namespace.
+impl From<Vec<Binding>> for Bindings {
+    fn from(all: Vec<Binding>) -> Self {
+        Self::new(all.namespaces(), Box::new(all))
+    }
+}
+
+impl Catalogue for Vec<Binding> {
+    fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
+        let of_namespace = || self.iter().filter(|binding| binding.namespace == namespace);
+        of_namespace()
+            .find(|binding| binding.name == name)
+            .or_else(|| of_namespace().find(|binding| binding.alias.as_deref() == Some(name)))
+            .cloned()
+    }
+
+    fn names(&self, namespace: &str) -> Vec<String> {
+        let of_namespace = self.iter().filter(|binding| binding.namespace == namespace);
+        of_namespace.map(|binding| binding.name.clone()).collect()
+    }
+
+    fn namespaces(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for binding in self {
+            if !names.contains(&binding.namespace) {
+                names.push(binding.namespace.clone());
+            }
+        }
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts the tools that are asked for.
+    struct Counted(Arc<AtomicUsize>, Vec<Binding>);
+
+    impl Catalogue for Counted {
+        fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            self.1.find(namespace, name)
+        }
+
+        fn names(&self, namespace: &str) -> Vec<String> {
+            self.1.names(namespace)
+        }
+
+        fn namespaces(&self) -> Vec<String> {
+            self.1.namespaces()
+        }
+    }
+
+    fn binding(namespace: &str, name: &str, alias: Option<&str>) -> Binding {
+        let tool = format!("{namespace}-{name}");
+        Binding {
+            namespace: namespace.into(),
+            name: name.into(),
+            alias: alias.map(Into::into),
+            tool,
+        }
+    }
+
+    #[test]
+    fn a_tool_is_asked_for_once_and_a_missing_one_too() {
+        let all =
+            vec![binding("a", "x", Some("y")), binding("a", "y", None), binding("b", "x", None)];
+        let times = Arc::new(AtomicUsize::new(0));
+        let bindings = Bindings::new(all.namespaces(), Box::new(Counted(times.clone(), all)));
+        let tool = |namespace, name| Some(bindings.find(namespace, name)?.tool.clone());
+        for _ in 0..3 {
+            assert_eq!(tool("a", "x").as_deref(), Some("a-x"));
+            assert_eq!(tool("a", "y").as_deref(), Some("a-y"), "a name comes before an alias");
+            assert_eq!(tool("b", "x").as_deref(), Some("b-x"));
+            assert_eq!(tool("b", "y"), None);
+        }
+        assert_eq!(times.load(Ordering::Relaxed), 4);
+        assert_eq!(
+            (bindings.names("a"), bindings.namespaces()),
+            (vec!["x".into(), "y".into()], vec!["a".into(), "b".into()])
+        );
+        assert!(bindings.has("a") && !bindings.has("c"));
+    }
+
+    #[test]
+    fn a_tool_is_found_by_its_name_with_or_without_the_namespace() {
+        let all = vec![binding("a", "a_x", None), binding("a", "x", None), binding("b", "y", None)];
+        let bindings = Bindings::from(all);
+        for (name, spelled) in [
+            ("x", Some("a.x")),
+            ("a_x", Some("a.x")),
+            ("b_y", Some("b.y")),
+            ("y", Some("b.y")),
+            ("b_x", None),
+            ("z", None),
+        ] {
+            assert_eq!(bindings.spelled(name).as_deref(), spelled, "{name}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The failure of a script, as people and models read it.
+
+use crate::json::Unfit;
+
+/// Kind of a script's failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The source does not parse, or uses what the language lacks.
+    Syntax,
+    /// The script failed while it ran.
+    Runtime,
+    /// A tool that the script called failed.
+    Tool,
+}
+
+/// The failure of a script without a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Kind of the failure.
+    pub kind: FailureKind,
+    /// The failure in one line.
+    pub message: String,
+    /// Line in the source, from 1.
+    pub line: Option<u32>,
+    /// Column in that line, from 1.
+    pub column: Option<u32>,
+    /// The failure with call stack and source, and hints if there are any.
+    pub rendered: String,
+}
+
+impl Failure {
+    /// Creates the failure of a script that ran to its end, so that no place in it is to blame.
+    pub fn at_end(message: String, hint: Option<&str>) -> Self {
+        let mut rendered = format!("error: {message}\n");
+        if let Some(hint) = hint {
+            rendered.extend(["hint: ", hint, "\n"]);
+        }
+        Self { kind: FailureKind::Runtime, message, line: None, column: None, rendered }
+    }
+
+    /// Creates the failure of a script that ran, but whose `result` cannot be JSON.
+    pub fn of_result(unfit: &Unfit) -> Self {
+        Self::at_end(format!("`result` cannot be returned: {unfit}"), None)
+    }
+}

@@ -1,0 +1,50 @@
+//! The tools behind a run: calls, results and errors.
+
+/// The tools behind a run: the host's import in WebAssembly, a stub in tests.
+pub trait Tools {
+    /// Calls one tool and waits for its result.
+    fn call(&self, request: Request) -> Result<Answer, ToolError>;
+
+    /// Calls several tools at once. The results are in the order of the requests.
+    fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolError>> {
+        requests.into_iter().map(|request| self.call(request)).collect()
+    }
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Full name of the tool.
+    pub tool: String,
+    /// Arguments, as a JSON object.
+    pub arguments: String,
+}
+
+/// The result of a tool. The host describes content that is not text as data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Data, as JSON text.
+    Json(String),
+    /// Text for a reader. It becomes data if it is JSON, and stays a string otherwise.
+    Text(String),
+}
+
+/// The error of a tool, as scripts examine it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolError {
+    /// Kind of error, such as `not-found`.
+    pub kind: String,
+    /// Stable identifier that the tool chose.
+    pub code: Option<String>,
+    /// Message for a reader.
+    pub message: String,
+    /// Details, as JSON text.
+    pub data: Option<String>,
+}
+
+impl ToolError {
+    /// Creates the error of a tool that has a fault.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self { kind: "internal".into(), message: message.into(), ..Self::default() }
+    }
+}
