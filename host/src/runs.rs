@@ -12,6 +12,7 @@
 //! | `outcome` | the end of a run, as it is stored |
 //! | `describe` | runs as JSON, for callers and operators |
 //! | `owner` | the runs of one caller: list, show, approve, deny, resolve, cancel |
+//! | `resume` | resumes a run: how a request names it, and which errors leave it as it was |
 
 mod answer;
 mod calls;
@@ -19,11 +20,12 @@ mod describe;
 mod journal;
 mod outcome;
 mod owner;
+mod resume;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use tokio::sync::OnceCell;
@@ -34,9 +36,10 @@ pub(crate) use self::{
     answer::Answer,
     calls::RunCalls,
     describe::{document, end, summary},
-    journal::{Journal, NotContinued, now_ms},
+    journal::Journal,
     outcome::{Ending, Outcome},
-    owner::{Decisions, NotDecided},
+    owner::Decisions,
+    resume::{EXECUTOR_LOADING, RunToken, can_wait, code, resume},
 };
 use crate::{
     store::{self, Database, Unavailable, runs::RunBounds},
@@ -72,8 +75,8 @@ struct Inner {
     settings: Settings,
     store: store::Settings,
     database: OnceCell<Database>,
-    /// Runs whose scripts run in this process, by their identifiers.
-    live: Mutex<HashMap<String, CancellationToken>>,
+    /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
+    live: Mutex<HashMap<String, (u32, CancellationToken)>>,
 }
 
 impl Runs {
@@ -108,20 +111,26 @@ impl Runs {
 
     /// Registers a run whose script runs in this process. The token is cancelled if its owner
     /// cancels the run.
-    fn enter(&self, id: &str) -> Live {
+    fn enter(&self, id: &str, epoch: u32) -> Live {
         let token = CancellationToken::new();
-        self.lock().insert(id.to_owned(), token.clone());
-        Live { runs: self.clone(), id: id.to_owned(), token }
+        self.lock().insert(id.to_owned(), (epoch, token.clone()));
+        Live { runs: self.clone(), id: id.to_owned(), epoch, token }
     }
 
     /// Cancels a run, if its script runs in this process.
     fn interrupt(&self, id: &str) {
-        if let Some(token) = self.lock().get(id) {
+        if let Some((_, token)) = self.lock().get(id) {
             token.cancel();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, CancellationToken>> {
+    /// Returns the time of the store, in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> i64 {
+        let since = (self.0.store.clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (u32, CancellationToken)>> {
         // The map is consistent after every statement.
         self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,11 +140,16 @@ impl Runs {
 struct Live {
     runs: Runs,
     id: String,
+    epoch: u32,
     token: CancellationToken,
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.runs.lock().remove(&self.id);
+        let mut live = self.runs.lock();
+        // The script of a later epoch may run here by now.
+        if live.get(&self.id).is_some_and(|(epoch, _)| *epoch == self.epoch) {
+            live.remove(&self.id);
+        }
     }
 }

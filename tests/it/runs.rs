@@ -3,6 +3,7 @@
 mod approvals;
 mod bypasses;
 mod crashes;
+mod decisions;
 mod openai;
 
 use std::{fs, path::PathBuf};

@@ -1,12 +1,9 @@
 //! `airlock runs`: shows the runs of scripts, and decides about their calls.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Done, output, session::ConfigFile};
 use crate::{
@@ -14,14 +11,14 @@ use crate::{
     config::Config,
     door::Origin,
     run::{Position, Stage},
-    runs::{Decisions, EXECUTE, Runs, document, summary},
+    runs::{self, Decisions, EXECUTE, Runs, document, summary},
     store::{
         self,
         runs::{RunError, StoredRun},
     },
     tenant::Tenant,
     text::cut,
-    tool::{Answers, CallError, Suspension},
+    tool::{CallError, Suspension},
 };
 
 /// Most runs in a list.
@@ -191,32 +188,30 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
     let runs = kept(&config.load()?)?;
     let stored = runs.own(&Tenant::ANONYMOUS).get(run).await;
     let stored = stored.map_err(|error| explain(error, run))?;
-    let mut positions: Vec<String> = args.calls.iter().map(ToString::to_string).collect();
+    let mut positions = args.calls.clone();
     if positions.is_empty() {
         let pending =
             stored.calls.iter().filter(|stored| matches!(stored.call.stage, Stage::Pending { .. }));
-        positions = pending.map(|stored| stored.position.to_string()).collect();
+        positions = pending.map(|stored| stored.position).collect();
         ensure!(
             !positions.is_empty(),
             "no call of {run} is pending; `airlock runs show {run}` shows its state"
         );
     }
     let mut decisions = Decisions::default();
-    for position in &positions {
-        decisions =
-            if approves { decisions.approve(position)? } else { decisions.deny(position)? };
+    for position in positions {
+        decisions = if approves { decisions.approve(position) } else { decisions.deny(position) };
     }
     resume(&args.one, decisions).await
 }
 
 async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
-    let position = args.call.to_string();
     let decisions = match args.action {
-        Action::Retry => Decisions::default().retry(&position)?,
+        Action::Retry => Decisions::default().retry(args.call),
         Action::Skip => {
             let value = serde_json::from_str(&args.value)
                 .with_context(|| format!("--value is not JSON: {}", args.value))?;
-            Decisions::default().skip(&position, value)?
+            Decisions::default().skip(args.call, value)
         }
     };
     resume(&args.one, decisions).await
@@ -228,14 +223,13 @@ async fn resume(args: &One, decisions: Decisions) -> anyhow::Result<Done> {
     let runs = kept(&config.load()?)?;
     let own = runs.own(&Tenant::ANONYMOUS);
     let stored = own.get(run).await.map_err(|error| explain(error, run))?;
-    own.decide(run, decisions).await.map_err(|error| explain(error, run))?;
     let ended = config
         .with_gateway(
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
-                let arguments = json!({"code": stored.script}).to_string();
-                let answers = Answers { token: run.clone(), given: BTreeMap::new() };
-                let resumed = gateway.caller(Origin::Model).resume(EXECUTE, &arguments, answers)?;
+                let resumed = runs::resume(&gateway.caller(Origin::Model), run, &stored.script)?;
+                // In this order: if the run cannot be resumed, nothing is decided.
+                own.decide(run, decisions).await.map_err(|error| explain(error, run))?;
                 Ok(tokio::select! {
                     ran = resumed.run() => ran,
                     () = signals.next() => Err(CallError::Cancelled),

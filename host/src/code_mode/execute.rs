@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     door::{Admitted, Approval, Chain, Origin, ScriptLanguage},
-    run::{Phase, Refused},
-    runs::{Journal, NotContinued, Outcome, RunCalls, Runs, now_ms},
+    run::Phase,
+    runs::{self, Journal, Outcome, RunCalls, RunToken, Runs},
     sandbox::{Bindings, Script, ScriptError, ScriptResult},
     store::runs::{NewRun, RunError, StoredRun},
     tool::{
@@ -51,7 +51,7 @@ impl CodeMode {
                     script: code.to_owned(),
                     bindings: bindings.text,
                     bindings_digest: bindings.digest,
-                    clock_ms: runs.settings().clock.then(now_ms),
+                    clock_ms: runs.settings().clock.then(|| runs.now_ms()),
                 };
                 Journal::begin(runs, chain.tenant(), new)
             }
@@ -71,15 +71,17 @@ impl CodeMode {
         let not_waiting = || CallError::NotWaiting { tool: call.tool().name.clone() };
         let runs = self.runs.as_ref().ok_or_else(not_waiting)?;
         let chain = call.chain();
-        let (own, (id, shown)) = (runs.own(chain.tenant()), token(&answers.token));
+        let own = runs.own(chain.tenant());
+        let token: RunToken = answers.token.parse().map_err(|_| not_waiting())?;
+        let id = token.run();
         let stored = own.get(id).await.map_err(|error| match error {
             RunError::Unknown => not_waiting(),
-            error => not_continued(id, &error),
+            error => not_resumed(id, &error),
         })?;
         if stored.script != code {
             return Err(not_waiting());
         }
-        if let Some(epoch) = shown {
+        if let RunToken::Shown { epoch, .. } = token {
             // Nothing but the calls that were shown is decided about.
             let is_as_shown = stored.lease.epoch == epoch && stored.lease.phase == Phase::Suspended;
             if !is_as_shown {
@@ -92,8 +94,10 @@ impl CodeMode {
             };
             tracing::debug!(run = id, tenant = %chain.tenant(), approves, "calls of a script were decided");
             let decided = own.decide_pending(&stored, approves).await;
-            decided.map_err(|error| not_continued(id, &error))?;
+            decided.map_err(|error| not_resumed(id, &error))?;
         }
+        // It is read again with the lease, and may be large.
+        drop(stored);
         self.resume_run(call, namespaces, runs, id).await
     }
 
@@ -105,9 +109,7 @@ impl CodeMode {
         id: &str,
     ) -> Result<ToolOutput, CallError> {
         let claimed = Journal::claim(runs, call.chain().tenant(), id).await;
-        let (journal, stored) = claimed.map_err(|error| match error {
-            NotContinued::Store(error) => not_continued(id, &error),
-        })?;
+        let (journal, stored) = claimed.map_err(|error| not_resumed(id, &error))?;
         let language = stored_language(&stored)?;
         let bindings = Arc::new(names::read(&stored.bindings));
         self.run(call, namespaces, &journal, language, stored.script, bindings).await
@@ -144,15 +146,16 @@ impl CodeMode {
         let result = reported(call, namespaces, language, journal, ran);
         match result {
             Err(CallError::Suspended(suspension)) => Err(stopped(chain, *suspension)),
+            Err(error) if runs::can_wait(&error) && journal.put_back().await => Err(error),
             result => {
-                journal.end(&Outcome::new(&result, chain)).await;
+                journal.end(|| Outcome::new(&result, chain)).await;
                 result
             }
         }
     }
 
-    /// Derives the end of a stored run again, from its journal alone. `call` is of a caller that may
-    /// use no tool.
+    /// Replays a stored run: derives its end from its journal alone. `call` is of a caller that may use
+    /// no tool.
     pub(crate) async fn replay(&self, call: &Admitted, stored: &StoredRun) -> Outcome {
         let result = match stored_language(stored) {
             Ok(language) => {
@@ -174,7 +177,11 @@ fn reported(
     journal: &Journal,
     ran: ScriptResult,
 ) -> Result<ToolOutput, CallError> {
-    let report = || Report::new(call.chain(), namespaces, language, journal.completed());
+    let completed = || {
+        let made = journal.made().into_iter();
+        made.filter_map(|(tool, has_succeeded)| has_succeeded.then_some(tool)).collect()
+    };
+    let report = || Report::new(call.chain(), namespaces, language, completed());
     match ran {
         Ok(value) => report().success(value).ok_or_else(|| CallError::ResultTooLarge {
             tool: call.tool().name.clone(),
@@ -182,14 +189,6 @@ fn reported(
         }),
         Err(ScriptError::Failed(failure)) => Err(report().failure(&failure)),
         Err(ScriptError::Stopped(error)) => Err(error),
-    }
-}
-
-/// Reads the state that names a run, and the epoch in which its calls were shown.
-fn token(token: &str) -> (&str, Option<u32>) {
-    match token.split_once('.') {
-        Some((id, epoch)) => (id, Some(epoch.parse().unwrap_or_default())),
-        None => (token, None),
     }
 }
 
@@ -262,16 +261,15 @@ fn question(suspension: &Suspension) -> Question {
 }
 
 /// Returns the error of a run that cannot be resumed.
-fn not_continued(id: &str, error: &RunError) -> CallError {
-    let (kind, code) = match error {
-        RunError::Unknown | RunError::NoCall(_) => (ErrorKind::NotFound, "run_not_found"),
-        RunError::Refused { refused: Refused::Running, .. } => (ErrorKind::Conflict, "run_running"),
-        RunError::Refused { refused: Refused::Ended, .. } => (ErrorKind::Conflict, "run_ended"),
-        RunError::Refused { .. } => (ErrorKind::Conflict, "run_refused"),
-        RunError::Unavailable(_) => (ErrorKind::Unavailable, "journal_unavailable"),
+fn not_resumed(id: &str, error: &RunError) -> CallError {
+    let kind = match error {
+        RunError::Unknown | RunError::NoCall(_) => ErrorKind::NotFound,
+        RunError::Refused { .. } => ErrorKind::Conflict,
+        RunError::Unavailable(_) => ErrorKind::Unavailable,
     };
     let message = format!("the run {id} cannot be resumed: {error}");
-    CallError::Tool(ToolError { code: Some(code.to_owned()), ..ToolError::new(kind, message) })
+    let code = Some(runs::code(error).to_owned());
+    CallError::Tool(ToolError { code, ..ToolError::new(kind, message) })
 }
 
 /// Returns the language of a stored run. Fails if another version of this program stored it.

@@ -9,6 +9,7 @@ use tracing::{error, info};
 use super::{Runner, meta};
 use crate::{
     door::Chain,
+    runs::EXECUTOR_LOADING,
     sandbox::{Executor, LoadError, Script, ScriptCalls, ScriptError, ScriptResult},
     tool::{CallError, ErrorKind, ToolError, ToolName},
 };
@@ -62,7 +63,7 @@ impl LazyExecutor {
             let message = "the executor of this language is being compiled, which takes up to a minute once: \
                            run the script again then";
             let error = ToolError {
-                code: Some("executor_loading".to_owned()),
+                code: Some(EXECUTOR_LOADING.to_owned()),
                 ..ToolError::new(ErrorKind::Unavailable, message)
             };
             return Err(ScriptError::Stopped(CallError::Tool(error)));

@@ -18,8 +18,18 @@ pub(crate) enum Answer {
     Text(String),
     /// The call failed.
     Error(Failure),
-    /// The answer was too large to be stored. The call is repeatable.
+}
+
+/// Text that is stored for the answer of a repeatable call if the answer is too large.
+pub(super) const NOT_KEPT: &str = "\"not_kept\"";
+
+/// What is stored of an answer.
+pub(super) enum Stored {
+    Answer(Answer),
+    /// It was too large. The call is repeatable.
     NotKept,
+    /// Another version of this program has stored it.
+    Unreadable,
 }
 
 /// Failure of a call, as a script can handle it.
@@ -73,16 +83,15 @@ impl Answer {
         })
     }
 
-    /// Returns the result for the script. [`Answer::NotKept`] has none.
-    pub(super) fn into_result(self) -> Option<Result<ToolOutput, CallError>> {
-        Some(match self {
+    /// Returns the result for the script.
+    pub(super) fn into_result(self) -> Result<ToolOutput, CallError> {
+        match self {
             Self::Value(value) => {
                 Ok(ToolOutput { structured: Some(value), ..ToolOutput::default() })
             }
             Self::Text(text) => Ok(ToolOutput::text(text)),
             Self::Error(failure) => Err(failure.into()),
-            Self::NotKept => return None,
-        })
+        }
     }
 
     /// Returns whether the call has succeeded.
@@ -92,7 +101,23 @@ impl Answer {
 
     /// Returns the JSON that is stored.
     pub(super) fn to_stored(&self) -> String {
-        json!(self).to_string()
+        serde_json::to_string(self).expect("keys are strings, and memory takes the text")
+    }
+
+    /// Returns whether stored JSON is that of a call that has succeeded, without parsing it.
+    pub(super) fn is_success(text: &str) -> bool {
+        ["{\"value\":", "{\"text\":"].iter().any(|tag| text.starts_with(tag))
+    }
+}
+
+impl Stored {
+    /// Reads what is stored of an answer.
+    pub(super) fn read(text: &str) -> Self {
+        match serde_json::from_str(text) {
+            Ok(answer) => Self::Answer(answer),
+            Err(_) if text == NOT_KEPT => Self::NotKept,
+            Err(_) => Self::Unreadable,
+        }
     }
 }
 

@@ -16,11 +16,13 @@ use crate::{
     door::{Admitted, CallId, Chain, Origin},
     run::{Called, Position},
     sandbox::{Lost, ScriptAnswer, ScriptCall, ScriptCalls, run_apart, run_beside},
-    tool::{CallError, Tool, ToolOutput},
+    tool::{CallError, ErrorKind, Tool, ToolError, ToolName, ToolOutput},
 };
 
 /// Longest arguments of a refused call that the journal has, in bytes.
 const MAX_REFUSED_BYTES: usize = 4 << 10;
+/// Code of the error of a decided call whose tool is not there now.
+pub(super) const TOOL_ABSENT: &str = "tool_absent";
 
 /// Makes the calls of one script: those that its journal has no answer for.
 pub(crate) struct RunCalls {
@@ -63,44 +65,41 @@ impl RunCalls {
     ) -> Result<Vec<ScriptAnswer>, CallError> {
         let positions = self.journal.next_block(calls.len(), is_block);
         let mut decided = Vec::with_capacity(calls.len());
-        let (mut waiting, mut in_doubt) = (Vec::new(), Vec::new());
+        let mut stops = Stops::default();
         for (position, call) in positions.iter().copied().zip(calls) {
             match self.decide(position, call)? {
                 Due::Now(call) => decided.push((position, call)),
-                Due::AfterApproval(called) => waiting.push((position, called)),
-                Due::InDoubt => in_doubt.push(position),
+                Due::AfterApproval(called) => stops.waiting.push((position, called)),
+                Due::InDoubt => stops.in_doubt.push(position),
             }
         }
-        if !waiting.is_empty() || !in_doubt.is_empty() {
-            return Err(self.stop(waiting, &in_doubt).await);
+        if !stops.is_empty() {
+            return Err(self.stop(stops).await);
         }
         let running = decided.into_iter().map(|(position, call)| self.run(position, call));
         let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
-        let mut answers = Vec::new();
+        let mut answers = Vec::with_capacity(positions.len());
         for position in positions {
             match ended.next().await {
-                Some(Ok(Ended::Answered(answer))) => answers.extend(answer.into_result()),
-                Some(Ok(Ended::NeedsApproval(called))) => waiting.push((position, called)),
-                Some(Ok(Ended::Interrupted)) => in_doubt.push(position),
+                Some(Ok(Ended::Answered(answer))) => answers.push(answer.into_result()),
+                Some(Ok(Ended::NeedsApproval(called))) => stops.waiting.push((position, called)),
+                Some(Ok(Ended::Interrupted)) => stops.in_doubt.push(position),
                 Some(Err(stop)) => return Err(stop),
                 None => break,
             }
         }
-        if waiting.is_empty() && in_doubt.is_empty() {
-            Ok(answers)
-        } else {
-            Err(self.stop(waiting, &in_doubt).await)
-        }
+        if stops.is_empty() { Ok(answers) } else { Err(self.stop(stops).await) }
     }
 
     /// Stops the script for decisions of a person.
-    async fn stop(&self, waiting: Vec<(Position, Called)>, in_doubt: &[Position]) -> CallError {
+    async fn stop(&self, stops: Stops) -> CallError {
+        let Stops { waiting, in_doubt } = stops;
         if self.journal.can_suspend() {
-            return self.journal.suspend(waiting, in_doubt).await;
+            return self.journal.suspend(waiting, &in_doubt).await;
         }
         let first = waiting.into_iter().next();
         first.map_or(CallError::Cancelled, |(_, called)| CallError::NeedsApproval {
-            name: crate::tool::ToolName::alias(&called.tool),
+            name: ToolName::alias(&called.tool),
             arguments: called.arguments.to_string(),
         })
     }
@@ -113,9 +112,12 @@ impl RunCalls {
                 return Ok(Due::Now(Decided::Answered(answer, None)));
             }
             Entry::InDoubt => return Ok(Due::InDoubt),
-            Entry::Pending => return Ok(Due::AfterApproval(self.called(call))),
+            Entry::Pending => {
+                let Some(called) = self.seen(&call) else { return Err(absent(&call)) };
+                return Ok(Due::AfterApproval(called));
+            }
             Entry::Approved(approved) => Some(approved),
-            Entry::New => None,
+            Entry::New | Entry::Again => None,
         };
         let admitted = self.chain.admit_approved(
             &Origin::Script,
@@ -126,41 +128,46 @@ impl RunCalls {
         match admitted {
             Ok(admitted) => {
                 let is_intended = approved.is_some() || !is_repeatable(admitted.tool());
-                let called = called(call, admitted.tool(), is_intended);
+                let called = called(&call, admitted.tool(), is_intended);
                 let admitted = Box::new(admitted.within(self.chain.call_timeout()));
                 Ok(Due::Now(Decided::Runs { admitted, called, is_intended }))
             }
-            Err(CallError::NeedsApproval { .. }) => Ok(Due::AfterApproval(self.called(call))),
+            Err(CallError::NeedsApproval { .. }) => Ok(Due::AfterApproval(self.called(&call))),
             Err(stop @ CallError::Budget { .. }) => Err(stop),
+            // A person has decided that it is made.
+            Err(CallError::NotFound { .. }) if approved.is_some() => Err(absent(&call)),
             Err(refused) => {
                 let answer = Answer::of(Err(refused), &call.tool);
                 // A refused call is decided again when the run is resumed; its arguments may be of any
                 // size, and are not stored.
                 let is_stored = call.arguments.len() <= MAX_REFUSED_BYTES;
-                let called = is_stored.then(|| self.called(call));
+                let called = is_stored.then(|| self.called(&call));
                 Ok(Due::Now(Decided::Answered(answer, called)))
             }
         }
     }
 
-    /// Returns a call with the definition of its tool, as far as the script may see the tool.
-    fn called(&self, call: ScriptCall) -> Called {
-        match self.chain.view().find(&Origin::Script, &call.tool) {
-            Some(entry) => called(call, &entry.tool, true),
-            None => Called {
-                tool: call.tool.into(),
-                arguments: call.arguments.into(),
-                definition: "".into(),
-                is_repeatable: true,
-            },
-        }
+    /// Returns a call with the definition of its tool, if the script may see the tool.
+    fn called(&self, call: &ScriptCall) -> Called {
+        self.seen(call).unwrap_or_else(|| Called {
+            tool: call.tool.as_str().into(),
+            arguments: call.arguments.as_str().into(),
+            definition: "".into(),
+            is_repeatable: true,
+        })
+    }
+
+    /// Returns a call with the definition of its tool; `None` if the script may not see the tool.
+    fn seen(&self, call: &ScriptCall) -> Option<Called> {
+        let entry = self.chain.view().find(&Origin::Script, &call.tool)?;
+        Some(called(call, &entry.tool, true))
     }
 
     async fn run(&self, position: Position, decided: Decided) -> Result<Ended, CallError> {
         let (admitted, called, is_intended) = match decided {
             Decided::Answered(answer, None) => return Ok(Ended::Answered(answer)),
             Decided::Answered(answer, Some(called)) => {
-                self.journal.record(position, called, &answer);
+                self.journal.record(position, called, &answer).await?;
                 return Ok(Ended::Answered(answer));
             }
             Decided::Runs { admitted, called, is_intended } => (admitted, called, is_intended),
@@ -180,7 +187,7 @@ impl RunCalls {
         };
         match attempt {
             Some(attempt) => self.journal.answer(position, attempt, &answer).await?,
-            None => self.journal.record(position, called, &answer),
+            None => self.journal.record(position, called, &answer).await?,
         }
         Ok(Ended::Answered(answer))
     }
@@ -194,6 +201,21 @@ impl RunCalls {
         } else {
             Ended::NeedsApproval(called)
         }
+    }
+}
+
+/// Calls of a block that stop the script until a person has decided about them.
+#[derive(Default)]
+struct Stops {
+    /// They need an approval.
+    waiting: Vec<(Position, Called)>,
+    /// They may have been made.
+    in_doubt: Vec<Position>,
+}
+
+impl Stops {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.in_doubt.is_empty()
     }
 }
 
@@ -217,12 +239,25 @@ impl ScriptCalls for RunCalls {
     }
 }
 
-/// Returns a call of a tool. Only a call whose intent is stored has the digest of the definition,
-/// which is compared with that of the approval; computing it for every call would be a waste.
-fn called(call: ScriptCall, tool: &Tool, is_intended: bool) -> Called {
-    let definition = if is_intended { tool.digest().into() } else { "".into() };
-    let (name, arguments) = (call.tool.into(), call.arguments.into());
+/// Returns a call of a tool. `is_compared` tells whether its definition is compared with that of an
+/// approval: of pending and refused calls, and those with an intent.
+fn called(call: &ScriptCall, tool: &Tool, is_compared: bool) -> Called {
+    let definition = if is_compared { tool.digest().into() } else { "".into() };
+    let (name, arguments) = (call.tool.as_str().into(), call.arguments.as_str().into());
     Called { tool: name, arguments, definition, is_repeatable: is_repeatable(tool) }
+}
+
+/// Returns the error of a decided call whose tool is not there now. The run is not ended by it.
+fn absent(call: &ScriptCall) -> CallError {
+    let name = ToolName::alias(&call.tool);
+    let message = format!(
+        "the tool '{name}' of a call that a person has decided about is not available now; the run \
+         is still suspended, and can be resumed once the tool is there"
+    );
+    CallError::Tool(ToolError {
+        code: Some(TOOL_ABSENT.to_owned()),
+        ..ToolError::new(ErrorKind::Unavailable, message)
+    })
 }
 
 /// Returns whether a call may be repeated if its answer is lost. The source of the tool says so.

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Ending, Outcome, answer::Answer};
+use super::{
+    Ending, Outcome,
+    answer::{Answer, Stored},
+};
 use crate::{
     run::{Called, Phase, Stage},
     store::runs::{StoredCall, StoredRun},
@@ -94,7 +97,7 @@ fn call(stored: &StoredCall) -> Value {
         "arguments": shown_arguments(&called.arguments),
         "state": match stored.call.stage {
             Stage::Pending { .. } => "pending",
-            Stage::Approved { .. } => "approved",
+            Stage::Approved { .. } | Stage::Retried { .. } => "approved",
             Stage::Denied => "denied",
             Stage::Sent { .. } => "sent",
             Stage::InDoubt { .. } => "in_doubt",
@@ -102,12 +105,12 @@ fn call(stored: &StoredCall) -> Value {
         },
         "repeatable": called.is_repeatable,
     });
-    if let Stage::Approved { until_ms, .. } = stored.call.stage {
+    if let Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. } = stored.call.stage {
         out["approval_expires_at_ms"] = until_ms.into();
     }
-    match stored.answer.as_deref().map(serde_json::from_str) {
-        Some(Ok(Answer::Error(failure))) => out["error"] = json!(failure),
-        Some(Ok(Answer::NotKept)) => out["answer_kept"] = false.into(),
+    match stored.answer.as_deref().map(Stored::read) {
+        Some(Stored::Answer(Answer::Error(failure))) => out["error"] = json!(failure),
+        Some(Stored::NotKept | Stored::Unreadable) => out["answer_kept"] = false.into(),
         _ => {}
     }
     out

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Answer, Ending, Outcome, Runs};
 use crate::{
-    run::{BadPosition, Cancelled, Position, Stage},
+    run::{Cancelled, Position, Stage},
     store::{
         Unavailable,
         runs::{Decision, RunError, StoredRun},
@@ -29,40 +29,24 @@ pub(crate) struct Decisions {
     shown: Option<u32>,
 }
 
-/// Reason that a decision was not made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotDecided {
-    /// A text is no position.
-    #[error("{found:?} is no position of a call: {cause}")]
-    Position {
-        /// The text.
-        found: String,
-        /// The reason.
-        cause: BadPosition,
-    },
-    /// The store refuses.
-    #[error(transparent)]
-    Store(#[from] RunError),
-}
-
 impl Decisions {
     /// Approves a call that is shown as pending.
-    pub(crate) fn approve(self, position: &str) -> Result<Self, NotDecided> {
+    pub(crate) fn approve(self, position: Position) -> Self {
         self.with(position, Decision::Approve)
     }
 
     /// Denies a call that is shown as pending.
-    pub(crate) fn deny(self, position: &str) -> Result<Self, NotDecided> {
+    pub(crate) fn deny(self, position: Position) -> Self {
         self.with(position, Decision::Deny)
     }
 
     /// Makes a call in doubt once more.
-    pub(crate) fn retry(self, position: &str) -> Result<Self, NotDecided> {
+    pub(crate) fn retry(self, position: Position) -> Self {
         self.with(position, Decision::Retry)
     }
 
     /// Gives a call in doubt this value as its answer.
-    pub(crate) fn skip(self, position: &str, value: Value) -> Result<Self, NotDecided> {
+    pub(crate) fn skip(self, position: Position, value: Value) -> Self {
         self.with(position, Decision::Skip(Answer::Value(value).to_stored()))
     }
 
@@ -78,13 +62,9 @@ impl Decisions {
         self.calls.is_empty()
     }
 
-    fn with(mut self, position: &str, decision: Decision) -> Result<Self, NotDecided> {
-        let parsed = position.parse().map_err(|cause| NotDecided::Position {
-            found: crate::text::cut(position.to_owned(), 64),
-            cause,
-        })?;
-        self.calls.push((parsed, decision));
-        Ok(self)
+    fn with(mut self, position: Position, decision: Decision) -> Self {
+        self.calls.push((position, decision));
+        self
     }
 }
 

@@ -4,8 +4,6 @@
 //! exist. `approve`, `deny` and `resolve` store decisions and resume the script at once; the
 //! response is the run as it is then. The rights are those of the request that resumes it.
 
-use std::collections::BTreeMap;
-
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -19,15 +17,18 @@ use super::{
 };
 use crate::{
     catalog::log_failure,
-    door::{Caller, Origin},
+    door::{Caller, Origin, Resumed},
     model::Object,
-    run::{Cancelled, Refused},
-    runs::{self, Decisions, EXECUTE, NotDecided, Runs},
+    run::{BadPosition, Cancelled, Position},
+    runs::{self, Decisions, EXECUTE, Runs},
     store::{Unavailable, runs::RunError},
-    tool::{Answers, CallError},
+    text::cut,
+    tool::{CallError, ToolError},
 };
 
 const PATH: &str = "/v1/runs";
+/// Longest part of a text of the caller in an error, in bytes.
+const MAX_SHOWN: usize = 64;
 
 /// Part of the API that a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,30 +149,29 @@ pub(super) async fn run(
                 decisions(target, id, body)?
             };
             let Some(decisions) = decided else { return cancel(runs, sender, id).await };
-            let stored = own.get(id).await.map_err(|error| refusal(&error))?;
+            let script = own.get(id).await.map_err(|error| refusal(&error))?.script;
+            let caller = Caller::new(app.view(sender), Origin::Caller, app.budget.within(timeout));
+            // Before the decisions are stored: a caller that cannot resume the run decides nothing.
+            let resumed = runs::resume(&caller, id, &script).map_err(|error| {
+                conflict("run_refused", format!("the run cannot be resumed: {error}"))
+            })?;
             own.decide(id, decisions).await.map_err(|error| refusal(&error))?;
-            let budget = app.budget.within(timeout);
-            let caller = Caller::new(app.view(sender), Origin::Caller, budget);
-            go_on(&caller, id, &stored.script).await?;
+            finish(resumed).await?;
             show(runs, sender, id).await
         }
     }
 }
 
-/// Goes on with a run until it ends or stops again. Fails if the script does not run.
-async fn go_on(caller: &Caller, id: &str, script: &str) -> Result<(), ApiError> {
-    let arguments = json!({"code": script}).to_string();
-    let answers = Answers { token: id.to_owned(), given: BTreeMap::new() };
-    let resumed = caller.resume(EXECUTE, &arguments, answers).map_err(|error| {
-        let message = format!("the run cannot be resumed: {error}");
-        ApiError::new(StatusCode::CONFLICT, "invalid_request_error", "run_refused", message)
-    })?;
-    let ran = resumed.run().await;
+/// Resumes a run until it ends or stops again, also if the caller disconnects: what a person has
+/// approved is not left half done. Fails if the script does not run.
+async fn finish(resumed: Resumed) -> Result<(), ApiError> {
+    let ran = tokio::spawn(resumed.run()).await.unwrap_or(Err(CallError::Cancelled));
     log_failure(EXECUTE, ran.as_ref().err());
     match ran {
         Err(CallError::Tool(error)) if error.code.as_deref() == Some("run_running") => {
             Err(conflict("run_running", error.message))
         }
+        Err(error) if runs::can_wait(&error) => Err(postponed(&error)),
         // The run has the outcome.
         _ => Ok(()),
     }
@@ -204,21 +204,21 @@ fn decisions(target: Target, id: &str, body: Object) -> Result<Option<Decisions>
             return Ok(None);
         }
         for Resolution { position, action, value } in calls {
+            let position = parsed_position(&position)?;
             decisions = match action {
-                Action::Skip => decisions.skip(&position, value),
-                Action::Retry | Action::Abort => decisions.retry(&position),
-            }
-            .map_err(|error| undecided(&error))?;
+                Action::Skip => decisions.skip(position, value),
+                Action::Retry | Action::Abort => decisions.retry(position),
+            };
         }
         request_state
     } else {
         let Named { calls, request_state } = parsed(body)?;
         for position in calls {
+            let position = parsed_position(&position)?;
             decisions = match target {
-                Target::Deny => decisions.deny(&position),
-                _ => decisions.approve(&position),
-            }
-            .map_err(|error| undecided(&error))?;
+                Target::Deny => decisions.deny(position),
+                _ => decisions.approve(position),
+            };
         }
         request_state
     };
@@ -240,21 +240,30 @@ fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
     })
 }
 
-fn undecided(error: &NotDecided) -> ApiError {
-    ApiError::bad_request("invalid_position", error.to_string()).about("calls")
+fn parsed_position(text: &str) -> Result<Position, ApiError> {
+    text.parse().map_err(|cause: BadPosition| {
+        let found = cut(text.to_owned(), MAX_SHOWN);
+        let message = format!("{found:?} is no position of a call: {cause}");
+        ApiError::bad_request("invalid_position", message).about("calls")
+    })
 }
 
 fn refusal(error: &RunError) -> ApiError {
-    let message = error.to_string();
+    let (code, message) = (runs::code(error), error.to_string());
     match error {
-        RunError::Unknown => not_found("run_not_found", message),
-        RunError::NoCall(_) => not_found("call_not_found", message),
-        RunError::Refused { refused: Refused::Running, .. } => conflict("run_running", message),
-        RunError::Refused { refused: Refused::Changed, .. } => conflict("run_changed", message),
-        RunError::Refused { refused: Refused::Ended, .. } => conflict("run_ended", message),
-        RunError::Refused { .. } => conflict("run_refused", message),
+        RunError::Unknown | RunError::NoCall(_) => not_found(code, message),
+        RunError::Refused { .. } => conflict(code, message),
         RunError::Unavailable(cause) => unavailable(cause),
     }
+}
+
+/// Returns the error of a run that is as it was before, and can be resumed later.
+fn postponed(error: &CallError) -> ApiError {
+    let code = match error {
+        CallError::Tool(ToolError { code: Some(code), .. }) => code,
+        error => error.code(),
+    };
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", code, error.message())
 }
 
 fn not_found(code: &str, message: String) -> ApiError {

@@ -174,9 +174,19 @@ async fn a_plugin_that_has_written_a_file_is_not_run_again_unasked() {
         let doubted: Vec<_> = doubted.iter().map(|call| &call["position"]).collect();
         let expected = if is_in_doubt { vec!["1"] } else { Vec::new() };
         assert_eq!(doubted, expected, "{path}: {run:#}");
+        if !is_in_doubt {
+            continue;
+        }
+        // To make it again is no approval of what it calls, which nobody was shown.
+        let retry = json!([{"position": "1", "action": "retry"}]);
+        let run = recorded.decide(id, "resolve", retry).await;
+        assert_eq!(run["in_doubt"][0]["position"], "1", "{run:#}");
+        assert_eq!(recorded.written(), []);
+        let run = recorded.decide(id, "approve", json!(["1"])).await;
+        assert_eq!(run["state"], "completed", "{run:#}");
     }
     assert_eq!(std::fs::read_to_string(lent.join("file")).expect("written"), "relayed");
-    assert_eq!(recorded.written(), []);
+    assert_eq!(recorded.written(), calls([("drop", 9)]));
 }
 
 #[tokio::test]

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::{Arguments, Entry};
 
 /// A person's approval of one call of a script: of one tool, as it was defined when the person saw
-/// the call, with exactly these arguments. It approves the calls that a plugin makes in that call
-/// too, because a plugin cannot stop in its middle.
+/// the call, with exactly these arguments.
 ///
 /// The journal of the run decides that it is used once and before it expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +16,10 @@ pub struct Approved {
     pub definition: Arc<str>,
     /// The arguments, as the script sends them.
     pub arguments: Arc<str>,
+    /// True to approve the calls that a plugin makes in that call too, because a plugin cannot stop in
+    /// its middle. False for a call that is made again after its answer was lost: its own calls need
+    /// approvals as they did before.
+    pub covers_nested: bool,
 }
 
 impl Approved {

@@ -188,10 +188,11 @@ impl Caller {
         if start.parent.is_none() {
             start.deadline = self.deadline(entry);
         }
-        start.is_approved |= approved.is_some_and(|approved| approved.covers(entry, &arguments));
-        if !entry.auto && !start.is_approved {
+        let approved = approved.filter(|approved| approved.covers(entry, &arguments));
+        if !entry.auto && !start.is_approved && approved.is_none() {
             return Err(needs_approval(entry, &arguments));
         }
+        start.is_approved |= approved.is_some_and(|approved| approved.covers_nested);
         let chain = Chain::new(self.clone(), start, Report::new());
         Ok(Admitted::new(entry, arguments, chain))
     }

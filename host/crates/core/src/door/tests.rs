@@ -318,6 +318,7 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         tool: "alpha-write".into(),
         definition: write.tool.digest().into(),
         arguments: "{\"a\":1}".into(),
+        covers_nested: true,
     };
     let admit = |approved: &Approved, arguments: &str| {
         root().chain().admit_approved(&Origin::Script, "alpha-write", arguments, Some(approved))
@@ -325,6 +326,10 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
     let admitted = admit(&approved, "{\"a\":1}").expect("it is approved");
     let granted = Origin::Plugin(Arc::new(["alpha-write".to_owned()].into()));
     assert!(admitted.chain().admit(&granted, "alpha-write", "").is_ok(), "its own calls are too");
+    let retried = Approved { covers_nested: false, ..approved.clone() };
+    let admitted = admit(&retried, "{\"a\":1}").expect("it is approved");
+    let nested = admitted.chain().admit(&granted, "alpha-write", "");
+    assert!(matches!(nested, Err(CallError::NeedsApproval { .. })), "its own calls are not");
     for (approved, arguments) in [
         (approved.clone(), "{\"a\":2}"),
         (approved.clone(), "{\"a\": 1}"),

@@ -11,7 +11,8 @@ pub struct Called {
     pub tool: Arc<str>,
     /// Arguments, as the JSON text that the script sent.
     pub arguments: Arc<str>,
-    /// Digest of the definition of the tool; empty if the script may not see the tool.
+    /// Digest of the definition of the tool. Empty if the script may not see the tool, or if the call
+    /// is repeatable and needs no approval, so that nothing is compared with it.
     pub definition: Arc<str>,
     /// True if a second call with the same arguments has no further effect.
     pub is_repeatable: bool,
@@ -34,11 +35,19 @@ pub enum Stage {
         /// Number of attempts that were made before.
         attempts: u32,
     },
-    /// It may be sent once.
+    /// It may be sent once, and so may the calls that a plugin makes in it.
     Approved {
         /// Number of attempts that were made before.
         attempts: u32,
         /// Time at which the approval expires.
+        until_ms: i64,
+    },
+    /// It was in doubt, and may be sent once more. The calls that a plugin makes in it need an
+    /// approval of their own: nobody was shown them.
+    Retried {
+        /// Number of attempts that were made before.
+        attempts: u32,
+        /// Time at which the decision expires.
         until_ms: i64,
     },
     /// A person has denied it. The script receives an error.
@@ -76,6 +85,7 @@ impl Call {
                 match present.stage {
                     Stage::Pending { attempts } => attempts,
                     Stage::Approved { attempts, until_ms }
+                    | Stage::Retried { attempts, until_ms }
                         if until_ms <= now_ms || present.called.definition != called.definition =>
                     {
                         attempts
@@ -98,13 +108,16 @@ impl Call {
             Some(present) => {
                 present.check_same(&called)?;
                 match present.stage {
-                    Stage::Approved { .. } if present.called.definition != called.definition => {
-                        return Err(Refused::Redefined);
+                    Stage::Approved { attempts, until_ms }
+                    | Stage::Retried { attempts, until_ms } => {
+                        if present.called.definition != called.definition {
+                            return Err(Refused::Redefined);
+                        }
+                        if until_ms <= now_ms {
+                            return Err(Refused::Expired);
+                        }
+                        attempts
                     }
-                    Stage::Approved { until_ms, .. } if until_ms <= now_ms => {
-                        return Err(Refused::Expired);
-                    }
-                    Stage::Approved { attempts, .. } => attempts,
                     Stage::Sent { attempt } if present.called.is_repeatable => attempt,
                     _ => return Err(Refused::NotDue),
                 }
@@ -148,18 +161,26 @@ impl Call {
         }
     }
 
-    /// Approves the call until `until_ms`.
+    /// Approves the call until `until_ms`, and the calls that a plugin makes in it. An approval that was
+    /// not used is renewed. A call in doubt is made once more.
     pub fn approve(&self, until_ms: i64) -> Result<Self, Refused> {
         match self.stage {
-            Stage::Pending { attempts } => Ok(self.at(Stage::Approved { attempts, until_ms })),
+            Stage::Pending { attempts }
+            | Stage::Approved { attempts, .. }
+            | Stage::Retried { attempts, .. }
+            | Stage::InDoubt { attempt: attempts } => {
+                Ok(self.at(Stage::Approved { attempts, until_ms }))
+            }
             _ => Err(Refused::NotPending),
         }
     }
 
-    /// Denies the call.
+    /// Denies the call, also if an approval was given and not used.
     pub fn deny(&self) -> Result<Self, Refused> {
         match self.stage {
-            Stage::Pending { .. } => Ok(self.at(Stage::Denied)),
+            Stage::Pending { .. } | Stage::Approved { .. } | Stage::Retried { .. } => {
+                Ok(self.at(Stage::Denied))
+            }
             _ => Err(Refused::NotPending),
         }
     }
@@ -168,7 +189,7 @@ impl Call {
     pub fn retry(&self, until_ms: i64) -> Result<Self, Refused> {
         match self.stage {
             Stage::InDoubt { attempt } => {
-                Ok(self.at(Stage::Approved { attempts: attempt, until_ms }))
+                Ok(self.at(Stage::Retried { attempts: attempt, until_ms }))
             }
             _ => Err(Refused::NotInDoubt),
         }

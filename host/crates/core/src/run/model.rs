@@ -51,7 +51,8 @@ enum Approval {
     No,
     /// Before the call is made.
     Before,
-    /// A plugin runs, and its own call needs the approval. An approval of the plugin's call is enough.
+    /// A plugin runs, and its own call needs the approval. An approval of the plugin's call is enough;
+    /// a decision to retry it is not.
     Within,
 }
 
@@ -332,7 +333,7 @@ fn an_approval_of_a_repeatable_call_is_used_once() {
 #[test]
 fn a_plugin_that_needs_an_approval_within_goes_on_with_it() {
     let script = [("1", false, Within)];
-    check("within", Run { redefines: true, ..Run::new(&script) });
+    check("within", Run { epochs: 4, redefines: true, ..Run::new(&script) });
 }
 
 #[test]

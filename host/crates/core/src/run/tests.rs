@@ -4,13 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const STAGES: [Stage; 6] = [
+const STAGES: [Stage; 7] = [
     Stage::Pending { attempts: 2 },
     Stage::Approved { attempts: 2, until_ms: 100 },
     Stage::Denied,
     Stage::Sent { attempt: 3 },
     Stage::InDoubt { attempt: 3 },
     Stage::Answered,
+    Stage::Retried { attempts: 2, until_ms: 100 },
 ];
 
 fn called(is_repeatable: bool) -> Called {
@@ -37,7 +38,7 @@ fn at(stage: Stage) -> Call {
 }
 
 /// Takes a step at each of [`STAGES`].
-fn stages(step: impl Fn(&Call) -> Result<Call, Refused>) -> [Result<Stage, Refused>; 6] {
+fn stages(step: impl Fn(&Call) -> Result<Call, Refused>) -> [Result<Stage, Refused>; 7] {
     STAGES.map(|stage| step(&at(stage)).map(|call| call.stage))
 }
 
@@ -247,9 +248,9 @@ fn a_call_is_asked_for_until_it_is_sent() {
     };
     // The attempt found that it needs an approval. Its number is not used again.
     let sent = Ok(Stage::Pending { attempts: 3 });
-    assert_eq!(asked(write, 99), [pending, not, not, sent, not, not]);
-    assert_eq!(asked(write, 100), [pending, pending, not, sent, not, not], "expired");
-    let void = [pending, pending, not, sent, not, not];
+    assert_eq!(asked(write, 99), [pending, not, not, sent, not, not, not]);
+    assert_eq!(asked(write, 100), [pending, pending, not, sent, not, not, pending], "expired");
+    let void = [pending, pending, not, sent, not, not, pending];
     assert_eq!(asked(|| redefined(write()), 99), void, "redefined");
     let asked = Call::ask(Some(&at(STAGES[0])), redefined(write()), 0).expect("it is pending");
     assert_eq!(asked.called, redefined(write()), "the person approves the newer definition");
@@ -257,20 +258,23 @@ fn a_call_is_asked_for_until_it_is_sent() {
 
 #[test]
 fn an_approval_is_used_until_it_expires() {
-    let not = Err(Refused::NotDue);
+    let (not, sent) = (Err(Refused::NotDue), Ok(Stage::Sent { attempt: 3 }));
+    let (expired, void) = (Err(Refused::Expired), Err(Refused::Redefined));
     let intended = |called: fn() -> Called, now_ms| {
         stages(move |present| Call::intend(Some(present), called(), now_ms))
     };
-    assert_eq!(intended(write, 99), [not, Ok(Stage::Sent { attempt: 3 }), not, not, not, not]);
-    assert_eq!(intended(write, 100), [not, Err(Refused::Expired), not, not, not, not]);
+    assert_eq!(intended(write, 99), [not, sent, not, not, not, not, sent]);
+    assert_eq!(intended(write, 100), [not, expired, not, not, not, not, expired]);
     let redefined = intended(|| redefined(write()), 99);
-    assert_eq!(redefined, [not, Err(Refused::Redefined), not, not, not, not]);
+    assert_eq!(redefined, [not, void, not, not, not, not, void]);
 }
 
 #[test]
 fn an_approval_is_used_once() {
-    let sent = Call::intend(Some(&at(STAGES[1])), write(), 0).expect("it is approved");
-    assert_eq!(refused(Call::intend(Some(&sent), write(), 0)), Some(Refused::NotDue));
+    for stage in [STAGES[1], STAGES[6]] {
+        let sent = Call::intend(Some(&at(stage)), write(), 0).expect("it is approved");
+        assert_eq!(refused(Call::intend(Some(&sent), write(), 0)), Some(Refused::NotDue));
+    }
 }
 
 #[test]
@@ -285,13 +289,13 @@ fn a_repeatable_call_without_an_answer_is_sent_again_with_a_new_number() {
 fn an_answer_belongs_to_the_attempt_that_was_sent_last() {
     let (yes, stale) = (Ok(Stage::Answered), Err(Refused::Stale));
     let answered = |attempt| stages(move |present| present.answer(attempt));
-    assert_eq!(answered(3), [stale, stale, stale, yes, yes, stale]);
-    assert_eq!((answered(2), answered(4)), ([stale; 6], [stale; 6]));
+    assert_eq!(answered(3), [stale, stale, stale, yes, yes, stale, stale]);
+    assert_eq!((answered(2), answered(4)), ([stale; 7], [stale; 7]));
 }
 
 #[test]
 fn a_call_without_an_intent_is_recorded_once() {
-    assert_eq!(stages(|it| Call::record(Some(it), write())), [Err(Refused::Stale); 6]);
+    assert_eq!(stages(|it| Call::record(Some(it), write())), [Err(Refused::Stale); 7]);
 }
 
 #[test]
@@ -308,13 +312,18 @@ fn the_next_process_finds_calls_that_may_have_been_sent_in_doubt() {
 #[test]
 fn a_person_decides_what_waits_for_a_decision() {
     let (not_pending, not_in_doubt) = (Err(Refused::NotPending), Err(Refused::NotInDoubt));
-    let mut pending = [not_pending; 6];
-    pending[0] = Ok(Stage::Approved { attempts: 2, until_ms: 7 });
-    assert_eq!(stages(|present| present.approve(7)), pending);
-    pending[0] = Ok(Stage::Denied);
-    assert_eq!(stages(Call::deny), pending);
-    let mut in_doubt = [not_in_doubt; 6];
-    in_doubt[4] = Ok(Stage::Approved { attempts: 3, until_ms: 7 });
+    let approved = Ok(Stage::Approved { attempts: 2, until_ms: 7 });
+    let mut decided = [not_pending; 7];
+    (decided[0], decided[1], decided[6]) = (approved, approved, approved);
+    decided[4] = Ok(Stage::Approved { attempts: 3, until_ms: 7 });
+    assert_eq!(stages(|present| present.approve(7)), decided);
+    decided[4] = not_pending;
+    // A decision that was not used can be taken back.
+    (decided[0], decided[1], decided[6]) =
+        (Ok(Stage::Denied), Ok(Stage::Denied), Ok(Stage::Denied));
+    assert_eq!(stages(Call::deny), decided);
+    let mut in_doubt = [not_in_doubt; 7];
+    in_doubt[4] = Ok(Stage::Retried { attempts: 3, until_ms: 7 });
     assert_eq!(stages(|present| present.retry(7)), in_doubt);
     in_doubt[4] = Ok(Stage::Answered);
     assert_eq!(stages(Call::skip), in_doubt);

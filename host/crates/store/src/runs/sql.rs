@@ -373,6 +373,7 @@ fn call(row: &Row<'_>) -> rusqlite::Result<Call> {
     let stage = match row.get_ref(0)?.as_str()? {
         "pending" => Stage::Pending { attempts },
         "approved" => Stage::Approved { attempts, until_ms },
+        "retried" => Stage::Retried { attempts, until_ms },
         "denied" => Stage::Denied,
         "sent" => Stage::Sent { attempt: attempts },
         "in_doubt" => Stage::InDoubt { attempt: attempts },
@@ -399,6 +400,7 @@ fn put(
     let (stage, attempts, until_ms) = match call.stage {
         Stage::Pending { attempts } => ("pending", attempts, None),
         Stage::Approved { attempts, until_ms } => ("approved", attempts, Some(until_ms)),
+        Stage::Retried { attempts, until_ms } => ("retried", attempts, Some(until_ms)),
         Stage::Denied => ("denied", 0, None),
         Stage::Sent { attempt } => ("sent", attempt, None),
         Stage::InDoubt { attempt } => ("in_doubt", attempt, None),

@@ -97,7 +97,9 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
     let second = home.open(ANN, BOUNDS).await;
     second.decide("r", None, vec![(at(2), Decision::Approve)]).await.expect("it waits");
     let again = second.decide("r", None, vec![(at(2), Decision::Approve)]).await;
-    assert_eq!(refused(again), Refused::NotPending);
+    again.expect("it is approved already");
+    let other = second.decide("r", None, vec![(at(1), Decision::Approve)]).await;
+    assert_eq!(refused(other), Refused::NotPending);
     let run = second.claim("r").await.expect("it is suspended");
     assert_eq!((run.lease.epoch, run.script.as_str(), run.bindings.as_str()), (2, "s", "[]"));
     assert!(matches!(stages(&run)[..], [Stage::Answered, Stage::Approved { attempts: 0, .. }]));
@@ -166,7 +168,7 @@ async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
     let answers: Vec<_> = run.calls.iter().map(|call| call.answer.as_deref()).collect();
     assert_eq!(answers, [Some("1"), Some("7"), None]);
     let stages = stages(&run);
-    assert!(matches!(stages[2], Stage::Approved { attempts: 1, .. }), "{stages:?}");
+    assert!(matches!(stages[2], Stage::Retried { attempts: 1, .. }), "{stages:?}");
 }
 
 #[tokio::test]

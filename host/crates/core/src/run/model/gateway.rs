@@ -38,6 +38,9 @@ pub(super) enum Known {
     Approved {
         attempts: u32,
     },
+    Retried {
+        attempts: u32,
+    },
     Pending,
     InDoubt,
     /// It is answered or denied.
@@ -113,6 +116,7 @@ fn known(journal: &Journal) -> Vec<Known> {
         match call.stage {
             Stage::Pending { .. } => Known::Pending,
             Stage::Approved { attempts, .. } => Known::Approved { attempts },
+            Stage::Retried { attempts, .. } => Known::Retried { attempts },
             Stage::Denied | Stage::Answered => Known::Answered,
             Stage::Sent { attempt } => Known::New { attempts: attempt },
             Stage::InDoubt { .. } => Known::InDoubt,
@@ -217,6 +221,10 @@ impl Known {
             // The protocol alone decides whether the approval is good.
             Self::Approved { attempts } => {
                 Self::Due { attempts, definition: current, is_approved: true }
+            }
+            // It may be made, and a call that a plugin makes in it still needs an approval.
+            Self::Retried { attempts } => {
+                Self::Due { attempts, definition: current, is_approved: false }
             }
             Self::Pending => Self::Waits { definition: current },
             Self::New { .. } if needs_approval => Self::Waits { definition: current },

@@ -177,6 +177,7 @@ impl Journal {
         let row = &mut next.rows[line];
         let call = row.call.as_ref().ok_or(Refused::NotPending)?.claimed();
         let until_ms = now_ms.saturating_add(APPROVAL_MS);
+        let is_in_doubt = matches!(call.stage, Stage::InDoubt { .. });
         let grant = Grant { until_ms, definition: call.called.definition.clone() };
         row.call = Some(match decision {
             Decision::Approve => call.approve(until_ms),
@@ -185,10 +186,10 @@ impl Journal {
             Decision::Skip => call.skip(),
         }?);
         match decision {
-            Decision::Approve => row.record.is_granted(grant, false),
+            Decision::Approve => row.record.is_granted(grant, is_in_doubt),
             Decision::Retry => row.record.is_granted(grant, true),
             Decision::Skip => row.answer = Some(Answer::Person),
-            Decision::Deny => {}
+            Decision::Deny => row.record.is_asked(),
         }
         Ok(next)
     }

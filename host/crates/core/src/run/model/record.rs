@@ -69,6 +69,7 @@ impl Record {
         self.sent.count_ones()
     }
 
+    /// Notes that an earlier approval is void: the call is asked for again, or was denied.
     pub(super) fn is_asked(&mut self) {
         self.grant = None;
     }
@@ -90,8 +91,10 @@ impl Record {
         self.intended |= bit(attempt);
         match (before.map(|call| call.stage), self.grant.take()) {
             (None | Some(Stage::Sent { .. }), _) => {}
-            (Some(Stage::Approved { .. }), None) => self.faults.push(Fault::NotGranted),
-            (Some(Stage::Approved { .. }), Some(grant)) => {
+            (Some(Stage::Approved { .. } | Stage::Retried { .. }), None) => {
+                self.faults.push(Fault::NotGranted)
+            }
+            (Some(Stage::Approved { .. } | Stage::Retried { .. }), Some(grant)) => {
                 if grant.until_ms <= now_ms {
                     self.faults.push(Fault::UsedAfterExpiry);
                 }
