@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use airlock_core::{
-    door::{Chain, Origin},
+    door::Chain,
     tool::{CallError, ToolName},
 };
 use wasmtime::component::{Component, Linker};
@@ -13,7 +13,7 @@ use crate::{
     contract::v0_1::{self, ScriptGuest},
     run::{
         admission::Share,
-        instance::{Call, Guest, State},
+        instance::{Call, Guest, ScriptSide, State},
     },
 };
 
@@ -64,12 +64,10 @@ impl Executor {
         chain: &Chain,
         calls: Arc<dyn ScriptCalls>,
     ) -> ScriptResult {
+        let side = ScriptSide { bindings: script.bindings.clone(), calls };
         let call = Call {
             chain: Some(chain.clone()),
-            origin: Origin::Script,
-            bindings: script.bindings.clone(),
-            script_calls: Some(calls),
-            ..Call::denied(self.name.clone(), Guest::Script, self.limits)
+            ..Call::denied(self.name.clone(), Guest::Script(side), self.limits)
         };
         let slot =
             self.share.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await;

@@ -2,12 +2,12 @@
 //! [`contract`](crate::contract) links them under the names and types of each version. Each call of
 //! one is counted and charged by the [`meter`](crate::run::meter).
 
-pub(super) mod bindings;
 pub(super) mod config;
 pub(super) mod context;
 pub(super) mod http;
 pub(super) mod kv;
 pub(super) mod log;
+pub(super) mod script;
 pub(super) mod secrets;
 pub(super) mod tools;
 pub(super) mod wasi_http;

@@ -194,8 +194,6 @@ impl Plugin {
             tool: name.clone(),
             guest: self.as_guest(),
             chain: Some(chain.clone()),
-            bindings: Arc::default(),
-            script_calls: None,
             origin: origin.clone(),
             limits: self.limits,
             grants: grants.clone(),

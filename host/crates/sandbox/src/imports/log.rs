@@ -84,10 +84,10 @@ impl State {
         let message = if left == 0 { "further lines are left out" } else { message };
         let (scrubber, limit) = (&self.call.grants.scrubber, self.call.limits.log_line_bytes);
         match &self.call.guest {
-            Guest::Script if level == Level::Error => {
+            Guest::Script(_) if level == Level::Error => {
                 self.last_error_line = Some(scrubber.cut(message, limit));
             }
-            Guest::Script => {
+            Guest::Script(_) => {
                 if let Some(chain) = &self.call.chain {
                     chain.reporter().emit(Content::text(scrubber.cut(message, limit)));
                 }

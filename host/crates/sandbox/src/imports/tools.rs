@@ -1,4 +1,4 @@
-//! Calls of other tools by a guest: decided like every other call, with the rights of the caller
+//! Calls of other tools by a plugin: decided like every other call, with the rights of the caller
 //! that started the chain.
 //!
 //! A plugin calls a tool by one of its own slots, or by the tool's full name. Only this module knows
@@ -16,13 +16,13 @@ use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::{
-    Effect, Lost, ScriptCall, ScriptCalls, Use,
-    run::instance::{Guest, State},
+    Effect, Lost, Use,
+    run::instance::State,
     run_apart, run_beside,
 };
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
-const TOOL_FUEL: u64 = 9_000;
+pub(super) const TOOL_FUEL: u64 = 9_000;
 /// Tools that one page lists at most.
 const MAX_PAGE: u32 = 1_000;
 /// Bytes of a name in an error; the rest is cut. Longer than any name of a tool.
@@ -51,7 +51,7 @@ pub(crate) struct Request {
     pub(crate) timeout: Option<Duration>,
 }
 
-type Answer = Result<ToolOutput, CallError>;
+pub(super) type Answer = Result<ToolOutput, CallError>;
 
 /// Lists tools after `cursor`, at most `limit` of them and at most [`MAX_PAGE`].
 pub(crate) fn list(
@@ -105,10 +105,6 @@ fn schema_bytes(tool: &Tool) -> usize {
 /// Calls one tool and waits for its result.
 pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Result<Answer> {
     charge_call(&mut store, BASE_FUEL + TOOL_FUEL, request.name.len() + request.arguments.len())?;
-    if let Some(calls) = store.data().call.script_calls.clone() {
-        let mut results = script_calls(&mut store, &*calls, vec![request], false).await?;
-        return results.pop().ok_or_else(|| wasmtime::Error::msg("a call without a result"));
-    }
     let result = match store.data_mut().admit(&request)? {
         Ok(admitted) => {
             let tool = admitted.tool().name.clone();
@@ -127,9 +123,6 @@ pub(crate) async fn call_batch(
     for request in &requests {
         let bytes = request.name.len() + request.arguments.len();
         charge_call(&mut store, BASE_FUEL + TOOL_FUEL, bytes)?;
-    }
-    if let Some(calls) = store.data().call.script_calls.clone() {
-        return script_calls(&mut store, &*calls, requests, true).await;
     }
     // All requests are decided before any runs. So if one of them needs an approval, none has had
     // an effect.
@@ -156,27 +149,9 @@ pub(crate) async fn call_batch(
     Ok(results)
 }
 
-/// Makes the calls of a script.
-async fn script_calls(
-    store: &mut Store<'_>,
-    calls: &dyn ScriptCalls,
-    requests: Vec<Request>,
-    is_block: bool,
-) -> wasmtime::Result<Vec<Answer>> {
-    let called = |request: Request| ScriptCall { tool: request.name, arguments: request.arguments };
-    let requests: Vec<_> = requests.into_iter().map(called).collect();
-    let names: Vec<_> = requests.iter().map(|call| call.tool.clone()).collect();
-    match calls.make(requests, is_block).await {
-        Ok(answers) => {
-            names.iter().zip(answers).map(|(name, answer)| receive(store, name, answer)).collect()
-        }
-        Err(stop) => Err(store.data_mut().stop(stop)),
-    }
-}
-
 /// Charges fuel for the result of the tool that the guest calls `name`. Stops the guest if the guest
 /// may not receive it.
-fn receive(store: &mut Store<'_>, name: &str, answer: Answer) -> wasmtime::Result<Answer> {
+pub(super) fn receive(store: &mut Store<'_>, name: &str, answer: Answer) -> wasmtime::Result<Answer> {
     let size = match &answer {
         Ok(output) => output.size(),
         Err(CallError::Tool(error)) => error.size(),
@@ -201,14 +176,11 @@ impl State {
     fn full_name(&mut self, name: &str) -> Result<String, CallError> {
         self.may_call(Some(name))?;
         let granted = &self.call.grants.tools;
-        let full = match (&self.call.guest, granted.slots.get(name)) {
-            (Guest::Script, _) => Ok(name.to_owned()),
-            (Guest::Plugin(..), Some(Some(tool))) => Ok(tool.clone()),
-            (Guest::Plugin(..), Some(None)) => {
-                Err(CallError::UnboundSlot { slot: name.to_owned() })
-            }
-            (Guest::Plugin(..), None) if granted.full.contains(name) => Ok(name.to_owned()),
-            (Guest::Plugin(..), None) => Err(not_found(name.to_owned())),
+        let full = match granted.slots.get(name) {
+            Some(Some(tool)) => Ok(tool.clone()),
+            Some(None) => Err(CallError::UnboundSlot { slot: name.to_owned() }),
+            None if granted.full.contains(name) => Ok(name.to_owned()),
+            None => Err(not_found(name.to_owned())),
         }?;
         self.record_tool(name);
         Ok(full)
@@ -239,11 +211,10 @@ impl State {
             let entry = view.find(origin, tool.as_deref()?)?;
             Some((slot.as_str(), &entry.tool))
         });
-        let is_script = matches!(self.call.guest, Guest::Script);
         let full = view
             .list(origin)
             .map(|entry| (entry.tool.name.as_str(), &entry.tool))
-            .filter(|(name, _)| is_script || granted.full.contains(*name));
+            .filter(|(name, _)| granted.full.contains(*name));
         let after = cursor.map(position);
         let mut rest = slots
             .chain(full)

@@ -5,9 +5,9 @@ mod exports;
 mod generated;
 mod values;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use airlock_core::tool::{CallError, ToolName, ToolOutput};
+use airlock_core::tool::{CallError, ClientName, ToolName, ToolOutput};
 use serde_json::{Value, json};
 use wasmtime::{Engine, Store, component::Component};
 
@@ -105,7 +105,8 @@ async fn run<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    let call = Call::denied(ToolName::own("plain"), Guest::Script, limits);
+    let guest = Guest::Plugin(ClientName::parse("plain").expect("a name"), Arc::default());
+    let call = Call::denied(ToolName::own("plain"), guest, limits);
     instance::run(&ENGINE, &memory::budget(1 << 30), call, body).await
 }
 

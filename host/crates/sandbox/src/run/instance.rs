@@ -46,7 +46,15 @@ pub(crate) enum Guest {
     /// A plugin. Its log lines go to the operator's log, at a limited rate.
     Plugin(ClientName, Arc<LogRate>),
     /// A script. Its log lines are its printed output.
-    Script,
+    Script(ScriptSide),
+}
+
+/// What the host has for a running script.
+pub(crate) struct ScriptSide {
+    /// The tools of the script, by their names in it.
+    pub(crate) bindings: Arc<Bindings>,
+    /// Makes its tool calls.
+    pub(crate) calls: Arc<dyn ScriptCalls>,
 }
 
 impl Guest {
@@ -54,7 +62,7 @@ impl Guest {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Plugin(client, _) => client.as_str(),
-            Self::Script => "",
+            Self::Script(_) => "",
         }
     }
 }
@@ -71,11 +79,7 @@ pub(crate) struct Call {
     pub(crate) guest: Guest,
     /// Chain of the running call; `None` while a guest only describes itself.
     pub(crate) chain: Option<Chain>,
-    /// Tools of a script, by their names in it; empty for a plugin.
-    pub(crate) bindings: Arc<Bindings>,
-    /// Makes the tool calls of a script; `None` for a plugin.
-    pub(crate) script_calls: Option<Arc<dyn ScriptCalls>>,
-    /// Origin of the calls that the guest makes.
+    /// Origin of the calls that a plugin makes.
     pub(crate) origin: Origin,
     pub(crate) limits: Limits,
     pub(crate) grants: Arc<Grants>,
@@ -95,8 +99,6 @@ impl Call {
             tool,
             guest,
             chain: None,
-            bindings: Arc::default(),
-            script_calls: None,
             origin: Origin::Plugin(Arc::default()),
             limits,
             grants: Arc::default(),

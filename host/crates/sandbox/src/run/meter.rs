@@ -193,7 +193,7 @@ impl Future for AtOnce {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::poll_fn, time::Duration};
+    use std::{future::poll_fn, sync::Arc, time::Duration};
 
     use airlock_core::tool::{CallError, ClientName, ToolName};
     use wasmtime::{
@@ -262,9 +262,10 @@ mod tests {
             Ok(())
         };
         linker.root().func_wrap("slow", slow).expect("it links");
-        let name = ToolName::new(&ClientName::parse("test").expect("a name"), what);
+        let client = ClientName::parse("test").expect("a name");
+        let name = ToolName::new(&client, what);
         let limits = Limits { fuel, cpu: Duration::from_mins(1), ..Limits::PLUGIN };
-        let call = Call::denied(name, Guest::Script, limits);
+        let call = Call::denied(name, Guest::Plugin(client, Arc::default()), limits);
         let memory = memory::budget(1 << 30);
         let mut running = Box::pin(instance::run(engine, &memory, call, async |store| {
             let instance = linker.instantiate_async(&mut *store, &component).await?;

@@ -32,9 +32,9 @@ use super::{
 };
 use crate::{
     imports::{
-        bindings, config, context, http,
+        config, context, http,
         kv::{self, KvError, OpenStore},
-        log,
+        log, script,
         secrets::{self, SecretError},
         tools,
     },
@@ -58,7 +58,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 /// Links the imports of a script executor.
 pub(crate) fn link_executor(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     link_log(linker)?;
-    link_tools(linker)?;
+    link_script_calls(linker)?;
     link_bindings(linker)
 }
 
@@ -302,18 +302,35 @@ fn link_tools(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     })
 }
 
+/// Links the tool calls of a script. It has nothing to list: its tools are its bindings.
+fn link_script_calls(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let mut tools = linker.instance("airlock:host/tools@0.1.0")?;
+    tools.func_wrap_async("call", |store: Store<'_>, (request,): (CallRequest,)| {
+        Box::new(async move {
+            Ok((answer_for_guest(script::call(store, request_from_guest(request)).await?),))
+        })
+    })?;
+    tools.func_wrap_async("call-batch", |store: Store<'_>, (requests,): (Vec<CallRequest>,)| {
+        Box::new(async move {
+            let requests = requests.into_iter().map(request_from_guest).collect();
+            let answers = script::call_batch(store, requests).await?;
+            Ok((answers.into_iter().map(answer_for_guest).collect::<Vec<Answer>>(),))
+        })
+    })
+}
+
 /// Links the private imports of a script executor.
 fn link_bindings(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("airlock:executor/bindings")?;
     interface.func_wrap("find", |mut store: Store<'_>, (of, name): (String, String)| {
-        let found = bindings::find(&mut store, &of, &name)?;
+        let found = script::find(&mut store, &of, &name)?;
         Ok((found.map(|(name, tool)| Binding { name, tool }),))
     })?;
     interface.func_wrap("names", |mut store: Store<'_>, (of,): (String,)| {
-        Ok((bindings::names(&mut store, &of)?,))
+        Ok((script::names(&mut store, &of)?,))
     })?;
     interface.func_wrap("namespaces", |mut store: Store<'_>, (): ()| {
-        Ok((bindings::namespaces(&mut store)?,))
+        Ok((script::namespaces(&mut store)?,))
     })
 }
 

@@ -1,0 +1,97 @@
+//! The imports of a script executor: the tools of the script by their names in it, and their calls.
+//!
+//! A guest asks for the tools that its script uses, so that a run costs the same with ten tools and
+//! with a thousand. The calls are made by what runs the script, which decides them and has their
+//! journal. A plugin has none of this.
+
+use std::sync::Arc;
+
+use super::{
+    BASE_FUEL, Store, charge, charge_call,
+    tools::{Answer, Request, TOOL_FUEL, receive},
+};
+use crate::{
+    Bindings, ScriptCall, ScriptCalls,
+    run::instance::{Guest, ScriptSide, State},
+};
+
+impl State {
+    /// Returns what the host has for the running script. Fails for a plugin, which is not linked with
+    /// these imports.
+    fn script(&self) -> wasmtime::Result<&ScriptSide> {
+        match &self.call.guest {
+            Guest::Script(side) => Ok(side),
+            Guest::Plugin(..) => Err(wasmtime::Error::msg("a plugin has no script")),
+        }
+    }
+}
+
+fn bindings(store: &Store<'_>) -> wasmtime::Result<Arc<Bindings>> {
+    Ok(store.data().script()?.bindings.clone())
+}
+
+/// Finds a tool by its name or its alias. Returns its name in its namespace, and its full name.
+pub(crate) fn find(
+    store: &mut Store<'_>,
+    namespace: &str,
+    name: &str,
+) -> wasmtime::Result<Option<(String, String)>> {
+    charge_call(store, BASE_FUEL, namespace.len() + name.len())?;
+    let bindings = bindings(store)?;
+    let found = bindings.find(namespace, name);
+    Ok(found.map(|binding| (binding.name.clone(), binding.tool.to_string())))
+}
+
+/// Returns the names of the tools of a namespace.
+pub(crate) fn names(store: &mut Store<'_>, namespace: &str) -> wasmtime::Result<Vec<String>> {
+    charge_call(store, BASE_FUEL, namespace.len())?;
+    let names = bindings(store)?.tools(namespace).map(str::to_owned).collect();
+    charged(store, names)
+}
+
+/// Returns the names of all namespaces.
+pub(crate) fn namespaces(store: &mut Store<'_>) -> wasmtime::Result<Vec<String>> {
+    charge_call(store, BASE_FUEL, 0)?;
+    let names = bindings(store)?.namespaces().map(str::to_owned).collect();
+    charged(store, names)
+}
+
+/// Charges fuel for names that the guest receives.
+fn charged(store: &mut Store<'_>, names: Vec<String>) -> wasmtime::Result<Vec<String>> {
+    charge(store, names.iter().map(String::len).sum::<usize>() as u64)?;
+    Ok(names)
+}
+
+/// Calls one tool and waits for its result.
+pub(crate) async fn call(mut store: Store<'_>, request: Request) -> wasmtime::Result<Answer> {
+    let mut answers = make(&mut store, vec![request], false).await?;
+    answers.pop().ok_or_else(|| wasmtime::Error::msg("a call without a result"))
+}
+
+/// Calls several tools at the same time. The results are in the order of the requests.
+pub(crate) async fn call_batch(
+    mut store: Store<'_>,
+    requests: Vec<Request>,
+) -> wasmtime::Result<Vec<Answer>> {
+    make(&mut store, requests, true).await
+}
+
+async fn make(
+    store: &mut Store<'_>,
+    requests: Vec<Request>,
+    is_block: bool,
+) -> wasmtime::Result<Vec<Answer>> {
+    for request in &requests {
+        let bytes = request.name.len() + request.arguments.len();
+        charge_call(store, BASE_FUEL + TOOL_FUEL, bytes)?;
+    }
+    let calls: Arc<dyn ScriptCalls> = store.data().script()?.calls.clone();
+    let called = |request: Request| ScriptCall { tool: request.name, arguments: request.arguments };
+    let names: Vec<_> = requests.iter().map(|request| request.name.clone()).collect();
+    match calls.make(requests.into_iter().map(called).collect(), is_block).await {
+        Ok(answers) => {
+            names.iter().zip(answers).map(|(name, answer)| receive(store, name, answer)).collect()
+        }
+        Err(stop) => Err(store.data_mut().stop(stop)),
+    }
+}
