@@ -1,5 +1,7 @@
 //! The functions that lowered text calls. Their names begin with `__py_`.
 
+use std::cmp::Ordering;
+
 use starlark::collections::SmallMap;
 use starlark::environment::GlobalsBuilder;
 use starlark::eval::Evaluator;
@@ -14,7 +16,8 @@ use super::collections::DictLike;
 use super::iterators::{Cell, Forever, Iter, Live};
 use super::types::{self, Type};
 use super::values::{
-    Args, as_dict, as_float, as_int, as_slice, call, call_method, items, list, misuse, number, size,
+    Args, as_dict, as_float, as_int, as_slice, call, call_method, compare, items, list, misuse,
+    number, size,
 };
 use super::{format, methods, numbers, text};
 
@@ -134,6 +137,43 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
         Ok(heap.alloc(Dict::new(map)))
     }
 
+    /// Whether a pattern of a sequence with `least` items, or so many and more, fits.
+    fn __py_fits<'v>(value: Value<'v>, least: i32, exact: bool) -> starlark::Result<bool> {
+        if !matches!(value.get_type(), "list" | "tuple" | "range" | "deque") {
+            return Ok(false);
+        }
+        let length = value.length()?;
+        Ok(if exact { length == least } else { length >= least })
+    }
+
+    /// Whether a value is a dict with these keys.
+    fn __py_maps<'v>(
+        value: Value<'v>,
+        #[starlark(args)] keys: UnpackTuple<Value<'v>>,
+    ) -> starlark::Result<bool> {
+        let Some(dict) = as_dict(value) else { return Ok(false) };
+        for key in keys.items {
+            if dict.get(key)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The entries of a dict except for some keys.
+    fn __py_without<'v>(
+        value: Value<'v>,
+        #[starlark(args)] keys: UnpackTuple<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let mut map = SmallMap::new();
+        types::insert_all(&mut map, value, heap)?;
+        for key in keys.items {
+            map.shift_remove_hashed(key.get_hashed()?.as_ref());
+        }
+        Ok(heap.alloc(Dict::new(map)))
+    }
+
     /// `value[key]` where a value may be made by a function.
     fn __py_at<'v>(
         value: Value<'v>,
@@ -142,6 +182,8 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         match value.downcast_ref::<DictLike>() {
             Some(like) => like.get_or_make(key, eval),
+            // Truth values are positions, except in a dict, where they are keys.
+            None if as_dict(value).is_none() => value.at(number(key, eval.heap()), eval.heap()),
             None => value.at(key, eval.heap()),
         }
     }
@@ -305,20 +347,72 @@ pub(crate) fn operators(builder: &mut GlobalsBuilder) {
         a.equals(b)
     }
 
-    fn __py_subset<'v>(
+    fn __py_ne_keys<'v>(
         a: Value<'v>,
         b: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<bool> {
-        within(a, b, eval)
+        let a = types::set_of(&items(a, eval.heap())?, eval)?;
+        let b = types::set_of(&items(b, eval.heap())?, eval)?;
+        Ok(!a.equals(b)?)
     }
 
-    fn __py_superset<'v>(
+    /// Equality where truth values are numbers.
+    fn __py_same<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+        same(a, b, heap)
+    }
+
+    fn __py_differs<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+        Ok(!same(a, b, heap)?)
+    }
+
+    /// Whether `item` is in a sequence with truth values in it.
+    fn __py_among<'v>(item: Value<'v>, all: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+        among(item, all, heap)
+    }
+
+    fn __py_not_among<'v>(
+        item: Value<'v>,
+        all: Value<'v>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<bool> {
+        Ok(!among(item, all, heap)?)
+    }
+
+    fn __py_lt<'v>(
         a: Value<'v>,
         b: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<bool> {
-        within(b, a, eval)
+        ordered(a, b, eval, |order| order == Ordering::Less)
+    }
+
+    fn __py_le<'v>(
+        a: Value<'v>,
+        b: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<bool> {
+        ordered(a, b, eval, Ordering::is_le)
+    }
+
+    fn __py_gt<'v>(
+        a: Value<'v>,
+        b: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<bool> {
+        ordered(a, b, eval, |order| order == Ordering::Greater)
+    }
+
+    fn __py_ge<'v>(
+        a: Value<'v>,
+        b: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<bool> {
+        ordered(a, b, eval, Ordering::is_ge)
+    }
+
+    fn __py_neg<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        number(value, heap).minus(heap)
     }
 
     fn __py_percent<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
@@ -484,19 +578,39 @@ pub(crate) fn inspection(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// Returns whether all items of `a` are in `b`.
-fn within<'v>(
+/// Returns whether two values are equal, truth values being numbers.
+pub(super) fn same<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+    number(a, heap).equals(number(b, heap))
+}
+
+/// Returns whether `item` is one of `all`, truth values being numbers.
+fn among<'v>(item: Value<'v>, all: Value<'v>, heap: Heap<'v>) -> starlark::Result<bool> {
+    for other in items(all, heap)? {
+        if same(item, other, heap)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Compares two values. Sets are ordered by inclusion, and some are in no order at all.
+fn ordered<'v>(
     a: Value<'v>,
     b: Value<'v>,
     eval: &mut Evaluator<'v, '_, '_>,
+    test: fn(Ordering) -> bool,
 ) -> starlark::Result<bool> {
-    let b = types::set_of(&items(b, eval.heap())?, eval)?;
-    for item in items(a, eval.heap())? {
-        if !b.is_in(item)? {
+    if a.get_type() != "set" || b.get_type() != "set" {
+        return Ok(test(compare(a, b, eval.heap())?));
+    }
+    let (size, other) = (a.length()?, b.length()?);
+    let (part, whole) = if size > other { (b, a) } else { (a, b) };
+    for item in items(part, eval.heap())? {
+        if !whole.is_in(item)? {
             return Ok(false);
         }
     }
-    Ok(true)
+    Ok(test(size.cmp(&other)))
 }
 
 fn radix<'v>(number: Value<'v>, spec: &str, heap: Heap<'v>) -> starlark::Result<String> {

@@ -615,6 +615,25 @@ fn out_has_open(out: &str) -> bool {
     open.is_some_and(|at| !out[at..].contains('}'))
 }
 
+/// Finds a pattern again and again as Python does: an empty place counts right after one that is not
+/// empty, too.
+fn every<'r, 't>(
+    regex: &'r Regex,
+    text: &'t str,
+) -> impl Iterator<Item = Captures<'t>> + use<'r, 't> {
+    let (mut from, mut empty) = (0, false);
+    std::iter::from_fn(move || {
+        // After an empty place, the search goes on a character later.
+        if empty {
+            from += text.get(from..)?.chars().next()?.len_utf8();
+        }
+        let captures = regex.captures_at(text, from)?;
+        let found = captures.get(0)?;
+        (from, empty) = (found.end(), found.is_empty());
+        Some(captures)
+    })
+}
+
 impl Pattern {
     fn method<'v>(
         &self,
@@ -660,12 +679,12 @@ impl Pattern {
             "match" => single(self.compiled.around(start, "\\A", "")),
             "fullmatch" => single(self.compiled.around(whole, "\\A", "\\z")),
             "finditer" => {
-                let all = anywhere.captures_iter(string);
+                let all = every(anywhere, string);
                 let all = all.map(|captures| heap.alloc(Match::new(self, string, &captures)));
                 heap.alloc(super::iterators::Iter::new(all.collect()))
             }
             _ => {
-                let all = anywhere.captures_iter(string).map(|captures| {
+                let all = every(anywhere, string).map(|captures| {
                     let group = |at| heap.alloc(captures.get(at).map_or("", |it| it.as_str()));
                     match captures.len() {
                         1 => group(0),
@@ -689,7 +708,7 @@ impl Pattern {
         let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
         let template = replacement.unpack_str().map(Template::parse).transpose()?;
         let (mut out, mut last, mut done) = (String::new(), 0, 0);
-        for captures in self.compiled.anywhere.captures_iter(string).take(most) {
+        for captures in every(&self.compiled.anywhere, string).take(most) {
             let found = Match::new(self, string, &captures);
             let Some(Some((start, end))) = found.found.groups.first().copied() else { continue };
             out.push_str(&string[last..start]);
@@ -709,7 +728,7 @@ impl Pattern {
     fn split<'v>(&self, string: &str, most: Option<i64>, heap: Heap<'v>) -> Value<'v> {
         let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
         let (mut parts, mut last) = (Vec::new(), 0);
-        for captures in self.compiled.anywhere.captures_iter(string).take(most) {
+        for captures in every(&self.compiled.anywhere, string).take(most) {
             let Some(found) = captures.get(0) else { continue };
             parts.push(heap.alloc(&string[last..found.start()]));
             let groups = (1..captures.len()).map(|at| captures.get(at).map(|it| it.as_str()));
