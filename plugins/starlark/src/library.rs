@@ -1,18 +1,19 @@
 //! The part of Python's library that scripts use, on Starlark's values.
 //!
-//! - `core`: the functions that lowered text calls
+//! - `core`, `comparisons`: the functions that lowered text calls
 //! - `values`, `text`, `format`: sequences and numbers, `repr`, format specifications
 //! - `types`, `methods`, `strings`: types as values, and the methods that Starlark lacks
 //! - `numbers`: `sum`, `round`, `sorted` and the like
 //! - `iterators`: generators, loops over lists that change, cells of names
 //! - `algorithms`: `heapq`, `bisect`, `copy`
 //! - one file a module: `collections`, `csv`, `datetime`, `functools`, `io`, `itertools`, `json`,
-//!   `regex` (`re`), `statistics`, `urls` (`urllib.parse`); the small ones are in `modules`
+//!   `operator`, `regex` (`re`), `statistics`, `urls` (`urllib.parse`); the small ones are in `modules`
 //!
 //! Nothing here reads a clock, chance or memory addresses.
 
 mod algorithms;
 pub(crate) mod collections;
+mod comparisons;
 mod core;
 mod csv;
 pub(crate) mod datetime;
@@ -25,6 +26,7 @@ mod json;
 mod methods;
 mod modules;
 mod numbers;
+mod operator;
 pub(crate) mod regex;
 mod statistics;
 mod strings;
@@ -64,6 +66,7 @@ pub(crate) fn register(builder: &mut GlobalsBuilder) {
     core::names(builder);
     core::sequences(builder);
     core::lazily(builder);
+    comparisons::comparisons(builder);
     core::operators(builder);
     core::inspection(builder);
     numbers::numbers(builder);
@@ -80,7 +83,7 @@ pub(crate) fn register(builder: &mut GlobalsBuilder) {
     builder.namespace("__py_mod_heapq", algorithms::heapq);
     builder.namespace("__py_mod_math", modules::math);
     builder.namespace("__py_mod_string", modules::string);
-    builder.namespace("__py_mod_operator", modules::operator);
+    builder.namespace("__py_mod_operator", operator::module);
     builder.namespace("__py_mod_re", regex::module);
     builder.namespace("__py_mod_datetime", datetime::module);
     builder.namespace("__py_mod_collections", collections::module);

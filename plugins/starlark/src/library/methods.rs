@@ -245,7 +245,7 @@ fn position<'v>(
     let (from, to) = (bound(start, 0)?, bound(stop, all.len())?);
     let mut found = 0;
     for (at, item) in all.iter().enumerate() {
-        if super::core::same(*item, wanted, heap)? {
+        if super::comparisons::same(*item, wanted, heap)? {
             if name == "index" && (from..to).contains(&at) {
                 return Ok(heap.alloc(i32::try_from(at).unwrap_or(i32::MAX)));
             }
