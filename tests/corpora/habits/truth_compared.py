@@ -16,3 +16,4 @@ result = [
     5 .bit_length(),
     1 == True == 1,
 ]
+result += [False in [0], True not in (1, 2), 0 < True, True >= 2]

@@ -15,3 +15,7 @@ result = [
     parse_qs("a=1&a=2&b=x+y&c="),
     urllib.parse.parse_qsl("a=1&b=%20&c=", keep_blank_values=True),
 ]
+urls = ["https://User:pw@Ex.com:8080/a/b;p?x=1&y#top", "/docs?x", "mailto:a@b.c", "//h/p", "HTTP://[::1]:99", "a;b/c;d", "x y:z", ""]
+for url in urls:
+    u = urllib.parse.urlparse(url)
+    result.append([u.scheme, u.netloc, u.path, u.params, u.query, u.fragment, u.hostname, u.port])

@@ -4,6 +4,7 @@ use starlark::collections::SmallMap;
 use starlark::environment::GlobalsBuilder;
 use starlark::starlark_module;
 use starlark::values::dict::AllocDict;
+use starlark::values::structs::AllocStruct;
 use starlark::values::{Heap, Value};
 
 use super::text;
@@ -39,6 +40,22 @@ fn parse(builder: &mut GlobalsBuilder) {
 
     fn unquote_plus(string: &str) -> anyhow::Result<String> {
         Ok(decode(&string.replace('+', " ")))
+    }
+
+    /// The parts of an address, as a struct.
+    fn urlparse<'v>(url: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+        let Parts { scheme, netloc, path, params, query, fragment, hostname, port } = split(url);
+        let none = Value::new_none();
+        Ok(heap.alloc(AllocStruct([
+            ("scheme", heap.alloc(scheme)),
+            ("netloc", heap.alloc(netloc)),
+            ("path", heap.alloc(path)),
+            ("params", heap.alloc(params)),
+            ("query", heap.alloc(query)),
+            ("fragment", heap.alloc(fragment)),
+            ("hostname", hostname.map_or(none, |it| heap.alloc(it))),
+            ("port", port.map_or(none, |it| heap.alloc(u32::from(it)))),
+        ])))
     }
 
     /// Encodes a dict or pairs: `a=1&b=2`.
@@ -91,6 +108,52 @@ fn parse(builder: &mut GlobalsBuilder) {
         let pairs = query(qs, keep_blank_values).into_iter().map(|pair| heap.alloc(pair));
         Ok(list(heap, pairs))
     }
+}
+
+/// The parts of an address.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Parts<'a> {
+    scheme: String,
+    netloc: &'a str,
+    path: &'a str,
+    params: &'a str,
+    query: &'a str,
+    fragment: &'a str,
+    hostname: Option<String>,
+    port: Option<u16>,
+}
+
+/// Splits an address into its parts.
+fn split(url: &str) -> Parts<'_> {
+    let mut parts = Parts::default();
+    let mut rest = url.trim_start_matches(|c: char| c <= ' ');
+    if let Some((scheme, after)) = rest.split_once(':')
+        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    {
+        (parts.scheme, rest) = (scheme.to_ascii_lowercase(), after);
+    }
+    if let Some(after) = rest.strip_prefix("//") {
+        let end = after.find(['/', '?', '#']).unwrap_or(after.len());
+        (parts.netloc, rest) = after.split_at(end);
+    }
+    (rest, parts.fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    (rest, parts.query) = rest.split_once('?').unwrap_or((rest, ""));
+    let segment = rest.rfind('/').map_or(0, |at| at + 1);
+    let params = rest[segment..].find(';').map(|at| at + segment);
+    let takes = matches!(&*parts.scheme, "" | "http" | "https" | "ftp" | "sftp");
+    (parts.path, parts.params) = match params.filter(|_| takes) {
+        Some(at) => (&rest[..at], &rest[at + 1..]),
+        None => (rest, ""),
+    };
+    let address = parts.netloc.rsplit('@').next().unwrap_or_default();
+    let (host, port) = match address.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        Some((host, after)) => (host, after.strip_prefix(':')),
+        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
+    };
+    parts.hostname = (!host.is_empty()).then(|| host.to_lowercase());
+    parts.port = port.and_then(|port| port.parse().ok());
+    parts
 }
 
 /// Returns the pairs of a sequence.

@@ -19,10 +19,10 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Writes one side of a comparison. The keys of a dict are in an order like a set.
+    /// Writes one side of a comparison. The keys and items of a dict are in an order like a set.
     fn side(&mut self, op: CmpOp, it: &'a Expr) {
         match op {
-            CmpOp::Lt | CmpOp::LtE | CmpOp::Gt | CmpOp::GtE if is_keys(it) => self.operand(it),
+            CmpOp::Lt | CmpOp::LtE | CmpOp::Gt | CmpOp::GtE if is_view(it) => self.operand(it),
             _ => self.expression(it),
         }
     }
@@ -98,8 +98,8 @@ impl<'a> Lowering<'a> {
             // Python's truth values are the numbers 0 and 1.
             CmpOp::Eq if truth() => Some("same"),
             CmpOp::NotEq if truth() => Some("differs"),
-            CmpOp::In if has_truth(right) => Some("among"),
-            CmpOp::NotIn if has_truth(right) => Some("not_among"),
+            CmpOp::In if left.is_boolean_literal_expr() || has_truth(right) => Some("among"),
+            CmpOp::NotIn if left.is_boolean_literal_expr() || has_truth(right) => Some("not_among"),
             CmpOp::Eq if knows() => Some("eq"),
             CmpOp::NotEq if knows() => Some("ne"),
             CmpOp::Lt if ordered() => Some("lt"),
@@ -124,12 +124,18 @@ pub(super) fn makes_set(it: &Expr, known: &BTreeSet<&str>) -> bool {
         Expr::Set(_) | Expr::SetComp(_) => true,
         Expr::BinOp(it) => makes_set(&it.left, known) || makes_set(&it.right, known),
         Expr::Call(call) => {
-            is_keys(it)
+            is_view(it)
                 || matches!(&*call.func, Expr::Name(it) if it.id == "set" || it.id == "frozenset")
                 || matches!(&*call.func, Expr::Attribute(it) if methods.contains(&it.attr.as_str()))
         }
         _ => false,
     }
+}
+
+/// Returns whether this is `d.keys()` or `d.items()`.
+fn is_view(it: &Expr) -> bool {
+    let view = |name: &str| matches!(name, "keys" | "items");
+    matches!(it, Expr::Call(call) if matches!(&*call.func, Expr::Attribute(it) if view(&it.attr)))
 }
 
 /// Returns whether this is `d.keys()`, which Python compares like a set.
