@@ -30,19 +30,29 @@ impl<'a> Lowering<'a> {
         self.block(&it.body);
         self.loops = loops;
         self.scopes.leave();
-        if !decorators.is_empty() || in_cell {
+        let mut target = String::new();
+        if in_cell {
+            target = format!("{OWN}cell_{}[0]", it.name);
             self.line();
-            if in_cell {
-                self.push(&format!("{OWN}cell_{}[0]", it.name));
-            } else {
-                self.plain_name(&it.name);
-            }
-            self.push(" = ");
-            for name in &decorators {
-                self.push(&format!("{name}("));
-            }
+            self.push(&format!("{target} = "));
             self.plain_name(&it.name);
-            self.push(&")".repeat(decorators.len()));
+        }
+        // One after the other: a long list must not become a deep call.
+        for decorator in decorators.iter().rev() {
+            self.line();
+            self.decorated(&target, &it.name);
+            self.push(&format!(" = {decorator}("));
+            self.decorated(&target, &it.name);
+            self.push(")");
+        }
+    }
+
+    /// Writes the cell of a function, or else its name.
+    fn decorated(&mut self, cell: &str, name: &str) {
+        if cell.is_empty() {
+            self.plain_name(name);
+        } else {
+            self.push(cell);
         }
     }
 

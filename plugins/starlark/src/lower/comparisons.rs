@@ -3,8 +3,12 @@
 use std::collections::BTreeSet;
 
 use ruff_python_ast::{CmpOp, Expr, ExprCompare};
+use ruff_text_size::Ranged;
 
 use super::{Lowering, OWN};
+
+/// Most comparisons in a chain, each of which is nested in the one before.
+const MAX_CHAIN: usize = 80;
 
 impl<'a> Lowering<'a> {
     pub(super) fn compare(&mut self, it: &'a ExprCompare) {
@@ -14,6 +18,12 @@ impl<'a> Lowering<'a> {
                 (&*it.left, right),
                 |this| this.side(*op, &it.left),
                 |this| this.side(*op, right),
+            ),
+            (ops, _) if ops.len() > MAX_CHAIN => self.refuse(
+                it.range(),
+                format!(
+                    "a chain has more than {MAX_CHAIN} comparisons: join shorter ones with `and`"
+                ),
             ),
             (ops, rights) => self.chain(None, &it.left, ops, rights),
         }

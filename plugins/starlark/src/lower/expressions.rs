@@ -16,14 +16,18 @@ impl<'a> Lowering<'a> {
     pub(super) fn expression(&mut self, it: &'a Expr) {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let message = format!(
-                "an expression is nested more than {MAX_DEPTH} deep: assign its parts to names first"
-            );
-            self.refuse(it.range(), message);
+            self.refuse_depth(it);
         } else {
             self.mapped(it, |this| this.any_expression(it));
         }
         self.depth -= 1;
+    }
+
+    fn refuse_depth(&mut self, node: &impl Ranged) {
+        let message = format!(
+            "an expression is nested more than {MAX_DEPTH} deep: assign its parts to names first"
+        );
+        self.refuse(node.range(), message);
     }
 
     fn any_expression(&mut self, expression: &'a Expr) {
@@ -34,7 +38,16 @@ impl<'a> Lowering<'a> {
             Expr::NoneLiteral(_) | Expr::EllipsisLiteral(_) => self.push("None"),
             Expr::StringLiteral(it) => self.string(it.value.to_str()),
             Expr::FString(it) => self.f_string(it),
-            Expr::BoolOp(it) => self.joined(&it.values, it.op.as_str()),
+            Expr::BoolOp(it) => {
+                // Starlark nests the terms of a chain.
+                let terms = it.values.len().saturating_sub(2);
+                if self.depth + terms >= MAX_DEPTH {
+                    return self.refuse_depth(it);
+                }
+                self.depth += terms;
+                self.joined(&it.values, it.op.as_str());
+                self.depth -= terms;
+            }
             Expr::Named(it) => {
                 let Expr::Name(name) = &*it.target else { return };
                 self.push(&format!("{OWN}set({OWN}cell_{}, ", name.id));

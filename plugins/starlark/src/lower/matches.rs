@@ -15,6 +15,9 @@ const TYPES: &[&str] =
 /// Longest text that leads to a part of the value. Each pattern for the part repeats it.
 const MAX_PATH: usize = 1_000;
 
+/// Most parts of one pattern, each of which is nested in the one before.
+const MAX_PARTS: usize = 80;
+
 /// Names with the part of the value to which each is bound.
 type Captures<'a> = Vec<(&'a Identifier, String)>;
 
@@ -67,6 +70,25 @@ impl<'a> Lowering<'a> {
             self.depth -= 1;
             return;
         }
+        let parts = match pattern {
+            Pattern::MatchOr(it) => it.patterns.len(),
+            Pattern::MatchSequence(it) => it.patterns.len(),
+            Pattern::MatchMapping(it) => it.patterns.len(),
+            _ => 0,
+        };
+        if parts > MAX_PARTS {
+            let message = format!(
+                "a pattern has more than {MAX_PARTS} parts: write `x in [...]`, or several cases"
+            );
+            self.refuse(pattern.range(), message);
+            self.depth -= 1;
+            return;
+        }
+        self.any_pattern(pattern, value, captures);
+        self.depth -= 1;
+    }
+
+    fn any_pattern(&mut self, pattern: &'a Pattern, value: &str, captures: &mut Captures<'a>) {
         match pattern {
             Pattern::MatchValue(it) => {
                 self.push(&format!("({value} == "));
@@ -96,7 +118,6 @@ impl<'a> Lowering<'a> {
                 self.refuse(it.range(), "`*` is available in patterns of sequences only");
             }
         }
-        self.depth -= 1;
     }
 
     fn alternatives(&mut self, patterns: &'a [Pattern], value: &str) {

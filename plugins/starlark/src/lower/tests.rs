@@ -150,6 +150,27 @@ fn sources_are_refused_where_they_nest_too_deeply() {
     assert!(fail(&minus).message.starts_with(expression));
     let sum = format!("x = 1{}", " + 1".repeat(160));
     assert!(fail(&sum).message.starts_with(expression));
+    for word in [" or ", " and "] {
+        let terms = |count: usize| format!("x = {}", vec!["1"; count].join(word));
+        assert_eq!(result(&terms(149)), None);
+        assert!(fail(&terms(150)).message.starts_with(expression));
+    }
+    let chain = |count: usize| format!("x = 1{}", " < 2".repeat(count));
+    assert_eq!(result(&chain(80)), None);
+    assert!(fail(&chain(81)).message.starts_with("a chain has more than 80 comparisons"));
+    for (before, between, after) in [("", " | ", ""), ("[", ", ", "]")] {
+        let parts = |count: usize| {
+            let parts = vec!["1"; count].join(between);
+            format!("match 1:\n    case {before}{parts}{after}:\n        pass")
+        };
+        assert_eq!(result(&parts(80)), None);
+        assert!(fail(&parts(81)).message.starts_with("a pattern has more than 80 parts"));
+    }
+    let decorated = format!(
+        "def d(f):\n    return f\n{}def g():\n    return 1\nresult = g()",
+        "@d\n".repeat(2_000)
+    );
+    assert_eq!(result(&decorated).as_deref(), Some("1"));
     let blocks: Vec<_> = (0..81).map(|at| " ".repeat(at) + "if 1:\n").collect();
     let blocks = blocks.concat();
     let blocks = fail(&format!("{blocks}{}pass\n", " ".repeat(81))).message;
