@@ -17,6 +17,10 @@ pub enum Unfit {
     NotFinite,
     /// Two keys of a dict have the same text.
     SameKey(String),
+    /// It contains a tool with this name in the script, which was not called.
+    Tool(String),
+    /// It contains a function with this name.
+    Function(String),
 }
 
 impl fmt::Display for Unfit {
@@ -25,6 +29,10 @@ impl fmt::Display for Unfit {
             Self::Deep => write!(f, "it nests deeper than {MAX_DEPTH} levels, or contains itself"),
             Self::NotFinite => {
                 f.write_str("it contains a float that JSON cannot hold (nan or infinity)")
+            }
+            Self::Tool(name) => write!(f, "`{name}` is a tool: call it, like `{name}(…)`"),
+            Self::Function(name) => {
+                write!(f, "`{name}` is a function: call it, like `{name}(…)`")
             }
             Self::SameKey(key) => {
                 write!(f, "a dict in it has two keys that are both \"{key}\" as text")

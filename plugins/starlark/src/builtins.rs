@@ -16,12 +16,14 @@ use starlark::values::structs::AllocStruct;
 use starlark::values::tuple::{TupleRef, UnpackTuple};
 use starlark::values::{Heap, Value, ValueLike as _};
 
+use crate::library::io::StringIo;
 use crate::library::text;
 use crate::library::values::misuse;
 use crate::tool::{Callable, Session, ToolFailure};
 
-/// Calls of `gather` that are in flight at the same time if the script does not say how many.
-const IN_FLIGHT: i32 = 8;
+/// Calls of one block that the host has in flight at the same time. A smaller `limit` needs blocks of
+/// its own, and a larger one is of no use.
+const IN_FLIGHT: usize = 8;
 
 /// Returns the globals. They are built once per process, because that takes milliseconds, a hundred
 /// times as long as a small script.
@@ -43,12 +45,13 @@ fn calls(builder: &mut GlobalsBuilder) {
     /// Calls several tools at once: `gather([(files.read_file, {"path": "a"}), …])`; the answers
     /// are in that order.
     ///
-    /// At most `limit` calls are in flight at the same time. The first call that failed ends the
-    /// script, after those that were in flight with it have finished. With `attempt = True` each
-    /// answer is a struct as from `attempt`.
+    /// The host receives all calls as one block, so that it can ask for what needs approval before it
+    /// makes the first, and bounds how many are in flight. With a smaller `limit` it receives blocks of
+    /// that size, each after the one before has finished. The first call that failed ends the script,
+    /// after its block has finished. With `attempt = True` each answer is a struct as from `attempt`.
     fn gather<'v>(
         #[starlark(require = pos)] calls: UnpackList<Value<'v>>,
-        #[starlark(require = named, default = IN_FLIGHT)] limit: i32,
+        #[starlark(require = named, default = NoneOr::None)] limit: NoneOr<i32>,
         #[starlark(require = named, default = false)] attempt: bool,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
@@ -58,10 +61,14 @@ fn calls(builder: &mut GlobalsBuilder) {
             .into_iter()
             .map(|call| planned(call, heap))
             .collect::<starlark::Result<Vec<_>>>()?;
-        let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
-        let limit = limit.ok_or_else(|| misuse("gather: `limit` is a number of calls, from 1"))?;
+        let limit = match limit.into_option().map(usize::try_from) {
+            None => usize::MAX,
+            Some(Ok(limit)) if limit > 0 => limit,
+            Some(_) => return Err(misuse("gather: `limit` is a number of calls, from 1")),
+        };
+        let block = if limit < IN_FLIGHT { limit } else { calls.len().max(1) };
         let mut answers = Vec::with_capacity(calls.len());
-        for batch in calls.chunks(limit) {
+        for batch in calls.chunks(block) {
             let requests = batch.iter().map(|(_, request)| request.clone()).collect();
             let results = Session::of(eval).tools.call_batch(requests);
             for ((tool, _), answer) in batch.iter().zip(results) {
@@ -104,12 +111,16 @@ fn output(builder: &mut GlobalsBuilder) {
         #[starlark(require = named)] file: Option<Value<'v>>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<NoneType> {
-        // Every line is written at once, and to the one place there is.
-        let _ = (flush, file);
+        // Every line is written at once.
+        let _ = flush;
         let texts: Vec<_> =
             values.items.iter().map(|value| text::str(*value, eval.heap())).collect();
         let text = texts.join(sep.into_option().unwrap_or(" "));
-        Session::of(eval).print(&text, end.into_option().unwrap_or("\n"));
+        let end = end.into_option().unwrap_or("\n");
+        match file.and_then(starlark::values::ValueLike::downcast_ref::<StringIo>) {
+            Some(file) => file.write(&(text + end)),
+            None => Session::of(eval).print(&text, end),
+        }
         Ok(NoneType)
     }
 }
@@ -144,7 +155,7 @@ fn outcome<'v>(answer: Result<Value<'v>, ToolFailure>, heap: Heap<'v>) -> Value<
 
 #[cfg(test)]
 mod tests {
-    use crate::run::tests::{fail, result};
+    use crate::run::tests::{blocks_of, fail, result};
 
     #[test]
     fn numbers_behave_as_in_python() {
@@ -178,9 +189,29 @@ mod tests {
         );
         assert_eq!(
             fail("gather([(files.read_file, 1)])").message,
-            "files.read_file takes a dict of arguments, not a int"
+            "files.read_file takes a dict of arguments, not an int"
         );
         assert_eq!(fail("gather([(len, {})])").message, "this takes a tool, not a function");
+    }
+
+    #[test]
+    fn gather_sends_one_block_unless_a_smaller_limit_is_given() {
+        for (limit, blocks) in [
+            ("", vec![20]),
+            (", limit = 8", vec![20]),
+            (", limit = 100", vec![20]),
+            (", limit = None", vec![20]),
+            (", limit = 7", vec![7, 7, 6]),
+            (", limit = 1", vec![1; 20]),
+        ] {
+            let source = format!("gather([(files.read_file, {{}})] * 20{limit})");
+            assert_eq!(blocks_of(&source), blocks, "{source}");
+        }
+        assert_eq!(blocks_of("gather([])"), Vec::<usize>::new());
+        for limit in [0, -1] {
+            let message = fail(&format!("gather([], limit = {limit})")).message;
+            assert_eq!(message, "gather: `limit` is a number of calls, from 1");
+        }
     }
 
     #[test]

@@ -88,6 +88,8 @@ fn write<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), U
             let fields = fields.iter().map(|(name, item)| (name.as_str(), item));
             return out.object(fields, |out, item| write(out, item, heap));
         }
+        "tool" => return Err(Unfit::Tool(value.to_str())),
+        "function" | "native_function" => return Err(Unfit::Function(function_name(value))),
         "error" => {
             if let Some(error) = value.downcast_ref::<ErrorValue>() {
                 return out.object(error.fields(heap), |out, item| write(out, item, heap));
@@ -99,6 +101,14 @@ fn write<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), U
         },
     }
     Ok(())
+}
+
+/// Returns the name of a function without the file in which it is.
+fn function_name(function: Value<'_>) -> String {
+    let shown = function.to_str();
+    let name = shown.rsplit('.').next().unwrap_or_default();
+    let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if plain { name.to_owned() } else { shown }
 }
 
 fn write_dict<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), Unfit> {
@@ -141,7 +151,7 @@ mod tests {
                 "[1 << 63, (1 << 64) - 1, -(1 << 63)]",
                 "[9223372036854775808,18446744073709551615,-9223372036854775808]",
             ),
-            ("[1 << 64, len]", r#"["18446744073709551616","len"]"#),
+            ("[1 << 64, str]", r#"["18446744073709551616","<class 'str'>"]"#),
         ] {
             assert_eq!(
                 result(&format!("result = {expression}")).as_deref(),

@@ -14,6 +14,10 @@ use crate::tool::{Namespaces, ToolFailure};
 const OUTER_FRAMES: usize = 4;
 const INNER_FRAMES: usize = 8;
 
+/// Lines of a tool's message that are shown, and bytes of those after the first.
+const MESSAGE_LINES: usize = 10;
+const MESSAGE_BYTES: usize = 1024;
+
 /// The script as its author wrote it.
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a str,
@@ -34,13 +38,17 @@ impl<'a> Source<'a> {
 pub(crate) fn describe(error: &Error, source: &Source<'_>, namespaces: &Namespaces) -> Failure {
     let message = plain(&error.without_diagnostic().to_string());
     let place = error.span().and_then(|span| source.place(span.span));
+    let code = place.as_ref().map_or("", |(place, _)| place.rest());
     let first = message.lines().next().unwrap_or_default();
     let mut rendered = traceback(error, source);
     rendered.extend(["error: ", first, "\n"]);
+    if kind(error) == FailureKind::Tool {
+        rendered.push_str(&further_lines(&message));
+    }
     if let Some((place, length)) = &place {
         rendered.push_str(&place.snippet(source.file, *length));
     }
-    if let Some(hint) = hint_for(&message, namespaces) {
+    if let Some(hint) = hint_for(&message, code, namespaces) {
         rendered.extend(["hint: ", &hint, "\n"]);
     }
     let number = |number: usize| u32::try_from(number).ok();
@@ -51,6 +59,21 @@ pub(crate) fn describe(error: &Error, source: &Source<'_>, namespaces: &Namespac
         column: place.as_ref().and_then(|(place, _)| number(place.column)),
         rendered,
     }
+}
+
+/// Returns the lines of a tool's message after the first, indented: the reason is often there. Cut to
+/// [`MESSAGE_LINES`] and [`MESSAGE_BYTES`].
+fn further_lines(message: &str) -> String {
+    let lines: Vec<_> = message.lines().skip(1).filter(|line| !line.trim().is_empty()).collect();
+    let mut out = String::new();
+    for (at, line) in lines.iter().enumerate() {
+        if at + 1 >= MESSAGE_LINES || out.len() + line.len() > MESSAGE_BYTES {
+            out.extend(["  … ", &(lines.len() - at).to_string(), " more lines\n"]);
+            break;
+        }
+        out.extend(["  ", line, "\n"]);
+    }
+    out
 }
 
 /// Gives names of the lowered text back their form in the script.
@@ -120,6 +143,26 @@ error: files.fail: refused
   |            ^^^^^^^^^^^^^^^^^^^^^^
 ";
         assert_eq!(failure.rendered, expected);
+    }
+
+    #[test]
+    fn the_lines_of_a_tools_message_are_shown_to_a_limit() {
+        let failure = fail("files.fail_at_length(x = 'one\\n two\\n\\nthree')");
+        assert_eq!(failure.message, r#"files.fail_at_length: {"x":"one"#);
+        let error = "error: files.fail_at_length: {\"x\":\"one\n   two\n  three\"}\n --> ";
+        assert!(failure.rendered.contains(error), "{}", failure.rendered);
+        let failure = fail("fail('one\\ntwo')");
+        assert!(!failure.rendered.contains("\n  two\n"), "{}", failure.rendered);
+        let shown = |message: &str| further_lines(message);
+        assert_eq!(shown("one"), "");
+        let pydantic = "1 validation error\nstate\n  Input should be 'open' or 'closed'\n";
+        assert_eq!(shown(pydantic), "  state\n    Input should be 'open' or 'closed'\n");
+        let lines = |count: usize| vec!["x"; count].join("\n");
+        assert_eq!(shown(&lines(10)), "  x\n".repeat(9));
+        assert_eq!(shown(&lines(12)), "  x\n".repeat(9) + "  … 2 more lines\n");
+        let long = format!("first\n{}", "y".repeat(1024));
+        assert_eq!(shown(&long), format!("  {}\n", "y".repeat(1024)));
+        assert_eq!(shown(&(long + "y")), "  … 1 more lines\n");
     }
 
     #[test]

@@ -19,7 +19,7 @@ const fn hint(errors: &'static [&'static str], say: &'static str) -> Hint {
 const HINTS: &[Hint] = &[
     hint(
         &["referenced before assignment"],
-        "a function that assigns to a name of the module declares it: `global name`; and a name is assigned before it is read",
+        "write `global name` in the function that assigns it, and assign the name before you read it",
     ),
     hint(
         &["`dict` has no attribute", "`defaultdict` has no attribute"],
@@ -27,7 +27,7 @@ const HINTS: &[Hint] = &[
     ),
     hint(
         &["`NoneType`", "'NoneType'"],
-        "the value is `None`: `dict.get` found no such key, or a tool answered nothing",
+        "the value is `None`: `dict.get` found no such key, or a tool returned nothing",
     ),
     hint(
         &["`return` cannot be used outside"],
@@ -43,11 +43,17 @@ const HINTS: &[Hint] = &[
 ];
 
 /// Returns a hint for an error with this message.
-pub(crate) fn hint_for(message: &str, namespaces: &Namespaces) -> Option<String> {
+/// `code` is the part of the script that failed.
+pub(crate) fn hint_for(message: &str, code: &str, namespaces: &Namespaces) -> Option<String> {
     if let Some((namespace, name, tools)) = namespaces.missed()
         && message.contains(&name)
     {
         return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(&tools)));
+    }
+    if let Some((name, renamed)) = renamed(message, code, namespaces) {
+        return Some(format!(
+            "`{name}` is a name of Python, so the client with this name is `{renamed}`: call `{renamed}.TOOL(…)`"
+        ));
     }
     if let Some(hint) =
         HINTS.iter().find(|hint| hint.errors.iter().any(|error| message.contains(error)))
@@ -69,13 +75,28 @@ pub(crate) fn hint_for(message: &str, namespaces: &Namespaces) -> Option<String>
     })
 }
 
+/// Returns the name of the script and the one of a client that it means: a client with the name of a
+/// function, a module or a keyword has an underscore after it.
+fn renamed<'a>(message: &str, code: &'a str, namespaces: &Namespaces) -> Option<(&'a str, String)> {
+    if !message.contains("has no attribute") {
+        return None;
+    }
+    let name = code.split('.').next()?.trim();
+    let client =
+        namespaces.names().into_iter().find(|client| client.strip_suffix('_') == Some(name))?;
+    Some((name, client))
+}
+
 /// Returns the hint for an operation on two types that do not have it.
 fn operation(message: &str) -> Option<&'static str> {
     let types = message.split_once("not supported for types ")?.1;
     let (left, right) = types.split_once(" and ")?;
     let has = |name: &str| left.contains(name) || right.contains(name);
     let is_sum = message.contains("Operation `+`");
-    Some(if has("`NoneType`") {
+    let sets = left.contains("`set`") && right.contains("`set`");
+    Some(if sets && message.contains("compare") {
+        "compare sets by a method: `a.issubset(b)`, `a.issuperset(b)`"
+    } else if has("`NoneType`") {
         "one of the values is `None`: `dict.get` found no such key, or a tool returned nothing"
     } else if is_sum && has("`string`") && (has("`int`") || has("`float`")) {
         "a number and a string are not added: write `str(x)`, or an f-string"
@@ -130,9 +151,21 @@ mod tests {
     fn an_unknown_tool_is_answered_with_the_known_ones() {
         for source in ["x = files.reed_file(path = 1)", "x = getattr(files, 'reed_file')"] {
             let rendered = fail(source).rendered;
-            let hint = "\nhint: `files` has no tool `reed_file`; it has `read_file`, `fail`\n";
+            let hint = "\nhint: `files` has no tool `reed_file`; it has `read_file`, `fail`, `fail_at_length`\n";
             assert!(rendered.ends_with(hint), "{rendered}");
         }
+    }
+
+    #[test]
+    fn a_client_with_the_name_of_a_function_is_found_by_its_own() {
+        for (source, name) in [("x = json.get(id = 1)", "json"), ("x = print.page()", "print")] {
+            let hint =
+                format!("so the client with this name is `{name}_`: call `{name}_.TOOL(…)`\n");
+            let rendered = fail(source).rendered;
+            assert!(rendered.ends_with(&hint), "{rendered}");
+        }
+        let rendered = fail("x = math.get()").rendered;
+        assert!(!rendered.contains("client with this name"), "{rendered}");
     }
 
     #[test]
@@ -140,7 +173,7 @@ mod tests {
         assert!(
             fail("x = datetimes.current()")
                 .rendered
-                .ends_with("\nhint: the tools are under `files`\n")
+                .ends_with("\nhint: the tools are under `files`, `json_`, `print_`\n")
         );
     }
 }

@@ -7,18 +7,20 @@
 //! - `map`: positions in the lowered text and in the script
 //! - `refused`: constructs that neither language shares, with what to write instead
 //! - `scope`: the names of each function, and which of them need a cell
-//! - `statements`, `blocks`, `assign`, `imports`: statements
-//! - `expressions`, `calls`, `comprehensions`, `strings`: expressions
+//! - `statements`, `blocks`, `matches`, `assign`, `imports`: statements
+//! - `expressions`, `comparisons`, `calls`, `comprehensions`, `strings`: expressions
 //!
 //! Names that the lowered text adds begin with `__py_`; `library` defines them.
 
 mod assign;
 mod blocks;
 mod calls;
+mod comparisons;
 mod comprehensions;
 mod expressions;
 mod imports;
 pub(crate) mod map;
+mod matches;
 pub(crate) mod refused;
 mod scope;
 mod statements;

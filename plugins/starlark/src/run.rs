@@ -111,22 +111,55 @@ pub(crate) mod tests {
         fn call(&self, request: Request) -> Result<Answer, ToolError> {
             match request.tool.as_str() {
                 "files-read_file" => Ok(Answer::Text(request.arguments)),
+                "files-fail_at_length" => {
+                    Err(ToolError::internal(request.arguments.replace("\\n", "\n")))
+                }
                 _ => Err(ToolError::internal("refused")),
             }
         }
     }
 
-    /// Runs a script with `files.read_file`, which is also `files.readFile`, and `files.fail`.
+    /// Runs a script and returns the number of calls in each block that it sends.
+    pub(crate) fn blocks_of(source: &str) -> Vec<usize> {
+        struct Blocks(RefCell<Vec<usize>>);
+        impl Tools for Blocks {
+            fn call(&self, _: Request) -> Result<Answer, ToolError> {
+                Ok(Answer::Text(String::new()))
+            }
+
+            fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolError>> {
+                self.0.borrow_mut().push(requests.len());
+                requests.into_iter().map(|request| self.call(request)).collect()
+            }
+        }
+        let blocks = Blocks(RefCell::default());
+        run(&script(source), &blocks, &|_| ()).expect("it ends well");
+        blocks.0.into_inner()
+    }
+
     fn run_with(source: &str, print: &dyn Fn(&str)) -> Result<Option<String>, Failure> {
+        run(&script(source), &Echo, print)
+    }
+
+    /// Returns a script with `files.read_file`, which is also `files.readFile`, with tools that fail,
+    /// and with clients that have the name of a function or module.
+    fn script(source: &str) -> Script {
         let bind = |name: &str, alias: Option<&str>| Binding {
             namespace: "files".into(),
             name: name.into(),
             alias: alias.map(Into::into),
             tool: format!("files-{name}"),
         };
-        let bindings = vec![bind("read_file", Some("readFile")), bind("fail", None)];
+        let other = |namespace: &str| Binding { namespace: namespace.into(), ..bind("page", None) };
+        let bindings = vec![
+            bind("read_file", Some("readFile")),
+            bind("fail", None),
+            bind("fail_at_length", None),
+            other("json_"),
+            other("print_"),
+        ];
         let (name, bindings) = ("code.star".into(), bindings.into());
-        run(&Script { name, source: source.into(), bindings, clock_ms: None }, &Echo, print)
+        Script { name, source: source.into(), bindings, clock_ms: None }
     }
 
     pub(crate) fn result(source: &str) -> Option<String> {
@@ -187,6 +220,22 @@ result = [greet('ann', loud = True), f\"{1!r}\", total, fact(5), {k: v for k, v 
             (
                 "result = [float('nan')]",
                 "`result` cannot be returned: it contains a float that JSON cannot hold (nan or infinity)",
+            ),
+            (
+                "result = {'a': [files.read_file]}",
+                "`result` cannot be returned: `files.read_file` is a tool: call it, like `files.read_file(…)`",
+            ),
+            (
+                "def main():\n    pass\nresult = main",
+                "`result` cannot be returned: `main` is a function: call it, like `main(…)`",
+            ),
+            (
+                "result = len",
+                "`result` cannot be returned: `len` is a function: call it, like `len(…)`",
+            ),
+            (
+                "result = [lambda x: x]",
+                "`result` cannot be returned: `lambda` is a function: call it, like `lambda(…)`",
             ),
         ] {
             let failure = fail(source);

@@ -20,6 +20,7 @@ use starlark::{Error, starlark_simple_value};
 
 use crate::convert;
 use crate::library::regex::Patterns;
+use crate::library::text;
 use crate::library::values::as_dict;
 
 /// State of a run that its functions reach through the evaluator.
@@ -262,9 +263,9 @@ impl Callable {
     /// Serializes a dict as a JSON object. Fails for any other value.
     pub(crate) fn object<'v>(&self, value: Value<'v>, heap: Heap<'v>) -> starlark::Result<String> {
         if as_dict(value).is_none() {
-            return Err(
-                self.misuse(&format!("takes a dict of arguments, not a {}", value.get_type()))
-            );
+            let (name, value) = (text::type_name(value), value.get_type());
+            let article = if value == "int" || value == "error" { "an" } else { "a" };
+            return Err(self.misuse(&format!("takes a dict of arguments, not {article} {name}")));
         }
         convert::to_json(value, heap)
             .map_err(|unfit| self.misuse(&format!("cannot be called with this: {unfit}")))
@@ -283,8 +284,11 @@ impl Callable {
                 convert::to_object(fields, heap)
                     .map_err(|unfit| self.misuse(&format!("cannot be called with this: {unfit}")))
             }
-            [only] if named.is_empty() => self.object(only, heap),
-            _ => Err(self.misuse("takes arguments by name, like `(key = value)`, or one dict")),
+            [only] if named.is_empty() && as_dict(only).is_some() => self.object(only, heap),
+            _ => Err(self.misuse(&format!(
+                "takes arguments by name: write the name of the parameter, like `{}(name = …)`",
+                self.tool.name
+            ))),
         }
     }
 
@@ -347,17 +351,10 @@ mod tests {
                 "{call}"
             );
         }
-        for (call, message) in [
-            ("files.read_file('a')", "files.read_file takes a dict of arguments, not a string"),
-            (
-                "files.read_file('a', 'b')",
-                "files.read_file takes arguments by name, like `(key = value)`, or one dict",
-            ),
-            (
-                "files.read_file({}, b = 1)",
-                "files.read_file takes arguments by name, like `(key = value)`, or one dict",
-            ),
-        ] {
+        let message = "files.read_file takes arguments by name: write the name of the parameter, like `read_file(name = …)`";
+        for call in
+            ["files.read_file('a')", "files.read_file('a', 'b')", "files.read_file({}, b = 1)"]
+        {
             assert_eq!(fail(call).message, message, "{call}");
         }
     }
@@ -376,7 +373,7 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
         let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None), type(files.fail).__name__]";
         assert_eq!(
             result(source).as_deref(),
-            Some(r#"[["fail","read_file"],false,true,null,"tool"]"#)
+            Some(r#"[["fail","fail_at_length","read_file"],false,true,null,"tool"]"#)
         );
     }
 }

@@ -10,7 +10,7 @@ use airlock_starlark::Starlark;
 use serde_json::Value as Json;
 
 /// Scripts of the held-out corpus that are known to run. Never to be lowered.
-const LEAST_HELD_OUT: usize = 58;
+const LEAST_HELD_OUT: usize = 59;
 
 /// The fixture tools: for each name, rules of which the first that fits answers.
 struct Fixtures(BTreeMap<String, Vec<Json>>);

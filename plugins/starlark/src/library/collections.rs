@@ -1,26 +1,31 @@
-//! `collections`: `Counter`, `defaultdict`, `OrderedDict`, `deque` and `namedtuple`.
+//! `collections`: `Counter`, `defaultdict` and `OrderedDict` here, and
+//!
+//! - `deque`: lists that change at both ends
+//! - `tuples`: `namedtuple`
+
+mod deque;
+mod tuples;
 
 use std::fmt;
-use std::sync::Arc;
 
 use allocative::Allocative;
-use starlark::collections::{SmallMap, StarlarkHasher};
+use starlark::collections::SmallMap;
 use starlark::environment::GlobalsBuilder;
-use starlark::eval::{Arguments, Evaluator};
+use starlark::eval::Evaluator;
 use starlark::starlark_module;
 use starlark::values::dict::{AllocDict, Dict, DictMut, DictRef};
-use starlark::values::list::{AllocList, ListRef};
+use starlark::values::list::AllocList;
 use starlark::values::none::NoneOr;
 use starlark::values::{
     AllocValue, Heap, NoSerialize, ProvidesStaticType, StarlarkPagablePanic, StarlarkValue, Trace,
     Value, ValueLike as _, starlark_value,
 };
 
+use self::deque::Deque;
+pub(crate) use self::tuples::{NamedTuple, TupleType};
 use super::methods::bound;
 use super::types::Type;
-use super::values::{
-    Args, as_dict, call, call_method, items, list, misuse, required, size, sort_by,
-};
+use super::values::{Args, as_dict, call, items, list, misuse, size, sort_by};
 use super::{text, types};
 
 /// A `Counter` or `defaultdict`: a dict that makes the values that it lacks.
@@ -225,17 +230,7 @@ pub(crate) fn construct<'v>(
             let inner = heap.alloc(Dict::new(types::dict_of(args, heap)?));
             Ok(heap.alloc(DictLike { inner, factory: Some(factory) }))
         }
-        _ => {
-            let [from, maxlen] = args.bind(["iterable", "maxlen"])?;
-            let content = from.map_or(Ok(Vec::new()), |from| items(from, heap))?;
-            let maxlen = match maxlen.filter(|it| !it.is_none()) {
-                Some(maxlen) => Some(usize::try_from(size(maxlen, "maxlen")?).unwrap_or_default()),
-                None => None,
-            };
-            let skip = content.len().saturating_sub(maxlen.unwrap_or(usize::MAX));
-            let inner = list(heap, content.into_iter().skip(skip));
-            Ok(heap.alloc(Deque { inner, maxlen }))
-        }
+        _ => Deque::of(args, heap),
     }
 }
 
@@ -247,7 +242,7 @@ pub(crate) fn method<'v>(
     eval: &mut Evaluator<'v, '_, '_>,
 ) -> Option<starlark::Result<Value<'v>>> {
     if let Some(deque) = this.downcast_ref::<Deque>() {
-        return DEQUE_METHODS.contains(&name).then(|| deque.method(name, args, eval));
+        return deque::METHODS.contains(&name).then(|| deque.method(name, args, eval));
     }
     let like = this.downcast_ref::<DictLike>()?;
     DICT_METHODS.contains(&name).then(|| like.method(name, args, eval.heap()))
@@ -321,371 +316,6 @@ impl<'v> DictLike<'v> {
     }
 }
 
-/// A list that changes at both ends.
-#[derive(
-    Debug, Clone, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic,
-)]
-pub(crate) struct Deque<'v> {
-    /// The list itself.
-    inner: Value<'v>,
-    #[trace(unsafe_ignore)]
-    maxlen: Option<usize>,
-}
-
-const DEQUE_METHODS: &[&str] = &[
-    "append",
-    "appendleft",
-    "copy",
-    "count",
-    "extend",
-    "extendleft",
-    "popleft",
-    "reverse",
-    "rotate",
-];
-
-impl fmt::Display for Deque<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = text::repr(self.inner);
-        match self.maxlen {
-            Some(maxlen) => write!(f, "deque({inner}, maxlen={maxlen})"),
-            None => write!(f, "deque({inner})"),
-        }
-    }
-}
-
-impl<'v> AllocValue<'v> for Deque<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
-
-#[starlark_value(type = "deque")]
-impl<'v> StarlarkValue<'v> for Deque<'v> {
-    fn at(&self, index: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        self.inner.at(index, heap)
-    }
-
-    fn set_at(&self, index: Value<'v>, value: Value<'v>) -> starlark::Result<()> {
-        self.inner.set_at(index, value)
-    }
-
-    fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
-        if attribute == "maxlen" {
-            return Some(self.maxlen.map_or(Value::new_none(), |maxlen| heap.alloc(maxlen)));
-        }
-        bound(self.clone(), attribute, DEQUE_METHODS, heap)
-            .or_else(|| self.inner.get_attr(attribute, heap).ok().flatten())
-    }
-
-    fn iterate_collect(&self, heap: Heap<'v>) -> starlark::Result<Vec<Value<'v>>> {
-        items(self.inner, heap)
-    }
-
-    fn length(&self) -> starlark::Result<i32> {
-        self.inner.length()
-    }
-
-    fn to_bool(&self) -> bool {
-        self.inner.to_bool()
-    }
-
-    fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
-        self.inner.is_in(other)
-    }
-
-    fn equals(&self, other: Value<'v>) -> starlark::Result<bool> {
-        match other.downcast_ref::<Self>() {
-            Some(other) => self.inner.equals(other.inner),
-            None => Ok(false),
-        }
-    }
-}
-
-impl<'v> Deque<'v> {
-    fn method(
-        &self,
-        name: &str,
-        args: &Args<'v>,
-        eval: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<Value<'v>> {
-        let heap = eval.heap();
-        let first = args.only_positional()?.first().copied();
-        let index = |at: i32| heap.alloc(at);
-        match name {
-            "append" => call_method(self.inner, "append", &[required(first, "item")?], eval)?,
-            "appendleft" => {
-                call_method(self.inner, "insert", &[index(0), required(first, "item")?], eval)?
-            }
-            "popleft" => {
-                if !self.inner.to_bool() {
-                    return Err(misuse("pop from an empty deque"));
-                }
-                return call_method(self.inner, "pop", &[index(0)], eval);
-            }
-            "extend" => {
-                let more = list(heap, items(required(first, "iterable")?, heap)?);
-                call_method(self.inner, "extend", &[more], eval)?
-            }
-            "extendleft" => {
-                for item in items(required(first, "iterable")?, heap)? {
-                    call_method(self.inner, "insert", &[index(0), item], eval)?;
-                }
-                Value::new_none()
-            }
-            "rotate" => {
-                let by = first.map_or(Ok(1), |by| size(by, "n"))?;
-                self.arrange(
-                    |all| {
-                        let length = i64::try_from(all.len().max(1)).unwrap_or(i64::MAX);
-                        all.rotate_right(
-                            usize::try_from(by.rem_euclid(length)).unwrap_or_default(),
-                        );
-                    },
-                    heap,
-                )?
-            }
-            "reverse" => self.arrange(<[_]>::reverse, heap)?,
-            "copy" => {
-                let inner = list(heap, items(self.inner, heap)?);
-                return Ok(heap.alloc(Self { inner, maxlen: self.maxlen }));
-            }
-            _ => {
-                let wanted = required(first, "value")?;
-                let mut count = 0;
-                for item in items(self.inner, heap)? {
-                    count += i32::from(item.equals(wanted)?);
-                }
-                return Ok(heap.alloc(count));
-            }
-        };
-        let left = matches!(name, "appendleft" | "extendleft");
-        while self.maxlen.is_some_and(|maxlen| {
-            ListRef::from_value(self.inner).is_some_and(|it| it.len() > maxlen)
-        }) {
-            call_method(self.inner, "pop", &[index(if left { -1 } else { 0 })], eval)?;
-        }
-        Ok(Value::new_none())
-    }
-
-    fn arrange(
-        &self,
-        by: impl FnOnce(&mut [Value<'v>]),
-        heap: Heap<'v>,
-    ) -> starlark::Result<Value<'v>> {
-        let mut all = items(self.inner, heap)?;
-        by(&mut all);
-        for (at, item) in all.into_iter().enumerate() {
-            self.inner.set_at(heap.alloc(at), item)?;
-        }
-        Ok(Value::new_none())
-    }
-}
-
-/// The type that `namedtuple` returns.
-#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
-pub(crate) struct TupleType {
-    #[trace(unsafe_ignore)]
-    #[allocative(skip)]
-    shape: Arc<Shape>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Shape {
-    name: String,
-    fields: Vec<String>,
-}
-
-impl TupleType {
-    pub(crate) fn is_type_of(&self, value: Value<'_>) -> bool {
-        value.downcast_ref::<NamedTuple>().is_some_and(|it| Arc::ptr_eq(&it.shape, &self.shape))
-    }
-}
-
-impl fmt::Display for TupleType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<class '__main__.{}'>", self.shape.name)
-    }
-}
-
-impl<'v> AllocValue<'v> for TupleType {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
-
-#[starlark_value(type = "namedtuple")]
-impl<'v> StarlarkValue<'v> for TupleType {
-    fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
-        match attribute {
-            "__name__" => Some(heap.alloc(&*self.shape.name)),
-            "_fields" => Some(list(heap, self.shape.fields.iter().map(|name| heap.alloc(&**name)))),
-            _ => None,
-        }
-    }
-
-    fn invoke(
-        &self,
-        _me: Value<'v>,
-        arguments: &Arguments<'v, '_>,
-        eval: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<Value<'v>> {
-        let args = Args::of("namedtuple", arguments, eval.heap())?;
-        let fields = &self.shape.fields;
-        let mut values = args.positional;
-        for field in &fields[values.len().min(fields.len())..] {
-            let named = args.named.iter().find(|(name, _)| name == field);
-            let (_, value) = named.ok_or_else(|| {
-                misuse(format!("{}() misses the argument '{field}'", self.shape.name))
-            })?;
-            values.push(*value);
-        }
-        if values.len() != fields.len() {
-            return Err(misuse(format!("{}() takes {} arguments", self.shape.name, fields.len())));
-        }
-        Ok(eval.heap().alloc(NamedTuple { shape: Arc::clone(&self.shape), values }))
-    }
-}
-
-/// A tuple with names.
-#[derive(Debug, Trace, ProvidesStaticType, NoSerialize, Allocative, StarlarkPagablePanic)]
-pub(crate) struct NamedTuple<'v> {
-    #[trace(unsafe_ignore)]
-    #[allocative(skip)]
-    shape: Arc<Shape>,
-    values: Vec<Value<'v>>,
-}
-
-impl fmt::Display for NamedTuple<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = self.shape.name.clone();
-        text::enclosed(
-            &mut out,
-            "(",
-            ")",
-            self.shape.fields.iter().zip(&self.values),
-            |out, (name, value)| {
-                out.push_str(&format!("{name}={}", text::repr(*value)));
-            },
-        );
-        f.write_str(&out)
-    }
-}
-
-impl<'v> AllocValue<'v> for NamedTuple<'v> {
-    fn alloc_value(self, heap: Heap<'v>) -> Value<'v> {
-        heap.alloc_complex_no_freeze(self)
-    }
-}
-
-#[starlark_value(type = "tuple")]
-impl<'v> StarlarkValue<'v> for NamedTuple<'v> {
-    fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
-        if let Some(at) = self.shape.fields.iter().position(|field| field == attribute) {
-            return Some(self.values[at]);
-        }
-        match attribute {
-            "_fields" => Some(list(heap, self.shape.fields.iter().map(|name| heap.alloc(&**name)))),
-            "_asdict" | "_replace" => {
-                let copy = Self { shape: Arc::clone(&self.shape), values: self.values.clone() };
-                bound(copy, attribute, &["_asdict", "_replace"], heap)
-            }
-            _ => None,
-        }
-    }
-
-    fn at(&self, index: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        list(heap, self.values.iter().copied()).at(index, heap)
-    }
-
-    fn slice(
-        &self,
-        start: Option<Value<'v>>,
-        stop: Option<Value<'v>>,
-        stride: Option<Value<'v>>,
-        heap: Heap<'v>,
-    ) -> starlark::Result<Value<'v>> {
-        tuple(&self.values, heap).slice(start, stop, stride, heap)
-    }
-
-    fn iterate_collect(&self, _heap: Heap<'v>) -> starlark::Result<Vec<Value<'v>>> {
-        Ok(self.values.clone())
-    }
-
-    fn length(&self) -> starlark::Result<i32> {
-        Ok(i32::try_from(self.values.len()).unwrap_or(i32::MAX))
-    }
-
-    fn to_bool(&self) -> bool {
-        !self.values.is_empty()
-    }
-
-    fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
-        for value in &self.values {
-            if value.equals(other)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn equals(&self, other: Value<'v>) -> starlark::Result<bool> {
-        let other = match other.downcast_ref::<Self>() {
-            Some(other) => &other.values[..],
-            None => super::values::as_slice(other).unwrap_or_default(),
-        };
-        if other.len() != self.values.len() {
-            return Ok(false);
-        }
-        for (a, b) in self.values.iter().zip(other) {
-            if !a.equals(*b)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn compare(&self, other: Value<'v>) -> starlark::Result<std::cmp::Ordering> {
-        let other = match other.downcast_ref::<Self>() {
-            Some(other) => &other.values[..],
-            None => super::values::as_slice(other).unwrap_or_default(),
-        };
-        for (a, b) in self.values.iter().zip(other) {
-            if !a.equals(*b)? {
-                return a.compare(*b);
-            }
-        }
-        Ok(self.values.len().cmp(&other.len()))
-    }
-
-    fn write_hash(&self, hasher: &mut StarlarkHasher) -> starlark::Result<()> {
-        for value in &self.values {
-            std::hash::Hash::hash(&value.get_hashed()?.hash(), hasher);
-        }
-        Ok(())
-    }
-}
-
-impl<'v> NamedTuple<'v> {
-    /// Returns the values.
-    pub(crate) fn values(&self) -> &[Value<'v>] {
-        &self.values
-    }
-
-    /// Calls `_asdict` or `_replace`.
-    pub(crate) fn method(&self, name: &str, args: &Args<'v>, heap: Heap<'v>) -> Value<'v> {
-        let pairs = self.shape.fields.iter().zip(&self.values);
-        if name == "_asdict" {
-            return heap.alloc(AllocDict(pairs.map(|(name, value)| (&**name, *value))));
-        }
-        let values = pairs.map(|(field, value)| {
-            let new = args.named.iter().find(|(name, _)| name == field);
-            new.map_or(*value, |(_, value)| *value)
-        });
-        heap.alloc(Self { values: values.collect(), shape: Arc::clone(&self.shape) })
-    }
-}
-
 fn tuple<'v>(values: &[Value<'v>], heap: Heap<'v>) -> Value<'v> {
     heap.alloc(starlark::values::tuple::AllocTuple(values.iter().copied()))
 }
@@ -712,8 +342,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
             Some(names) => names.replace(',', " ").split_whitespace().map(Into::into).collect(),
             None => items(field_names, heap)?.into_iter().map(|it| text::str(it, heap)).collect(),
         };
-        let shape = Arc::new(Shape { name: typename.into(), fields });
-        Ok(heap.alloc(TupleType { shape }))
+        Ok(heap.alloc(TupleType::new(typename, fields)))
     }
 
     /// Looks keys up in several dicts, the first one first.

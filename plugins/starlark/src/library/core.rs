@@ -134,6 +134,43 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
         Ok(heap.alloc(Dict::new(map)))
     }
 
+    /// Whether a pattern of a sequence with `least` items, or so many and more, fits.
+    fn __py_fits<'v>(value: Value<'v>, least: i32, exact: bool) -> starlark::Result<bool> {
+        if !matches!(value.get_type(), "list" | "tuple" | "range" | "deque") {
+            return Ok(false);
+        }
+        let length = value.length()?;
+        Ok(if exact { length == least } else { length >= least })
+    }
+
+    /// Whether a value is a dict with these keys.
+    fn __py_maps<'v>(
+        value: Value<'v>,
+        #[starlark(args)] keys: UnpackTuple<Value<'v>>,
+    ) -> starlark::Result<bool> {
+        let Some(dict) = as_dict(value) else { return Ok(false) };
+        for key in keys.items {
+            if dict.get(key)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The entries of a dict except for some keys.
+    fn __py_without<'v>(
+        value: Value<'v>,
+        #[starlark(args)] keys: UnpackTuple<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let mut map = SmallMap::new();
+        types::insert_all(&mut map, value, heap)?;
+        for key in keys.items {
+            map.shift_remove_hashed(key.get_hashed()?.as_ref());
+        }
+        Ok(heap.alloc(Dict::new(map)))
+    }
+
     /// `value[key]` where a value may be made by a function.
     fn __py_at<'v>(
         value: Value<'v>,
@@ -142,6 +179,8 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         match value.downcast_ref::<DictLike>() {
             Some(like) => like.get_or_make(key, eval),
+            // Truth values are positions, except in a dict, where they are keys.
+            None if as_dict(value).is_none() => value.at(number(key, eval.heap()), eval.heap()),
             None => value.at(key, eval.heap()),
         }
     }
@@ -274,51 +313,8 @@ pub(crate) fn operators(builder: &mut GlobalsBuilder) {
         Ok(number(value, heap))
     }
 
-    fn __py_is<'v>(a: Value<'v>, b: Value<'v>) -> starlark::Result<bool> {
-        // Small values have no identity of their own.
-        if a.ptr_eq(b) {
-            return Ok(true);
-        }
-        let small = |it: Value<'v>| {
-            matches!(it.get_type(), "string" | "int") || it.downcast_ref::<Type>().is_some()
-        };
-        Ok(small(a) && small(b) && a.equals(b)?)
-    }
-
-    /// Equality where either side may know the other.
-    fn __py_eq<'v>(a: Value<'v>, b: Value<'v>) -> starlark::Result<bool> {
-        Ok(a.equals(b)? || b.equals(a)?)
-    }
-
-    fn __py_ne<'v>(a: Value<'v>, b: Value<'v>) -> starlark::Result<bool> {
-        Ok(!a.equals(b)? && !b.equals(a)?)
-    }
-
-    /// Whether two collections have the same items, in any order.
-    fn __py_eq_keys<'v>(
-        a: Value<'v>,
-        b: Value<'v>,
-        eval: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<bool> {
-        let a = types::set_of(&items(a, eval.heap())?, eval)?;
-        let b = types::set_of(&items(b, eval.heap())?, eval)?;
-        a.equals(b)
-    }
-
-    fn __py_subset<'v>(
-        a: Value<'v>,
-        b: Value<'v>,
-        eval: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<bool> {
-        within(a, b, eval)
-    }
-
-    fn __py_superset<'v>(
-        a: Value<'v>,
-        b: Value<'v>,
-        eval: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<bool> {
-        within(b, a, eval)
+    fn __py_neg<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        number(value, heap).minus(heap)
     }
 
     fn __py_percent<'v>(a: Value<'v>, b: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
@@ -482,21 +478,6 @@ pub(crate) fn inspection(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<String> {
         radix(number, "#x", heap)
     }
-}
-
-/// Returns whether all items of `a` are in `b`.
-fn within<'v>(
-    a: Value<'v>,
-    b: Value<'v>,
-    eval: &mut Evaluator<'v, '_, '_>,
-) -> starlark::Result<bool> {
-    let b = types::set_of(&items(b, eval.heap())?, eval)?;
-    for item in items(a, eval.heap())? {
-        if !b.is_in(item)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 fn radix<'v>(number: Value<'v>, spec: &str, heap: Heap<'v>) -> starlark::Result<String> {

@@ -138,7 +138,6 @@ pub(crate) fn format<'v>(value: Value<'v>, spec: &str, heap: Heap<'v>) -> starla
     let kind = text::type_name(value);
     let formatted = match kind {
         "str" => of_text(value.unpack_str().unwrap_or_default(), &parsed),
-        "bool" if parsed.kind.is_none() => of_text(&text::str(value, heap), &parsed),
         "int" | "bool" => {
             as_int(value).map_or_else(|| Err(String::new()), |int| of_int(&int, &parsed))
         }

@@ -1,4 +1,8 @@
 //! `functools`, and the functions that have functions of their own.
+//!
+//! - `caches`: `lru_cache` and `cache`
+
+mod caches;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,6 +19,8 @@ use starlark::values::{
     Value, ValueLike as _, starlark_value,
 };
 
+use self::caches::{Cached, Same, caching};
+pub(crate) use self::caches::{has, method};
 use super::methods::bound;
 use super::values::{Args, call, items, list, misuse, number};
 
@@ -48,10 +54,31 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         Ok(heap.alloc(Partial { function, positional: positional.items, named }))
     }
 
+    /// Decorates a function so that it keeps its results; `maxsize` is the number kept, or `None`.
     fn lru_cache<'v>(
-        #[starlark(args)] _arguments: UnpackTuple<Value<'v>>,
+        maxsize: Option<Value<'v>>,
+        typed: Option<Value<'v>>,
+        heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
-        Err(misuse("there are no decorators: keep results in a dict"))
+        // The type of an argument always counts here.
+        let _ = typed;
+        caching(maxsize, heap)
+    }
+
+    /// Decorates a function so that it keeps all its results.
+    fn cache<'v>(
+        #[starlark(require = pos)] function: Value<'v>,
+        heap: Heap<'v>,
+    ) -> anyhow::Result<Value<'v>> {
+        Ok(heap.alloc(Cached::of(function, None, heap)))
+    }
+
+    /// Returns a decorator that leaves its function as it is: functions have no names to copy.
+    fn wraps<'v>(
+        #[starlark(require = pos)] _function: Value<'v>,
+        heap: Heap<'v>,
+    ) -> anyhow::Result<Value<'v>> {
+        Ok(heap.alloc(Same))
     }
 }
 

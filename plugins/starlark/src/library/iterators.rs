@@ -20,11 +20,18 @@ pub(crate) struct Iter<'v> {
     #[allocative(skip)]
     #[trace(unsafe_ignore)]
     next: StdCell<usize>,
+    /// Names of the columns, if the items are the rows of a `csv.DictReader`.
+    columns: Option<Value<'v>>,
 }
 
 impl<'v> Iter<'v> {
     pub(crate) fn new(items: Vec<Value<'v>>) -> Self {
-        Self { items, next: StdCell::new(0) }
+        Self { items, next: StdCell::new(0), columns: None }
+    }
+
+    /// Creates the rows of a `csv.DictReader`.
+    pub(crate) fn of_rows(rows: Vec<Value<'v>>, columns: Value<'v>) -> Self {
+        Self { columns: Some(columns), ..Self::new(rows) }
     }
 
     /// Takes the next item.
@@ -48,6 +55,10 @@ impl fmt::Display for Iter<'_> {
 
 #[starlark_value(type = "generator")]
 impl<'v> StarlarkValue<'v> for Iter<'v> {
+    fn get_attr(&self, attribute: &str, _heap: Heap<'v>) -> Option<Value<'v>> {
+        self.columns.filter(|_| attribute == "fieldnames")
+    }
+
     fn iterate_collect(&self, _heap: Heap<'v>) -> starlark::Result<Vec<Value<'v>>> {
         Ok(self.rest())
     }

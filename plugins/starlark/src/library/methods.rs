@@ -12,12 +12,13 @@ use starlark::values::{
     Value, ValueLike as _, starlark_value,
 };
 
-use super::values::{Args, as_i64, call_method, items, list, misuse, required, size, sort};
-use super::{collections, datetime, format, regex, strings, text, types};
+use super::values::{Args, as_i64, as_int, call_method, items, list, misuse, required, size, sort};
+use super::{collections, csv, datetime, format, functools, io, regex, strings, text, types};
 
 /// Methods that a lowered call looks up by the type of the object. Sorted. All others are called
 /// as they are.
 pub(crate) const METHODS: &[&str] = &[
+    "bit_length",
     "casefold",
     "center",
     "copy",
@@ -151,6 +152,10 @@ pub(crate) fn dispatch<'v>(
                 super::values::strict_float(this).is_some_and(|it| it.fract() == 0.0),
             ));
         }
+        "int" | "bool" if name == "bit_length" => {
+            let bits = as_int(this).map_or(0, |int| int.bits());
+            return Ok(heap.alloc(i64::try_from(bits).unwrap_or(i64::MAX)));
+        }
         "int" if name == "is_integer" => return Ok(Value::new_bool(true)),
         "defaultdict" | "deque" => {
             if let Some(done) = collections::method(this, name, &args, eval) {
@@ -160,11 +165,14 @@ pub(crate) fn dispatch<'v>(
         "chain" => {
             let [sequences] = args.bind(["iterable"])?;
             let sequences = items(required(sequences, "iterable")?, heap)?;
-            return super::functools::chain(&sequences, heap);
+            return functools::chain(&sequences, heap);
         }
         "date" | "datetime" | "timedelta" if datetime::has(name) => {
             return datetime::method(this, name, args, heap);
         }
+        "StringIO" if io::has(name) => return io::method(this, name, args, heap),
+        "csv" if csv::has(name) => return csv::method(this, name, &args, heap),
+        "function" if functools::has(name) => return functools::method(this, name, heap),
         "Pattern" | "Match" if regex::has(name) => return regex::method(this, name, args, eval),
         _ => (),
     }
@@ -237,7 +245,7 @@ fn position<'v>(
     let (from, to) = (bound(start, 0)?, bound(stop, all.len())?);
     let mut found = 0;
     for (at, item) in all.iter().enumerate() {
-        if item.equals(wanted)? {
+        if super::comparisons::same(*item, wanted, heap)? {
             if name == "index" && (from..to).contains(&at) {
                 return Ok(heap.alloc(i32::try_from(at).unwrap_or(i32::MAX)));
             }

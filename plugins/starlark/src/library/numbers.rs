@@ -7,8 +7,9 @@ use starlark::eval::Evaluator;
 use starlark::starlark_module;
 use starlark::values::none::NoneOr;
 use starlark::values::tuple::{AllocTuple, UnpackTuple};
-use starlark::values::{Heap, Value};
+use starlark::values::{Heap, Value, ValueLike as _};
 
+use super::iterators::Iter;
 use super::text;
 use super::values::{
     as_float, as_int, call, compare, float_of, items, list, misuse, number, size, sort,
@@ -187,7 +188,15 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
         #[starlark(require = named, default = false)] strict: bool,
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
-        let rows = columns(&sequences.items, heap)?;
+        let rows = if strict {
+            sequences
+                .items
+                .iter()
+                .map(|it| items(*it, heap))
+                .collect::<starlark::Result<Vec<_>>>()?
+        } else {
+            columns(&sequences.items, heap)?
+        };
         let shortest = rows.iter().map(Vec::len).min().unwrap_or_default();
         if strict && rows.iter().any(|row| row.len() != shortest) {
             return Err(misuse("zip() arguments have different lengths"));
@@ -230,7 +239,35 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
 }
 
 fn columns<'v>(sequences: &[Value<'v>], heap: Heap<'v>) -> starlark::Result<Vec<Vec<Value<'v>>>> {
+    let iterators = sequences.iter().any(|it| it.downcast_ref::<Iter>().is_some());
+    if iterators && sequences.len() > 1 {
+        return in_turn(sequences, heap);
+    }
     sequences.iter().map(|it| items(*it, heap)).collect()
+}
+
+/// Takes an item of each sequence in turn, until one has none. An iterator keeps what is left, and
+/// may be there more than once.
+fn in_turn<'v>(sequences: &[Value<'v>], heap: Heap<'v>) -> starlark::Result<Vec<Vec<Value<'v>>>> {
+    let source = |it: &Value<'v>| match it.downcast_ref::<Iter>() {
+        Some(iter) => Ok((Some(iter), Vec::new())),
+        None => Ok((None, items(*it, heap)?)),
+    };
+    let sources = sequences.iter().map(source).collect::<starlark::Result<Vec<_>>>()?;
+    let mut columns = vec![Vec::new(); sources.len()];
+    for at in 0.. {
+        for ((iter, all), column) in sources.iter().zip(&mut columns) {
+            let next = iter.map_or_else(|| all.get(at).copied(), Iter::take);
+            let Some(next) = next else {
+                for column in &mut columns {
+                    column.truncate(at);
+                }
+                return Ok(columns);
+            };
+            column.push(next);
+        }
+    }
+    Ok(columns)
 }
 
 fn extreme<'v>(

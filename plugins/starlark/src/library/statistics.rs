@@ -6,7 +6,7 @@ use starlark::starlark_module;
 use starlark::values::{Heap, Value};
 
 use super::core::real;
-use super::numbers::ratio;
+use super::numbers::{count, ratio};
 use super::values::{as_int, compare, items, list, misuse, sort_by};
 
 /// The module `statistics`.
@@ -47,6 +47,36 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
     fn median_high<'v>(data: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
         let data = ordered(data, "median_high", heap)?;
         Ok(data[data.len() / 2])
+    }
+
+    /// The points that divide the data into `n` parts of equal size.
+    fn quantiles<'v>(
+        data: Value<'v>,
+        #[starlark(require = named)] n: Option<Value<'v>>,
+        #[starlark(require = named, default = "exclusive")] method: &str,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        let data = ordered(data, "quantiles", heap)?;
+        let parts = n.map_or(Ok(4), |n| count(n, "n"))?;
+        if data.len() < 2 || parts < 1 {
+            return Err(misuse("quantiles() takes at least two data points, and `n` from 1"));
+        }
+        let wide = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let (parts, last) = (wide(parts), wide(data.len() - 1));
+        let point = |at: i64| -> starlark::Result<Value<'v>> {
+            let (before, more) = if method == "inclusive" {
+                (at * last / parts, at * last % parts)
+            } else {
+                let place = at * (last + 2);
+                let before = (place / parts).clamp(1, last);
+                (before - 1, place - before * parts)
+            };
+            let before = usize::try_from(before).unwrap_or_default();
+            let less = heap.alloc(parts - more).mul(data[before], heap)?;
+            let sum = less.add(heap.alloc(more).mul(data[before + 1], heap)?, heap)?;
+            sum.div(heap.alloc(parts), heap)
+        };
+        Ok(list(heap, (1..parts).map(point).collect::<starlark::Result<Vec<_>>>()?))
     }
 
     fn mode<'v>(data: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {

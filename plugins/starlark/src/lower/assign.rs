@@ -53,6 +53,14 @@ impl<'a> Lowering<'a> {
                 self.expression(value);
             }
             (Expr::Tuple(_) | Expr::List(_), _) => self.sequence(value),
+            // `next` goes on where it stopped.
+            (Expr::Name(name), Expr::Call(made))
+                if self.facts.stepped.contains(name.id.as_str()) && self.is_iterator(made) =>
+            {
+                self.push(&format!("{OWN}gen("));
+                self.expression(value);
+                self.push(")");
+            }
             _ => self.expression(value),
         }
     }

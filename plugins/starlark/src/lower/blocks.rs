@@ -1,6 +1,8 @@
 //! Functions, loops and conditions.
 
-use ruff_python_ast::{Expr, Parameters, Stmt, StmtFor, StmtFunctionDef, StmtIf, StmtWhile};
+use ruff_python_ast::{
+    Decorator, Expr, Parameters, Stmt, StmtFor, StmtFunctionDef, StmtIf, StmtWhile,
+};
 use ruff_text_size::{Ranged, TextRange};
 
 use super::{Lowering, OWN, scope};
@@ -10,10 +12,7 @@ impl<'a> Lowering<'a> {
         if it.is_async {
             self.refuse_async(&TextRange::at(it.start(), 5.into()), "`async`");
         }
-        if let Some(decorator) = it.decorator_list.first() {
-            let message = "there are no decorators: call it yourself: `f = decorator(f)`";
-            self.refuse_here(decorator.range(), message);
-        }
+        let decorators = self.decorators(&it.decorator_list);
         let in_cell = self.scopes.in_cell(&self.facts, &it.name);
         self.line();
         self.push("def ");
@@ -31,11 +30,42 @@ impl<'a> Lowering<'a> {
         self.block(&it.body);
         self.loops = loops;
         self.scopes.leave();
+        let mut target = String::new();
         if in_cell {
+            target = format!("{OWN}cell_{}[0]", it.name);
             self.line();
-            self.push(&format!("{OWN}cell_{}[0] = ", it.name));
+            self.push(&format!("{target} = "));
             self.plain_name(&it.name);
         }
+        // One after the other: a long list must not become a deep call.
+        for decorator in decorators.iter().rev() {
+            self.line();
+            self.decorated(&target, &it.name);
+            self.push(&format!(" = {decorator}("));
+            self.decorated(&target, &it.name);
+            self.push(")");
+        }
+    }
+
+    /// Writes the cell of a function, or else its name.
+    fn decorated(&mut self, cell: &str, name: &str) {
+        if cell.is_empty() {
+            self.plain_name(name);
+        } else {
+            self.push(cell);
+        }
+    }
+
+    /// Evaluates decorators before the function that they decorate, and returns their names.
+    fn decorators(&mut self, decorators: &'a [Decorator]) -> Vec<String> {
+        let evaluate = |decorator: &'a Decorator| {
+            let name = self.fresh();
+            self.line();
+            self.push(&format!("{name} = "));
+            self.expression(&decorator.expression);
+            name
+        };
+        decorators.iter().map(evaluate).collect()
     }
 
     /// Writes parameters with their defaults, and without annotations.

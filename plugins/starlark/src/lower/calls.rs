@@ -86,7 +86,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Returns whether this calls a function that makes an iterator in Python, and a list here.
-    fn is_iterator(&self, call: &ExprCall) -> bool {
+    pub(super) fn is_iterator(&self, call: &ExprCall) -> bool {
         let made = ["filter", "map", "zip", "enumerate", "reversed"];
         matches!(&*call.func, Expr::Name(name)
             if made.contains(&name.id.as_str()) && !self.facts.bound.contains(name.id.as_str()))
@@ -127,7 +127,7 @@ impl<'a> Lowering<'a> {
         let eager = EAGER.binary_search(&name).is_ok();
         if METHODS.binary_search(&name).is_err() {
             self.mapped(method, |this| {
-                this.expression(&method.value);
+                this.object(&method.value);
                 this.push(".");
                 this.plain_name(name);
             });

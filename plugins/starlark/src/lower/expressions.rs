@@ -1,8 +1,7 @@
 //! Expressions.
 
 use ruff_python_ast::{
-    CmpOp, Expr, ExprBinOp, ExprCompare, ExprDict, ExprLambda, ExprSubscript, Number, Operator,
-    UnaryOp,
+    Expr, ExprBinOp, ExprDict, ExprLambda, ExprSubscript, ExprUnaryOp, Number, Operator, UnaryOp,
 };
 use ruff_text_size::Ranged;
 
@@ -17,14 +16,18 @@ impl<'a> Lowering<'a> {
     pub(super) fn expression(&mut self, it: &'a Expr) {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let message = format!(
-                "an expression is nested more than {MAX_DEPTH} deep: assign its parts to names first"
-            );
-            self.refuse(it.range(), message);
+            self.refuse_depth(it);
         } else {
             self.mapped(it, |this| this.any_expression(it));
         }
         self.depth -= 1;
+    }
+
+    fn refuse_depth(&mut self, node: &impl Ranged) {
+        let message = format!(
+            "an expression is nested more than {MAX_DEPTH} deep: assign its parts to names first"
+        );
+        self.refuse(node.range(), message);
     }
 
     fn any_expression(&mut self, expression: &'a Expr) {
@@ -35,7 +38,16 @@ impl<'a> Lowering<'a> {
             Expr::NoneLiteral(_) | Expr::EllipsisLiteral(_) => self.push("None"),
             Expr::StringLiteral(it) => self.string(it.value.to_str()),
             Expr::FString(it) => self.f_string(it),
-            Expr::BoolOp(it) => self.joined(&it.values, it.op.as_str()),
+            Expr::BoolOp(it) => {
+                // Starlark nests the terms of a chain.
+                let terms = it.values.len().saturating_sub(2);
+                if self.depth + terms >= MAX_DEPTH {
+                    return self.refuse_depth(it);
+                }
+                self.depth += terms;
+                self.joined(&it.values, it.op.as_str());
+                self.depth -= terms;
+            }
             Expr::Named(it) => {
                 let Expr::Name(name) = &*it.target else { return };
                 self.push(&format!("{OWN}set({OWN}cell_{}, ", name.id));
@@ -43,20 +55,7 @@ impl<'a> Lowering<'a> {
                 self.push(")");
             }
             Expr::BinOp(it) => self.binary(it),
-            Expr::UnaryOp(it) => {
-                let word = match it.op {
-                    UnaryOp::Not => "(not ",
-                    UnaryOp::USub => "(-",
-                    UnaryOp::UAdd => "(+",
-                    UnaryOp::Invert => "(~",
-                };
-                self.push(word);
-                match it.op {
-                    UnaryOp::Not => self.expression(&it.operand),
-                    _ => self.operand(&it.operand),
-                }
-                self.push(")");
-            }
+            Expr::UnaryOp(it) => self.unary(it),
             Expr::Lambda(it) => self.lambda(it),
             Expr::If(it) => {
                 self.push("(");
@@ -78,7 +77,7 @@ impl<'a> Lowering<'a> {
             Expr::Compare(it) => self.compare(it),
             Expr::Call(it) => self.call(it),
             Expr::Attribute(it) => {
-                self.expression(&it.value);
+                self.object(&it.value);
                 self.push(".");
                 self.plain_name(&it.attr);
             }
@@ -171,6 +170,33 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// Writes the object of an attribute. A number needs brackets, or the dot would be read as its own.
+    pub(super) fn object(&mut self, it: &'a Expr) {
+        if it.is_number_literal_expr() {
+            self.push("(");
+            self.expression(it);
+            return self.push(")");
+        }
+        self.expression(it);
+    }
+
+    fn unary(&mut self, it: &'a ExprUnaryOp) {
+        // Python negates truth values, too; of what value a name is, only the run knows.
+        let word = match it.op {
+            UnaryOp::Not => "(not ",
+            UnaryOp::USub if it.operand.is_number_literal_expr() => "(-",
+            UnaryOp::USub => "__py_neg(",
+            UnaryOp::UAdd => "(+",
+            UnaryOp::Invert => "(~",
+        };
+        self.push(word);
+        match it.op {
+            UnaryOp::Invert | UnaryOp::UAdd => self.operand(&it.operand),
+            _ => self.expression(&it.operand),
+        }
+        self.push(")");
+    }
+
     fn joined(&mut self, values: &'a [Expr], word: &str) {
         self.push("(");
         for (at, value) in values.iter().enumerate() {
@@ -223,9 +249,7 @@ impl<'a> Lowering<'a> {
     /// dicts; Starlark does neither.
     pub(super) fn operand(&mut self, it: &'a Expr) {
         let function = match it {
-            Expr::Compare(_) | Expr::BooleanLiteral(_) => "num",
-            Expr::UnaryOp(not) if not.op == UnaryOp::Not => "num",
-            Expr::Call(call) if Self::is_predicate(call) => "num",
+            _ if Self::is_truth(it) => "num",
             Expr::Call(call) => match &*call.func {
                 Expr::Attribute(it) if matches!(&*it.attr, "keys" | "items") => "set_of",
                 _ => return self.expression(it),
@@ -235,6 +259,16 @@ impl<'a> Lowering<'a> {
         self.push(&format!("{OWN}{function}("));
         self.expression(it);
         self.push(")");
+    }
+
+    /// Returns whether the value is known to be a truth value.
+    fn is_truth(it: &Expr) -> bool {
+        match it {
+            Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
+            Expr::UnaryOp(not) => not.op == UnaryOp::Not,
+            Expr::Call(call) => Self::is_predicate(call),
+            _ => false,
+        }
     }
 
     fn is_predicate(call: &ruff_python_ast::ExprCall) -> bool {
@@ -330,89 +364,13 @@ impl<'a> Lowering<'a> {
         self.push(")");
     }
 
-    fn compare(&mut self, it: &'a ExprCompare) {
-        match (&*it.ops, &*it.comparators) {
-            ([op], [right]) => {
-                if let Some(function) = special(*op, &it.left, right) {
-                    self.push(&format!("{OWN}{function}("));
-                    self.separated([&*it.left, right], Self::expression);
-                    return self.push(")");
-                }
-                self.comparison(
-                    *op,
-                    |this| this.expression(&it.left),
-                    right,
-                    |this| {
-                        this.expression(right);
-                    },
-                );
-            }
-            (ops, rights) => {
-                self.chain(None, &it.left, ops, rights);
-            }
-        }
-    }
-
-    /// Writes `a < b < c` so that each is evaluated once and in order, and `c` only if `a < b`:
-    /// `[(x < y and …) for x in [a] for y in [b]][0]`.
-    fn chain(&mut self, left: Option<&str>, first: &'a Expr, ops: &[CmpOp], rights: &'a [Expr]) {
-        let [op, ops @ ..] = ops else { return };
-        let [right, rights @ ..] = rights else { return };
-        let (x, y) = (left.map_or_else(|| self.fresh(), Into::into), self.fresh());
-        if ops.is_empty() {
-            return self.comparison(
-                *op,
-                |this| this.push(&x),
-                right,
-                |this| this.expression(right),
-            );
-        }
-        self.push("[(");
-        self.comparison(*op, |this| this.push(&x), right, |this| this.push(&y));
-        self.push(" and ");
-        self.chain(Some(&y), first, ops, rights);
-        self.push(")");
-        if left.is_none() {
-            self.push(&format!(" for {x} in ["));
-            self.expression(first);
-            self.push("]");
-        }
-        self.push(&format!(" for {y} in ["));
-        self.expression(right);
-        self.push("]][0]");
-    }
-
-    fn comparison(
-        &mut self,
-        op: CmpOp,
-        left: impl FnOnce(&mut Self),
-        right_node: &Expr,
-        right: impl FnOnce(&mut Self),
-    ) {
-        let none = right_node.is_none_literal_expr();
-        let (open, between) = match op {
-            CmpOp::Is if none => ("(", " == "),
-            CmpOp::IsNot if none => ("(", " != "),
-            CmpOp::Is => ("__py_is(", ", "),
-            CmpOp::IsNot => ("(not __py_is(", ", "),
-            CmpOp::Lt => ("(", " < "),
-            CmpOp::LtE => ("(", " <= "),
-            CmpOp::Gt => ("(", " > "),
-            CmpOp::GtE => ("(", " >= "),
-            CmpOp::Eq => ("(", " == "),
-            CmpOp::NotEq => ("(", " != "),
-            CmpOp::In => ("(", " in "),
-            CmpOp::NotIn => ("(", " not in "),
-        };
-        self.push(open);
-        left(self);
-        self.push(between);
-        right(self);
-        self.push(if op == CmpOp::IsNot && !none { "))" } else { ")" });
-    }
-
     fn subscript(&mut self, it: &'a ExprSubscript) {
-        if self.facts.factories && !it.slice.is_slice_expr() {
+        // A truth value is a position in a list, and a key of its own in a dict.
+        let literal = matches!(&*it.value, Expr::List(_) | Expr::Tuple(_));
+        let through = self.facts.factories
+            || Self::is_truth(&it.slice)
+            || literal && !it.slice.is_number_literal_expr();
+        if through && !it.slice.is_slice_expr() {
             self.push(&format!("{OWN}at("));
             self.separated([&*it.value, &*it.slice], Self::expression);
             return self.push(")");
@@ -436,38 +394,5 @@ impl<'a> Lowering<'a> {
             self.expression(&it.slice);
         }
         self.push("]");
-    }
-}
-
-/// Returns the function for a comparison that Starlark does not have, by the form of its operands.
-fn special(op: CmpOp, left: &Expr, right: &Expr) -> Option<&'static str> {
-    let either = |test: fn(&Expr) -> bool| test(left) || test(right);
-    match op {
-        CmpOp::Eq if either(is_keys) => Some("eq_keys"),
-        CmpOp::Eq if either(Expr::is_tuple_expr) || is_type_call(left) => Some("eq"),
-        CmpOp::NotEq if either(Expr::is_tuple_expr) || is_type_call(left) => Some("ne"),
-        CmpOp::LtE if either(is_set) => Some("subset"),
-        CmpOp::GtE if either(is_set) => Some("superset"),
-        _ => None,
-    }
-}
-
-/// Returns whether this is `d.keys()`, which Python compares like a set.
-fn is_keys(it: &Expr) -> bool {
-    matches!(it, Expr::Call(call) if matches!(&*call.func, Expr::Attribute(it) if &*it.attr == "keys"))
-}
-
-fn is_type_call(it: &Expr) -> bool {
-    matches!(it, Expr::Call(call) if matches!(&*call.func, Expr::Name(it) if it.id == "type"))
-}
-
-fn is_set(it: &Expr) -> bool {
-    match it {
-        Expr::Set(_) | Expr::SetComp(_) => true,
-        Expr::Call(call) => {
-            is_keys(it)
-                || matches!(&*call.func, Expr::Name(it) if it.id == "set" || it.id == "frozenset")
-        }
-        _ => false,
     }
 }

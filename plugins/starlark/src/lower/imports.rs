@@ -16,8 +16,10 @@ impl<'a> Lowering<'a> {
             if !self.knows(module, alias) {
                 continue;
             }
-            let bound = alias.asname.as_ref().unwrap_or(&alias.name);
-            self.bind(bound.as_str(), &format!("{OWN}mod_{module}"));
+            // `import a.b` binds `a`.
+            let first = module.split('.').next().unwrap_or_default();
+            let (bound, value) = alias.asname.as_ref().map_or((first, first), |it| (it, module));
+            self.bind(bound, &format!("{OWN}mod_{value}"));
         }
     }
 
@@ -51,7 +53,8 @@ impl<'a> Lowering<'a> {
 
     /// Returns whether there is such a module; refuses it otherwise.
     fn knows(&mut self, module: &str, alias: &Alias) -> bool {
-        if MODULES.contains(&module) || module == "collections.abc" {
+        let part = (module, alias.name.as_str()) == ("urllib", "parse");
+        if MODULES.contains(&module) || module == "collections.abc" || part {
             return true;
         }
         if self.clients.contains(&module) {
@@ -65,8 +68,12 @@ impl<'a> Lowering<'a> {
             "asyncio" | "concurrent" | "threading" | "multiprocessing" => {
                 "`gather([(tool, {\"argument\": value}), …])` makes several calls at once"
             }
-            "os" | "pathlib" | "sys" | "io" | "shutil" | "glob" | "subprocess" | "tempfile"
-            | "csv" => "scripts have no files or processes of their own: call a tool",
+            "os" | "pathlib" | "sys" | "shutil" | "glob" | "subprocess" | "tempfile" => {
+                "scripts have no files or processes of their own: call a tool"
+            }
+            "urllib" if module != "urllib.request" => {
+                "there is `urllib.parse`; scripts have no network of their own: call a tool"
+            }
             "requests" | "httpx" | "urllib" | "http" | "socket" | "aiohttp" => {
                 "scripts have no network of their own: call a tool"
             }
@@ -87,7 +94,8 @@ impl<'a> Lowering<'a> {
         false
     }
 
-    fn bind(&mut self, name: &str, value: &str) {
+    /// Binds a name to a value that is written already.
+    pub(super) fn bind(&mut self, name: &str, value: &str) {
         self.line();
         if self.scopes.in_cell(&self.facts, name) {
             self.push(&format!("{OWN}cell_{name}[0]"));

@@ -50,6 +50,13 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Returns the line from the place on.
+    pub(crate) fn rest(&self) -> &'a str {
+        let at =
+            self.text.char_indices().nth(self.column - 1).map_or(self.text.len(), |(at, _)| at);
+        &self.text[at..]
+    }
+
     /// Renders the place in the manner of a compiler: its line, with carets below `length` bytes
     /// of it.
     pub(crate) fn snippet(&self, file: &str, length: usize) -> String {

@@ -9,8 +9,12 @@ use super::map::Place;
 /// Most refusals that one failure shows; a script with more gets their number.
 const SHOWN: usize = 12;
 
-/// Ends the note of a failure that has something that the Python executor runs.
-const SELECTED: &str = "the operator selects it with `code_mode_language: python`";
+/// Marks a construct that the Python executor runs.
+const MARK: &str = " [python]";
+
+/// Follows the refusals of which at least one has the mark.
+const NOTE: &str = "note: Python (`code_mode_language: python`, or the header `x-airlock-code-mode-language: python`) \
+                    runs the constructs marked [python]\n";
 
 /// One construct that cannot run.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,13 +50,16 @@ pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure
     for refusal in refusals.iter().take(SHOWN) {
         let place = Place::of(source, refusal.range.start().to_usize());
         let snippet = place.snippet(file, refusal.range.len().to_usize());
-        rendered.push_str(&format!("error: {}\n{snippet}", refusal.message));
+        let mark = if refusal.runs_in_python { MARK } else { "" };
+        rendered.push_str(&format!("error: {}{mark}\n{snippet}", refusal.message));
     }
     let more = refusals.len().saturating_sub(SHOWN);
     if more > 0 {
         rendered.push_str(&format!("… and {more} more\n"));
     }
-    rendered.push_str(&note(refusals));
+    if refusals.iter().take(SHOWN).any(|refusal| refusal.runs_in_python) {
+        rendered.push_str(NOTE);
+    }
     let first = &refusals[0];
     let place = Place::of(source, first.range.start().to_usize());
     let message = match refusals.len() - 1 {
@@ -66,17 +73,4 @@ pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure
         column: u32::try_from(place.column).ok(),
         rendered,
     }
-}
-
-/// Returns the line that tells how many of the refused constructs the Python executor runs. Empty if
-/// it runs none.
-fn note(refusals: &[Refusal]) -> String {
-    let running = refusals.iter().filter(|refusal| refusal.runs_in_python).count();
-    let which = match (running, refusals.len()) {
-        (0, _) => return String::new(),
-        (1, 1) => "this".to_owned(),
-        (running, all) if running == all => "all of these".to_owned(),
-        (running, all) => format!("{running} of these {all}"),
-    };
-    format!("note: the Python executor runs {which}; {SELECTED}\n")
 }

@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Expr, ExprContext, Parameters, Stmt};
+use ruff_python_ast::{Expr, ExprContext, Parameters, Pattern, Stmt};
 use ruff_text_size::{Ranged, TextSize};
+
+use super::comparisons::makes_set;
 
 /// Names of one function, or of the module.
 #[derive(Default)]
@@ -30,6 +32,10 @@ pub(super) struct Facts<'a> {
     module: Names<'a>,
     /// Every name that is assigned anywhere.
     pub(super) bound: BTreeSet<&'a str>,
+    /// Names to which a set is assigned anywhere.
+    pub(super) sets: BTreeSet<&'a str>,
+    /// Names that are given to `next` anywhere.
+    pub(super) stepped: BTreeSet<&'a str>,
     /// Whether a `defaultdict` has a factory other than a built-in type.
     pub(super) factories: bool,
 }
@@ -66,6 +72,21 @@ impl<'a> Reader<'a> {
 
     fn bind(&mut self, name: &'a str) {
         self.here().locals.insert(name);
+    }
+
+    /// Records the names to which a set is assigned.
+    fn sets(&mut self, target: &'a Expr, value: &'a Expr) {
+        match (target, value) {
+            (Expr::Tuple(targets), Expr::Tuple(values)) => {
+                for (target, value) in targets.iter().zip(values) {
+                    self.sets(target, value);
+                }
+            }
+            (Expr::Name(name), value) if makes_set(value, &self.facts.sets) => {
+                self.facts.sets.insert(&name.id);
+            }
+            _ => (),
+        }
     }
 
     /// Gives a cell to a name that an inner function declares `nonlocal`.
@@ -116,6 +137,11 @@ impl<'a> Visitor<'a> for Reader<'a> {
                     self.bind(name.split('.').next().unwrap_or_default());
                 }
             }
+            Stmt::Assign(it) => {
+                for target in &it.targets {
+                    self.sets(target, &it.value);
+                }
+            }
             Stmt::ImportFrom(it) => {
                 for alias in &it.names {
                     self.bind(alias.asname.as_ref().unwrap_or(&alias.name));
@@ -146,6 +172,11 @@ impl<'a> Visitor<'a> for Reader<'a> {
                 return self.comprehension(&it.generators, parts);
             }
             Expr::Call(it) => {
+                if let (Expr::Name(next), [Expr::Name(name), ..]) = (&*it.func, &*it.arguments.args)
+                    && next.id == "next"
+                {
+                    self.facts.stepped.insert(&name.id);
+                }
                 let named = matches!(&*it.func, Expr::Name(name) if name.id == "defaultdict");
                 let dotted =
                     matches!(&*it.func, Expr::Attribute(name) if &*name.attr == "defaultdict");
@@ -157,6 +188,19 @@ impl<'a> Visitor<'a> for Reader<'a> {
             _ => (),
         }
         visitor::walk_expr(self, expression);
+    }
+
+    fn visit_pattern(&mut self, pattern: &'a Pattern) {
+        let name = match pattern {
+            Pattern::MatchAs(it) => it.name.as_ref(),
+            Pattern::MatchStar(it) => it.name.as_ref(),
+            Pattern::MatchMapping(it) => it.rest.as_ref(),
+            _ => None,
+        };
+        if let Some(name) = name {
+            self.bind(name);
+        }
+        visitor::walk_pattern(self, pattern);
     }
 
     fn visit_annotation(&mut self, _annotation: &'a Expr) {}

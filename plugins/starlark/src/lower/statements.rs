@@ -5,12 +5,13 @@ use ruff_text_size::Ranged;
 
 use super::{Lowering, OWN};
 
-const NO_TRY: &str = "there is no `try`: `attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`, and other \
-                      failures are avoided by a test before them";
+const NO_TRY: &str = "there is no `try`: `attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`; \
+                      test for other failures before they happen, e.g. `if key in d`, `s.lstrip(\"-\").isdigit()`";
 const NO_WITH: &str =
     "there is no `with`: scripts have no files or locks of their own: call a tool";
 const NO_CLASS: &str = "there is no `class`: use dicts, `struct(name = value)`, or `namedtuple`";
-const NO_ASYNC: &str = "a call waits for its answer; `gather([(tool, {\"argument\": value}), …])` makes several at once";
+const NO_ASYNC: &str =
+    "a call returns its result; `gather([(tool, {\"argument\": value}), …])` makes several at once";
 
 impl<'a> Lowering<'a> {
     /// Writes the whole script.
@@ -82,6 +83,7 @@ impl<'a> Lowering<'a> {
             Stmt::For(it) => self.for_(it),
             Stmt::While(it) => self.while_(it),
             Stmt::If(it) => self.if_(it),
+            Stmt::Match(it) => self.match_(it),
             Stmt::Raise(it) => self.raise(it),
             Stmt::Assert(it) => self.assert(it),
             Stmt::Import(it) => self.import(it),
@@ -125,10 +127,6 @@ impl<'a> Lowering<'a> {
             }
             // What is in a class is of no use without it.
             Stmt::ClassDef(_) => refuse(self, NO_CLASS, true),
-            Stmt::Match(it) => {
-                refuse(self, "there is no `match`: write `if … elif … else`", false);
-                it.cases.iter().for_each(|case| self.block(&case.body));
-            }
             _ => refuse(self, "this statement is not available", false),
         }
     }

@@ -1,0 +1,22 @@
+names = map(str.upper, ["a", "b", "c"])
+first = next(names)
+second = next(names)
+pairs = zip([1, 2], "xy")
+one = next(pairs)
+numbered = enumerate(["p", "q"], 1)
+start = next(numbered)
+back = reversed([1, 2, 3])
+last = next(back)
+evens = filter(lambda n: n % 2 == 0, range(5))
+zero = next(evens, None)
+it = iter({"k": 1, "l": 2})
+keys = [next(it), next(it), next(it, "end")]
+header, *lines = iter(["h", "1", "2"])
+result = [first, second, list(names), one, list(pairs), start, list(numbered), last, list(back), zero, list(evens), next(evens, "none"), keys, header, lines]
+data = list(range(7))
+steps = iter(data)
+chunks = list(zip(*[iter(data)] * 3))
+couples = list(zip(steps, steps))
+short = iter("abcd")
+some = list(zip([1, 2], short))
+result += [chunks, couples, some, list(short), list(map(lambda a, b: a + b, *[iter(data)] * 2))]
