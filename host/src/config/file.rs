@@ -550,7 +550,7 @@ pub(super) enum BindingLevel {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ScriptLanguage {
-    /// A small Python without exceptions, classes and imports.
+    /// A small Python without exceptions and classes.
     Starlark,
     /// A subset of Python, with exceptions and `await`.
     Python,
