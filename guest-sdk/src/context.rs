@@ -14,7 +14,7 @@ use crate::wire;
 /// /// Adds up numbers.
 /// #[tool(read_only, idempotent)]
 /// fn sum(
-///     /// What to add up.
+///     /// Numbers to add up.
 ///     numbers: Vec<f64>,
 ///     context: &Context,
 /// ) -> String {

@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn nested_types_are_inlined_and_described() {
-        /// What to
+        /// Words to
         /// look for.
         #[derive(JsonSchema)]
         #[expect(dead_code, reason = "only its schema is of interest")]
@@ -181,6 +181,6 @@ mod tests {
         struct Arguments {
             query: Query,
         }
-        insta::assert_snapshot!(serde_json::to_string(&of_input::<Arguments>()).unwrap(), @r#"{"type":"object","properties":{"query":{"description":"What to look for.","type":"object","properties":{"times":{"description":"How often.","type":"integer","minimum":0,"maximum":255}},"required":["times"]}},"required":["query"]}"#);
+        insta::assert_snapshot!(serde_json::to_string(&of_input::<Arguments>()).unwrap(), @r#"{"type":"object","properties":{"query":{"description":"Words to look for.","type":"object","properties":{"times":{"description":"How often.","type":"integer","minimum":0,"maximum":255}},"required":["times"]}},"required":["query"]}"#);
     }
 }

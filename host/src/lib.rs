@@ -21,7 +21,7 @@
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
 //! | [`upstream`] | MCP servers as sources of tools |
 //! | [`code_mode`] | runs a script against the tools and returns its result |
-//! | [`runs`] | runs of scripts: journals, approvals of their calls, continuation |
+//! | [`runs`] | runs of scripts: journals, decisions about their calls, resuming, replay |
 //! | [`plugin`] | plugins: their rights and accepted state; loads and reloads them |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | [`egress`] | the only path to the network |

@@ -1,4 +1,4 @@
-//! Runs of scripts: their journals, approvals of their calls, and their continuation.
+//! Runs of scripts: their journals, decisions about their calls, and how they are resumed.
 //!
 //! A run stops where a call needs a decision of a person, and is resumed when the decision is there:
 //! the same script runs again, and calls that were answered get their stored answer. The protocol is

@@ -74,14 +74,14 @@ pub(super) struct Pending {
 pub(super) enum Reason {
     /// The tool needs approval.
     NeedsApproval,
-    /// The call ran and reached a nested call that needs approval. It cannot go on.
+    /// The call ran and reached a nested call that needs approval. It cannot be resumed.
     Stopped {
         /// Tool that needs approval.
         tool: String,
         /// Arguments of the nested call, as JSON text.
         arguments: String,
     },
-    /// The script that ran reached a call that needs a decision, with which its run goes on.
+    /// The script that ran reached a call that needs a decision, which resumes its run.
     Suspended(Box<Suspension>),
     /// The tool waits for answers of the caller.
     InputRequired(Box<InputRequired>),

@@ -12,7 +12,7 @@ use crate::{
     tool::{Policy, ToolOutput, Trust, Whitelist},
 };
 
-/// Derive a run again from its journal, offline, and compare
+/// Replay a run from its journal, offline, and compare
 ///
 /// The script runs once more in the sandbox. Its calls get the answers that the journal has; no tool
 /// is called and no server is started. The result, the printed text, the error and the fuel are

@@ -18,8 +18,8 @@ use crate::{
 /// much less.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// An executor that is compiled when a script first needs it. That takes up to a minute, once: the
-/// scripts of that time fail, and a later one finds it.
+/// An executor that is compiled when a script first needs it, once. Compiling takes up to a minute;
+/// scripts that wait longer than ten seconds fail.
 pub struct LazyExecutor(Arc<Lazy>);
 
 struct Lazy {

@@ -496,7 +496,7 @@ pub(super) struct ToolManager {
     /// CPU time of one script. The time in which it waits for tools does not count. Default: 30s.
     pub(super) code_mode_cpu_time: Option<Span>,
     /// False to keep no journal of the runs of scripts: a script that calls a tool that needs an
-    /// approval then ends there and cannot go on. Default: true.
+    /// approval then ends there and cannot be resumed. Default: true.
     pub(super) code_mode_journal: Option<bool>,
     /// Time from the last change of a run until it is removed. Default: 7 days.
     pub(super) code_mode_run_expire_after: Option<Span>,
@@ -505,7 +505,7 @@ pub(super) struct ToolManager {
     /// Most bytes of runs that are kept for one virtual key; all keys together may have 16 times as
     /// much. Default: 64MiB.
     pub(super) code_mode_max_run_bytes: Option<Size>,
-    /// Time after which another process may continue the run of a process that has ended. Default:
+    /// Time after which another process may resume the run of a process that has ended. Default:
     /// 10s.
     pub(super) code_mode_run_lease: Option<Span>,
     /// Time for which the approval of a call in a script is valid. Default: 1h.
@@ -550,7 +550,7 @@ pub(super) enum BindingLevel {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ScriptLanguage {
-    /// A small Python without exceptions, classes and imports.
+    /// A small Python without exceptions and classes.
     Starlark,
     /// A subset of Python, with exceptions and `await`.
     Python,

@@ -4,10 +4,11 @@
 //! The body is a tool call as a model writes it. The response is the message that a model is sent
 //! back: in the form of chat completions, or of responses with `?format=responses`. The response
 //! also has an `airlock` object, with `duration_ms`, `fuel` if the tool ran in the sandbox, and
-//! `calls` with the calls that the tool made in turn. A tool may ask the user before it goes on:
+//! `calls` with the calls that the tool made in turn. A tool may ask the user during a call:
 //! `input_required` has the questions, and the caller sends the call once more with
 //! `request_state` and `input_responses`. A script that stops at a call that needs an approval is
-//! described by `run`; executed again, it goes on with the approval of the calls that were shown.
+//! described by `run`; executed again with `request_state`, it is resumed, and the calls that were
+//! shown are approved.
 
 use std::collections::BTreeMap;
 
@@ -146,7 +147,7 @@ struct Call {
     answers: Option<Answers>,
 }
 
-/// Members of a body that go on with a call that waits for answers.
+/// Members of a body that resume a call that waits for answers.
 #[derive(Default, Deserialize)]
 struct Answered {
     request_state: Option<String>,

@@ -2,8 +2,8 @@
 //!
 //! A modern server asks with the result of a request, which is sent once more with the answers. A
 //! legacy server sends requests of its own while the request runs. In both cases the request ends for
-//! its caller as [`InputRequired`](crate::tool::InputRequired), and goes on when the caller comes back
-//! with answers; [`parked`] keeps what waits until then.
+//! its caller as [`InputRequired`](crate::tool::InputRequired), and is resumed when the caller sends
+//! answers; [`parked`] keeps what waits until then.
 //!
 //! | module | purpose |
 //! |---|---|

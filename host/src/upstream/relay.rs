@@ -84,7 +84,7 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
 enum Answered {
     /// Its result, as the text of a JSON object.
     Result(String),
-    /// It asks the caller before it goes on.
+    /// It asks the caller first.
     Asks(Asked),
 }
 

@@ -23,7 +23,7 @@ pub(super) fn asks(result: &mut Value) -> Option<Result<Asked, Refused>> {
     is_asking.then(|| questions::asked(result))
 }
 
-/// Returns the error of a call that cannot go on without answers.
+/// Returns the error of a call that cannot be resumed without answers.
 pub(super) fn not_asked(refused: Refused) -> CallError {
     unsupported("input_required", &format!("it asks for input, and {refused}"))
 }

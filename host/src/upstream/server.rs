@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `access` | the way to the server, and the permits that its calls share |
 //! | `sending` | sends one call to the server, in a task of its own |
-//! | `conversing` | runs a call until it ends or asks its caller, and goes on with it |
+//! | `conversing` | runs a call until it ends or asks its caller, and resumes it |
 
 mod access;
 mod conversing;

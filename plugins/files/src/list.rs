@@ -16,12 +16,12 @@ const ENTRIES: RangeInclusive<usize> = 1..=5_000;
 /// memory.
 const NAMES_MAX: usize = 100_000;
 
-/// What is in a directory.
+/// Contents of a directory.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Listing {
     /// The directory; empty for the root.
     pub path: String,
-    /// What is in it, sorted by name.
+    /// Its entries, sorted by name.
     pub entries: Vec<Entry>,
     /// Whether the directory has more entries than were listed.
     pub truncated: bool,
@@ -32,14 +32,14 @@ pub struct Listing {
 pub struct Entry {
     /// Name within the directory.
     pub name: String,
-    /// What it is.
+    /// Kind of the entry.
     pub kind: Kind,
     /// Size in bytes, of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {

@@ -35,7 +35,7 @@ const TIME_RESERVE: Duration = Duration::from_millis(50);
 /// Largest number of characters of a line in a hit.
 const LINE_MAX: usize = 300;
 
-/// What a search found.
+/// Results of a search.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Found {
     /// Hits in the order of their paths.

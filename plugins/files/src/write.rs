@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::grants::{Grants, Location, not_a};
 
-/// What to do with a file that exists.
+/// Treatment of a file that exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -22,7 +22,7 @@ pub enum Mode {
     Append,
 }
 
-/// What was written.
+/// A file that was written.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Written {
     /// The file.
@@ -47,7 +47,7 @@ pub fn write_file(
     path: String,
     /// The text to write.
     text: String,
-    /// What to do with a file that exists.
+    /// Treatment of a file that exists.
     #[serde(default)]
     mode: Mode,
     /// Create the directories on the way to the file where they do not exist.

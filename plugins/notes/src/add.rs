@@ -19,7 +19,7 @@ use crate::shelf::Shelf;
     title = "Add a note"
 )]
 pub fn add_note(
-    /// What the note is about: one line of at most 200 characters.
+    /// Subject of the note: one line of at most 200 characters.
     #[schemars(length(min = 1, max = 200))]
     title: String,
     /// The note itself, of at most 50,000 characters; Markdown if you like. Empty where the title

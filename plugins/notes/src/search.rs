@@ -16,7 +16,7 @@ const SHOWN_BEFORE: usize = 60;
 /// Characters of an excerpt from that word on.
 const SHOWN_AFTER: usize = 140;
 
-/// What a search found.
+/// Results of a search.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hits {
     /// Notes that hold every word, the newest first.

@@ -43,7 +43,7 @@ pub struct Hit {
     pub groups: Vec<Group>,
 }
 
-/// What a capture group matched.
+/// A capture group and its match.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Group {
     /// Number of the group, from 1.

@@ -27,10 +27,10 @@ const OUTSIDE: [&str; 8] =
 
 type Filter = jaq_core::compile::Filter<jaq_core::Native<data::JustLut<Val>>>;
 
-/// What a query gave.
+/// Results of a query.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Results {
-    /// Results in the order in which the query gave them.
+    /// Results in the order in which the query returned them.
     pub results: Vec<Value>,
     /// Whether there are more results than were reported.
     pub truncated: bool,

@@ -57,7 +57,7 @@ fn default_max_rows() -> usize {
 pub fn csv_to_json(
     /// The CSV text.
     csv: String,
-    /// What parts the fields: one ASCII character, or `tab`.
+    /// Separator of the fields: one ASCII character, or `tab`.
     #[serde(default = "default_delimiter")]
     delimiter: String,
     /// Whether the first row names the columns. If not, they are called `column_1`, `column_2` and

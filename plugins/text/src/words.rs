@@ -4,7 +4,7 @@ use airlock_guest::tool;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a text is made of.
+/// Numbers of the parts of a text.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// Bytes of the text in UTF-8.

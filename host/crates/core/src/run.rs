@@ -1,9 +1,9 @@
 //! The protocol of a run's journal: which calls a script has made, and which it may make now.
 //!
 //! A run is one script that calls tools. It can stop at any of its calls, because the call needs an
-//! approval or because the gateway ended, and go on later in another process. It goes on by running
-//! the same script again: calls that were answered get their stored answer. So the script sees the
-//! same as before, and no call is made twice.
+//! approval or because the gateway ended, and be resumed later in another process: the same script
+//! runs again, and calls with a stored answer get that answer and are not made again. So the script
+//! sees the same as before.
 //!
 //! This module decides, and does no I/O. A [`Lease`] decides which process runs the script. A
 //! [`Call`] is one call at its [`Position`], and each function of it is one step of the protocol. A
@@ -52,8 +52,8 @@ pub enum Refused {
     /// A process runs the script.
     #[error("the script is running")]
     Running,
-    /// Another process has taken the run over.
-    #[error("another process continues the run")]
+    /// Another process has resumed the run.
+    #[error("another process has resumed the run")]
     Superseded,
     /// Its caller has cancelled the run.
     #[error("the run was cancelled")]

@@ -52,7 +52,7 @@ impl Limits {
         log_line_bytes: saturating_usize(Limit::LogLine.default_amount()),
     };
 
-    /// Limits on a script. Starlark burns about nine units a nanosecond, so the fuel lasts for the
-    /// same two seconds.
+    /// Limits on a script. Starlark burns about nine units a nanosecond, so the fuel lasts for about
+    /// two seconds. The settings of runs replace the CPU time.
     pub const SCRIPT: Self = Self { fuel: 20_000_000_000, ..Self::PLUGIN };
 }

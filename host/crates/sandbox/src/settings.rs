@@ -7,7 +7,7 @@ use crate::Compiling;
 /// Settings of the sandbox. All defaults are in [`Settings::new`]; there are no hidden ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Instances at each depth of call chains. One plugin, and likewise the executor, gets at most
+    /// Instances at each depth of call chains. One plugin, and likewise an executor, gets at most
     /// three quarters of them. One tenant gets at most three quarters of such a share, and seven
     /// eighths of all.
     pub instances_per_depth: u32,

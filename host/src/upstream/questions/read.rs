@@ -146,7 +146,7 @@ impl Asked {
 }
 
 impl Again {
-    /// Returns the parameters that go on with the request, as JSON texts on one line. Fails if the
+    /// Returns the parameters that resume the request, as JSON texts on one line. Fails if the
     /// caller refuses to answer a question that has no answer for that.
     pub(in super::super) fn parameters(
         &self,

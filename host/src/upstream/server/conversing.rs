@@ -1,4 +1,4 @@
-//! Runs a call until it ends or asks its caller, and goes on with it.
+//! Runs a call until it ends or asks its caller, and resumes it.
 
 use std::{sync::atomic::Ordering, time::Instant};
 
@@ -23,14 +23,14 @@ use crate::{
     },
 };
 
-/// Parameters that go on with a request, as JSON texts on one line.
+/// Parameters that resume a request, as JSON texts on one line.
 pub(in super::super) type Parameters = Vec<(&'static str, String)>;
 
 /// End of a call in its task.
 pub(super) enum Ended {
     /// It has a result.
     Done(Result<ToolOutput, CallError>),
-    /// A modern server asks before it goes on.
+    /// A modern server asks first.
     Asks(Asked),
 }
 
@@ -57,7 +57,7 @@ impl Server {
         }
     }
 
-    /// Keeps a request that a modern server goes on with after it was answered.
+    /// Keeps a request that a modern server resumes after it was answered.
     pub(in super::super) fn park_again(
         &self,
         asked: Asked,
@@ -81,7 +81,7 @@ impl Server {
         self.shared.questions.and(able)
     }
 
-    /// Goes on with a call that waits for answers.
+    /// Resumes a call that waits for answers.
     pub(super) async fn go_on(
         &self,
         call: Admitted,
@@ -202,7 +202,8 @@ impl Server {
     }
 }
 
-/// Returns the binding of a call that waits for answers. A tool that has changed does not go on.
+/// Returns the binding of a call that waits for answers. The call of a tool that has changed is not
+/// resumed.
 fn bound(call: &Admitted) -> Bound {
     let tool = call.tool();
     let parts = [&*tool.original, tool.input_schema.as_str(), call.arguments().as_str()];

@@ -29,7 +29,7 @@ use crate::{
 pub(super) struct Sending {
     pub(super) call: Admitted,
     pub(super) permitted: QuestionKinds,
-    /// Parameters that go on with a call, besides those of the call.
+    /// Parameters that resume a call, besides those of the call.
     pub(super) parameters: Vec<(&'static str, String)>,
     pub(super) answering: Answering,
 }

@@ -69,12 +69,12 @@ fn symlink(_: &str) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Reads a path and writes to another, again and again; answers with everything that was read.
+/// Reads a path and writes to another, again and again; returns everything that was read.
 #[tool]
 fn attack(
-    /// What to read.
+    /// Path to read.
     read: String,
-    /// What to write to.
+    /// Path to write to.
     write: String,
     times: u32,
 ) -> Vec<String> {

@@ -122,7 +122,7 @@ impl Caller {
     }
 
     /// Admits the continuation of a call that waits for answers, with a new budget. It needs no
-    /// approval: the source goes on only with a call that was admitted before, of the same tenant,
+    /// approval: the source resumes only a call that was admitted before, of the same tenant,
     /// the same tool and the same arguments. Fails if the tool does not exist or is hidden by now, or
     /// if the arguments cannot be used.
     pub fn resume(

@@ -6,7 +6,7 @@ pub const SCRIPT_LANGUAGE: &str = "x-airlock-code-mode-language";
 /// Language of scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum ScriptLanguage {
-    /// A small Python without exceptions, classes and imports.
+    /// A small Python without exceptions and classes.
     #[default]
     Starlark,
     /// A subset of Python.

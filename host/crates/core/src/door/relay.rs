@@ -135,7 +135,7 @@ pub enum RelayError {
         /// Reason, without text of the source.
         reason: &'static str,
     },
-    /// The source asks the caller, and goes on with the answers.
+    /// The source asks the caller. The request is resumed with the answers.
     #[error("its server waits for answers of the caller")]
     InputRequired(Box<InputRequired>),
     /// No request waits for the answers.

@@ -11,8 +11,8 @@ pub struct Called {
     pub tool: Arc<str>,
     /// Arguments, as the JSON text that the script sent.
     pub arguments: Arc<str>,
-    /// Digest of the definition of the tool. Empty if the script may not see the tool, or if the call
-    /// is repeatable and needs no approval, so that nothing is compared with it.
+    /// Digest of the definition of the tool. Empty if the script may not see the tool, and for a
+    /// repeatable call that needed no approval.
     pub definition: Arc<str>,
     /// True if a second call with the same arguments has no further effect.
     pub is_repeatable: bool,

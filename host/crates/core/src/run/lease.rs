@@ -5,7 +5,7 @@ use super::Refused;
 /// State of a run, apart from its calls. Times are in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// Number of times that the run was begun or continued. A process that holds the lease knows its
+    /// Number of times that the run was begun or resumed. A process that holds the lease knows its
     /// epoch; each of its steps is refused after another process has taken the run over.
     pub epoch: u32,
     /// Phase of the run.
@@ -19,10 +19,10 @@ pub struct Lease {
 pub enum Phase {
     /// A process runs the script, or has ended while it did.
     Running {
-        /// Time at which another process may continue the run.
+        /// Time from which another process may resume the run.
         until_ms: i64,
     },
-    /// The script has stopped at a call, and can go on.
+    /// The script has stopped at a call, and the run can be resumed.
     Suspended,
     /// The run has ended.
     Ended,
@@ -44,7 +44,7 @@ impl Lease {
         Self { epoch: 1, phase, is_cancelled: false }
     }
 
-    /// Takes the run over to continue it. The caller then passes every call through
+    /// Takes the run over to resume it. The caller then passes every call through
     /// [`Call::claimed`](super::Call::claimed). Fails if a process runs the script, or if the run has
     /// ended.
     #[must_use = "the run is taken over only if this is stored"]
@@ -88,7 +88,7 @@ impl Lease {
         self.renew(epoch, now_ms, lease_ms).unwrap_or(self)
     }
 
-    /// Stops the script, which can go on later.
+    /// Suspends the run: its script has stopped.
     pub fn suspend(self, epoch: u32) -> Result<Self, Refused> {
         self.check(epoch)?;
         Ok(Self { phase: Phase::Suspended, ..self })

@@ -2,7 +2,7 @@
 //!
 //! A source asks for input of a user, for an answer of the caller's model, or for the caller's roots
 //! (MCP: elicitation, sampling, roots). The request then ends as [`InputRequired`], and the caller
-//! goes on with its [`Answers`]. Nothing waits in the caller's task meanwhile.
+//! resumes it with its [`Answers`]. Nothing waits in the caller's task meanwhile.
 
 use std::{collections::BTreeMap, time::Duration};
 

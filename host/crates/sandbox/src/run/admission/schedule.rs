@@ -19,7 +19,7 @@ const TENANT_WEIGHT: usize = 7;
 /// Weight that divides one guest's share: one tenant alone gets at most three quarters.
 const FLOW_WEIGHT: usize = 3;
 
-/// A plugin, or the executor.
+/// A plugin, or an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct GuestId(pub(super) u64);
 
