@@ -15,11 +15,7 @@ use futures_util::{StreamExt as _, stream};
 use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::{
-    Effect, Lost, Use,
-    run::instance::State,
-    run_apart, run_beside,
-};
+use crate::{Effect, Lost, Use, run::instance::State, run_apart, run_beside};
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 pub(super) const TOOL_FUEL: u64 = 9_000;
@@ -151,7 +147,11 @@ pub(crate) async fn call_batch(
 
 /// Charges fuel for the result of the tool that the guest calls `name`. Stops the guest if the guest
 /// may not receive it.
-pub(super) fn receive(store: &mut Store<'_>, name: &str, answer: Answer) -> wasmtime::Result<Answer> {
+pub(super) fn receive(
+    store: &mut Store<'_>,
+    name: &str,
+    answer: Answer,
+) -> wasmtime::Result<Answer> {
     let size = match &answer {
         Ok(output) => output.size(),
         Err(CallError::Tool(error)) => error.size(),
