@@ -388,6 +388,22 @@ impl Journal {
         answered.map(|known| known.call.called.tool.to_string()).collect()
     }
 
+    /// Returns the tools of all calls that were sent, may have changed something and have not
+    /// succeeded, in the order of the calls.
+    pub(crate) fn failed(&self) -> Vec<String> {
+        let state = self.lock();
+        let failed = state.calls.values().filter(|known| {
+            let was_sent = match known.call.stage {
+                Stage::Sent { .. } | Stage::InDoubt { .. } => true,
+                // A call that was refused has no intent, and its answer is not kept here.
+                Stage::Answered => known.answer.is_some(),
+                _ => false,
+            };
+            was_sent && !known.has_succeeded && !known.call.called.is_repeatable
+        });
+        failed.map(|known| known.call.called.tool.to_string()).collect()
+    }
+
     /// Fails if the script has ended without a call that the journal has: it is not the script of the
     /// journal, or it depends on something else than its calls.
     pub(crate) fn check_complete(&self) -> Result<(), CallError> {
