@@ -61,6 +61,7 @@ async fn a_run_that_waits_has_its_own_exit_code_from_its_start_to_its_end() {
     );
     let old = command(&setup, ["runs", "approve", id, "--state", state, "--json"]).run().await;
     assert_eq!((old.code, &old.json()["error"]["code"]), (Some(1), &json!("airlock.run_changed")));
+    assert!(!old.stderr.contains("approved:"), "{old}");
     let ended = command(&setup, ["runs", "approve", id]).run().await.ok();
     assert!(ended.stdout.contains("result:\n7"), "{ended}");
     let list = command(&setup, ["runs", "list"]).run().await.ok().stdout;

@@ -149,7 +149,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Command::Cancel(args) => cancel(args).await,
         Command::Approve(args) => decide(args, true).await,
         Command::Deny(args) => decide(args, false).await,
-        Command::Resume(args) => resume(args, Decisions::default()).await,
+        Command::Resume(args) => resume(args, Decisions::default(), &[]).await,
         Command::Resolve(args) => resolve(args).await,
     }
 }
@@ -279,11 +279,9 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
     let decisions = decisions
         .shown_in(run, state)
         .with_context(|| format!("--state is not of {run}; expected the form {own_state}"))?;
-    output::hint(if approves { "approved:" } else { "denied:" });
-    for line in text::decided(&pending) {
-        output::hint(&line);
-    }
-    resume(&args.one, decisions).await
+    let heading = if approves { "approved:" } else { "denied:" };
+    let told = [heading.to_owned()].into_iter().chain(text::decided(&pending));
+    resume(&args.one, decisions, &told.collect::<Vec<_>>()).await
 }
 
 async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
@@ -296,17 +294,18 @@ async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
             Decisions::default().skip(&position, value)?
         }
     };
-    resume(&args.one, decisions).await
+    resume(&args.one, decisions, &[]).await
 }
 
-/// Stores decisions and resumes the script in this process.
-async fn resume(args: &One, decisions: Decisions) -> anyhow::Result<Done> {
+/// Stores decisions, prints the lines that describe them, and resumes the script in this process.
+async fn resume(args: &One, decisions: Decisions, told: &[String]) -> anyhow::Result<Done> {
     let One { config, run, json } = args;
     let runs = kept(&config.load()?)?;
     let own = runs.own(&Tenant::ANONYMOUS);
     let stored = find(&runs, run).await?;
     let run = &stored.id;
     own.decide(run, decisions).await.map_err(|error| explain(&error, &stored))?;
+    told.iter().for_each(|line| output::hint(line));
     let ended = config
         .with_gateway(
             |_, client| client.policy.code_mode,
