@@ -13,11 +13,13 @@
 //! | `docs`, `constraints` | one tool in full |
 //! | `search`, `terms` | tools by words |
 //! | `shape`, `observed` | results of tools that declare none |
+//! | `execute`, `ask` | runs a script; asks a person about its calls |
 //! | `meta`, `language`, `text`, `report` | texts and arguments of the meta-tools |
 //!
 //! [`View`]: crate::door::View
 //! [`sandbox`]: crate::sandbox
 
+mod ask;
 mod budget;
 mod cache;
 mod classes;
@@ -143,7 +145,7 @@ impl CodeMode {
     /// of the files and the language of scripts that a request selects.
     pub fn install(self: &Arc<Self>, catalog: &Catalog, search_above: usize) {
         let own = |tools| OwnTools { tools, provider: self.clone() };
-        let meta = |language| own(meta::tools(&self.layout, language::of(language)));
+        let meta = |language| own(meta::tools(&self.layout, self.described(language)));
         for language in self.others.keys() {
             catalog.set_meta_tools_in(*language, meta(*language));
         }
@@ -161,9 +163,15 @@ impl CodeMode {
     fn runner(&self, language: ScriptLanguage) -> (&'static Language, &dyn Runner) {
         let (default, runner) = &self.runner;
         match self.others.get(&language) {
-            Some(other) => (language::of(language), &**other),
-            None => (language::of(*default), &**runner),
+            Some(other) => (self.described(language), &**other),
+            None => (self.described(*default), &**runner),
         }
+    }
+
+    /// Returns the properties of a language. Scripts see a clock only if their runs are stored.
+    fn described(&self, language: ScriptLanguage) -> &'static Language {
+        let has_clock = self.runs.as_ref().is_some_and(|runs| runs.settings().clock);
+        if has_clock { language::with_clock(language) } else { language::of(language) }
     }
 
     /// Renders the stubs of published code mode tools whenever the catalog changes, and reads observed

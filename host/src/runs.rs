@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `journal` | the journal of one run in this process: what is known, and what is still to be stored |
 //! | `calls` | makes the calls of a script: known answers, decisions at the door, intents, answers |
+//! | `arguments` | plain errors of a call's arguments, before anyone is asked about it |
 //! | `answer` | the answer of a call, as the script receives it and as it is stored |
 //! | `outcome` | the end of a run, as it is stored |
 //! | `describe` | runs as JSON, for callers and operators |
@@ -15,6 +16,7 @@
 //! | `resume` | resumes a run: how a request names it, and which errors leave it as it was |
 
 mod answer;
+mod arguments;
 mod calls;
 mod describe;
 mod journal;

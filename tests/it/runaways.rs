@@ -63,21 +63,20 @@ fn written() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Codes of the limits that may end a script.
-const LIMITS: [&str; 6] =
-    ["cpu_time", "out_of_fuel", "memory", "stack_overflow", "budget", "bad_arguments"];
-
 /// Executes a script. Returns what stopped it.
 async fn stopped(gateway: &Gateway, code: &str) -> Result<String, String> {
     let reply = gateway.execute("executeToolCode", &json!({"code": code})).await;
     if reply.status != 200 {
-        let code = reply.code().to_owned();
-        return if LIMITS.contains(&code.as_str()) { Ok(code) } else { Err(reply.text) };
+        return Err(reply.text);
     }
     let content = reply.body["content"].as_str().unwrap_or_default();
-    let is_typed = ["Execution syntax error:", "Execution runtime error:", "code parameter has"]
-        .iter()
-        .any(|kind| content.starts_with(kind));
+    let kinds = [
+        "Execution syntax error:",
+        "Execution runtime error:",
+        "Execution stopped at a limit:",
+        "code parameter has",
+    ];
+    let is_typed = kinds.iter().any(|kind| content.starts_with(kind));
     match (&reply.body["is_error"], is_typed) {
         (Value::Bool(true), true) => Ok(content.to_owned()),
         _ => Err(reply.text),

@@ -37,11 +37,14 @@ async fn a_run_that_waits_has_its_own_exit_code_from_its_start_to_its_end() {
     assert_eq!(report["error"]["details"]["id"], id);
 
     let list = command(&setup, ["runs", "list"]).run().await.ok().stdout;
-    let words: Vec<_> = list.split_whitespace().collect();
-    let [listed, "suspended", began, "starlark", "1", "call", "pending"] = words[..] else {
+    let (header, row) = list.split_once('\n').expect("a header");
+    assert!(header.starts_with("ID ") && header.contains(" STATE "), "{list}");
+    let words: Vec<_> = row.split_whitespace().take(5).collect();
+    let [listed, "suspended", began, "starlark", "server-note:"] = words[..] else {
         panic!("{list}")
     };
     assert!(listed == id && began.starts_with("20") && began.ends_with('Z'), "{list}");
+    assert!(row.trim_end().ends_with("server.echo(text = \"a\")"), "{list}");
     let list = command(&setup, ["runs", "list", "--json"]).run().await.ok().json();
     assert_eq!(list[0]["pending_calls"], 1, "{list:#}");
 
@@ -49,12 +52,20 @@ async fn a_run_that_waits_has_its_own_exit_code_from_its_start_to_its_end() {
     let call = json!([{"position": "2", "tool": "server-note", "arguments": {"text": "b"}}]);
     assert_eq!((&shown["pending"], &report["error"]["details"]["pending"]), (&call, &call));
 
+    let state = shown["request_state"].as_str().expect("a state");
     let again = command(&setup, ["runs", "approve", id]).run().await;
     assert_eq!(again.code, WAITS, "{again}");
+    assert!(
+        again.stderr.contains("approved:\n  2  server-note\n      {\"text\":\"b\"}"),
+        "{again}"
+    );
+    let old = command(&setup, ["runs", "approve", id, "--state", state, "--json"]).run().await;
+    assert_eq!((old.code, &old.json()["error"]["code"]), (Some(1), &json!("airlock.run_changed")));
+    assert!(!old.stderr.contains("approved:"), "{old}");
     let ended = command(&setup, ["runs", "approve", id]).run().await.ok();
     assert!(ended.stdout.contains("result:\n7"), "{ended}");
     let list = command(&setup, ["runs", "list"]).run().await.ok().stdout;
-    assert!(list.contains("completed") && !list.contains("pending"), "{list}");
+    assert!(list.contains("completed") && !list.contains("server-note"), "{list}");
 
     let replayed = command(&setup, ["replay", id, "--json"]).run().await.ok().json();
     assert_eq!(replayed["stored"], replayed["derived"], "{replayed:#}");
@@ -69,10 +80,91 @@ async fn a_failed_run_is_shown_with_the_line_of_its_error() {
     let report = failed.json();
     let id = report["run"].as_str().expect("an id");
     let shown = command(&setup, ["runs", "show", id]).run().await.ok().stdout;
-    assert!(shown.contains("\nerror in line 2:\n"), "{shown}");
+    assert!(shown.contains("\nerror in line 2:\n  y = x // 0\n"), "{shown}");
+    assert!(shown.contains("\nscript:\n  1  x = 1\n  2  y = x // 0\n"), "{shown}");
     let replayed = command(&setup, ["replay", id, "--json"]).run().await.ok().json();
     assert_eq!(replayed["stored"], replayed["derived"], "{replayed:#}");
     assert_eq!(replayed["derived"]["error"]["line"], 2, "{replayed:#}");
+}
+
+#[tokio::test]
+async fn a_run_is_found_by_a_prefix_and_an_unknown_one_has_a_code() {
+    let setup = setup();
+    let ids =
+        [run(&setup, "a.star", "result = 1\n").await, run(&setup, "a.star", "x = 1 // 0\n").await];
+    let ids = ids.map(|ran| ran.json()["run"].as_str().expect("an id").to_owned());
+    for id in &ids {
+        let prefix = &id[..id.len() - 1];
+        let shown = command(&setup, ["runs", "show", prefix, "--json"]).run().await.ok().json();
+        assert_eq!(shown["id"], *id);
+    }
+    let both = command(&setup, ["runs", "show", "run_0", "--json"]).run().await;
+    assert_eq!(both.json()["error"]["code"], "airlock.run_ambiguous", "{both}");
+    let none = command(&setup, ["runs", "show", "run_x", "--json"]).run().await;
+    assert_eq!(
+        (none.code, &none.json()["error"]["code"]),
+        (Some(1), &json!("airlock.run_not_found"))
+    );
+    let none = command(&setup, ["runs", "approve", "run_x"]).run().await;
+    assert!(none.stderr.contains("no run run_x; `airlock runs list` shows"), "{none}");
+    let listed = |words: [&'static str; 2]| {
+        let list = command(&setup, ["runs", "list", "--json"]);
+        words.into_iter().fold(list, Airlock::arg)
+    };
+    let failed = listed(["--state", "failed"]).run().await.ok().json();
+    assert_eq!(
+        (failed[0]["id"].as_str(), failed[1].as_str()),
+        (Some(&*ids[1]), None),
+        "{failed:#}"
+    );
+    let one = listed(["--limit", "1"]).run().await.ok().json();
+    assert_eq!(one.as_array().map(Vec::len), Some(1), "{one:#}");
+    assert_ne!(listed(["--limit", "0"]).run().await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_failure_names_its_file_its_run_and_the_calls_that_may_have_acted() {
+    let setup = setup();
+    let script = "server.echo(text = \"a\")\ne = attempt(server.fail, {})\nx = 1 // 0\n";
+    let file = setup.file("report.star", script);
+    let failed = setup.airlock("run").arg(file).run().await;
+    assert_eq!(failed.code, Some(1), "{failed}");
+    for part in [
+        "report.star:3",
+        "These calls succeeded before the failure and are not undone",
+        "server.echo\n",
+        "A call that failed may also have had an effect; check before you repeat it: server.fail\n",
+        "airlock runs show",
+    ] {
+        assert!(failed.stderr.contains(part), "{part}: {failed}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_arguments_do_not_fit_is_refused_before_anyone_is_asked() {
+    let setup = setup();
+    for (file, call, kind) in [
+        (
+            "a.star",
+            "e = attempt(server.note, {\"texd\": \"a\"}).error\nresult = [e.kind, e.message]",
+            "invalid_input",
+        ),
+        (
+            "b.star",
+            "e = attempt(server.note, {\"text\": 7}).error\nresult = [e.kind, e.message]",
+            "invalid_input",
+        ),
+        (
+            "c.star",
+            "e = attempt(server.note, {}).error\nresult = [e.kind, e.message]",
+            "invalid_input",
+        ),
+    ] {
+        let report = run(&setup, file, call).await.ok().json();
+        assert_eq!(report["result"][0], kind, "{report:#}");
+        let message = report["result"][1].as_str().expect("a text");
+        assert!(message.contains("`text`") && message.contains("Parameters: text"), "{message}");
+    }
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("native", &["door", "tool"]),
-    ("runs", &["door", "run", "sandbox", "store", "tenant", "text", "tool"]),
+    ("runs", &["door", "json", "run", "sandbox", "store", "tenant", "text", "tool"]),
     (
         "code_mode",
         &["catalog", "door", "json", "run", "runs", "sandbox", "store", "tenant", "text", "tool"],

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Reason for a missing result, in machine-readable form.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Failure {
     /// Short, stable error code: with [`HOST_CODE`] before it if Airlock made the error, and a tool's
     /// own otherwise.
@@ -84,9 +84,24 @@ impl From<&anyhow::Error> for Failure {
         let code = match error.downcast_ref::<CallError>() {
             Some(error) => error.code(),
             None if error.is::<ConfigError>() => "config",
-            None => "failed",
+            None => error.downcast_ref::<Coded>().map_or("failed", |coded| coded.code),
         };
         Self { causes: new_causes(error.as_ref()), ..Self::new(code, error.to_string()) }
+    }
+}
+
+/// A failure of a command with a code of its own.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Coded {
+    code: &'static str,
+    message: String,
+}
+
+impl Coded {
+    /// Creates a failure. `code` has no prefix.
+    pub(super) fn new(code: &'static str, message: String) -> Self {
+        Self { code, message }
     }
 }
 
@@ -238,6 +253,8 @@ mod tests {
         assert_eq!(Failure::from(&CallError::Busy).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::Error::new(CallError::Busy)).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::anyhow!("no")).code, "airlock.failed");
+        let coded = anyhow::Error::new(Coded::new("run_not_found", "no".to_owned()));
+        assert_eq!(Failure::from(&coded).code, "airlock.run_not_found");
         assert_eq!(tool(Some("no_such_city")), "no_such_city");
         // As the host does for plugins: a tool cannot pretend to be Airlock.
         assert_eq!(tool(Some("airlock.busy")), "busy");

@@ -3,7 +3,11 @@
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use super::{Done, output, runs::kept, session::ConfigFile};
+use super::{
+    Done, output,
+    runs::{find, kept},
+    session::ConfigFile,
+};
 use crate::{
     door::Origin,
     gateway::Gateway,
@@ -22,7 +26,7 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     config: ConfigFile,
-    /// The run, as `airlock runs list` names it.
+    /// The run, as `airlock runs list` names it, or a prefix that no other run has.
     run: String,
     /// Print a JSON document: `{run, identical, differences, stored, derived}`. The last two are the
     /// ends that were compared: `{result, output, fuel, error}`.
@@ -33,7 +37,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let runs = kept(&config)?;
-    let stored = runs.database().await?.any_run(&args.run).await?;
+    let stored = find(&runs, &args.run).await?;
     let ended = stored.outcome.as_deref().and_then(Outcome::read);
     let ended = ended
         .with_context(|| format!("{} has not ended; there is nothing to compare", args.run))?;

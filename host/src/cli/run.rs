@@ -80,7 +80,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     if args.json {
         output::document(&report)?;
     } else {
-        show(&report, &args.config.option())?;
+        show(&report, &args.config.option(), &args.script)?;
     }
     Ok(match report.status {
         Status::Ok => Done::Yes,
@@ -193,14 +193,33 @@ impl Status {
     }
 }
 
+/// Returns a message about a script with the name of its file, for the name that the executor gives it.
+fn located(message: &str, script: &Path) -> String {
+    if script == Path::new("-") {
+        return message.to_owned();
+    }
+    let file = script.display();
+    let mut message = message.to_owned();
+    for name in ["code.star", "code.py"] {
+        for mark in ["-->", "  *"] {
+            message = message.replace(&format!("{mark} {name}:"), &format!("{mark} {file}:"));
+        }
+        message = message.replace(&format!("File \"{name}\","), &format!("File \"{file}\","));
+    }
+    message
+}
+
 /// Prints a report for people. `config` is the option that names the configuration.
-fn show(report: &Report, config: &str) -> anyhow::Result<()> {
+fn show(report: &Report, config: &str, script: &Path) -> anyhow::Result<()> {
     if !report.output.is_empty() {
         output::line(&output::for_stdout(&report.output))?;
     }
     match (&report.error, &report.result) {
         (Some(failure), _) => {
-            output::complain(failure);
+            output::complain(&Failure {
+                message: located(&failure.message, script),
+                ..failure.clone()
+            });
             if report.status == Status::NeedsApproval {
                 let details = failure.details.as_ref();
                 match details.and_then(|details| details["id"].as_str()) {
@@ -209,6 +228,8 @@ fn show(report: &Report, config: &str) -> anyhow::Result<()> {
                     )),
                     None => output::hint("`--approve` approves every call of the script"),
                 }
+            } else if let Some(run) = &report.run {
+                output::hint(&format!("`airlock runs show{config} {run}` shows the run"));
             }
         }
         (None, Value::Null) => {}

@@ -1,30 +1,35 @@
 //! `airlock runs`: shows the runs of scripts, and decides about their calls.
 
-use std::time::{Duration, UNIX_EPOCH};
+mod text;
+
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use super::{Done, output, session::ConfigFile};
+use super::{
+    Done,
+    output::{self, Coded},
+    session::ConfigFile,
+};
 use crate::{
     catalog::log_failure,
     config::Config,
     door::Origin,
-    run::{Position, Stage},
+    run::{Cancelled, Phase, Position, Refused, Stage},
     runs::{self, Decisions, EXECUTE, Runs, document, summary},
     store::{
         self,
         runs::{RunError, StoredRun},
     },
     tenant::Tenant,
-    text::cut,
     tool::{CallError, Suspension},
 };
 
-/// Most runs in a list.
-const LISTED: u32 = 100;
-/// Longest arguments of a call in a text, in bytes.
-const MAX_ARGUMENTS: usize = 200;
+/// Most runs that are searched for those of a list or for the run that a prefix means.
+const SEARCHED: u32 = 1_000;
+/// Most runs in a list, unless the command line says otherwise.
+const LISTED: u32 = 20;
 
 /// Show the runs of scripts, approve or deny their calls, and end them
 ///
@@ -59,7 +64,7 @@ enum Command {
     Resume(One),
     /// Decide about a call in doubt, which may have been made, and resume the run
     Resolve(Resolve),
-    /// End a run
+    /// Cancel a run and its calls in flight
     Cancel(One),
 }
 
@@ -67,6 +72,13 @@ enum Command {
 struct List {
     #[command(flatten)]
     config: ConfigFile,
+    /// Maximum number of runs.
+    #[arg(long, value_name = "N", default_value_t = LISTED, value_parser = clap::value_parser!(u32).range(1..=i64::from(SEARCHED)))]
+    limit: u32,
+    /// List only runs in this state: `running`, `interrupted`, `suspended`, `completed`, `failed` or
+    /// `cancelled`.
+    #[arg(long, value_parser = ["running", "interrupted", "suspended", "completed", "failed", "cancelled"])]
+    state: Option<String>,
     /// Print a JSON document: an array of runs.
     #[arg(long)]
     json: bool,
@@ -76,7 +88,7 @@ struct List {
 struct One {
     #[command(flatten)]
     config: ConfigFile,
-    /// The run.
+    /// The run: its identifier, or a prefix that no other run has.
     run: String,
     /// Print a JSON document: the run.
     #[arg(long)]
@@ -89,6 +101,10 @@ struct Decide {
     one: One,
     /// Positions of the calls, as `airlock runs show` prints them. Without any, all pending calls.
     calls: Vec<Position>,
+    /// The `request_state` that `airlock runs show --json` printed. With it, nothing is decided if the
+    /// run has been resumed since.
+    #[arg(long)]
+    state: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -127,19 +143,13 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Command::List(args) => list(args).await,
         Command::Show(args) => {
             let runs = kept(&args.config.load()?)?;
-            show(&runs.database().await?.any_run(&args.run).await?, args.json)?;
+            show(&find(&runs, &args.run).await?, args.json)?;
             Ok(Done::Yes)
         }
-        Command::Cancel(args) => {
-            let runs = kept(&args.config.load()?)?;
-            let cancelled = runs.own(&Tenant::ANONYMOUS).cancel(&args.run).await;
-            cancelled.map_err(|error| explain(error, &args.run))?;
-            show(&runs.own(&Tenant::ANONYMOUS).get(&args.run).await?, args.json)?;
-            Ok(Done::Yes)
-        }
+        Command::Cancel(args) => cancel(args).await,
         Command::Approve(args) => decide(args, true).await,
         Command::Deny(args) => decide(args, false).await,
-        Command::Resume(args) => resume(args, Decisions::default()).await,
+        Command::Resume(args) => resume(args, Decisions::default(), &[]).await,
         Command::Resolve(args) => resolve(args).await,
     }
 }
@@ -153,46 +163,106 @@ pub(super) fn kept(config: &Config) -> anyhow::Result<Runs> {
     Ok(Runs::new(config.runs, store::Settings::new(&config.store)))
 }
 
+/// Returns the run of an identifier, or of a prefix of one. Fails if there is no such run, or several.
+pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<StoredRun> {
+    let database = runs.database().await?;
+    match database.any_run(name).await {
+        Err(RunError::Unknown) => {}
+        found => return Ok(found?),
+    }
+    let listed = database.any_runs(SEARCHED).await?;
+    let ids = listed.iter().map(|run| run.id.as_str());
+    let is_meant = |id: &&str| {
+        let short = id.strip_prefix("run_").unwrap_or(id);
+        !name.is_empty() && (id.starts_with(name) || short.starts_with(name))
+    };
+    let found: Vec<_> = ids.filter(is_meant).collect();
+    let name = output::one_line(name, 64);
+    match found[..] {
+        [one] => Ok(database.any_run(one).await?),
+        [] => Err(Coded::new(
+            "run_not_found",
+            format!("there is no run {name}; `airlock runs list` shows the runs"),
+        )
+        .into()),
+        _ => Err(Coded::new(
+            "run_ambiguous",
+            format!("{} runs begin with {name}; give more of the identifier", found.len()),
+        )
+        .into()),
+    }
+}
+
 async fn list(args: &List) -> anyhow::Result<Done> {
     let runs = kept(&args.config.load()?)?;
-    let listed = runs.database().await?.any_runs(LISTED).await?;
-    let listed: Vec<Value> = listed.iter().map(summary).collect();
+    let database = runs.database().await?;
+    let searched = if args.state.is_some() { SEARCHED } else { args.limit };
+    let listed = database.any_runs(searched).await?;
+    let described = listed.into_iter().map(|run| (summary(&run), run));
+    let is_listed = |it: &(Value, StoredRun)| {
+        args.state.as_deref().is_none_or(|state| it.0["state"].as_str() == Some(state))
+    };
+    let listed: Vec<_> = described.filter(is_listed).take(args.limit as usize).collect();
     if args.json {
+        let listed: Vec<_> = listed.into_iter().map(|(summary, _)| summary).collect();
         output::document(&listed)?;
     } else if listed.is_empty() {
         output::line("there are no runs")?;
     } else {
-        for run in &listed {
-            output::line(&row(run))?;
+        output::line(text::HEADER)?;
+        for (summary, run) in &listed {
+            match database.any_run(&run.id).await {
+                Ok(run) => output::line(&text::row(summary, &run))?,
+                // It was removed meanwhile.
+                Err(RunError::Unknown) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     Ok(Done::Yes)
 }
 
-/// Returns the line of a run in a list: id, state, time of its begin, language, and the number of
-/// pending calls if there are any.
-fn row(run: &Value) -> String {
-    let began = Duration::from_millis(run["created_at_ms"].as_u64().unwrap_or_default());
-    let began = humantime::format_rfc3339_seconds(UNIX_EPOCH + began);
-    let (id, state, language) = (text(&run["id"]), text(&run["state"]), text(&run["language"]));
-    let waiting = match run["pending_calls"].as_u64() {
-        None | Some(0) => String::new(),
-        Some(1) => "  1 call pending".to_owned(),
-        Some(calls) => format!("  {calls} calls pending"),
-    };
-    format!("{id}  {state:<11}  {began}  {language:<8}{waiting}").trim_end().to_owned()
+async fn cancel(args: &One) -> anyhow::Result<Done> {
+    let runs = kept(&args.config.load()?)?;
+    let run = find(&runs, &args.run).await?;
+    let own = runs.own(&Tenant::ANONYMOUS);
+    let cancelled = own.cancel(&run.id).await.map_err(|error| explain(&error, &run))?;
+    let is_requested = cancelled == Cancelled::Requested;
+    let run = own.get(&run.id).await?;
+    if !is_requested {
+        show(&run, args.json)?;
+    } else if args.json {
+        let mut document = document(&run);
+        document["cancel_requested"] = true.into();
+        output::visible_document(&document)?;
+    } else {
+        output::line(&requested(&run.id, runs.settings().bounds.lease))?;
+    }
+    Ok(Done::Yes)
+}
+
+/// Describes a cancellation that another process has to act on, which looks for it when it renews its
+/// lease.
+fn requested(run: &str, lease: Duration) -> String {
+    let seconds = lease.as_millis().div_ceil(1_000).max(1);
+    format!("{run}: cancellation requested; the process that runs it ends it within {seconds} s")
 }
 
 async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
     let One { config, run, .. } = &args.one;
     let runs = kept(&config.load()?)?;
-    let stored = runs.own(&Tenant::ANONYMOUS).get(run).await;
-    let stored = stored.map_err(|error| explain(error, run))?;
+    let stored = find(&runs, run).await?;
+    let run = &stored.id;
+    let is_meant = |position: &Position| args.calls.is_empty() || args.calls.contains(position);
+    let is_pending = |stage| matches!(stage, Stage::Pending { .. });
+    let pending: Vec<_> = stored
+        .calls
+        .iter()
+        .filter(|call| is_meant(&call.position) && is_pending(call.call.claimed().stage))
+        .collect();
     let mut positions = args.calls.clone();
     if positions.is_empty() {
-        let pending =
-            stored.calls.iter().filter(|stored| matches!(stored.call.stage, Stage::Pending { .. }));
-        positions = pending.map(|stored| stored.position).collect();
+        positions = pending.iter().map(|call| call.position).collect();
         ensure!(
             !positions.is_empty(),
             "no call of {run} is pending; `airlock runs show {run}` shows its state"
@@ -202,7 +272,15 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
     for position in positions {
         decisions = if approves { decisions.approve(position) } else { decisions.deny(position) };
     }
-    resume(&args.one, decisions).await
+    // Nothing but the calls that were shown is decided about.
+    let own_state = document(&stored)["request_state"].as_str().unwrap_or_default().to_owned();
+    let state = args.state.as_ref().unwrap_or(&own_state);
+    let decisions = decisions
+        .shown_in(run, state)
+        .with_context(|| format!("--state is not of {run}; expected the form {own_state}"))?;
+    let heading = if approves { "approved:" } else { "denied:" };
+    let told = [heading.to_owned()].into_iter().chain(text::decided(&pending));
+    resume(&args.one, decisions, &told.collect::<Vec<_>>()).await
 }
 
 async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
@@ -214,22 +292,24 @@ async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
             Decisions::default().skip(args.call, value)
         }
     };
-    resume(&args.one, decisions).await
+    resume(&args.one, decisions, &[]).await
 }
 
-/// Stores decisions and resumes the script in this process.
-async fn resume(args: &One, decisions: Decisions) -> anyhow::Result<Done> {
+/// Stores decisions, prints the lines that describe them, and resumes the script in this process.
+async fn resume(args: &One, decisions: Decisions, told: &[String]) -> anyhow::Result<Done> {
     let One { config, run, json } = args;
     let runs = kept(&config.load()?)?;
     let own = runs.own(&Tenant::ANONYMOUS);
-    let stored = own.get(run).await.map_err(|error| explain(error, run))?;
+    let stored = find(&runs, run).await?;
+    let run = &stored.id;
     let ended = config
         .with_gateway(
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
                 let resumed = runs::resume(&gateway.caller(Origin::Model), run, &stored.script)?;
                 // In this order: if the run cannot be resumed, nothing is decided.
-                own.decide(run, decisions).await.map_err(|error| explain(error, run))?;
+                own.decide(run, decisions).await.map_err(|error| explain(&error, &stored))?;
+                told.iter().for_each(|line| output::hint(line));
                 Ok(tokio::select! {
                     ran = resumed.run() => ran,
                     () = signals.next() => Err(CallError::Cancelled),
@@ -265,43 +345,44 @@ pub(super) fn next_step(config: &str, suspension: &Suspension) -> String {
     }
 }
 
-/// Adds the reason that a run cannot be found or changed by this command.
-fn explain(error: RunError, run: &str) -> anyhow::Error {
-    match error {
-        RunError::Unknown => {
-            anyhow::anyhow!("there is no run {run} that began without a virtual key")
+/// Adds the reason that a run cannot be changed by this command.
+fn explain(error: &RunError, run: &StoredRun) -> anyhow::Error {
+    let id = &run.id;
+    let message = match (error, run.lease.phase) {
+        (RunError::Unknown, _) => {
+            format!("{id} began with a virtual key; its holder decides about it at /v1/runs/{id}")
         }
-        error => anyhow::Error::new(error).context(format!("{run} cannot be changed")),
-    }
+        (RunError::NoCall(position), _) => {
+            format!("{id} has no call {position}; `airlock runs show {id}` shows its calls")
+        }
+        (RunError::Refused { refused: Refused::Running, .. }, Phase::Running { until_ms }) => {
+            format!(
+                "{id} is running: a process holds its lease until {}, and extends it while it lives; if the \
+             process has ended, try again after that time",
+                text::time(until_ms)
+            )
+        }
+        (RunError::Refused { .. }, _) => format!("{id} cannot be changed: {error}"),
+        (RunError::Unavailable(_), _) => format!("{id}: {error}"),
+    };
+    Coded::new(runs::code(error), message).into()
 }
 
 fn show(run: &StoredRun, as_json: bool) -> anyhow::Result<()> {
-    let document = document(run);
     if as_json {
-        return output::visible_document(&document);
+        return output::visible_document(&document(run));
     }
-    let mut lines = vec![format!("{}  {}", run.id, text(&document["state"]))];
-    for call in document["calls"].as_array().into_iter().flatten() {
-        let arguments = cut(call["arguments"].to_string(), MAX_ARGUMENTS);
-        let (position, state) = (text(&call["position"]), text(&call["state"]));
-        lines.push(format!("  {position}  {state}  {}  {arguments}", text(&call["tool"])));
-    }
-    let error = match document["error"]["line"].as_u64() {
-        Some(line) => format!("error in line {line}"),
-        None => "error".to_owned(),
-    };
-    for (name, value) in [("output", &document["output"]), (&*error, &document["error"]["message"])]
-    {
-        if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
-            lines.push(format!("{name}:\n{text}"));
-        }
-    }
-    if !document["result"].is_null() {
-        lines.push(format!("result:\n{:#}", document["result"]));
-    }
-    output::line(&output::for_stdout(&lines.join("\n")))
+    output::line(&output::for_stdout(&text::run(run)))
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requested_cancellation_names_the_time_until_it_takes_effect() {
+        let text = |lease| requested("run_1", lease);
+        assert!(text(Duration::from_millis(200)).ends_with("ends it within 1 s"));
+        assert!(text(Duration::from_millis(15_001)).ends_with("ends it within 16 s"));
+    }
 }

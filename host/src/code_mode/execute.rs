@@ -2,31 +2,22 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::{
     CodeMode,
+    ask::{QUESTION, approves, can_be_asked, is_approver, stopped},
     language::Language,
     names::{self, Namespace},
     report::{self, Report},
     scope::Scope,
 };
 use crate::{
-    door::{Admitted, Approval, Chain, Origin, ScriptLanguage},
+    door::{Admitted, ScriptLanguage},
     run::Phase,
     runs::{self, Journal, Outcome, RunCalls, RunToken, Runs},
     sandbox::{Bindings, Script, ScriptError, ScriptResult},
     store::runs::{NewRun, RunError, StoredRun},
-    tool::{
-        Answers, CallError, ClientName, ErrorKind, InputRequired, OWN_ASKER, Question,
-        QuestionKind, Suspension, ToolError, ToolName, ToolOutput,
-    },
+    tool::{Answers, CallError, ErrorKind, ToolError, ToolOutput},
 };
-
-/// Name of the question about the calls of a script.
-const QUESTION: &str = "approval";
-/// Longest question, in bytes.
-const MAX_QUESTION: usize = 16 << 10;
 
 impl CodeMode {
     /// Runs a script from its start.
@@ -177,86 +168,19 @@ fn reported(
     journal: &Journal,
     ran: ScriptResult,
 ) -> Result<ToolOutput, CallError> {
-    let completed = || {
-        let made = journal.made().into_iter();
-        made.filter_map(|(tool, has_succeeded)| has_succeeded.then_some(tool)).collect()
+    let report = || {
+        let (succeeded, failed) = (journal.completed(), journal.failed());
+        Report::new(call.chain(), namespaces, language, succeeded, failed)
     };
-    let report = || Report::new(call.chain(), namespaces, language, completed());
     match ran {
-        Ok(value) => report().success(value).ok_or_else(|| CallError::ResultTooLarge {
-            tool: call.tool().name.clone(),
-            limit_bytes: report::MAX_RESULT as u64,
+        Ok(value) => report().success(value).ok_or_else(|| {
+            let tool = call.tool().name.clone();
+            let limit_bytes = report::MAX_RESULT as u64;
+            report().limit(CallError::ResultTooLarge { tool, limit_bytes })
         }),
         Err(ScriptError::Failed(failure)) => Err(report().failure(&failure)),
+        Err(ScriptError::Stopped(error)) if error.is_limit() => Err(report().limit(error)),
         Err(ScriptError::Stopped(error)) => Err(error),
-    }
-}
-
-/// Reads the answer to the question about the calls of a run.
-fn approves(id: &str, answer: Option<&str>) -> Result<bool, CallError> {
-    let answer: Value = answer.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    match answer["action"].as_str() {
-        Some("accept") => Ok(true),
-        Some("decline") => Ok(false),
-        // The user has decided nothing, and the run waits.
-        _ => {
-            let message = format!("nothing was decided; the run {id} still waits");
-            let code = Some("undecided".to_owned());
-            Err(CallError::Tool(ToolError { code, ..ToolError::new(ErrorKind::Denied, message) }))
-        }
-    }
-}
-
-/// Returns whether a caller approves the calls that it was shown by sending their state back: it is a
-/// person's program, and cannot be asked in another way.
-fn is_approver(chain: &Chain) -> bool {
-    matches!(chain.starter(), Origin::Caller | Origin::McpClient(Approval::Given))
-}
-
-/// Returns whether the caller takes a question about the calls of a script.
-fn can_be_asked(chain: &Chain) -> bool {
-    matches!(chain.starter(), Origin::McpClient(Approval::Given))
-        && chain.heard().questions.has(QuestionKind::Form)
-}
-
-/// Returns the end of a script that has stopped for a decision: the question, if the caller can be
-/// asked.
-fn stopped(chain: &Chain, suspension: Suspension) -> CallError {
-    let is_question = !suspension.pending.is_empty() && suspension.in_doubt.is_empty();
-    match ClientName::parse(OWN_ASKER) {
-        Ok(client) if is_question && can_be_asked(chain) => CallError::InputRequired {
-            name: ToolName::own(super::meta::EXECUTE),
-            asked: Box::new(InputRequired {
-                client,
-                questions: vec![question(&suspension)],
-                token: suspension.token,
-            }),
-        },
-        _ => CallError::Suspended(Box::new(suspension)),
-    }
-}
-
-/// Returns the question about the calls of a script: a form without fields. To accept it is to
-/// approve the calls, to decline it is to deny them.
-fn question(suspension: &Suspension) -> Question {
-    let mut message = String::from("The script wants to make these calls. Approve them?\n");
-    for call in &suspension.pending {
-        let line = format!("{} {}", call.tool, call.arguments);
-        message.push_str("\n- ");
-        message.push_str(&crate::text::visible(&line));
-    }
-    let params = json!({
-        "mode": "form",
-        "message": crate::text::cut(message, MAX_QUESTION),
-        "requestedSchema": {
-            "type": "object",
-            "properties": {},
-        },
-    });
-    Question {
-        key: QUESTION.to_owned(),
-        kind: QuestionKind::Form,
-        params: params.as_object().cloned().unwrap_or_default(),
     }
 }
 

@@ -29,6 +29,15 @@ pub(super) fn of(language: ScriptLanguage) -> &'static Language {
     }
 }
 
+/// Returns the properties of a language whose scripts see the time at which their run began, if the
+/// language has a clock at all.
+pub(super) fn with_clock(language: ScriptLanguage) -> &'static Language {
+    match language {
+        ScriptLanguage::Starlark => of(language),
+        ScriptLanguage::Python => &texts::PYTHON_WITH_CLOCK,
+    }
+}
+
 /// Words that cannot be names: Python's keywords and the other reserved words of Starlark. Sorted.
 const RESERVED: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
@@ -159,6 +168,25 @@ mod tests {
     #[test]
     fn the_word_lists_are_sorted_for_binary_search() {
         assert!(RESERVED.is_sorted() && GLOBALS.is_sorted());
+    }
+
+    #[test]
+    fn the_texts_follow_the_setting_of_the_clock() {
+        let frozen = "clock stands still at the start of the run (UTC)";
+        let python = with_clock(ScriptLanguage::Python);
+        for text in [python.description, python.note] {
+            assert!(text.contains(frozen) && !text.contains("no clock"), "{text}");
+            assert!(!text.contains("without clock"), "{text}");
+        }
+        let without = of(ScriptLanguage::Python);
+        assert!(without.description.contains("\n- no clock, randomness"));
+        assert!(!without.description.contains(frozen) && without.note.contains("without clock"));
+        assert_eq!(python.file_name, without.file_name);
+        let starlark = with_clock(ScriptLanguage::Starlark).description;
+        assert_eq!(starlark, of(ScriptLanguage::Starlark).description);
+        for text in [python.description, without.description, starlark] {
+            assert!(!text.contains("\n\n\n") && !text.contains("  "), "{text}");
+        }
     }
 
     #[test]

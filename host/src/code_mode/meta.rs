@@ -40,10 +40,10 @@ pub(super) fn tools(layout: &Layout, language: &Language) -> Vec<Arc<Tool>> {
     };
     let list = format!(
         "Lists the tools that scripts can call, as a tree of virtual files: {file}. Call this first, then readToolFile for \
-         names and parameters, getToolDocs where those do not explain themselves, and executeToolCode to run a script."
+         names and parameters, getToolDocs if they are not enough, and executeToolCode to run a script."
     );
-    let read = "Reads a virtual file: the signature of each tool, with types, on one line. This is the authority on what can be \
-         called: names and parameters are exact, do not guess others. File names match without regard to case. The first \
+    let read = "Reads a virtual file: the signature of each tool, with types, on one line. Only the names and parameters listed here exist; \
+         do not guess others. File names match without regard to case. The first \
          line tells how many lines there are; if it says that the file is complete, do not read it again in parts.";
     let docs = "Explains one tool in full: its whole description, every parameter with its limits, what it returns, whether it needs an \
                 approval, and an example. Use it \
@@ -84,7 +84,7 @@ pub(super) fn search() -> Arc<Tool> {
                        know what you want to do.";
     let limit = json!({
         "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
-        "description": "Most tools to show",
+        "description": "Maximum number of tools to return",
     });
     let properties = json!({
         "query": {"type": "string", "description": "A few words, such as: create issue"},

@@ -33,22 +33,25 @@ const MAX_NAMES: usize = 4 << 10;
 /// Output of a run besides its result.
 pub(super) struct Report<'a> {
     printed: String,
-    /// Tools of the completed calls.
-    made: Vec<String>,
+    /// Tools of the calls that have succeeded.
+    succeeded: Vec<String>,
+    /// Tools of the calls that were sent, may have changed something and have not succeeded.
+    failed: Vec<String>,
     namespaces: &'a [Namespace],
     language: &'static Language,
 }
 
 impl<'a> Report<'a> {
-    /// Collects the printed text of a run and the calls that it has `made`, by the names of their
-    /// tools.
+    /// Collects the printed text of a run and its calls, by the names of their tools: those that have
+    /// `succeeded`, and those that may have changed something although they `failed`.
     pub(super) fn new(
         chain: &Chain,
         namespaces: &'a [Namespace],
         language: &'static Language,
-        made: Vec<String>,
+        succeeded: Vec<String>,
+        failed: Vec<String>,
     ) -> Self {
-        Self { printed: printed(chain), made, namespaces, language }
+        Self { printed: printed(chain), succeeded, failed, namespaces, language }
     }
 
     /// Returns the output of a script that ran to its end; `None` if its result is larger than
@@ -91,6 +94,25 @@ impl<'a> Report<'a> {
             "Execution {class} error:\n\n{}\n",
             cut(failure.rendered.trim().to_owned(), MAX_FAILURE)
         );
+        self.finish(&mut text);
+        let message = cut(failure.message.clone(), MAX_MESSAGE);
+        let details = json!({
+            "line": failure.line, "column": failure.column, "message": message, "kind": failure.kind,
+        });
+        let code = Some(code.to_owned());
+        CallError::Tool(ToolError { code, details: Some(details), ..ToolError::new(kind, text) })
+    }
+
+    /// Returns the error of a script that a limit has ended.
+    pub(super) fn limit(&self, limit: CallError) -> CallError {
+        let reason = limit.of_script();
+        let mut report = format!("Execution stopped at a limit:\n\n{reason}\n");
+        self.finish(&mut report);
+        CallError::ScriptLimit { limit: Box::new(limit), reason, report }
+    }
+
+    /// Adds what the script did before it ended without a result.
+    fn finish(&self, text: &mut String) {
         let hints = self.hints();
         if !hints.is_empty() {
             let _ = write!(text, "\nHints:\n{hints}");
@@ -99,16 +121,7 @@ impl<'a> Report<'a> {
             let _ = write!(text, "\nPrint Output:\n{}\n", self.printed);
         }
         let _ = write!(text, "\n{}", self.environment());
-        let message = cut(failure.message.clone(), MAX_MESSAGE);
-        let details = json!({
-            "line": failure.line, "column": failure.column, "message": message, "kind": failure.kind,
-        });
-        let code = Some(code.to_owned());
-        CallError::Tool(ToolError {
-            code,
-            details: Some(details),
-            ..ToolError::new(kind, text.trim_end())
-        })
+        text.truncate(text.trim_end().len());
     }
 
     fn no_data(&self) -> String {
@@ -116,7 +129,7 @@ impl<'a> Report<'a> {
             "Execution completed but produced no data: nothing was printed, and `result` was not set or is None.\n\n\
              Hints:\n  - Assign what you want to see to the global `result`, or print it\n",
         );
-        if !self.made.is_empty() {
+        if !self.succeeded.is_empty() {
             text.push_str("  - Its calls did run: do not repeat those that change something\n");
         }
         text
@@ -126,15 +139,18 @@ impl<'a> Report<'a> {
     /// itself.
     fn hints(&self) -> String {
         let mut hints = String::new();
-        let completed = completed(&self.made, self.namespaces);
-        if !completed.is_empty() {
-            let calls = completed.iter().map(|(call, times)| {
-                if *times > 1 { format!("{call} ({times} times)") } else { call.clone() }
-            });
-            let calls = cut(calls.collect::<Vec<_>>().join(", "), MAX_NAMES);
+        let succeeded = calls(&self.succeeded, self.namespaces);
+        if !succeeded.is_empty() {
             let _ = writeln!(
                 hints,
-                "  - These calls ran before the failure and are not undone; do not repeat those that change something: {calls}"
+                "  - These calls succeeded before the failure and are not undone; do not repeat those that change something: {succeeded}"
+            );
+        }
+        let failed = calls(&self.failed, self.namespaces);
+        if !failed.is_empty() {
+            let _ = writeln!(
+                hints,
+                "  - A call that failed may also have had an effect; check before you repeat it: {failed}"
             );
         }
         hints
@@ -171,14 +187,14 @@ fn printed(chain: &Chain) -> String {
     out
 }
 
-/// Returns the completed calls as a script writes them, with their number.
-fn completed(made: &[String], namespaces: &[Namespace]) -> BTreeMap<String, usize> {
+/// Returns calls of tools as a script writes them, with their number, in a row.
+fn calls(tools: &[String], namespaces: &[Namespace]) -> String {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-    for tool in made {
+    for tool in tools {
         *times.entry(tool).or_default() += 1;
     }
     if times.is_empty() {
-        return BTreeMap::new();
+        return String::new();
     }
     let functions = namespaces
         .iter()
@@ -187,7 +203,11 @@ fn completed(made: &[String], namespaces: &[Namespace]) -> BTreeMap<String, usiz
         let times = *times.get(function.tool.name.as_str())?;
         Some((format!("{}.{}", namespace.identifier, function.identifier), times))
     });
-    called.collect()
+    let called: BTreeMap<String, usize> = called.collect();
+    let called = called
+        .into_iter()
+        .map(|(call, times)| if times > 1 { format!("{call} ({times} times)") } else { call });
+    cut(called.collect::<Vec<_>>().join(", "), MAX_NAMES)
 }
 
 /// Returns a text, cut at the end of a line if there is one in the second half of `limit` bytes. A

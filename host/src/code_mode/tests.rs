@@ -13,7 +13,10 @@ use crate::{
     door::{Budget, Caller, Filter, VirtualKey},
     sandbox::{Binding, FailureKind, ScriptCall, ScriptError, ScriptFailure},
     tenant::Tenant,
-    tool::{ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, Trust, Whitelist},
+    tool::{
+        ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, ToolName, Trust,
+        Whitelist,
+    },
 };
 
 const BUDGET: Budget = Budget {
@@ -71,7 +74,12 @@ impl Runner for Fake {
         *self.ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(script);
         Box::pin(async move {
             for name in &self.calls {
-                let call = ScriptCall { tool: (*name).to_owned(), arguments: "{}".to_owned() };
+                let arguments = match *name {
+                    "github-create-issue" => r#"{"title":"t","owner":"o"}"#,
+                    _ => "{}",
+                };
+                let (tool, arguments) = ((*name).to_owned(), arguments.to_owned());
+                let call = ScriptCall { tool, arguments };
                 let made = calls.make(vec![call], false).await.map_err(ScriptError::Stopped)?;
                 made.into_iter().collect::<Result<Vec<_>, _>>().map_err(ScriptError::Stopped)?;
             }
@@ -911,7 +919,9 @@ async fn a_result_beyond_its_limit_without_indentation_is_refused() {
     assert!(run(Fake::ends(Ok(Some(fits))), "...").await.is_ok());
     let larger = json!("x".repeat(report::MAX_RESULT - 1));
     let refused = run(Fake::ends(Ok(Some(larger))), "...").await;
-    assert!(matches!(refused, Err(CallError::ResultTooLarge { limit_bytes: 0x10_0000, .. })));
+    let refused = refused.expect_err("it is too large");
+    assert_eq!(refused.code(), "result_too_large");
+    assert!(refused.to_text().contains("larger than 1048576 bytes; return less"), "{refused}");
     let nested = (0..100).fold(json!(vec![1; 100_000]), |inner, _| json!([inner]));
     let text = run(Fake::ends(Ok(Some(nested))), "...").await.expect("it fits").to_text();
     assert!(text.len() < 1 << 18);
@@ -930,7 +940,7 @@ async fn a_failure_reports_printed_text_and_completed_calls() {
      --> code.star:2:5
 
     Hints:
-      - These calls ran before the failure and are not undone; do not repeat those that change something: clock.now, github.create_issue (2 times)
+      - These calls succeeded before the failure and are not undone; do not repeat those that change something: clock.now, github.create_issue (2 times)
 
     Print Output:
     one
@@ -945,6 +955,42 @@ async fn a_failure_reports_printed_text_and_completed_calls() {
     let details =
         json!({"line": 2, "column": 5, "message": "Variable `x` not found", "kind": "runtime"});
     assert_eq!(error.details, Some(details));
+}
+
+#[tokio::test]
+async fn a_limit_reports_printed_text_and_completed_calls() {
+    let limit = CallError::Fuel { tool: ToolName::own(meta::EXECUTE), limit: 20 };
+    let fake = Fake::ends(Err(ScriptError::Stopped(limit)))
+        .calling(&["clock-now", "github-create-issue"])
+        .printing(&["one"]);
+    let error = run(fake, "...").await.expect_err("it was stopped");
+    assert_eq!((error.code(), error.is_limit()), ("out_of_fuel", true));
+    insta::assert_snapshot!(error.to_text(), @r#"
+    Execution stopped at a limit:
+
+    the script used up its fuel of 20; the line where it stopped is not known; compute less: use fewer iterations, let a tool do the work, or split the script
+
+    Hints:
+      - These calls succeeded before the failure and are not undone; do not repeat those that change something: clock.now, github.create_issue
+
+    Print Output:
+    one
+
+    Environment:
+      Available server keys: clock, github
+    "#);
+}
+
+#[tokio::test]
+async fn a_script_beyond_its_calls_reports_those_that_it_made() {
+    let fake = |count| Fake::ends(Ok(None)).calling(&vec!["clock-now"; count]);
+    assert!(run(fake(64), "...").await.is_ok());
+    let error = run(fake(65), "...").await.expect_err("it was stopped");
+    assert_eq!(error.code(), "budget");
+    let text = error.to_text();
+    for part in ["the script reached its limit of 64 tool calls;", "clock.now (64 times)"] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[tokio::test]
@@ -1002,9 +1048,9 @@ fn descriptions_of_meta_tools_match_the_file_layout() {
             && by_tool[0].contains("servers/<server>/<tool>.pyi")
     );
     insta::assert_snapshot!(by_tool[..3].join("\n\n"), @r#"
-    Lists the tools that scripts can call, as a tree of virtual files: one file a tool, servers/<server>/<tool>.pyi. Call this first, then readToolFile for names and parameters, getToolDocs where those do not explain themselves, and executeToolCode to run a script.
+    Lists the tools that scripts can call, as a tree of virtual files: one file a tool, servers/<server>/<tool>.pyi. Call this first, then readToolFile for names and parameters, getToolDocs if they are not enough, and executeToolCode to run a script.
 
-    Reads a virtual file: the signature of each tool, with types, on one line. This is the authority on what can be called: names and parameters are exact, do not guess others. File names match without regard to case. The first line tells how many lines there are; if it says that the file is complete, do not read it again in parts.
+    Reads a virtual file: the signature of each tool, with types, on one line. Only the names and parameters listed here exist; do not guess others. File names match without regard to case. The first line tells how many lines there are; if it says that the file is complete, do not read it again in parts.
 
     Explains one tool in full: its whole description, every parameter with its limits, what it returns, whether it needs an approval, and an example. Use it when the signature from readToolFile is not enough.
     "#);

@@ -19,7 +19,8 @@ use crate::{
     door::{Approval, Entry},
     json::raw,
     tenant::Tenant,
-    text::visible,
+    text::visible_line,
+    tool::argument_lines,
 };
 
 /// How a call that needs an approval is handled.
@@ -39,10 +40,6 @@ pub enum ApprovalMode {
 const ELICIT: &str = "elicitation/create";
 /// Name of the question in a modern result.
 const QUESTION: &str = "approval";
-/// Maximum number of characters of one argument in a question.
-const SHOWN_CHARACTERS: usize = 2_000;
-/// Maximum number of arguments in a question.
-const SHOWN_MEMBERS: usize = 20;
 
 /// Outcome of a question.
 #[derive(Debug, PartialEq, Eq)]
@@ -117,8 +114,9 @@ impl Question<'_> {
     }
 
     fn message(&self) -> String {
-        let name = visible(self.name);
-        let arguments = shown(self.arguments);
+        let name = visible_line(self.name);
+        let lines = argument_lines(self.arguments);
+        let arguments = if lines.is_empty() { "{}".to_owned() } else { lines.join("\n") };
         format!("Run the tool {name} with these arguments?\n\n{arguments}")
     }
 
@@ -152,34 +150,6 @@ fn read(answer: Option<&str>) -> Option<Outcome> {
         "cancel" => Some(Outcome::Declined("the user dismissed the question")),
         _ => None,
     }
-}
-
-/// Returns arguments for a person: one member a line, without the blanks between them, and the number
-/// of characters of each that are left out. Nothing is left out without a word.
-fn shown(arguments: &str) -> String {
-    let members: Vec<_> = raw::members(arguments).into_iter().flatten().collect();
-    let mut lines: Vec<String> = members
-        .iter()
-        .take(SHOWN_MEMBERS)
-        .map(|(name, value)| format!("{}: {}", shortened(name), shortened(value)))
-        .collect();
-    if members.len() > SHOWN_MEMBERS {
-        lines.push(format!("[{} more arguments are not shown]", members.len() - SHOWN_MEMBERS));
-    }
-    if lines.is_empty() { "{}".to_owned() } else { lines.join("\n") }
-}
-
-/// Returns the beginning and the end of a text, and the number of characters between them.
-fn shortened(text: &str) -> String {
-    let count = text.chars().count();
-    if count <= SHOWN_CHARACTERS {
-        return visible(text);
-    }
-    let half = SHOWN_CHARACTERS / 2;
-    let start: String = text.chars().take(half).collect();
-    let end: String = text.chars().skip(count - half).collect();
-    let hidden = count - 2 * half;
-    format!("{} [{hidden} characters are not shown] {}", visible(&start), visible(&end))
 }
 
 /// Key of the MACs in the states of this process. A restart makes older states invalid.

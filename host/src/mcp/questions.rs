@@ -58,7 +58,7 @@ impl<'d> Dialog<'d> {
         if peer.version.is_modern() {
             let given = given(params)?;
             let state = params.get("requestState").and_then(raw::string);
-            match state.as_deref().map(|state| state.strip_prefix(PREFIX)) {
+            match state.as_deref().map(waiting) {
                 Some(Some(token)) => {
                     dialog.next = Some(Answers { token: token.to_owned(), given });
                 }
@@ -112,6 +112,12 @@ impl<'d> Dialog<'d> {
         self.next = Some(Answers { token: asked.token, given });
         Ok(())
     }
+}
+
+/// Returns the token in the state of a request that waits: for answers at its source, or, as the
+/// state of a run, for a decision about the calls of a script. `None` for the state of an approval.
+fn waiting(state: &str) -> Option<&str> {
+    state.strip_prefix(PREFIX).or_else(|| state.contains('.').then_some(state))
 }
 
 /// Calls `forget` with the token of a request whose client has left.
@@ -224,6 +230,9 @@ mod tests {
         let given = [("a".to_owned(), Some(r#"{"k":1}"#.to_owned()))].into();
         let expected = Answers { token: "t".to_owned(), given };
         assert_eq!(answers(with_state), Ok((Some(expected), false)));
+        let run = r#"{"requestState":"run_7.2"}"#;
+        let expected = Answers { token: "run_7.2".to_owned(), given: Given::new() };
+        assert_eq!(answers(run), Ok((Some(expected), false)));
         // The state of an approval.
         let approval = r#"{"requestState":"AAAA","inputResponses":{"a":{}}}"#;
         assert_eq!(answers(approval), Ok((None, false)));

@@ -13,6 +13,8 @@ use crate::tool::{CallError, Content, ContentBlock, HOST_CODE, Members, ToolErro
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// Key of the metadata with the kind of a failure, for programs.
 const ERROR: &str = "airlock/error";
+/// Key of the metadata with the run of a script that has stopped for a decision.
+const RUN: &str = "airlock/run";
 
 /// MCP's `CallToolResult`.
 #[derive(Serialize)]
@@ -58,6 +60,12 @@ pub(crate) fn failed(error: &CallError, version: Version) -> String {
                 is_error: true,
             }
         }
+        CallError::Suspended(suspension) => Parts {
+            content: vec![message, Content::text(suspension.instructions())],
+            meta: Some(Map::from_iter([(RUN.to_owned(), suspension.to_json())])),
+            is_error: true,
+            ..Parts::default()
+        },
         _ => Parts { content: vec![message], is_error: true, ..Parts::default() },
     };
     let mut meta = parts.meta.unwrap_or_default();
@@ -142,7 +150,8 @@ fn is_valid_annotation(name: &str, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::{ErrorKind, ToolName};
+    use crate::run::Position;
+    use crate::tool::{ErrorKind, RunCall, Suspension, ToolName};
 
     fn output(blocks: &Value, structured: Option<Value>) -> ToolOutput {
         let blocks = blocks.as_array().expect("an array").clone();
@@ -210,6 +219,30 @@ mod tests {
         let result = |version| read(&complete(output(&json!([]), Some(json!([1, 2]))), version));
         assert_eq!(result(LEGACY), json!({"content": [{"type": "text", "text": "[1,2]"}]}));
         assert_eq!(result(MODERN)["structuredContent"], json!([1, 2]));
+    }
+
+    #[test]
+    fn a_run_that_waits_has_its_calls_and_the_ways_to_decide() {
+        let call = RunCall {
+            position: Position { block: 1, branch: 0 },
+            tool: "rec-write".to_owned(),
+            arguments: r#"{"n":3}"#.to_owned(),
+        };
+        let suspension = Suspension {
+            run: "run_1".to_owned(),
+            token: "run_1.1".to_owned(),
+            completed: Vec::new(),
+            pending: vec![call],
+            in_doubt: Vec::new(),
+        };
+        let result = read(&failed(&CallError::Suspended(Box::new(suspension)), LEGACY));
+        let pending = json!([{"position": "1", "tool": "rec-write", "arguments": {"n": 3}}]);
+        let run =
+            json!({"id": "run_1", "request_state": "run_1.1", "completed": [], "pending": pending});
+        assert_eq!(result["_meta"][RUN], run);
+        assert_eq!(result["_meta"][ERROR]["code"], "airlock.needs_approval");
+        let text = result["content"][1]["text"].as_str().expect("a text");
+        assert!(text.contains("n: 3") && text.contains("/v1/runs/run_1/approve"), "{text}");
     }
 
     #[test]

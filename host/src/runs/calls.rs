@@ -10,6 +10,7 @@ use tracing::{error, warn};
 
 use super::{
     answer::Answer,
+    arguments,
     journal::{Entry, Journal},
 };
 use crate::{
@@ -117,7 +118,13 @@ impl RunCalls {
                 return Ok(Due::AfterApproval(called));
             }
             Entry::Approved(approved) => Some(approved),
-            Entry::New | Entry::Again => None,
+            Entry::New | Entry::Again => {
+                if let Some(misfit) = self.misfit(&call) {
+                    self.chain.count_call()?;
+                    return Ok(self.refused(&call, misfit));
+                }
+                None
+            }
         };
         let admitted = self.chain.admit_approved(
             &Origin::Script,
@@ -136,15 +143,25 @@ impl RunCalls {
             Err(stop @ CallError::Budget { .. }) => Err(stop),
             // A person has decided that it is made.
             Err(CallError::NotFound { .. }) if approved.is_some() => Err(absent(&call)),
-            Err(refused) => {
-                let answer = Answer::of(Err(refused), &call.tool);
-                // A refused call is decided again when the run is resumed; its arguments may be of any
-                // size, and are not stored.
-                let is_stored = call.arguments.len() <= MAX_REFUSED_BYTES;
-                let called = is_stored.then(|| self.called(&call));
-                Ok(Due::Now(Decided::Answered(answer, called)))
-            }
+            Err(refused) => Ok(self.refused(&call, refused)),
         }
+    }
+
+    /// Returns the error of arguments that the tool cannot take; `None` also for a tool that the
+    /// script may not call, which the door refuses.
+    fn misfit(&self, call: &ScriptCall) -> Option<CallError> {
+        let entry = self.chain.view().find(&Origin::Script, &call.tool)?;
+        arguments::check(&entry.tool, &call.arguments).err()
+    }
+
+    /// Ends a call that is not made.
+    fn refused(&self, call: &ScriptCall, refused: CallError) -> Due {
+        let answer = Answer::of(Err(refused), &call.tool);
+        // A refused call is decided again when the run is resumed; its arguments may be of any size,
+        // and are not stored.
+        let is_stored = call.arguments.len() <= MAX_REFUSED_BYTES;
+        let called = is_stored.then(|| self.called(call));
+        Due::Now(Decided::Answered(answer, called))
     }
 
     /// Returns a call with the definition of its tool, if the script may see the tool.

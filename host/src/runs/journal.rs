@@ -276,10 +276,15 @@ impl Journal {
         }
     }
 
-    /// Returns the tools of all calls that have ended, in the order of the calls, and whether each has
-    /// succeeded.
-    pub(crate) fn made(&self) -> Vec<(String, bool)> {
-        self.lock().state.made().collect()
+    /// Returns the tools of all calls that have succeeded, in the order of the calls.
+    pub(crate) fn completed(&self) -> Vec<String> {
+        self.lock().state.completed().collect()
+    }
+
+    /// Returns the tools of all calls that were sent, may have changed something and have not
+    /// succeeded, in the order of the calls.
+    pub(crate) fn failed(&self) -> Vec<String> {
+        self.lock().state.failed().collect()
     }
 
     /// Fails if the script has ended without a call that the journal has, as

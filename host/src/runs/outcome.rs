@@ -124,6 +124,7 @@ fn line(error: &CallError) -> Option<u64> {
 fn message(error: &CallError) -> String {
     let own = match error {
         CallError::Tool(tool) => tool.details.as_ref().and_then(|it| it["message"].as_str()),
+        CallError::ScriptLimit { reason, .. } => Some(reason.as_str()),
         _ => None,
     };
     own.map_or_else(|| error.message(), str::to_owned)

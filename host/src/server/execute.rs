@@ -65,7 +65,8 @@ pub(super) async fn run(
     let mut airlock = extension(caller.ledger(), id);
     let mut reply = match result {
         Ok(output) => format.write(call.id, &output.to_text()),
-        Err(error @ CallError::Tool(_)) => {
+        // Also a limit of a script: it is the script's failure, and the report says what it has done.
+        Err(error @ (CallError::Tool(_) | CallError::ScriptLimit { .. })) => {
             let mut reply = format.write(call.id, &error.to_text());
             reply.insert("is_error".to_owned(), true.into());
             reply

@@ -3,6 +3,7 @@
 //! This module runs no calls and decides none: the [`door`](crate::door) decides.
 
 mod adopted;
+mod arguments;
 mod base64;
 mod content;
 mod descriptor;
@@ -18,8 +19,10 @@ mod readable;
 mod suspension;
 mod yaml;
 
+pub(crate) use self::error::NESTED_CALLS;
 pub use self::{
     adopted::{BadTool, Tool},
+    arguments::argument_lines,
     base64::decode_base64,
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},

@@ -21,6 +21,13 @@ pub(super) const PYTHON: Language = Language {
     fails: "If it fails it raises ToolError, with .kind, .code, .message and .data",
 };
 
+/// Python whose scripts see the time at which their run began.
+pub(super) const PYTHON_WITH_CLOCK: Language = Language {
+    description: PYTHON_WITH_CLOCK_DESCRIPTION,
+    note: "Note: scripts are Python, without files and network; the clock stands still at the start of the run (UTC); every run starts with a fresh scope.",
+    ..PYTHON
+};
+
 const STARLARK_DESCRIPTION: &str = "\
 Runs a script that calls tools, and returns what it leaves in `result` and what it prints. Tool results stay in the script: \
 call many tools, filter and combine, and return only what you need.
@@ -35,20 +42,24 @@ lambdas, walrus, unpacking, sets, global and nonlocal work as in Python. What di
 - no try/except: attempt(server.tool, {\"name\": value}) returns a struct with .ok, .value and .error (.kind, .code, .message, \
 .data); any other failure ends the script
 - no class, with, match, yield, async or decorators: use dicts or namedtuple
-- import works for collections, datetime, functools, itertools, json, math, operator, re, statistics, string, typing; \
+- import works for bisect, collections, copy, datetime, functools, heapq, itertools, json, math, operator, re, statistics, string, typing; \
 there is no clock, so no now() or today(); re has no look-around and no back references
-gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time, at most limit=8 of them, and returns their results in \
+- gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time, at most limit=8 of them, and returns their results in \
 that order; with attempt=True each is a struct as above.
 
 Every run starts fresh, without variables of earlier runs, without files, network or clock. A script that failed has still \
 made its calls: when you run it again, leave out those that change something.
 
-Example:
+Example (the server `tracker` is made up):
 issues = tracker.list_issues(state=\"open\")
 print(len(issues), \"open\")
 result = [{\"id\": i[\"id\"], \"title\": i[\"title\"]} for i in issues if \"bug\" in i[\"labels\"]]";
 
-const PYTHON_DESCRIPTION: &str = "\
+/// Returns the description of Python, with the line about the clock.
+macro_rules! python_description {
+    ($clock:literal) => {
+        concat!(
+            "\
 Runs a script that calls tools, and returns what it leaves in `result` and what it prints. Tool results stay in the script: \
 call many tools, filter and combine, and return only what you need.
 
@@ -65,13 +76,26 @@ await asyncio.gather(*[server.tool(id=i) for i in ids])
 ends the script
 - to import: asyncio base64 bisect collections copy dataclasses datetime functools heapq itertools json math operator re \
 statistics string typing, as far as they are pure. Nothing else exists
-- no yield, match, inheritance, method decorators, async for, async with
-- no clock, randomness, environment, files or network: datetime computes with dates, but now() and today() fail
+- no yield, match, inheritance, method decorators, async for; async with works for asyncio.Semaphore alone
+",
+            $clock,
+            "
 
 Every run starts fresh, without variables of earlier runs. A script that failed has still made its calls: when you run it \
 again, leave out those that change something.
 
-Example:
+Example (the server `tracker` is made up):
 issues = tracker.list_issues(state=\"open\")
 print(len(issues), \"open\")
-result = [{\"id\": i[\"id\"], \"title\": i[\"title\"]} for i in issues if \"bug\" in i[\"labels\"]]";
+result = [{\"id\": i[\"id\"], \"title\": i[\"title\"]} for i in issues if \"bug\" in i[\"labels\"]]"
+        )
+    };
+}
+
+const PYTHON_DESCRIPTION: &str = python_description!(
+    "- no clock, randomness, environment, files or network: datetime computes with dates, but now() and today() fail"
+);
+
+const PYTHON_WITH_CLOCK_DESCRIPTION: &str = python_description!(
+    "- the clock stands still at the start of the run (UTC): now() and today() are that time; no randomness, environment, files or network"
+);

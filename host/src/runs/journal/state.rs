@@ -50,6 +50,8 @@ struct Known {
     call: Call,
     /// The stored text, until the script has come to the call.
     answer: Option<String>,
+    /// False for a call that was refused, or only asked for.
+    was_sent: bool,
     has_succeeded: bool,
 }
 
@@ -161,7 +163,7 @@ impl State {
         text: String,
     ) -> Result<(), Refused> {
         let answered = self.call(position).ok_or(Refused::Stale)?.answer(attempt)?;
-        self.end(position, answered, has_succeeded);
+        self.end(position, answered, true, has_succeeded);
         self.stored.answers = self.stored.answers.saturating_add(text.len());
         self.push(text.len(), Step::Answer(position, attempt, text));
         Ok(())
@@ -183,14 +185,14 @@ impl State {
         } else {
             self.stored.answers = with;
         }
-        self.end(position, call, has_succeeded);
+        self.end(position, call, false, has_succeeded);
         self.push(called.arguments.len() + text.len(), Step::Record(position, called, text));
     }
 
     /// Notes that a call has ended, of a run that is not stored.
     pub(super) fn note(&mut self, position: Position, called: Called, has_succeeded: bool) {
         if let Ok(call) = Call::record(self.call(position), called) {
-            self.end(position, call, has_succeeded);
+            self.end(position, call, false, has_succeeded);
         }
     }
 
@@ -234,12 +236,19 @@ impl State {
         mem::take(&mut self.steps)
     }
 
-    /// Returns the tools of the calls that have ended, in the order of the calls, and whether each
-    /// has succeeded.
-    pub(super) fn made(&self) -> impl Iterator<Item = (String, bool)> {
-        let answered =
-            self.calls.values().filter(|known| matches!(known.call.stage, Stage::Answered));
-        answered.map(|known| (known.call.called.tool.to_string(), known.has_succeeded))
+    /// Returns the tools of the calls that have succeeded, in the order of the calls.
+    pub(super) fn completed(&self) -> impl Iterator<Item = String> {
+        let succeeded = self.calls.values().filter(|known| known.has_succeeded);
+        succeeded.map(|known| known.call.called.tool.to_string())
+    }
+
+    /// Returns the tools of the calls that may have changed something and have not succeeded, in the
+    /// order of the calls.
+    pub(super) fn failed(&self) -> impl Iterator<Item = String> {
+        let failed = self.calls.values().filter(|known| {
+            known.was_sent && !known.has_succeeded && !known.call.called.is_repeatable
+        });
+        failed.map(|known| known.call.called.tool.to_string())
     }
 
     /// Fails if the script has ended without a call that the journal has: it is not the script of the
@@ -272,16 +281,17 @@ impl State {
 
     fn put(&mut self, position: Position, call: Call) {
         let added = call.called.arguments.len();
-        let known = Known { call, answer: None, has_succeeded: false };
+        let was_sent = matches!(call.stage, Stage::Sent { .. } | Stage::InDoubt { .. });
+        let known = Known { call, answer: None, was_sent, has_succeeded: false };
         if self.calls.insert(position, known).is_none() {
             self.stored.arguments = self.stored.arguments.saturating_add(added);
         }
     }
 
-    fn end(&mut self, position: Position, call: Call, has_succeeded: bool) {
+    fn end(&mut self, position: Position, call: Call, was_sent: bool, has_succeeded: bool) {
         self.put(position, call);
         if let Some(known) = self.calls.get_mut(&position) {
-            known.has_succeeded = has_succeeded;
+            (known.was_sent, known.has_succeeded) = (was_sent, has_succeeded);
         }
     }
 
@@ -300,6 +310,8 @@ impl From<Vec<StoredCall>> for State {
             state.stored.answers += answer.as_ref().map_or(0, String::len);
             state.put(position, call);
             if let Some(known) = state.calls.get_mut(&position) {
+                // Whether it was refused or has failed is not stored.
+                known.was_sent |= answer.is_some();
                 known.has_succeeded = answer.as_deref().is_some_and(Answer::is_success);
                 known.answer = answer;
             }

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::tool::CallError;
+use crate::tool::{CallError, NESTED_CALLS};
 
 /// Limits on one call together with all its nested calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +69,7 @@ impl Shared {
             return Err(CallError::Budget { what: "levels of nested calls", limit: depth.into() });
         }
         if !take(&self.nested_left) {
-            return Err(CallError::Budget {
-                what: "nested tool calls",
-                limit: nested_calls.into(),
-            });
+            return Err(CallError::Budget { what: NESTED_CALLS, limit: nested_calls.into() });
         }
         Ok(())
     }

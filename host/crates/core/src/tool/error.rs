@@ -51,6 +51,16 @@ pub enum CallError {
     /// A script has stopped at calls that a person must decide about.
     #[error("the script has stopped: its run {} {}", .0.run, .0.described())]
     Suspended(Box<Suspension>),
+    /// A limit has ended a script. `Display` is the report of what the script had done until then.
+    #[error("{report}")]
+    ScriptLimit {
+        /// The limit.
+        limit: Box<CallError>,
+        /// Name of the limit, and the remedy.
+        reason: String,
+        /// The reason, the calls that were made and the printed text, for the model.
+        report: String,
+    },
     /// The tool asks its caller, and goes on with the answers.
     #[error("tool '{name}' waits for {} answers of its caller", asked.questions.len())]
     InputRequired {
@@ -351,6 +361,7 @@ impl CallError {
             | Self::UndeclaredEffect { .. }
             | Self::Tool(_)
             | Self::Suspended(_)
+            | Self::ScriptLimit { .. }
             | Self::Budget { .. }
             | Self::TooManyCalls { .. }
             | Self::CallsSpent { .. }
@@ -369,6 +380,7 @@ impl CallError {
             Self::UnboundSlot { .. } => "unbound_slot",
             Self::UndeclaredEffect { .. } => "undeclared_effect",
             Self::Suspended(suspension) if suspension.pending.is_empty() => "in_doubt",
+            Self::ScriptLimit { limit, .. } => limit.code(),
             Self::NeedsApproval { .. } | Self::Suspended(_) => "needs_approval",
             Self::InputRequired { .. } => "input_required",
             Self::NotWaiting { .. } => "not_waiting",
@@ -400,7 +412,8 @@ impl CallError {
     pub fn is_limit(&self) -> bool {
         matches!(
             self,
-            Self::Budget { .. }
+            Self::ScriptLimit { .. }
+                | Self::Budget { .. }
                 | Self::TooManyCalls { .. }
                 | Self::CallsSpent { .. }
                 | Self::ResultsTooLarge { .. }
@@ -426,6 +439,7 @@ impl CallError {
             }
             Self::InputRequired { .. } => ErrorKind::Unsupported,
             Self::Tool(error) => error.kind,
+            Self::ScriptLimit { limit, .. } => limit.kind(),
             Self::Deadline { .. } => ErrorKind::Timeout,
             Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } => ErrorKind::TooLarge,
             Self::Budget { .. }
@@ -466,6 +480,22 @@ impl CallError {
         if is_blank { "the tool failed and gave no reason".to_owned() } else { message }
     }
 
+    /// Returns the message of a limit that has ended a script: the limit and the remedy.
+    pub fn of_script(&self) -> String {
+        match self {
+            Self::Budget { what: NESTED_CALLS, limit } => format!(
+                "the script reached its limit of {limit} tool calls; make fewer calls, or split the script (operator: max_nested_calls)"
+            ),
+            Self::Budget { what, limit } => {
+                format!("the script reached its limit of {limit} {what}")
+            }
+            Self::ResultTooLarge { limit_bytes, .. } => format!(
+                "the result of the script is larger than {limit_bytes} bytes; return less: a part, a sum, or only the keys that you need"
+            ),
+            limit => limit.message(),
+        }
+    }
+
     /// Returns the time to wait before a retry; `None` if it is not known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -483,6 +513,8 @@ fn listed(violations: &Violations) -> String {
     if text.starts_with('\n') { text } else { format!(" {text}") }
 }
 
+/// Name of the limit on the nested calls of a chain.
+pub(crate) const NESTED_CALLS: &str = "nested tool calls";
 /// Name of the tool that runs scripts. A model can do more about a limit of its own script than about
 /// that of a tool.
 const SCRIPT: &str = "executeToolCode";
@@ -539,5 +571,27 @@ mod tests {
             let remedy = of_script.strip_prefix(&expected).expect("it has a remedy");
             assert!(remedy.len() > 20, "{of_script}");
         }
+    }
+    #[test]
+    fn each_limit_of_a_script_has_a_remedy() {
+        let calls = CallError::Budget { what: NESTED_CALLS, limit: 64 };
+        assert_eq!(calls.to_string(), "the call reached its limit of 64 nested tool calls");
+        assert_eq!(
+            calls.of_script(),
+            "the script reached its limit of 64 tool calls; make fewer calls, or split the script (operator: max_nested_calls)"
+        );
+        let result = CallError::ResultTooLarge { tool: ToolName::alias(SCRIPT), limit_bytes: 7 };
+        assert!(result.of_script().contains("larger than 7 bytes; return less"));
+        let handles = CallError::Budget { what: "handles at a time", limit: 3 };
+        assert_eq!(handles.of_script(), "the script reached its limit of 3 handles at a time");
+    }
+
+    #[test]
+    fn a_limit_with_a_report_is_the_limit_for_programs() {
+        let limit = Box::new(CallError::Fuel { tool: ToolName::alias(SCRIPT), limit: 20 });
+        let (reason, report) = (limit.of_script(), "all".to_owned());
+        let error = CallError::ScriptLimit { limit, reason, report };
+        assert_eq!((error.code(), error.kind()), ("out_of_fuel", ErrorKind::LimitReached));
+        assert!(error.is_limit() && error.to_text() == "all");
     }
 }

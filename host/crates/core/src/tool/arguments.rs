@@ -1,0 +1,71 @@
+//! Arguments as a person reads them before a decision: bounded, and nothing hidden without a note.
+
+use crate::{json::raw, text::visible_line};
+
+/// Maximum number of characters of one argument.
+const SHOWN_CHARACTERS: usize = 2_000;
+/// Maximum number of arguments.
+const SHOWN_MEMBERS: usize = 20;
+
+/// Returns the arguments of a call for a person: a line for each member, without the blanks between
+/// them. Of a long value, the start and the end are shown, with the number of characters between
+/// them. No character of the arguments can begin a line.
+pub fn argument_lines(arguments: &str) -> Vec<String> {
+    let members: Vec<_> = raw::members(arguments).into_iter().flatten().collect();
+    let mut lines: Vec<String> = members
+        .iter()
+        .take(SHOWN_MEMBERS)
+        .map(|(name, value)| format!("{}: {}", shortened(name), shortened(value)))
+        .collect();
+    if members.len() > SHOWN_MEMBERS {
+        lines.push(format!("[{} more arguments are not shown]", members.len() - SHOWN_MEMBERS));
+    }
+    lines
+}
+
+/// Returns the beginning and the end of a text, and the number of characters between them.
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= SHOWN_CHARACTERS {
+        return visible_line(text);
+    }
+    let half = SHOWN_CHARACTERS / 2;
+    let start: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(count - half).collect();
+    let hidden = count - 2 * half;
+    format!("{} [{hidden} characters are not shown] {}", visible_line(&start), visible_line(&end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_whole_up_to_the_limit_and_has_both_ends_beyond() {
+        let of = |length: usize| argument_lines(&format!(r#"{{"a":{}}}"#, "7".repeat(length)));
+        assert_eq!(of(SHOWN_CHARACTERS), [format!("a: {}", "7".repeat(SHOWN_CHARACTERS))]);
+        let half = "7".repeat(SHOWN_CHARACTERS / 2);
+        let beyond = format!("a: {half} [1 characters are not shown] {half}");
+        assert_eq!(of(SHOWN_CHARACTERS + 1), [beyond]);
+    }
+
+    #[test]
+    fn omitted_members_are_counted() {
+        let of = |count: usize| {
+            let members: Vec<_> = (0..count).map(|n| format!(r#""k{n}":{n}"#)).collect();
+            argument_lines(&format!("{{{}}}", members.join(",")))
+        };
+        assert_eq!(of(0), [""; 0]);
+        assert_eq!((of(SHOWN_MEMBERS).len(), of(SHOWN_MEMBERS)[19].as_str()), (20, "k19: 19"));
+        assert_eq!(of(SHOWN_MEMBERS + 1)[20], "[1 more arguments are not shown]");
+    }
+
+    #[test]
+    fn no_name_and_no_value_begins_a_line() {
+        let lines = argument_lines("{\"a\\n- other\":\n[1,\n2],\"\\u202eb\":\"c\\nd\"}");
+        let text = lines.join("\n");
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(lines[0].starts_with("a⟨U+000A⟩- other: [1,⟨U+000A⟩2]"), "{text}");
+        assert_eq!(lines[1], r#"⟨U+202E⟩b: "c\nd""#);
+    }
+}
