@@ -44,7 +44,7 @@ fn evaluate(
     session: &mut Session<'_>,
     lines: &mut Lines<'_>,
 ) -> Result<MontyObject, Failure> {
-    if let Some(failure) = failure::of_unawaited(&script.name, lowered) {
+    if let Some(failure) = failure::of_unused(&script.name, lowered) {
         return Err(failure);
     }
     let options = CompileOptions { assert_message_annotations: AssertMessageAnnotations::Off };
@@ -129,7 +129,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Answers the tools of `files`: returns the arguments for `read_file`, a number for `number`,
-    /// text that is no JSON for `broken`, and fails for `fail`.
+    /// text that is no JSON for `broken`, and fails for `fail` and, with a given message, `fail_with`.
     #[derive(Default)]
     struct Files {
         /// How many calls were made at a time.
@@ -144,6 +144,12 @@ pub(crate) mod tests {
                     Ok(Answer::Text(request.arguments["{\"n\":\"".len()..].replace("\"}", "")))
                 }
                 "files-broken" => Ok(Answer::Json("{".into())),
+                "files-fail_with" => {
+                    let text: serde_json::Value =
+                        serde_json::from_str(&request.arguments).expect("an object");
+                    let message = text["text"].as_str().unwrap_or_default().to_owned();
+                    Err(ToolError { kind: "denied".into(), message, ..ToolError::default() })
+                }
                 _ => Err(ToolError {
                     kind: "denied".into(),
                     code: Some("no_way".into()),
@@ -178,7 +184,7 @@ pub(crate) mod tests {
             tool: format!("files-{name}"),
         };
         let mut bindings = vec![bind("read_file", Some("readFile"))];
-        bindings.extend(["fail", "number", "broken"].map(|name| bind(name, None)));
+        bindings.extend(["fail", "fail_with", "number", "broken"].map(|name| bind(name, None)));
         let (name, bindings) = ("code.py".into(), bindings.into());
         run(&Script { name, source: source.into(), bindings, clock_ms: None }, tools, print)
     }
@@ -286,7 +292,7 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
         let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None)]";
         assert_eq!(
             result(source).as_deref(),
-            Some(r#"[["broken","fail","number","read_file"],false,true,null]"#)
+            Some(r#"[["broken","fail","fail_with","number","read_file"],false,true,null]"#)
         );
     }
 

@@ -114,7 +114,7 @@ impl Finder<'_> {
             let texts: Vec<_> = all.iter().map(|(_, text)| text.as_str()).collect();
             // The lines after it stay where they are.
             let insert = texts.join("; ") + &"\\\n".repeat(breaks);
-            self.edits.push(Edit { at, remove: end - at, insert: insert.into() });
+            self.edits.push(Edit::replace(at, end - at, insert));
         }
     }
 }
@@ -137,7 +137,7 @@ impl<'a> Visitor<'a> for Finder<'_> {
             && let Some(class) = self.class(module.id.as_str(), Some(it.attr.as_str()))
         {
             let (at, end) = (module.start().to_usize(), module.end().to_usize());
-            self.edits.push(Edit { at, remove: end - at, insert: class.into() });
+            self.edits.push(Edit::replace(at, end - at, class));
         }
         walk_expr(self, expression);
     }

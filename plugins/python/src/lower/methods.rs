@@ -1,0 +1,278 @@
+//! Methods and functions of modules that the interpreter lacks, or takes otherwise than Python.
+//!
+//! `value.method(x)` becomes `_airlock_method(value, x)`. The function looks at the value: it stands
+//! in for the interpreter's own types, and calls the method of any other. They are in
+//! `library/methods.py`, `library/dates.py` and `library/sets.py`.
+
+use std::borrow::Cow;
+
+use airlock_executor::Bindings;
+use ruff_python_ast::visitor::{Visitor, walk_expr, walk_interpolated_string_element};
+use ruff_python_ast::{
+    CmpOp, Expr, ExprAttribute, ExprBinOp, ExprCall, ExprCompare, InterpolatedStringElement, Operator, Stmt,
+};
+use ruff_text_size::Ranged as _;
+
+use super::names::Names;
+use super::source::Edit;
+
+/// Condition under which a call of a method is changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    Always,
+    /// It has arguments.
+    Given,
+    /// It has not one argument, or one with a star.
+    Several,
+    /// Its last argument may contain one of these.
+    Format(&'static [&'static str]),
+    /// It may be of a regular expression, and its argument at this position is no plain text.
+    Pattern(usize),
+}
+
+const METHODS: [(&str, When); 23] = [
+    ("astimezone", When::Always),
+    ("bit_length", When::Always),
+    ("combine", When::Given),
+    ("difference", When::Several),
+    ("fromisocalendar", When::Given),
+    ("fromordinal", When::Given),
+    ("fromtimestamp", When::Given),
+    ("fsum", When::Given),
+    ("intersection", When::Several),
+    ("is_integer", When::Always),
+    ("isocalendar", When::Always),
+    ("isoformat", When::Given),
+    ("maketrans", When::Given),
+    ("split", When::Pattern(0)),
+    ("strftime", When::Format(&["%f", "%z"])),
+    ("strptime", When::Format(&["%z"])),
+    ("sub", When::Pattern(1)),
+    ("subn", When::Given),
+    ("toordinal", When::Always),
+    ("translate", When::Given),
+    ("union", When::Several),
+    ("update", When::Several),
+    ("utcoffset", When::Always),
+];
+
+/// Methods of classes: `datetime.utcfromtimestamp(0)`.
+const OTHERS: [(&str, When); 1] = [("utcfromtimestamp", When::Given)];
+
+/// Returns the changes.
+pub(super) fn edits(
+    source: &str,
+    body: &[Stmt],
+    names: &Names<'_>,
+    bindings: &Bindings,
+) -> Vec<Edit> {
+    let has_dates = source.contains("timedelta");
+    let mut finder = Finder { source, names, bindings, has_dates, edits: Vec::new() };
+    finder.visit_body(body);
+    finder.edits
+}
+
+struct Finder<'s> {
+    source: &'s str,
+    names: &'s Names<'s>,
+    bindings: &'s Bindings,
+    /// Whether the script has lengths of time.
+    has_dates: bool,
+    edits: Vec<Edit>,
+}
+
+impl Finder<'_> {
+    fn call(&mut self, call: &ExprCall) {
+        let name = match &*call.func {
+            Expr::Attribute(it) => it.attr.as_str(),
+            Expr::Name(it) => it.id.as_str(),
+            _ => return,
+        };
+        let has_default = || {
+            let names = &call.arguments.keywords;
+            names.iter().any(|it| it.arg.as_ref().is_some_and(|arg| arg.as_str() == "default"))
+        };
+        match name {
+            "dumps" if has_default() => self.function(call, "_airlock_dumps("),
+            "timedelta" if !call.arguments.is_empty() && !are_whole(call) => {
+                self.function(call, "_airlock_timedelta(");
+            }
+            _ => {
+                if let Expr::Attribute(method) = &*call.func
+                    && self.applies(method, call)
+                {
+                    self.method(method, call);
+                }
+            }
+        }
+    }
+
+    /// Returns whether a call of a method is changed.
+    fn applies(&self, method: &ExprAttribute, call: &ExprCall) -> bool {
+        let name = method.attr.as_str();
+        let Some((_, when)) = METHODS.iter().chain(&OTHERS).find(|(it, _)| *it == name) else {
+            return false;
+        };
+        let is_client = matches!(&*method.value, Expr::Name(it)
+            if self.bindings.has(it.id.as_str()) && self.names.is_builtin(it.id.as_str()));
+        if is_client {
+            return false;
+        }
+        let given = &call.arguments.args;
+        let has_star = given.iter().any(Expr::is_starred_expr);
+        match *when {
+            When::Always => true,
+            When::Given => !call.arguments.is_empty(),
+            When::Several => call.arguments.keywords.is_empty() && (given.len() != 1 || has_star),
+            When::Format(signs) => match given.last() {
+                Some(Expr::StringLiteral(it)) => {
+                    signs.iter().any(|sign| it.value.to_str().contains(sign))
+                }
+                Some(_) => true,
+                None => !call.arguments.keywords.is_empty(),
+            },
+            When::Pattern(at) => self.is_pattern(method, call, at),
+        }
+    }
+
+    /// Returns whether a method may be of a regular expression, and the interpreter's is not enough:
+    /// of a module, the argument at the position says so, and the one before it of a compiled one.
+    fn is_pattern(&self, method: &ExprAttribute, call: &ExprCall, at: usize) -> bool {
+        let given = &call.arguments.args;
+        let is_module = matches!(&*method.value, Expr::Name(it) if it.id.as_str() == "re");
+        if !is_module && (!self.source.contains("compile(") || call.arguments.is_empty()) {
+            return false;
+        }
+        match (is_module, at) {
+            // Only groups make a difference.
+            (true, 0) => match given.first() {
+                Some(Expr::StringLiteral(it)) => it.value.to_str().contains('('),
+                _ => true,
+            },
+            (false, 0) => true,
+            (is_module, _) => {
+                !matches!(given.get(usize::from(is_module)), Some(Expr::StringLiteral(_)))
+            }
+        }
+    }
+
+    /// Replaces `value.method(` by `_airlock_method(value, `.
+    fn method(&mut self, method: &ExprAttribute, call: &ExprCall) {
+        let from = method.value.end().to_usize();
+        let to = call.arguments.range.start().to_usize() + 1;
+        let name = method.attr.start().to_usize();
+        let Some(dot) = self.source[from..name].rfind('.').map(|at| from + at) else { return };
+        let open = format!("_airlock_{}(", method.attr);
+        self.open(call, open);
+        let comma = if call.arguments.is_empty() { "" } else { ", " };
+        let insert = "\n".repeat(self.source[dot..to].matches('\n').count()) + comma;
+        self.edits.push(Edit::replace(dot, to - dot, insert));
+    }
+
+    /// Begins a call before another.
+    fn open(&mut self, call: &ExprCall, open: impl Into<Cow<'static, str>>) {
+        let (at, end) = (call.start().to_usize(), call.end().to_usize());
+        self.edits.push(Edit::open(at, end, open));
+    }
+
+    /// Replaces `function(` by `open` and the function.
+    fn function(&mut self, call: &ExprCall, open: &'static str) {
+        let at = call.arguments.range.start().to_usize();
+        self.open(call, open);
+        self.edits.push(Edit::replace(at, 1, ", "));
+    }
+
+    /// Replaces an operator by a call: `a <= b` becomes `open a , b)`.
+    fn operator(&mut self, it: &Expr, sides: [&Expr; 2], operator: &str, open: &'static str) {
+        let (from, to) = (sides[0].end().to_usize(), sides[1].start().to_usize());
+        let Some(at) = self.source[from..to].find(operator) else { return };
+        self.edits.extend(Edit::wrap(it, open));
+        let (at, remove) = (from + at, operator.len());
+        self.edits.push(Edit::replace(at, remove, ","));
+    }
+
+    /// Compares sets, which the interpreter does by methods alone.
+    fn compare(&mut self, whole: &Expr, it: &ExprCompare) {
+        let ([op], [right]) = (&*it.ops, &*it.comparators) else { return };
+        let (operator, open) = match op {
+            CmpOp::LtE => ("<=", "_airlock_is_subset("),
+            CmpOp::Lt => ("<", "_airlock_is_proper_subset("),
+            CmpOp::GtE => (">=", "_airlock_is_superset("),
+            CmpOp::Gt => (">", "_airlock_is_proper_superset("),
+            _ => return,
+        };
+        if self.names.is_set(&it.left) || self.names.is_set(right) {
+            self.operator(whole, [&it.left, right], operator, open);
+        }
+    }
+
+    /// Computes with lengths of time, which the interpreter only adds and multiplies by integers.
+    fn binary(&mut self, whole: &Expr, it: &ExprBinOp) {
+        let (operator, open) = match it.op {
+            Operator::FloorDiv => ("//", "_airlock_floor("),
+            Operator::Div => ("/", "_airlock_divide("),
+            Operator::Mod => ("%", "_airlock_modulo("),
+            Operator::Mult => ("*", "_airlock_times("),
+            _ => return,
+        };
+        // Formatting with `%`, and plain arithmetic.
+        let is_other = |it: &Expr| {
+            is_integer(it)
+                || matches!(it, Expr::StringLiteral(_) | Expr::FString(_) | Expr::Tuple(_) | Expr::Dict(_))
+        };
+        if !is_other(&it.left) && !is_other(&it.right) {
+            self.operator(whole, [&it.left, &it.right], operator, open);
+        }
+    }
+
+    /// Writes the digits of `%f` in a format of an f-string.
+    fn interpolated(&mut self, element: &InterpolatedStringElement) {
+        let InterpolatedStringElement::Interpolation(it) = element else { return };
+        let Some(spec) = &it.format_spec else { return };
+        let (from, to) = (spec.start().to_usize(), spec.end().to_usize());
+        let range = it.expression.range();
+        let value = &self.source[range.start().to_usize()..range.end().to_usize()];
+        if value.contains(['(', '\n', '{', '"', '\'', '%']) {
+            return;
+        }
+        for (at, _) in self.source[from..to].match_indices("%f") {
+            let insert = format!("{{_airlock_microseconds({value})}}");
+            self.edits.push(Edit::replace(from + at, 2, insert));
+        }
+    }
+}
+
+/// Returns whether all arguments are integers in the text.
+fn are_whole(call: &ExprCall) -> bool {
+    let is_whole = |it: &Expr| match it {
+        Expr::UnaryOp(it) => is_integer(&it.operand),
+        _ => is_integer(it),
+    };
+    let named = call.arguments.keywords.iter().map(|it| (it.arg.is_some(), &it.value));
+    let given = call.arguments.args.iter().map(|it| (true, it));
+    given.chain(named).all(|(has_name, it)| has_name && is_whole(it))
+}
+
+fn is_integer(expression: &Expr) -> bool {
+    matches!(expression, Expr::NumberLiteral(it) if it.value.is_int())
+}
+
+impl<'a> Visitor<'a> for Finder<'_> {
+    // Annotations are not evaluated.
+    fn visit_annotation(&mut self, _: &'a Expr) {}
+
+    fn visit_interpolated_string_element(&mut self, element: &'a InterpolatedStringElement) {
+        self.interpolated(element);
+        walk_interpolated_string_element(self, element);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Call(it) => self.call(it),
+            Expr::Compare(it) => self.compare(expression, it),
+            Expr::BinOp(it) if self.has_dates => self.binary(expression, it),
+            _ => {}
+        }
+        walk_expr(self, expression);
+    }
+}
