@@ -6,12 +6,13 @@
 
 mod calls;
 mod concurrency;
+mod dataclasses;
 mod deletions;
 mod errors;
 mod flow;
 mod habits;
 pub(crate) mod lacks;
-mod library;
+pub(crate) mod library;
 mod methods;
 mod names;
 mod numbers;

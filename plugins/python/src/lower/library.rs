@@ -7,6 +7,7 @@ use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Alias, Expr, Stmt, StmtImport, StmtImportFrom};
 use ruff_text_size::{Ranged, TextRange};
 
+use super::dataclasses;
 use super::source::Edit;
 
 /// A module, or a part of one.
@@ -27,24 +28,48 @@ macro_rules! module {
     };
 }
 
-const MODULES: [Module; 10] = [
+const MODULES: [Module; 15] = [
     module!("bisect", []),
     module!("collections", ["OrderedDict"]),
     module!("copy", []),
+    module!("csv", []),
+    module!("dataclasses", ["asdict", "astuple", "field", "fields", "is_dataclass", "replace"]),
     module!("functools", ["cache", "lru_cache"]),
     module!("heapq", []),
+    module!("io", []),
     module!("itertools", ["combinations", "groupby", "permutations", "product"]),
     module!("math", ["hypot", "prod"]),
     module!("operator", []),
     module!("statistics", []),
     module!("string", []),
+    module!("urllib.parse", []),
+    // After the module that it holds.
+    module!("urllib", []),
 ];
+
+/// Returns the names in a module that is supplied as a whole; `None` for any other.
+pub(crate) fn members(module: &str) -> Option<Vec<&'static str>> {
+    let module = MODULES.iter().find(|it| it.name == module && it.members.is_empty())?;
+    let class = format!("class _airlock_{}:", module.name.replace('.', "_"));
+    let (_, text) = module.text.split_once(&*class)?;
+    let name = |line: &'static str| {
+        let line = line.strip_prefix("    ").filter(|line| !line.starts_with(' '))?;
+        let line = line.strip_prefix("def ").unwrap_or(line);
+        line.split(['(', ' ']).next()
+    };
+    Some(text.lines().filter_map(name).collect())
+}
 
 /// Returns the changes, and the text to put before the script.
 pub(super) fn edits(source: &str, body: &[Stmt]) -> (Vec<Edit>, String) {
     let mut finder = Finder { source, edits: Vec::new(), used: BTreeSet::new() };
     finder.visit_body(body);
-    let text = finder.used.iter().map(|at| MODULES[*at].text).collect();
+    let mut text: String = finder.used.iter().map(|at| MODULES[*at].text).collect();
+    if finder.used.iter().any(|at| MODULES[*at].name == "dataclasses") {
+        let (fields, decorators) = dataclasses::fields(body);
+        finder.edits.extend(decorators);
+        text.push_str(&fields);
+    }
     (finder.edits, text)
 }
 
@@ -56,7 +81,7 @@ struct Finder<'s> {
 }
 
 impl Finder<'_> {
-    /// Returns the class that has a module, or a member of it.
+    /// Returns the class that holds a module, or a member of it.
     fn class(&mut self, module: &str, member: Option<&str>) -> Option<String> {
         let has = |it: &Module| {
             it.name == module
@@ -64,12 +89,18 @@ impl Finder<'_> {
         };
         let at = MODULES.iter().position(has)?;
         self.used.insert(at);
-        Some(format!("_airlock_{module}"))
+        if module == "urllib" {
+            self.class("urllib.parse", None);
+        }
+        Some(format!("_airlock_{}", module.replace('.', "_")))
     }
 
     fn import(&mut self, statement: &StmtImport) {
         let one = |finder: &mut Self, alias: &Alias| {
-            let name = alias.name.as_str();
+            let mut name = alias.name.as_str();
+            if name == "urllib.parse" && alias.asname.is_none() {
+                name = "urllib";
+            }
             let class = finder.class(name, None);
             (
                 class.is_some(),

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use airlock_executor::Bindings;
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_interpolated_string_element};
 use ruff_python_ast::{
-    CmpOp, Expr, ExprAttribute, ExprBinOp, ExprCall, ExprCompare, InterpolatedStringElement, Operator, Stmt,
+    CmpOp, Expr, ExprAttribute, ExprBinOp, ExprCall, ExprCompare, InterpolatedStringElement,
+    Operator, Stmt,
 };
 use ruff_text_size::Ranged as _;
 
@@ -150,9 +151,9 @@ impl Finder<'_> {
                 _ => true,
             },
             (false, 0) => true,
-            (is_module, _) => {
-                !matches!(given.get(usize::from(is_module)), Some(Expr::StringLiteral(_)))
-            }
+            // A text with references to groups is no plain text.
+            (is_module, _) => !matches!(given.get(usize::from(is_module)),
+                Some(Expr::StringLiteral(it)) if !it.value.to_str().contains('\\')),
         }
     }
 
@@ -218,7 +219,10 @@ impl Finder<'_> {
         // Formatting with `%`, and plain arithmetic.
         let is_other = |it: &Expr| {
             is_integer(it)
-                || matches!(it, Expr::StringLiteral(_) | Expr::FString(_) | Expr::Tuple(_) | Expr::Dict(_))
+                || matches!(
+                    it,
+                    Expr::StringLiteral(_) | Expr::FString(_) | Expr::Tuple(_) | Expr::Dict(_)
+                )
         };
         if !is_other(&it.left) && !is_other(&it.right) {
             self.operator(whole, [&it.left, &it.right], operator, open);

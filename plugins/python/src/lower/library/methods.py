@@ -28,14 +28,15 @@ def _airlock_sub(it, *a, **k):
         return _airlock_pattern_sub(it, *a, **k)
     return it.sub(*a, **k)
 def _airlock_re_sub(re, pattern, repl, string, count=0, flags=0):
-    if isinstance(repl, str):
+    if isinstance(repl, str) and "\\" not in repl:
         return re.sub(pattern, repl, string, count=count, flags=flags)
     return _airlock_replaced(re.finditer(pattern, string, flags=flags), repl, string, count)
 def _airlock_pattern_sub(it, repl, string, count=0):
-    if isinstance(repl, str):
+    if isinstance(repl, str) and "\\" not in repl:
         return it.sub(repl, string, count=count)
     return _airlock_replaced(it.finditer(string), repl, string, count)
 def _airlock_replaced(matches, repl, text, most):
+    repl = _airlock_template(repl) if isinstance(repl, str) else repl
     pieces, at, left = [], 0, most
     for match in matches:
         pieces.append(text[at:match.start()])
@@ -45,6 +46,27 @@ def _airlock_replaced(matches, repl, text, most):
         if left == 0:
             break
     return "".join(pieces) + text[at:]
+def _airlock_template(text):
+    escapes = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "0": "\0"}
+    head, *rest = text.replace("\\\\", "\\\0").split("\\")
+    pieces = [head]
+    for piece in rest:
+        kind = piece[:1]
+        if kind == "\0":
+            pieces.append("\\" + piece[1:])
+        elif kind == "g" and piece[1:2] == "<" and ">" in piece:
+            name, _, after = piece[2:].partition(">")
+            pieces.extend([(int(name) if name.isdigit() else name,), after])
+        elif kind in escapes and kind:
+            pieces.append(escapes[kind] + piece[1:])
+        elif kind.isdigit():
+            size = 2 if piece[1:2].isdigit() else 1
+            pieces.extend([(int(piece[:size]),), piece[size:]])
+        elif kind.isalpha() or not kind:
+            raise ValueError(f"bad escape \\{kind} in the replacement")
+        else:
+            pieces.append("\\" + piece)
+    return lambda match: "".join([it if isinstance(it, str) else match.group(it[0]) or "" for it in pieces])
 def _airlock_subn(it, *a, **k):
     kind = type(it).__name__
     if kind == "module":
