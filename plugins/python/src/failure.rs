@@ -50,7 +50,7 @@ pub(crate) fn of_run(
         return with_details(failed, failure);
     }
     let message = renamed(one_line(&error.summary()), lowered.text.source);
-    let hint = hints::of_run(&message, session);
+    let hint = hints::of_run(&message, lowered.text.source, session);
     describe(FailureKind::Runtime, message, error, &lowered.text, hint)
 }
 

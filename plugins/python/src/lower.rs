@@ -51,9 +51,9 @@ pub(crate) const PERCENT: &str = "_airlock_formatted";
 pub(crate) const TOOL_ERROR: &str = "ToolError";
 
 /// Text without which a script needs no change.
-const SIGNS: [&str; 17] = [
+const SIGNS: [&str; 18] = [
     "await", "asyncio", "except", TOOL_ERROR, "del ", "import", "%", "|", "(", "] =", "],",
-    "self.", "+", "//", "<", ">", " -",
+    "self.", "+", "//", "<", ">", " -", ".",
 ];
 
 /// A script as the interpreter takes it.

@@ -184,7 +184,11 @@ pub(crate) mod tests {
             tool: format!("files-{name}"),
         };
         let mut bindings = vec![bind("read_file", Some("readFile"))];
+        let other =
+            |namespace: &str| Binding { namespace: namespace.into(), ..bind("compute", None) };
+        let others = [other("math_"), other("print_")];
         bindings.extend(["fail", "fail_with", "number", "broken"].map(|name| bind(name, None)));
+        bindings.extend(others);
         let (name, bindings) = ("code.py".into(), bindings.into());
         run(&Script { name, source: source.into(), bindings, clock_ms: None }, tools, print)
     }
@@ -263,15 +267,15 @@ pub(crate) mod tests {
         for (call, message) in [
             (
                 "files.read_file('a')",
-                "TypeError: files.read_file takes a dict of arguments, not a str",
+                "TypeError: files.read_file takes no str by position: write the name of the parameter, like `files.read_file(name = …)`",
             ),
             (
                 "files.read_file('a', 'b')",
-                "TypeError: files.read_file takes arguments by name, like `(key = value)`, or one dict",
+                "TypeError: files.read_file takes arguments by name, like `files.read_file(name = …)`, or one dict",
             ),
             (
                 "await files.read_file({}, b = 1)",
-                "TypeError: files.read_file takes arguments by name, like `(key = value)`, or one dict",
+                "TypeError: files.read_file takes arguments by name, like `files.read_file(name = …)`, or one dict",
             ),
         ] {
             assert_eq!(fail(call).message, message, "{call}");
@@ -285,6 +289,31 @@ f = files.read_file
 result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [files.readFile]], {'f': f}['f'](n = 4)]
 ";
         assert_eq!(result(source).as_deref(), Some(r#"[{"n":1},{"n":2},[{"n":3}],{"n":4}]"#));
+    }
+
+    #[test]
+    fn a_tool_that_is_not_called_is_refused() {
+        let failure = fail("x = 1\nfiles.read_file");
+        assert_eq!((failure.kind, failure.line), (FailureKind::Syntax, Some(2)));
+        let message = "`files.read_file` is a tool, and this statement does not call it";
+        assert_eq!(failure.message, message);
+        for (source, what) in [
+            (
+                "result = files.read_file",
+                "`files.read_file` is a tool; call it: `files.read_file(…)`",
+            ),
+            (
+                "result = {'a': [files.readFile]}",
+                "`files.read_file` is a tool; call it: `files.read_file(…)`",
+            ),
+            ("def f(): pass\nresult = f", "it contains the function `f`; call it: `f(…)`"),
+            ("result = [len]", "it contains the function `len`; call it: `len(…)`"),
+            ("result = lambda: 1", "it contains a function; call it"),
+        ] {
+            assert!(fail(source).message.contains(what), "{source}: {}", fail(source).message);
+        }
+        let failure = fail("files.read_file(a = files.fail)");
+        assert!(failure.message.contains("`files.fail` is a tool; call it"), "{}", failure.message);
     }
 
     #[test]

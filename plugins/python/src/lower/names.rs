@@ -127,7 +127,7 @@ impl<'a> Visitor<'a> for Names<'a> {
 
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
         let ExceptHandler::ExceptHandler(it) = handler;
-        self.bound.extend(it.name.as_ref().map(|name| name.as_str()));
+        self.bound.extend(it.name.as_ref().map(ruff_python_ast::Identifier::as_str));
         walk_except_handler(self, handler);
     }
 }

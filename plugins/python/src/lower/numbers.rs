@@ -44,24 +44,8 @@ struct Finder<'s> {
 impl Finder<'_> {
     /// Makes a number of an operand that is a truth value.
     fn operand(&mut self, it: &Expr) {
-        if self.is_truth(it) {
+        if is_truth(it) {
             self.edits.extend(Edit::wrap(it, "_airlock_number("));
-        }
-    }
-
-    /// Returns whether a value is a truth value. A method may be one of the script's own, so it is
-    /// converted only if it returns one.
-    fn is_truth(&self, expression: &Expr) -> bool {
-        match expression {
-            Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
-            Expr::UnaryOp(it) => it.op == UnaryOp::Not,
-            Expr::BoolOp(it) => it.values.iter().all(|it| self.is_truth(it)),
-            Expr::Call(it) => match &*it.func {
-                Expr::Name(name) => FUNCTIONS.contains(&name.id.as_str()),
-                Expr::Attribute(method) => METHODS.contains(&method.attr.as_str()),
-                _ => false,
-            },
-            _ => false,
         }
     }
 
@@ -81,6 +65,22 @@ impl Finder<'_> {
             let (at, remove) = (name.start().to_usize(), name.id.len());
             self.edits.push(Edit::replace(at, remove, "_airlock_sum"));
         }
+    }
+}
+
+/// Returns whether a value is a truth value. A method may be one of the script's own, so it is
+/// converted only if it returns one.
+fn is_truth(expression: &Expr) -> bool {
+    match expression {
+        Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
+        Expr::UnaryOp(it) => it.op == UnaryOp::Not,
+        Expr::BoolOp(it) => it.values.iter().all(is_truth),
+        Expr::Call(it) => match &*it.func {
+            Expr::Name(name) => FUNCTIONS.contains(&name.id.as_str()),
+            Expr::Attribute(method) => METHODS.contains(&method.attr.as_str()),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
