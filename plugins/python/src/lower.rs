@@ -19,7 +19,7 @@ mod numbers;
 pub(crate) mod percent;
 mod prelude;
 pub(crate) mod source;
-pub(crate) mod unawaited;
+mod unawaited;
 
 use airlock_executor::Bindings;
 use monty_types::MontyObject;
@@ -92,7 +92,7 @@ impl<'a> Lowered<'a> {
             texts.push_str(&library);
         }
         let start = edits.len();
-        edits.extend(habits::edits(source, body));
+        edits.extend(habits::edits(source, body, &names));
         edits.extend(numbers::edits(body, &names));
         edits.extend(calls::edits(body, &names, bindings));
         edits.extend(methods::edits(source, body, &names, bindings));

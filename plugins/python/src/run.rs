@@ -300,20 +300,20 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
         for (source, what) in [
             (
                 "result = files.read_file",
-                "`files.read_file` is a tool; call it: `files.read_file(…)`",
+                "`files.read_file` is a tool: call it, like `files.read_file(…)`",
             ),
             (
                 "result = {'a': [files.readFile]}",
-                "`files.read_file` is a tool; call it: `files.read_file(…)`",
+                "`files.read_file` is a tool: call it, like `files.read_file(…)`",
             ),
-            ("def f(): pass\nresult = f", "it contains the function `f`; call it: `f(…)`"),
-            ("result = [len]", "it contains the function `len`; call it: `len(…)`"),
-            ("result = lambda: 1", "it contains a function; call it"),
+            ("def f(): pass\nresult = f", "`f` is a function: call it, like `f(…)`"),
+            ("result = [len]", "`len` is a function: call it, like `len(…)`"),
+            ("result = lambda: 1", "`<lambda>` is a function: call it"),
         ] {
             assert!(fail(source).message.contains(what), "{source}: {}", fail(source).message);
         }
         let failure = fail("files.read_file(a = files.fail)");
-        assert!(failure.message.contains("`files.fail` is a tool; call it"), "{}", failure.message);
+        assert!(failure.message.contains("`files.fail` is a tool: call it"), "{}", failure.message);
     }
 
     #[test]

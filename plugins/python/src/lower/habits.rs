@@ -9,6 +9,7 @@ use ruff_python_ast::{
 };
 use ruff_text_size::{Ranged, TextRange};
 
+use super::names::Names;
 use super::source::Edit;
 
 /// Methods that scripts pass as functions, which the interpreter only calls.
@@ -33,9 +34,25 @@ const METHODS: [&str; 18] = [
     "upper",
 ];
 
+/// Types of `typing` with parameters, which the interpreter takes in annotations alone.
+const TYPES: [&str; 12] = [
+    "Annotated",
+    "Callable",
+    "Dict",
+    "Iterable",
+    "Iterator",
+    "List",
+    "Literal",
+    "Optional",
+    "Sequence",
+    "Set",
+    "Tuple",
+    "Union",
+];
+
 /// Returns the changes.
-pub(super) fn edits(source: &str, body: &[Stmt]) -> Vec<Edit> {
-    let mut finder = Finder { source, edits: Vec::new(), temporaries: 0 };
+pub(super) fn edits(source: &str, body: &[Stmt], names: &Names<'_>) -> Vec<Edit> {
+    let mut finder = Finder { source, names, edits: Vec::new(), temporaries: 0 };
     finder.visit_body(body);
     finder.edits
 }
@@ -68,6 +85,7 @@ fn plain(source: &str, range: TextRange) -> Option<String> {
 
 struct Finder<'s> {
     source: &'s str,
+    names: &'s Names<'s>,
     edits: Vec<Edit>,
     temporaries: usize,
 }
@@ -165,7 +183,22 @@ impl Finder<'_> {
         }
     }
 
+    /// Leaves the parameters out of a type that a script gives a name: `Row = Dict[str, int]`.
+    fn alias(&mut self, value: &Expr) {
+        let Expr::Subscript(it) = value else { return };
+        let Expr::Name(name) = &*it.value else { return };
+        let (at, end) = (it.value.end().to_usize(), it.end().to_usize());
+        let name = name.id.as_str();
+        let is_type = TYPES.contains(&name)
+            || (["dict", "list", "set", "tuple", "type"].contains(&name)
+                && self.names.is_builtin(name));
+        if is_type && !self.source[at..end].contains('\n') {
+            self.edits.push(Edit::replace(at, end - at, ""));
+        }
+    }
+
     fn assign(&mut self, it: &StmtAssign) {
+        self.alias(&it.value);
         let [target] = &*it.targets else { return };
         if let Expr::Tuple(targets) = target {
             return self.unpack(&targets.elts, it);
@@ -278,6 +311,15 @@ mod tests {
             (
                 "from itertools import chain\nresult = [list(chain.from_iterable([[1], [2]])), format(1234.5, ',.1f'), format('x')]",
                 r#"[[1,2],"1,234.5","x"]"#,
+            ),
+            (
+                "from typing import Dict, Optional\nRow = Dict[str, int | None]\nRows = list[Row]\nMaybe = Optional[int] | None\nEither = int | str | None\ndef f(x: Maybe) -> Row:\n    return {'x': x}\nresult = [f(1), isinstance(1, int | float), isinstance('a', int | None), isinstance(None, Either)]",
+                r#"[{"x":1},true,false,true]"#,
+            ),
+            ("list = [7]\nfirst = list[0]\nresult = first", "7"),
+            (
+                "class A:\n  def __init__(self): self.title = 't'\na = A()\nshown = []\nprint(a.title)\nshown.append(a.title)\nresult = [str(a.title), shown, f'{str(a.title)}']",
+                r#"["t",["t"],"t"]"#,
             ),
             ("def f(x: int | None = None) -> list[int] | None:\n    return x\nresult = f(1)", "1"),
         ] {

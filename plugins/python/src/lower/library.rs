@@ -221,6 +221,14 @@ mod tests {
                 "from functools import lru_cache, reduce\n@lru_cache(maxsize=None)\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\nresult = fib(30)",
                 "832040",
             ),
+            (
+                "import csv, io\nout = io.StringIO()\ncsv.writer(out).writerow(['a,b', None, 1])\nresult = [[row['x'] for row in csv.DictReader(io.StringIO('x,y\\n\"1,2\",3\\n'))], list(csv.reader(['a;\"b;\"\"c\"'], delimiter=';')), out.getvalue()]",
+                r#"[["1,2"],[["a","b;\"c"]],"\"a,b\",,1\r\n"]"#,
+            ),
+            (
+                "import urllib.parse\nfrom urllib import parse\nfrom urllib.parse import urlparse as p\nresult = [urllib.parse.quote('a b'), parse.unquote('a%C3%A9'), p('http://h:1/x?y').port]",
+                r#"["a%20b","aé",1]"#,
+            ),
         ] {
             assert_eq!(result(source).as_deref(), Some(value), "{source}");
         }

@@ -1,4 +1,6 @@
 def _airlock_or(a, b):
+    if "type" in (type(a).__name__, type(b).__name__):
+        return (*_airlock_types(a), *_airlock_types(b))
     if not isinstance(a, dict) or not isinstance(b, dict):
         return a | b
     if type(a).__name__ == "Counter" and type(b).__name__ == "Counter":
@@ -9,6 +11,8 @@ def _airlock_or(a, b):
         both.update(b)
         return both
     return {**a, **b}
+def _airlock_types(it):
+    return it if isinstance(it, tuple) else (type(None),) if it is None else (it,)
 def _airlock_ior(a, b):
     if type(a).__name__ == "Counter":
         for key in b:

@@ -1,6 +1,6 @@
 def _airlock_split(it, *a, **k):
     kind = type(it).__name__
-    if kind == "module":
+    if kind == "module" and hasattr(it, "finditer"):
         return _airlock_re_split(it, *a, **k)
     if kind == "Pattern":
         return _airlock_pattern_split(it, *a, **k)
@@ -22,7 +22,7 @@ def _airlock_pieces(matches, text, most):
     return pieces
 def _airlock_sub(it, *a, **k):
     kind = type(it).__name__
-    if kind == "module":
+    if kind == "module" and hasattr(it, "finditer"):
         return _airlock_re_sub(it, *a, **k)
     if kind == "Pattern":
         return _airlock_pattern_sub(it, *a, **k)
@@ -69,7 +69,7 @@ def _airlock_template(text):
     return lambda match: "".join([it if isinstance(it, str) else match.group(it[0]) or "" for it in pieces])
 def _airlock_subn(it, *a, **k):
     kind = type(it).__name__
-    if kind == "module":
+    if kind == "module" and hasattr(it, "finditer"):
         return _airlock_re_subn(it, *a, **k)
     if kind == "Pattern":
         return _airlock_pattern_subn(it, *a, **k)
@@ -92,6 +92,15 @@ def _airlock_plain(it, default):
     if isinstance(it, (list, tuple)):
         return [_airlock_plain(each, default) for each in it]
     return _airlock_plain(default(it), default)
+def _airlock_center(it, *a, **k):
+    if not isinstance(it, str) or k:
+        return it.center(*a, **k)
+    width, fill = a[0], a[1] if len(a) > 1 else " "
+    missing = max(width - len(it), 0)
+    left = missing // 2 + (missing & width & 1)
+    if len(fill) != 1:
+        raise TypeError("The fill character must be exactly one character long")
+    return fill * left + it + fill * (missing - left)
 def _airlock_maketrans(it, *a, **k):
     if it is not str:
         return it.maketrans(*a, **k)
