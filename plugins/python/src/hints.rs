@@ -178,6 +178,12 @@ pub(crate) fn of_run(message: &str, source: &str, session: &Session<'_>) -> Opti
         return Some(hint.say.to_owned());
     }
     let name = message.strip_prefix("NameError: name '")?.split_once('\'')?.0;
+    let client = format!("{name}_");
+    if session.namespaces().contains(&client) {
+        return Some(format!(
+            "the client `{name}` is `{client}` in scripts, because `{name}` is a name of Python: write `{client}.TOOL(…)`"
+        ));
+    }
     if MODULES.contains(&name) {
         return Some(format!("import it first: `import {name}`"));
     }
@@ -235,6 +241,7 @@ mod tests {
             ("import csv\ncsv.wrong()", "of `csv` there are QUOTE_MINIMAL"),
             ("from statistics import wrong", "of `statistics` there are mean, "),
             ("import math\nmath.compute()", "write `math_.compute(…)`"),
+            ("math.compute()", "write `math_.TOOL(…)`"),
             ("print.compute()", "write `print_.compute(…)`"),
             ("x = '%d'\ny = x % 3", "literal format string"),
             ("def f(a, b): return a <= b\nf({1}, {2})", "a.issubset(b)"),

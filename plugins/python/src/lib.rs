@@ -16,7 +16,7 @@
 //!   (attributes of a failed tool), `lower::habits` and `lower::deletions` (expressions and
 //!   statements), `lower::numbers` (truth values in sums), `lower::methods` (methods of texts, dates,
 //!   sets and regular expressions), `lower::calls` (tools in key functions), `lower::percent` (`%`),
-//!   `lower::library` and `lower::dataclasses` (modules), `lower::prelude` (functions in Python that a
+//!   `lower::library` and `lower::dataclasses` (modules), `lower::decorators` (of methods), `lower::prelude` (functions in Python that a
 //!   changed script calls), `lower::names` (what the script binds), `lower::lacks` (what is missing),
 //!   `lower::unawaited` (what is never called or awaited) and `lower::source` (places in the changed
 //!   text and in the script)

@@ -7,6 +7,7 @@
 mod calls;
 mod concurrency;
 mod dataclasses;
+mod decorators;
 mod deletions;
 mod errors;
 mod flow;
@@ -90,6 +91,11 @@ impl<'a> Lowered<'a> {
             let (imports, library) = library::edits(source, body);
             edits.extend(imports);
             texts.push_str(&library);
+        }
+        if source.contains("@") && source.contains("class ") {
+            let (functions, decorators) = decorators::edits(source, body);
+            edits.extend(decorators);
+            texts.push_str(&functions);
         }
         let start = edits.len();
         edits.extend(habits::edits(source, body, &names));

@@ -17,7 +17,7 @@ use serde_json::Value;
 const LEAST_HABITS: usize = 96;
 
 /// Scripts of the held-out corpus that are known to run. Never to be lowered.
-const LEAST_HELD_OUT: usize = 79;
+const LEAST_HELD_OUT: usize = 80;
 
 /// Time for one script, which takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);

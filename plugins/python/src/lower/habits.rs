@@ -34,6 +34,11 @@ const METHODS: [&str; 18] = [
     "upper",
 ];
 
+/// Returns whether a method of this name may be one that a script passes as a function.
+pub(super) fn is_passed(method: &str) -> bool {
+    METHODS.contains(&method)
+}
+
 /// Types of `typing` with parameters, which the interpreter takes in annotations alone.
 const TYPES: [&str; 12] = [
     "Annotated",
@@ -313,7 +318,7 @@ mod tests {
                 r#"[[1,2],"1,234.5","x"]"#,
             ),
             (
-                "from typing import Dict, Optional\nRow = Dict[str, int | None]\nRows = list[Row]\nMaybe = Optional[int] | None\nEither = int | str | None\ndef f(x: Maybe) -> Row:\n    return {'x': x}\nresult = [f(1), isinstance(1, int | float), isinstance('a', int | None), isinstance(None, Either)]",
+                "from typing import Dict, Optional\nRow = Dict[str, int | None]\nRows = list[Row]\nMaybe = Optional[int]\nEither = int | str | None\ndef f(x: Maybe) -> Row:\n    return {'x': x}\nresult = [f(1), isinstance(1, int | float), isinstance('a', int | None), isinstance(None, Either)]",
                 r#"[{"x":1},true,false,true]"#,
             ),
             ("list = [7]\nfirst = list[0]\nresult = first", "7"),

@@ -11,7 +11,7 @@ use ruff_python_ast::{Arguments, Comprehension, Expr, Number, Operator, Stmt, St
 use ruff_python_parser::parse_module;
 use ruff_text_size::{Ranged as _, TextSize};
 
-use super::deletions;
+use super::{decorators, deletions};
 use crate::failure::place;
 
 /// A construct in a script that the interpreter lacks.
@@ -61,7 +61,9 @@ impl Finder<'_> {
         for statement in &class.body {
             match statement {
                 Stmt::FunctionDef(it) => {
-                    if let Some(decorator) = it.decorator_list.first() {
+                    if let Some(decorator) = it.decorator_list.first()
+                        && !decorators::are_replaced(self.source, &it.decorator_list, &it.name)
+                    {
                         self.lack(
                             decorator,
                             "there are no decorators of methods",
@@ -187,7 +189,7 @@ mod tests {
             ("class A(Exception): pass", "raise ValueError"),
             ("from enum import Enum\nclass A(Enum): pass", "use a dict"),
             ("from typing import NamedTuple\nclass A(NamedTuple): pass", "`@dataclass`"),
-            ("class A:\n  @property\n  def b(self): return 1", "plain method"),
+            ("class A:\n  @cache\n  def b(self): return 1", "plain method"),
             ("class A:\n  for i in []: pass", "out of the class"),
             ("async def f():\n  async for x in y: pass", "`await` inside it"),
             ("async def f():\n  async with x: pass", "leave it out"),

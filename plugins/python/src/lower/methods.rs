@@ -59,6 +59,11 @@ const METHODS: [(&str, When); 25] = [
     ("utcoffset", When::Always),
 ];
 
+/// Returns whether calls of methods of this name are changed.
+pub(super) fn is_changed(method: &str) -> bool {
+    METHODS.iter().any(|(it, _)| *it == method)
+}
+
 /// Returns the changes.
 pub(super) fn edits(
     source: &str,

@@ -1,5 +1,6 @@
 def _airlock_or(a, b):
-    if "type" in (type(a).__name__, type(b).__name__):
+    first = a[0] if isinstance(a, tuple) and a else a
+    if "type" in (type(first).__name__, type(b).__name__):
         return (*_airlock_types(a), *_airlock_types(b))
     if not isinstance(a, dict) or not isinstance(b, dict):
         return a | b
