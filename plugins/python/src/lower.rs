@@ -24,11 +24,12 @@ mod unawaited;
 
 use airlock_executor::Bindings;
 use monty_types::MontyObject;
+use ruff_python_ast::Stmt;
 use ruff_python_parser::parse_module;
 
 use self::lacks::Lack;
 use self::names::Names;
-use self::source::Text;
+use self::source::{Edit, Text};
 
 /// First argument of a call that the script awaits. The call is made when the script waits, at the
 /// same time as the others that it waits for.
@@ -76,38 +77,7 @@ impl<'a> Lowered<'a> {
         };
         let body = &parsed.syntax().body;
         let names = Names::of(body);
-        let (mut edits, mut texts) = (Vec::new(), String::new());
-        if source.contains("await") || source.contains("asyncio") {
-            edits.extend(flow::edits(body, bindings));
-            edits.extend(concurrency::edits(source, body));
-            if !edits.is_empty() {
-                texts.push_str(concurrency::PRELUDE);
-            }
-        }
-        if source.contains("except") || source.contains(TOOL_ERROR) {
-            edits.extend(errors::edits(source, body));
-        }
-        if source.contains("import") {
-            let (imports, library) = library::edits(source, body);
-            edits.extend(imports);
-            texts.push_str(&library);
-        }
-        if source.contains("@") && source.contains("class ") {
-            let (functions, decorators) = decorators::edits(source, body);
-            edits.extend(decorators);
-            texts.push_str(&functions);
-        }
-        let start = edits.len();
-        edits.extend(habits::edits(source, body, &names));
-        edits.extend(numbers::edits(body, &names));
-        edits.extend(calls::edits(body, &names, bindings));
-        edits.extend(methods::edits(source, body, &names, bindings));
-        if source.contains("del ") {
-            edits.extend(deletions::edits(source, body));
-        }
-        let called = edits[start..].iter().map(|edit| &*edit.insert);
-        let functions = prelude::functions(called.chain([&*texts]));
-        let prelude = prelude::shielded(texts + &functions, &names);
+        let (edits, prelude) = changes(source, body, &names, bindings);
         let unused = unawaited::find(source, body, bindings);
         Self { text: Text::new(source, prelude, edits), unused }
     }
@@ -118,4 +88,44 @@ impl<'a> Lowered<'a> {
         let end = if self.text.source.contains("result") { "\n\nresult\n" } else { "\n\nNone\n" };
         self.text.program(end)
     }
+}
+
+/// Returns the changes of a script, and the text to put before it.
+fn changes(
+    source: &str,
+    body: &[Stmt],
+    names: &Names<'_>,
+    bindings: &Bindings,
+) -> (Vec<Edit>, String) {
+    let (mut edits, mut prelude) = (Vec::new(), String::new());
+    if source.contains("await") || source.contains("asyncio") {
+        edits.extend(flow::edits(body, bindings));
+        edits.extend(concurrency::edits(source, body));
+        if !edits.is_empty() {
+            prelude.push_str(concurrency::PRELUDE);
+        }
+    }
+    if source.contains("except") || source.contains(TOOL_ERROR) {
+        edits.extend(errors::edits(source, body));
+    }
+    if source.contains("import") {
+        let (imports, library) = library::edits(source, body);
+        edits.extend(imports);
+        prelude.push_str(&library);
+    }
+    if source.contains('@') && source.contains("class ") {
+        let (functions, decorators) = decorators::edits(source, body);
+        edits.extend(decorators);
+        prelude.push_str(&functions);
+    }
+    edits.extend(habits::edits(source, body, names));
+    edits.extend(numbers::edits(body, names));
+    edits.extend(calls::edits(body, names, bindings));
+    edits.extend(methods::edits(source, body, names, bindings));
+    if source.contains("del ") {
+        edits.extend(deletions::edits(source, body));
+    }
+    let called = edits.iter().map(|edit| &*edit.insert);
+    let functions = prelude::functions(called.chain([&*prelude]));
+    (edits, prelude::shielded(prelude + &functions, names))
 }

@@ -223,7 +223,7 @@ order = Order(7, [1, 2.5])
                 "[(order)\n  .total, max([order], key=lambda it: it.total).id, sum(o.total for o in [order])]",
                 "[3.5,7,3.5]",
             ),
-            ("f'{order.total} {order.label!r}'", r##""3.5 '#7: 3.50'""##),
+            ("f'{order.total} {order.label!r}'", r#""3.5 '#7: 3.50'""#),
         ] {
             let source = format!("{ORDER}result = {expression}");
             assert_eq!(result(&source).as_deref(), Some(value), "{expression}");

@@ -1,7 +1,8 @@
 //! The functions in Python that a changed script calls. They stand before it, and only those that it
 //! needs: the interpreter compiles them in every run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use super::names::Names;
 
@@ -17,6 +18,9 @@ const FILES: [&str; 6] = [
     include_str!("library/sets.py"),
     include_str!("library/dates.py"),
 ];
+
+/// The functions by their names. Built by the warm-up script, so that runs find it in the snapshot.
+static FUNCTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(index);
 
 /// Built-in functions that these functions use, and that scripts hide behind names of their own.
 const BUILTINS: [&str; 24] = [
@@ -51,8 +55,8 @@ pub(super) fn functions<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     let mut wanted: Vec<&str> = texts.flat_map(named).collect();
     let (mut seen, mut out) = (BTreeSet::new(), String::new());
     while let Some(name) = wanted.pop() {
-        if seen.insert(name.to_owned())
-            && let Some(text) = FILES.iter().find_map(|file| function(file, name))
+        if seen.insert(name)
+            && let Some(text) = FUNCTIONS.get(name)
         {
             out.push_str(text);
             wanted.extend(named(text));
@@ -70,12 +74,19 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the text of a function in a file.
-fn function<'f>(file: &'f str, name: &str) -> Option<&'f str> {
-    let start = format!("def {name}(");
-    let at = if file.starts_with(&start) { 0 } else { file.find(&format!("\n{start}"))? + 1 };
-    let rest = &file[at..];
-    Some(rest.find("\ndef ").map_or(rest, |end| &rest[..=end]))
+/// Returns the functions of all files by their names.
+fn index() -> BTreeMap<&'static str, &'static str> {
+    let mut found = BTreeMap::new();
+    for mut rest in FILES {
+        while !rest.is_empty() {
+            let end = rest.find("\ndef ").map_or(rest.len(), |end| end + 1);
+            let (text, after) = rest.split_at(end);
+            let name = text.strip_prefix("def ").and_then(|text| text.split('(').next());
+            found.insert(name.unwrap_or_default(), text);
+            rest = after;
+        }
+    }
+    found
 }
 
 /// Keeps the built-in functions that a prelude uses from the names of the script.

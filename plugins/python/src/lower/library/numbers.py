@@ -5,4 +5,4 @@ def _airlock_sum(iterable, start=0):
     try:
         return sum(them, start)
     except TypeError:
-        return sum([_airlock_number(it) for it in them], _airlock_number(start))
+        return sum([int(it) if it is True or it is False else it for it in them], start)
