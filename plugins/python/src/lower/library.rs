@@ -34,7 +34,7 @@ const MODULES: [Module; 15] = [
     module!("copy", []),
     module!("csv", []),
     module!("dataclasses", ["asdict", "astuple", "field", "fields", "is_dataclass", "replace"]),
-    module!("functools", ["cache", "lru_cache"]),
+    module!("functools", ["cache", "lru_cache", "wraps"]),
     module!("heapq", []),
     module!("io", []),
     module!("itertools", ["combinations", "groupby", "permutations", "product"]),

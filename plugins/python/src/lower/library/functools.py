@@ -12,3 +12,6 @@ class _airlock_functools:
                 kept[key] = function(*a, **k)
             return kept[key]
         return cached
+
+    def wraps(of, **k):
+        return lambda function: function
