@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use airlock_executor::json::{self, Unfit, Writer};
 use jiter::{JsonError, JsonValue};
@@ -13,23 +14,28 @@ use monty_types::{MontyDateTime, MontyObject};
 
 /// Parses JSON text as a value. A number beyond the range of a float is infinite, as in Python.
 pub(crate) fn from_json(json: &str) -> Result<MontyObject, JsonError> {
-    JsonValue::parse(json.as_bytes(), false).map(|json| value(&json))
+    JsonValue::parse(json.as_bytes(), false).map(value)
 }
 
-fn value(json: &JsonValue<'_>) -> MontyObject {
+fn value(json: JsonValue<'_>) -> MontyObject {
     match json {
         JsonValue::Null => MontyObject::None,
-        JsonValue::Bool(it) => MontyObject::Bool(*it),
-        JsonValue::Int(it) => MontyObject::Int(*it),
-        JsonValue::BigInt(it) => MontyObject::BigInt(it.clone()),
-        JsonValue::Float(it) => MontyObject::Float(*it),
-        JsonValue::Str(it) => MontyObject::String(it.clone().into_owned()),
-        JsonValue::Array(items) => MontyObject::List(items.iter().map(value).collect()),
+        JsonValue::Bool(it) => MontyObject::Bool(it),
+        JsonValue::Int(it) => MontyObject::Int(it),
+        JsonValue::BigInt(it) => MontyObject::BigInt(it),
+        JsonValue::Float(it) => MontyObject::Float(it),
+        JsonValue::Str(it) => MontyObject::String(it.into_owned()),
+        JsonValue::Array(items) => {
+            // Nothing else holds what was just parsed, so that this does not clone.
+            let items = Arc::unwrap_or_clone(items);
+            MontyObject::List(items.into_iter().map(value).collect())
+        }
         JsonValue::Object(fields) => {
-            let field = |(key, item): &(Cow<'_, str>, JsonValue<'_>)| {
-                (MontyObject::String(key.clone().into_owned()), value(item))
+            let field = |(key, item): (Cow<'_, str>, JsonValue<'_>)| {
+                (MontyObject::String(key.into_owned()), value(item))
             };
-            MontyObject::dict(fields.iter().map(field).collect::<Vec<_>>())
+            let fields = Arc::unwrap_or_clone(fields);
+            MontyObject::dict(fields.into_iter().map(field).collect::<Vec<_>>())
         }
     }
 }
@@ -56,6 +62,9 @@ fn write(out: &mut Writer, value: &MontyObject) -> Result<(), Unfit> {
         MontyObject::BigInt(it) => out.integer(&it.to_string()),
         MontyObject::Float(it) if it.is_finite() => out.scalar(it),
         MontyObject::Float(_) => return Err(Unfit::NotFinite),
+        MontyObject::Repr(it) if it.starts_with("<function ") => {
+            return Err(Unfit::Function(it.split('\'').nth(1).unwrap_or_default().to_owned()));
+        }
         MontyObject::String(it) | MontyObject::Path(it) | MontyObject::Repr(it) => out.scalar(it),
         MontyObject::List(items)
         | MontyObject::Tuple(items)
@@ -65,6 +74,11 @@ fn write(out: &mut Writer, value: &MontyObject) -> Result<(), Unfit> {
         MontyObject::Dict(pairs) => return write_dict(out, pairs.into_iter()),
         MontyObject::ClassInstance(it) => return write_dict(out, (&it.attrs).into_iter()),
         MontyObject::Cycle(..) => return Err(Unfit::Deep),
+        MontyObject::Function { name, .. } if name.contains('.') => {
+            return Err(Unfit::Tool(name.clone()));
+        }
+        MontyObject::Function { name, .. } => return Err(Unfit::Function(name.clone())),
+        MontyObject::BuiltinFunction(it) => return Err(Unfit::Function(it.to_string())),
         other => out.scalar(&text(other)),
     }
     Ok(())
@@ -129,8 +143,8 @@ mod tests {
                 "[9223372036854775808,18446744073709551615,-9223372036854775808]",
             ),
             (
-                "[1 << 64, -(1 << 64), len]",
-                r#"["18446744073709551616","-18446744073709551616","<built-in function len>"]"#,
+                "[1 << 64, -(1 << 64), int]",
+                r#"["18446744073709551616","-18446744073709551616","<class 'int'>"]"#,
             ),
         ] {
             assert_eq!(

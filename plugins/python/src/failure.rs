@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use airlock_executor::{Failure, FailureKind};
+use airlock_executor::{Failure, FailureKind, ToolError};
 use monty_types::{CodeLoc, ExcType, MontyException, StackFrame};
 
 use crate::hints;
 use crate::lower::lacks::{self, Lack};
 use crate::lower::source::Text;
-use crate::lower::unawaited;
 use crate::lower::{Lowered, TOOL_ERROR};
 use crate::session::{self, Session};
 
@@ -17,19 +16,23 @@ use crate::session::{self, Session};
 const OUTER_FRAMES: usize = 4;
 const INNER_FRAMES: usize = 8;
 
+/// Lines of a tool's message that are shown after its first, and their bytes.
+const MAX_DETAILS: usize = 10;
+const MAX_DETAIL_BYTES: usize = 1024;
+
 /// Creates the failure of a script that does not compile. If it uses what the interpreter
 /// lacks, every such place is reported.
 pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Failure {
     let lacks = match error.exc_type() {
-        ExcType::NotImplementedError => lacks::find(lowered.0.source),
+        ExcType::NotImplementedError => lacks::find(lowered.text.source),
         _ => Vec::new(),
     };
     if let Some(first) = lacks.first() {
         let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
-        return of_lacks(file, &lowered.0, first, &lacks);
+        return of_lacks(file, &lowered.text, first, &lacks);
     }
-    let message = one_line(&error.summary());
-    describe(FailureKind::Syntax, message, error, &lowered.0, None)
+    let message = renamed(one_line(&error.summary()), lowered.text.source);
+    describe(FailureKind::Syntax, message, error, &lowered.text, None)
 }
 
 /// Creates the failure of a script that ran.
@@ -43,19 +46,18 @@ pub(crate) fn of_run(
         && let Some((tool, failure)) = session.raised(text)
     {
         let message = one_line(&format!("{tool}: {}", failure.message));
-        let kind = failure.kind.clone();
-        let failed = describe(FailureKind::Tool, message, error, &lowered.0, None);
-        return with_kind(failed, &kind);
+        let failed = describe(FailureKind::Tool, message, error, &lowered.text, None);
+        return with_details(failed, failure);
     }
-    let message = renamed(one_line(&error.summary()), lowered.0.source);
-    let hint = hints::of_run(&message, session);
-    describe(FailureKind::Runtime, message, error, &lowered.0, hint)
+    let message = renamed(one_line(&error.summary()), lowered.text.source);
+    let hint = hints::of_run(&message, lowered.text.source, session);
+    describe(FailureKind::Runtime, message, error, &lowered.text, hint)
 }
 
-/// Returns the failure of a script that never awaits something; `None` if it awaits all.
-pub(crate) fn of_unawaited(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
-    let found = unawaited::find(lowered.0.source);
-    Some(of_lacks(file, &lowered.0, found.first()?, &found))
+/// Returns the failure of a script that never awaits something, or names a tool and does not call it;
+/// `None` if there is no such place.
+pub(crate) fn of_unused(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
+    Some(of_lacks(file, &lowered.text, lowered.unused.first()?, &lowered.unused))
 }
 
 /// Creates the failure of a script that ran, and dropped a call of this tool before it was made.
@@ -83,10 +85,25 @@ fn of_lacks(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Failur
     }
 }
 
-/// Adds the kind of a tool's failure to the last line.
-fn with_kind(mut failure: Failure, kind: &str) -> Failure {
+/// Adds the kind of a tool's failure to the last line, and the further lines of its message.
+fn with_details(mut failure: Failure, of: &ToolError) -> Failure {
     failure.rendered.truncate(failure.rendered.trim_end().len());
-    let _ = writeln!(failure.rendered, " (kind: {kind})");
+    let _ = writeln!(failure.rendered, " (kind: {})", of.kind);
+    let mut left = MAX_DETAIL_BYTES;
+    let mut lines = of.message.lines().skip(1).filter(|line| !line.trim().is_empty());
+    for line in lines.by_ref().take(MAX_DETAILS) {
+        let shown = &line[..line.floor_char_boundary(left)];
+        let cut = if shown.len() < line.len() { "…" } else { "" };
+        let _ = writeln!(failure.rendered, "    {}{cut}", shown.trim_end());
+        left -= shown.len();
+        if left == 0 || !cut.is_empty() {
+            return failure;
+        }
+    }
+    let more = lines.count();
+    if more > 0 {
+        let _ = writeln!(failure.rendered, "    … {more} more lines");
+    }
     failure
 }
 
@@ -148,16 +165,46 @@ fn point(out: &mut String, line: &str, start: u32, end: u32) {
     // A long line is shown from shortly before the place.
     let skipped = if length > WIDTH { start.saturating_sub(WIDTH / 4) } else { 0 };
     let shown: String = trimmed.chars().skip(skipped).take(WIDTH).collect();
+    let (before, after) =
+        (if skipped > 0 { "…" } else { "" }, if skipped + WIDTH < length { "…" } else { "" });
     let marks = (end - start).min((skipped + WIDTH).saturating_sub(start).max(1));
-    let _ = writeln!(out, "    {shown}");
-    let _ = writeln!(out, "    {}{}", " ".repeat(start - skipped), "^".repeat(marks));
+    let blanks = " ".repeat(start - skipped + before.chars().count());
+    let _ = writeln!(out, "    {before}{shown}{after}");
+    let _ = writeln!(out, "    {blanks}{}", "^".repeat(marks));
 }
 
-/// Gives a tool's failure the name that scripts know, unless the script itself has the
-/// interpreter's.
-fn renamed(message: String, source: &str) -> String {
-    let own = session::TOOL_ERROR.to_string();
-    if source.contains(&own) { message } else { message.replace(&own, TOOL_ERROR) }
+/// Parts of a message that speak of the interpreter, and what stands for them. The first that is
+/// contained in another comes after it.
+const NAMES: [(&str, &str); 11] = [
+    ("Internal error in monty: ", ""),
+    ("The monty syntax parser does not yet support ", "a run does not have "),
+    ("type object '_airlock_", "module '"),
+    ("_airlock_wait_for", "wait_for"),
+    ("_airlock_task", "create_task"),
+    ("_airlock_nothing", "Semaphore"),
+    ("_airlock_builtin_", ""),
+    ("_airlock_datetime_", ""),
+    ("_airlock_pattern_", ""),
+    ("_airlock_re_", "re."),
+    ("_airlock_", ""),
+];
+
+/// Gives what a message names the names that scripts know: a tool's failure, functions that stand in
+/// for Python's, and the interpreter. What the script itself names stays.
+fn renamed(mut message: String, source: &str) -> String {
+    for (own, known) in NAMES {
+        if message.contains(own) && !source.contains(own) {
+            message = message.replace(own, known);
+        }
+    }
+    for (own, known) in
+        [(&*session::TOOL_ERROR.to_string(), TOOL_ERROR), ("monty", "the interpreter")]
+    {
+        if !source.contains(own) {
+            message = message.replace(own, known);
+        }
+    }
+    message
 }
 
 fn one_line(text: &str) -> String {
@@ -197,6 +244,42 @@ Traceback (most recent call last):
 ToolError: files.fail: refused (kind: denied)
 ";
         assert_eq!(failure.rendered, expected);
+    }
+
+    #[test]
+    fn the_further_lines_of_a_tools_message_are_shown() {
+        let failure = fail("files.fail_with(text = 'bad request\\nfield: city\\n\\n  too long')");
+        assert_eq!(failure.message, "files.fail_with: bad request");
+        let end = "ToolError: files.fail_with: bad request (kind: denied)\n    field: city\n      too long\n";
+        assert!(failure.rendered.ends_with(end), "{}", failure.rendered);
+        let lines = |count: usize| fail(&format!("files.fail_with(text = 'a' + '\\nb' * {count})"));
+        assert!(lines(10).rendered.ends_with("    b\n"));
+        assert!(lines(12).rendered.ends_with("    b\n    … 2 more lines\n"));
+        let long = |count: usize| fail(&format!("files.fail_with(text = 'a\\n' + 'é' * {count})"));
+        assert!(long(512).rendered.ends_with(&format!("    {}\n", "é".repeat(512))));
+        assert!(long(513).rendered.ends_with(&format!("    {}…\n", "é".repeat(512))));
+    }
+
+    #[test]
+    fn names_of_the_executor_itself_are_not_shown() {
+        for (source, message) in [
+            (
+                "import asyncio\nx = await asyncio.gather(files.read_file(), wrong=True)",
+                "TypeError: gather() got an unexpected keyword argument 'wrong'",
+            ),
+            (
+                "import statistics\nstatistics.wrong([1])",
+                "AttributeError: module 'statistics' has no attribute 'wrong'",
+            ),
+            (
+                "import re\nre.split('(a)')",
+                "TypeError: re.split() missing 1 required positional argument: 'string'",
+            ),
+            ("def f(*a): pass\nf(*[1], **{'_airlock_x': 1})", "_airlock_x"),
+        ] {
+            assert!(fail(source).message.contains(message), "{source}: {}", fail(source).message);
+        }
+        assert!(!fail("raise SystemExit(1)").rendered.contains("monty"));
     }
 
     #[test]
@@ -247,7 +330,14 @@ ToolError: files.fail: refused (kind: denied)
     #[test]
     fn a_long_line_is_shown_around_the_place() {
         let failure = fail(&format!("x = [{} y]", "1, ".repeat(500)));
+        assert!(failure.rendered.contains("    …1, 1, "), "{}", failure.rendered);
         assert!(failure.rendered.contains("y]\n"), "{}", failure.rendered);
+        let marked = failure.rendered.lines().rev().find(|line| line.contains('^'));
+        let shown = failure.rendered.lines().find(|line| line.contains("y]"));
+        let at = |line: Option<&str>, it| line.and_then(|line| line.chars().position(|c| c == it));
+        assert_eq!(at(marked, '^'), at(shown, 'y'), "{}", failure.rendered);
+        let failure = fail(&format!("y + [{} 1]", "1, ".repeat(500)));
+        assert!(failure.rendered.contains("1,…\n"), "{}", failure.rendered);
         assert!(failure.rendered.len() < 600, "{}", failure.rendered);
     }
 }

@@ -1,5 +1,6 @@
 //! Hints for Python that a run does not have: what to write instead.
 
+use crate::lower::library;
 use crate::session::Session;
 
 /// One habit of models, and the text of its hint. It applies if the error contains one of `errors`.
@@ -17,7 +18,7 @@ const fn hint(errors: &'static [&'static str], say: &'static str) -> Hint {
 const HINTS: &[Hint] = &[
     hint(
         &["No module named 'time'", "No module named 'zoneinfo'", "No module named 'calendar'"],
-        "a run has no clock: leave waiting and timing out, and pass dates in as data; `datetime` computes with them",
+        "a run has no clock: remove sleeps and timers, and pass dates in as data; `datetime` computes with them",
     ),
     hint(
         &["No module named 'random'", "No module named 'secrets'", "No module named 'uuid'"],
@@ -27,6 +28,7 @@ const HINTS: &[Hint] = &[
         &[
             "No module named 'requests'",
             "No module named 'urllib",
+            "module 'urllib' has no attribute",
             "No module named 'httpx'",
             "No module named 'aiohttp'",
             "No module named 'http",
@@ -35,27 +37,32 @@ const HINTS: &[Hint] = &[
             "No module named 'shutil'",
             "No module named 'sqlite3'",
         ],
-        "a run reaches nothing but its tools: call one that does this",
+        "a script can reach only its tools: call a tool that does this",
+    ),
+    hint(&["No module named 'textwrap'"], "use the methods of `str`: `split`, `join`, `ljust`"),
+    hint(
+        &["cannot import name 'Enum'", "No module named 'enum'"],
+        "use a dict of names and values, or constants",
     ),
     hint(
-        &["No module named 'string'", "No module named 'textwrap'"],
-        "write the characters, or use the methods of `str`",
+        &["No module named 'decimal'", "No module named 'fractions'"],
+        "compute in integers, such as cents, or with `round(x, 2)`",
     ),
     hint(
         &["No module named"],
-        "these can be imported: asyncio, base64, binascii, bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, re, statistics, string, typing, unicodedata",
+        "these can be imported: asyncio, base64, binascii, bisect, collections, copy, csv, dataclasses, datetime, functools, heapq, io, itertools, json, math, operator, re, statistics, string, typing, unicodedata, urllib.parse",
     ),
     hint(
-        &[
-            "cannot import name 'lru_cache'",
-            "no attribute 'lru_cache'",
-            "cannot import name 'cache'",
-        ],
-        "keep results in a dict of your own",
+        &["module 'sys' has no attribute 'exit'", "name 'exit'", "name 'quit'", "SystemExit"],
+        "end the script with `return` outside of functions, or with `raise ValueError(\"why\")`",
+    ),
+    hint(
+        &["print() 'file' argument"],
+        "`print` writes to the output of the run alone: leave `file` out, or write `buffer.write(text)`",
     ),
     hint(
         &["module 'asyncio' has no attribute", "from 'asyncio'"],
-        "there are `asyncio.gather` and `asyncio.run` alone; calls that are awaited together run at the same time, and the gateway bounds how many",
+        "of asyncio there are `gather`, `run`, `create_task`, `Semaphore` and `wait_for`; there is no `sleep`, because a run does not wait",
     ),
     hint(
         &["gather() does not yet support"],
@@ -63,7 +70,25 @@ const HINTS: &[Hint] = &[
     ),
     hint(
         &["unsupported operand type(s) for %: 'str'"],
-        "there is no `%` for strings: write an f-string, such as `f\"{x:.2f}\"`",
+        "`%` needs a literal format string at this place: write it there, or use an f-string, such as `f\"{x:.2f}\"`",
+    ),
+    hint(
+        &[
+            "'int' and 'bool'",
+            "'bool' and 'int'",
+            "'float' and 'bool'",
+            "'bool' and 'float'",
+            "'bool' and 'bool'",
+        ],
+        "write `int(flag)`: a `bool` is not added to a number here",
+    ),
+    hint(
+        &["instances of 'set' and 'set'", "'dict_keys' and"],
+        "write `a.issubset(b)` or `a.issuperset(b)`",
+    ),
+    hint(
+        &["is not yet supported in this context"],
+        "a tool cannot be called inside this function: make the calls first, in a list comprehension",
     ),
     hint(
         &["'OSError' object has no attribute", "'ToolError' object has no attribute"],
@@ -79,7 +104,7 @@ const HINTS: &[Hint] = &[
             "object is not awaitable",
             "a coroutine or an awaitable is required",
         ],
-        "a call of a tool is awaited where it is written, or through a variable: `await server.tool(…)`, or it is not awaited at all",
+        "write `await` directly before the call of the tool, or leave it out: `await server.tool(…)`",
     ),
     hint(
         &["'coroutine' object", "'_asyncio.Future' object", "'Future' object", "ExternalFuture"],
@@ -87,7 +112,7 @@ const HINTS: &[Hint] = &[
     ),
     hint(
         &["'NoneType' object"],
-        "the value is `None`: `dict.get` found no such key, or a tool answered nothing",
+        "the value is `None`: `dict.get` found no such key, or a tool returned nothing",
     ),
     hint(
         &["name 'attempt'"],
@@ -129,12 +154,15 @@ const MODULES: [&str; 9] = [
     "re",
 ];
 
-/// Returns a hint for a run that failed with this message.
-pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
+/// Returns a hint for a run of this script that failed with this message.
+pub(crate) fn of_run(message: &str, source: &str, session: &Session<'_>) -> Option<String> {
     if let Some((namespace, name, tools)) = session.missed()
         && message.contains(name)
     {
         return Some(format!("`{namespace}` has no tool `{name}`; it has {}", list(&tools)));
+    }
+    if let Some(hint) = of_module(message, source, session) {
+        return Some(hint);
     }
     let missing =
         message.split_once("No module named '").and_then(|(_, rest)| rest.split('\'').next());
@@ -150,6 +178,12 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
         return Some(hint.say.to_owned());
     }
     let name = message.strip_prefix("NameError: name '")?.split_once('\'')?.0;
+    let client = format!("{name}_");
+    if session.namespaces().contains(&client) {
+        return Some(format!(
+            "the client `{name}` is `{client}` in scripts, because `{name}` is a name of Python: write `{client}.TOOL(…)`"
+        ));
+    }
     if MODULES.contains(&name) {
         return Some(format!("import it first: `import {name}`"));
     }
@@ -162,6 +196,28 @@ pub(crate) fn of_run(message: &str, session: &Session<'_>) -> Option<String> {
     } else {
         format!("the tools are under {names}")
     })
+}
+
+/// Returns a hint for an attribute that a module lacks: it is that of a client, whose name in scripts
+/// is another because it is the module's; or it is none of what the module has.
+fn of_module(message: &str, source: &str, session: &Session<'_>) -> Option<String> {
+    let (before, missing) = message.split_once(" has no attribute '")?;
+    let missing = missing.strip_suffix('\'')?;
+    // The message does not contain the name of a built-in function.
+    let is_renamed = |client: &&String| {
+        let own = client.strip_suffix('_');
+        own.is_some_and(|own| source.contains(&format!("{own}.{missing}")))
+            && session.has_tool(client, missing)
+    };
+    if let Some(client) = session.namespaces().iter().find(is_renamed) {
+        let own = client.trim_end_matches('_');
+        return Some(format!(
+            "the client `{own}` is `{client}` in scripts, because `{own}` is a name of Python: write `{client}.{missing}(…)`"
+        ));
+    }
+    let name = before.split_once("module '")?.1.strip_suffix('\'')?;
+    let members = library::members(name)?;
+    (name != "urllib").then(|| format!("of `{name}` there are {}", members.join(", ")))
 }
 
 fn list(names: &[String]) -> String {
@@ -177,8 +233,18 @@ mod tests {
         for (source, hint) in [
             ("import time", "no clock"),
             ("import random", "no randomness"),
-            ("import requests", "nothing but its tools"),
-            ("from urllib.request import urlopen", "nothing but its tools"),
+            ("import requests", "only its tools"),
+            ("from urllib.request import urlopen", "only its tools"),
+            ("from urllib import request", "only its tools"),
+            ("import enum", "use a dict"),
+            ("import sys\nsys.exit()", "`return` outside"),
+            ("import csv\ncsv.wrong()", "of `csv` there are QUOTE_MINIMAL"),
+            ("from statistics import wrong", "of `statistics` there are mean, "),
+            ("import math\nmath.compute()", "write `math_.compute(…)`"),
+            ("math.compute()", "write `math_.TOOL(…)`"),
+            ("print.compute()", "write `print_.compute(…)`"),
+            ("x = '%d'\ny = x % 3", "literal format string"),
+            ("def f(a, b): return a <= b\nf({1}, {2})", "a.issubset(b)"),
             ("import files", "already a name"),
             ("from files import read_file", "already a name"),
             ("x = files_read_file(path = 1)", "`files.read_file(…)`"),
@@ -186,14 +252,14 @@ mod tests {
             ("x = read_file(path = 1)", "`files.read_file(…)`"),
             ("x = attempt(files.read_file, {})", "except ToolError"),
             ("x = gather([(files.read_file, {})])", "await asyncio.gather("),
-            ("import numpy as np", "collections, copy, dataclasses"),
-            ("import asyncio\nawait asyncio.sleep(1)", "asyncio.gather"),
+            ("import numpy as np", "collections, copy, csv, dataclasses"),
+            ("import asyncio\nawait asyncio.sleep(1)", "there is no `sleep`"),
             ("x = {'a': 1}.a", "brackets"),
             ("x = {}.get('a').b", "`None`"),
             ("x = null", "`None`"),
             ("x = true", "`True`"),
             ("x = eval('1')", "write out"),
-            ("x = await 1", "awaited where it is written"),
+            ("x = await 1", "directly before the call"),
             ("async def f(): return {}\nx = f()['a']", "write `await`"),
             ("def f(n):\n  return f(n)\nf(1)", "200 deep"),
             ("x = json.dumps(1)", "import json"),
@@ -202,7 +268,7 @@ mod tests {
                 "`files` has no tool `reed_file`; it has `read_file`",
             ),
             ("x = files.reed_file", "`files` has no tool `reed_file`; it has `read_file`"),
-            ("x = filez.read_file()", "the tools are under `files`"),
+            ("x = filez.read_file()", "the tools are under `files`, `math_`, `print_`"),
             (
                 "def f(e): return e.kind\ntry:\n  files.fail()\nexcept ToolError as e:\n  f(e)",
                 "`except … as` block",

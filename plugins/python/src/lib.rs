@@ -14,8 +14,12 @@
 //! - `lower`: changes in a script that the interpreter does not take as it is, with `lower::flow`
 //!   (calls that are awaited), `lower::concurrency` (the rest of `asyncio`), `lower::errors`
 //!   (attributes of a failed tool), `lower::habits` and `lower::deletions` (expressions and
-//!   statements), `lower::percent` (`%`), `lower::library` (modules), `lower::lacks` (what is missing)
-//!   and `lower::source` (places in the changed text and in the script)
+//!   statements), `lower::numbers` (truth values in sums), `lower::methods` (methods of texts, dates,
+//!   sets and regular expressions), `lower::calls` (tools in key functions), `lower::percent` (`%`),
+//!   `lower::library` and `lower::dataclasses` (modules), `lower::decorators` (of methods), `lower::prelude` (functions in Python that a
+//!   changed script calls), `lower::names` (what the script binds), `lower::lacks` (what is missing),
+//!   `lower::unawaited` (what is never called or awaited) and `lower::source` (places in the changed
+//!   text and in the script)
 //! - `clock`: the moment that a run sees, if it sees one
 //! - `convert`: JSON to Python values and back
 //! - `failure`, `hints`: a failed script as people and models read it

@@ -4,22 +4,32 @@
 //! original ([`source`]). Most scripts are not changed and not even parsed here: the interpreter
 //! parses them itself.
 
+mod calls;
 mod concurrency;
+mod dataclasses;
+mod decorators;
 mod deletions;
 mod errors;
 mod flow;
 mod habits;
 pub(crate) mod lacks;
-mod library;
+pub(crate) mod library;
+mod methods;
+mod names;
+mod numbers;
 pub(crate) mod percent;
+mod prelude;
 pub(crate) mod source;
-pub(crate) mod unawaited;
+mod unawaited;
 
 use airlock_executor::Bindings;
 use monty_types::MontyObject;
+use ruff_python_ast::Stmt;
 use ruff_python_parser::parse_module;
 
-use self::source::Text;
+use self::lacks::Lack;
+use self::names::Names;
+use self::source::{Edit, Text};
 
 /// First argument of a call that the script awaits. The call is made when the script waits, at the
 /// same time as the others that it waits for.
@@ -36,18 +46,25 @@ pub(crate) const CAUGHT: &str = "_airlock_caught";
 /// Function that a changed script calls with a caught exception, to write it for people. Returns
 /// `None` for those that the interpreter writes itself.
 pub(crate) const SHOWN: &str = "_airlock_shown";
-/// Function that a changed script calls for `format % value`.
-pub(crate) const PERCENT: &str = "_airlock_percent";
+/// Function that a changed script calls for `format % value`, by way of the prelude's
+/// `_airlock_percent`.
+pub(crate) const PERCENT: &str = "_airlock_formatted";
 /// The type that tools raise, as scripts write it.
 pub(crate) const TOOL_ERROR: &str = "ToolError";
 
 /// Text without which a script needs no change.
-const SIGNS: [&str; 12] = [
-    "await", "asyncio", "except", TOOL_ERROR, "del ", "import", "%", "|", "(", "] =", "],", "self.",
+const SIGNS: [&str; 18] = [
+    "await", "asyncio", "except", TOOL_ERROR, "del ", "import", "%", "|", "(", "] =", "],",
+    "self.", "+", "//", "<", ">", " -", ".",
 ];
 
 /// A script as the interpreter takes it.
-pub(crate) struct Lowered<'a>(pub(crate) Text<'a>);
+pub(crate) struct Lowered<'a> {
+    /// The script and its changes.
+    pub(crate) text: Text<'a>,
+    /// Values that the script never awaits, and tools that it names and does not call.
+    pub(crate) unused: Vec<Lack>,
+}
 
 impl<'a> Lowered<'a> {
     /// Changes a script where the interpreter needs it. A script that does not parse stays as it
@@ -55,39 +72,60 @@ impl<'a> Lowered<'a> {
     pub(crate) fn of(source: &'a str, bindings: &Bindings) -> Self {
         let parsed = SIGNS.iter().any(|sign| source.contains(sign)).then(|| parse_module(source));
         let Some(Ok(parsed)) = parsed else {
-            return Self(Text::new(source, String::new(), Vec::new()));
+            let text = Text::new(source, String::new(), Vec::new());
+            return Self { text, unused: Vec::new() };
         };
-        let (body, mut edits, mut prelude) = (&parsed.syntax().body, Vec::new(), String::new());
-        if source.contains("await") || source.contains("asyncio") {
-            edits.extend(flow::edits(body, bindings));
-            edits.extend(concurrency::edits(source, body));
-            if !edits.is_empty() {
-                prelude.push_str(concurrency::PRELUDE);
-            }
-        }
-        if source.contains("except") || source.contains(TOOL_ERROR) {
-            edits.extend(errors::edits(source, body));
-        }
-        if source.contains("import") {
-            let (imports, library) = library::edits(source, body);
-            edits.extend(imports);
-            prelude.push_str(&library);
-        }
-        let mut habits = habits::edits(source, body);
-        if source.contains("del ") {
-            habits.extend(deletions::edits(source, body));
-        }
-        if habits.iter().any(|edit| edit.insert.contains("_airlock_")) {
-            prelude.push_str(habits::LIBRARY);
-        }
-        edits.extend(habits);
-        Self(Text::new(source, prelude, edits))
+        let body = &parsed.syntax().body;
+        let names = Names::of(body);
+        let (edits, prelude) = changes(source, body, &names, bindings);
+        let unused = unawaited::find(source, body, bindings);
+        Self { text: Text::new(source, prelude, edits), unused }
     }
 
     /// Returns the program whose value is that of the script's `result`.
     pub(crate) fn program(&self) -> String {
         // An empty line ends the script even if its last line has a backslash at the end.
-        let end = if self.0.source.contains("result") { "\n\nresult\n" } else { "\n\nNone\n" };
-        self.0.program(end)
+        let end = if self.text.source.contains("result") { "\n\nresult\n" } else { "\n\nNone\n" };
+        self.text.program(end)
     }
+}
+
+/// Returns the changes of a script, and the text to put before it.
+fn changes(
+    source: &str,
+    body: &[Stmt],
+    names: &Names<'_>,
+    bindings: &Bindings,
+) -> (Vec<Edit>, String) {
+    let (mut edits, mut prelude) = (Vec::new(), String::new());
+    if source.contains("await") || source.contains("asyncio") {
+        edits.extend(flow::edits(body, bindings));
+        edits.extend(concurrency::edits(source, body));
+        if !edits.is_empty() {
+            prelude.push_str(concurrency::PRELUDE);
+        }
+    }
+    if source.contains("except") || source.contains(TOOL_ERROR) {
+        edits.extend(errors::edits(source, body));
+    }
+    if source.contains("import") {
+        let (imports, library) = library::edits(source, body);
+        edits.extend(imports);
+        prelude.push_str(&library);
+    }
+    if source.contains('@') && source.contains("class ") {
+        let (functions, decorators) = decorators::edits(source, body);
+        edits.extend(decorators);
+        prelude.push_str(&functions);
+    }
+    edits.extend(habits::edits(source, body, names));
+    edits.extend(numbers::edits(body, names));
+    edits.extend(calls::edits(body, names, bindings));
+    edits.extend(methods::edits(source, body, names, bindings));
+    if source.contains("del ") {
+        edits.extend(deletions::edits(source, body));
+    }
+    let called = edits.iter().map(|edit| &*edit.insert);
+    let functions = prelude::functions(called.chain([&*prelude]));
+    (edits, prelude::shielded(prelude + &functions, names))
 }

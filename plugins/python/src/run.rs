@@ -44,7 +44,7 @@ fn evaluate(
     session: &mut Session<'_>,
     lines: &mut Lines<'_>,
 ) -> Result<MontyObject, Failure> {
-    if let Some(failure) = failure::of_unawaited(&script.name, lowered) {
+    if let Some(failure) = failure::of_unused(&script.name, lowered) {
         return Err(failure);
     }
     let options = CompileOptions { assert_message_annotations: AssertMessageAnnotations::Off };
@@ -129,7 +129,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Answers the tools of `files`: returns the arguments for `read_file`, a number for `number`,
-    /// text that is no JSON for `broken`, and fails for `fail`.
+    /// text that is no JSON for `broken`, and fails for `fail` and, with a given message, `fail_with`.
     #[derive(Default)]
     struct Files {
         /// How many calls were made at a time.
@@ -144,6 +144,12 @@ pub(crate) mod tests {
                     Ok(Answer::Text(request.arguments["{\"n\":\"".len()..].replace("\"}", "")))
                 }
                 "files-broken" => Ok(Answer::Json("{".into())),
+                "files-fail_with" => {
+                    let text: serde_json::Value =
+                        serde_json::from_str(&request.arguments).expect("an object");
+                    let message = text["text"].as_str().unwrap_or_default().to_owned();
+                    Err(ToolError { kind: "denied".into(), message, ..ToolError::default() })
+                }
                 _ => Err(ToolError {
                     kind: "denied".into(),
                     code: Some("no_way".into()),
@@ -178,7 +184,11 @@ pub(crate) mod tests {
             tool: format!("files-{name}"),
         };
         let mut bindings = vec![bind("read_file", Some("readFile"))];
-        bindings.extend(["fail", "number", "broken"].map(|name| bind(name, None)));
+        let other =
+            |namespace: &str| Binding { namespace: namespace.into(), ..bind("compute", None) };
+        let others = [other("math_"), other("print_")];
+        bindings.extend(["fail", "fail_with", "number", "broken"].map(|name| bind(name, None)));
+        bindings.extend(others);
         let (name, bindings) = ("code.py".into(), bindings.into());
         run(&Script { name, source: source.into(), bindings, clock_ms: None }, tools, print)
     }
@@ -257,15 +267,15 @@ pub(crate) mod tests {
         for (call, message) in [
             (
                 "files.read_file('a')",
-                "TypeError: files.read_file takes a dict of arguments, not a str",
+                "TypeError: files.read_file takes no str by position: write the name of the parameter, like `files.read_file(name = …)`",
             ),
             (
                 "files.read_file('a', 'b')",
-                "TypeError: files.read_file takes arguments by name, like `(key = value)`, or one dict",
+                "TypeError: files.read_file takes arguments by name, like `files.read_file(name = …)`, or one dict",
             ),
             (
                 "await files.read_file({}, b = 1)",
-                "TypeError: files.read_file takes arguments by name, like `(key = value)`, or one dict",
+                "TypeError: files.read_file takes arguments by name, like `files.read_file(name = …)`, or one dict",
             ),
         ] {
             assert_eq!(fail(call).message, message, "{call}");
@@ -282,11 +292,36 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
     }
 
     #[test]
+    fn a_tool_that_is_not_called_is_refused() {
+        let failure = fail("x = 1\nfiles.read_file");
+        assert_eq!((failure.kind, failure.line), (FailureKind::Syntax, Some(2)));
+        let message = "`files.read_file` is a tool, and this statement does not call it";
+        assert_eq!(failure.message, message);
+        for (source, what) in [
+            (
+                "result = files.read_file",
+                "`files.read_file` is a tool: call it, like `files.read_file(…)`",
+            ),
+            (
+                "result = {'a': [files.readFile]}",
+                "`files.read_file` is a tool: call it, like `files.read_file(…)`",
+            ),
+            ("def f(): pass\nresult = f", "`f` is a function: call it, like `f(…)`"),
+            ("result = [len]", "`len` is a function: call it, like `len(…)`"),
+            ("result = lambda: 1", "`<lambda>` is a function: call it"),
+        ] {
+            assert!(fail(source).message.contains(what), "{source}: {}", fail(source).message);
+        }
+        let failure = fail("files.read_file(a = files.fail)");
+        assert!(failure.message.contains("`files.fail` is a tool: call it"), "{}", failure.message);
+    }
+
+    #[test]
     fn a_namespace_can_be_inspected() {
         let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None)]";
         assert_eq!(
             result(source).as_deref(),
-            Some(r#"[["broken","fail","number","read_file"],false,true,null]"#)
+            Some(r#"[["broken","fail","fail_with","number","read_file"],false,true,null]"#)
         );
     }
 

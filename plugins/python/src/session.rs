@@ -130,6 +130,11 @@ impl<'a> Session<'a> {
         Some((namespace, name, self.shelves.tools(namespace)))
     }
 
+    /// Returns whether a namespace has a tool of this name.
+    pub(crate) fn has_tool(&self, namespace: &str, name: &str) -> bool {
+        self.shelves.find(namespace, name).is_some()
+    }
+
     /// Returns the names of all namespaces.
     pub(crate) fn namespaces(&self) -> Vec<String> {
         self.shelves.names()
@@ -204,7 +209,7 @@ impl<'a> Session<'a> {
         };
         let is_later = call.args.first() == Some(&LATER);
         let positional = &call.args[usize::from(is_later)..];
-        let arguments = match arguments(positional, &call.kwargs) {
+        let arguments = match arguments(&binding, positional, &call.kwargs) {
             Ok(arguments) => arguments,
             Err(what) => {
                 return error(ExcType::TypeError, format!("{binding} {what}"));
@@ -365,8 +370,9 @@ fn attributes(failure: ToolError) -> Vec<(MontyObject, MontyObject)> {
     .into()
 }
 
-/// Serializes the arguments of a call: keyword arguments, or one dict.
+/// Serializes the arguments of a call of a tool: keyword arguments, or one dict.
 fn arguments(
+    tool: &Binding,
     positional: &[MontyObject],
     named: &[(MontyObject, MontyObject)],
 ) -> Result<String, String> {
@@ -374,10 +380,11 @@ fn arguments(
     match positional {
         [] => convert::to_object(named).map_err(unfit),
         [only @ MontyObject::Dict(_)] if named.is_empty() => convert::to_json(only).map_err(unfit),
-        [only] if named.is_empty() => {
-            Err(format!("takes a dict of arguments, not a {}", only.type_name()))
-        }
-        _ => Err("takes arguments by name, like `(key = value)`, or one dict".into()),
+        [only] if named.is_empty() => Err(format!(
+            "takes no {} by position: write the name of the parameter, like `{tool}(name = …)`",
+            only.type_name()
+        )),
+        _ => Err(format!("takes arguments by name, like `{tool}(name = …)`, or one dict")),
     }
 }
 

@@ -5,8 +5,6 @@
 //! failed call gives a value, and every `await` that may give one raises it: `await x` becomes
 //! `_airlock_one(await x)`. The functions for this are in a prelude before the script.
 
-use std::borrow::Cow;
-
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ExprAwait, ExprCall, Stmt, StmtWith};
 use ruff_text_size::Ranged as _;
@@ -48,7 +46,7 @@ impl Finder<'_> {
         let remove = what.end().to_usize() - at;
         // A line break in it would move the lines after it.
         if !self.source[at..at + remove].contains('\n') {
-            self.edits.push(Edit { at, remove, insert: Cow::Borrowed(with) });
+            self.edits.push(Edit::replace(at, remove, with));
         }
     }
 
@@ -57,8 +55,7 @@ impl Finder<'_> {
         let is_direct =
             matches!(&*expression.value, Expr::Call(call) if attribute(call) != Some("gather"));
         let raise = if is_direct { "_airlock_one(" } else { "_airlock_any(" };
-        self.edits.push(Edit::insert(expression.start().to_usize(), raise));
-        self.edits.push(Edit::insert(expression.end().to_usize(), ")"));
+        self.edits.extend(Edit::wrap(expression, raise));
     }
 
     fn call(&mut self, call: &ExprCall) {
@@ -82,7 +79,7 @@ impl Finder<'_> {
             && self.source[end..].trim_start_matches(' ').starts_with(':')
             && !self.source[at..end].contains('\n')
         {
-            self.edits.push(Edit { at, remove: end - at, insert: "if True".into() });
+            self.edits.push(Edit::replace(at, end - at, "if True"));
         }
     }
 }

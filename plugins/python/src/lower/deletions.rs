@@ -27,7 +27,7 @@ pub(super) fn of_statement(source: &str, delete: &StmtDelete) -> Option<Vec<Edit
         && matches!(&*it.slice, Expr::Slice(_))
     {
         edits.extend(habits::splice(source, target, target.end().to_usize())?);
-        edits.push(Edit::insert(target.end().to_usize(), "[])"));
+        edits.push(Edit::close(target.end().to_usize(), target.start().to_usize(), "[])"));
         return Some(edits);
     }
     for target in &delete.targets {
@@ -46,7 +46,7 @@ pub(super) fn of_statement(source: &str, delete: &StmtDelete) -> Option<Vec<Edit
 fn replaced(source: &str, at: usize, end: usize, old: &str, new: &'static str) -> Option<Edit> {
     let found = source.get(at..end)?;
     let is_plain = found.trim_matches(' ') == old;
-    is_plain.then(|| Edit { at, remove: end - at, insert: new.into() })
+    is_plain.then(|| Edit::replace(at, end - at, new))
 }
 
 struct Finder<'s> {

@@ -33,7 +33,7 @@ pub(super) fn edits(source: &str, body: &[Stmt]) -> Vec<Edit> {
 
 /// Puts a name into a call of [`CAUGHT`].
 fn wrap((start, end): (usize, usize)) -> [Edit; 2] {
-    [Edit::insert(start, format!("{CAUGHT}(")), Edit::insert(end, ")")]
+    [Edit::open(start, end, format!("{CAUGHT}(")), Edit::close(end, start, ")")]
 }
 
 struct Finder<'a> {
@@ -66,8 +66,8 @@ impl Finder<'_> {
             && let Some(name) = self.caught(of)
         {
             let (at, end) = bytes(call.range());
-            self.edits.push(Edit::insert(at, format!("({SHOWN}({}) or ", name.id)));
-            self.edits.push(Edit::insert(end, ")"));
+            self.edits.push(Edit::open(at, end, format!("({SHOWN}({}) or ", name.id)));
+            self.edits.push(Edit::close(end, at, ")"));
         }
     }
 
@@ -77,7 +77,7 @@ impl Finder<'_> {
             let (at, end) = bytes(name.range());
             if self.source[end..].starts_with("!r") {
                 self.edits.push(Edit::insert(at, format!("{SHOWN}({}) or repr(", name.id)));
-                self.edits.push(Edit { at: end, remove: 2, insert: ")".into() });
+                self.edits.push(Edit::replace(end, 2, ")"));
             }
         }
     }
@@ -103,8 +103,8 @@ impl<'a> Visitor<'a> for Finder<'a> {
         match expression {
             Expr::Name(name) if name.id == TOOL_ERROR && name.ctx == ExprContext::Load => {
                 let (at, end) = bytes(name.range());
-                let insert = session::TOOL_ERROR.to_string().into();
-                self.edits.push(Edit { at, remove: end - at, insert });
+                let insert = session::TOOL_ERROR.to_string();
+                self.edits.push(Edit::replace(at, end - at, insert));
             }
             Expr::Attribute(it) if ATTRIBUTES.contains(&it.attr.as_str()) => self.wrap(&it.value),
             Expr::Attribute(it) if it.attr == *"__name__" => match &*it.value {

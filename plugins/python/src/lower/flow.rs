@@ -44,9 +44,9 @@ pub(super) fn edits(body: &[Stmt], bindings: &Bindings) -> Vec<Edit> {
 fn mark(call: &ExprCall) -> Edit {
     let inside = call.arguments.range.start().to_usize() + 1;
     if call.arguments.is_empty() {
-        Edit::insert(inside, LATER_TEXT)
+        Edit::open(inside, usize::MAX, LATER_TEXT)
     } else {
-        Edit::insert(inside, format!("{LATER_TEXT}, "))
+        Edit::open(inside, usize::MAX, format!("{LATER_TEXT}, "))
     }
 }
 

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 
 use monty_types::CodeLoc;
 use ruff_python_ast::visitor::{Visitor, walk_comprehension, walk_expr, walk_stmt};
-use ruff_python_ast::{Comprehension, Expr, Number, Operator, Stmt, StmtClassDef};
+use ruff_python_ast::{Arguments, Comprehension, Expr, Number, Operator, Stmt, StmtClassDef};
 use ruff_python_parser::parse_module;
 use ruff_text_size::{Ranged as _, TextSize};
 
-use super::deletions;
+use super::{decorators, deletions};
 use crate::failure::place;
 
 /// A construct in a script that the interpreter lacks.
@@ -56,16 +56,14 @@ impl Finder<'_> {
 
     fn class(&mut self, class: &StmtClassDef) {
         if let Some(arguments) = class.arguments.as_ref().filter(|it| !it.is_empty()) {
-            self.lack(
-                &arguments.range(),
-                "there is no inheritance",
-                "write the class without bases; an error of your own is `raise ValueError(\"why\")`",
-            );
+            self.lack(&arguments.range(), "there is no inheritance", without(arguments));
         }
         for statement in &class.body {
             match statement {
                 Stmt::FunctionDef(it) => {
-                    if let Some(decorator) = it.decorator_list.first() {
+                    if let Some(decorator) = it.decorator_list.first()
+                        && !decorators::are_replaced(self.source, &it.decorator_list, &it.name)
+                    {
                         self.lack(
                             decorator,
                             "there are no decorators of methods",
@@ -87,9 +85,27 @@ impl Finder<'_> {
     fn class_body(&mut self, statement: &Stmt) {
         self.lack(
             statement,
-            "a class contains methods and variables alone",
+            "A class body can have only methods and variables",
             "move this statement out of the class",
         );
+    }
+}
+
+/// Returns what to write instead of a class with these bases.
+fn without(bases: &Arguments) -> &'static str {
+    let is_any = |names: &[&str]| {
+        bases.args.iter().any(|base| match base {
+            Expr::Name(it) => names.contains(&it.id.as_str()),
+            Expr::Attribute(it) => names.contains(&it.attr.as_str()),
+            _ => false,
+        })
+    };
+    if is_any(&["Enum", "IntEnum", "StrEnum", "Flag"]) {
+        "use a dict: `STATUS = {\"OPEN\": \"open\"}`, or constants"
+    } else if is_any(&["NamedTuple", "TypedDict", "BaseModel"]) {
+        "write `@dataclass` before the class, without bases, or use a dict"
+    } else {
+        "write the class without bases; an error of your own is `raise ValueError(\"why\")`"
     }
 }
 
@@ -98,7 +114,7 @@ impl<'a> Visitor<'a> for Finder<'_> {
         match statement {
             Stmt::Delete(it) if deletions::of_statement(self.source, it).is_none() => self.lack(
                 it,
-                "`del` removes items of a list or dict alone",
+                "`del` works only on items of a list or dict",
                 "write `xs.pop(key)` for each item, or keep the rest: `xs = xs[2:]`",
             ),
             Stmt::Match(it) => {
@@ -171,7 +187,9 @@ mod tests {
             ("x = 1\ndel x.y", "xs.pop(key)"),
             ("match 1:\n  case 1: pass", "elif x == 2"),
             ("class A(Exception): pass", "raise ValueError"),
-            ("class A:\n  @property\n  def b(self): return 1", "plain method"),
+            ("from enum import Enum\nclass A(Enum): pass", "use a dict"),
+            ("from typing import NamedTuple\nclass A(NamedTuple): pass", "`@dataclass`"),
+            ("class A:\n  @cache\n  def b(self): return 1", "plain method"),
             ("class A:\n  for i in []: pass", "out of the class"),
             ("async def f():\n  async for x in y: pass", "`await` inside it"),
             ("async def f():\n  async with x: pass", "leave it out"),

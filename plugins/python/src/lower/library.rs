@@ -7,6 +7,7 @@ use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Alias, Expr, Stmt, StmtImport, StmtImportFrom};
 use ruff_text_size::{Ranged, TextRange};
 
+use super::dataclasses;
 use super::source::Edit;
 
 /// A module, or a part of one.
@@ -27,24 +28,48 @@ macro_rules! module {
     };
 }
 
-const MODULES: [Module; 10] = [
+const MODULES: [Module; 15] = [
     module!("bisect", []),
     module!("collections", ["OrderedDict"]),
     module!("copy", []),
-    module!("functools", ["cache", "lru_cache"]),
+    module!("csv", []),
+    module!("dataclasses", ["asdict", "astuple", "field", "fields", "is_dataclass", "replace"]),
+    module!("functools", ["cache", "lru_cache", "wraps"]),
     module!("heapq", []),
+    module!("io", []),
     module!("itertools", ["combinations", "groupby", "permutations", "product"]),
     module!("math", ["hypot", "prod"]),
     module!("operator", []),
     module!("statistics", []),
     module!("string", []),
+    module!("urllib.parse", []),
+    // After the module that it holds.
+    module!("urllib", []),
 ];
+
+/// Returns the names in a module that is supplied as a whole; `None` for any other.
+pub(crate) fn members(module: &str) -> Option<Vec<&'static str>> {
+    let module = MODULES.iter().find(|it| it.name == module && it.members.is_empty())?;
+    let class = format!("class _airlock_{}:", module.name.replace('.', "_"));
+    let (_, text) = module.text.split_once(&*class)?;
+    let name = |line: &'static str| {
+        let line = line.strip_prefix("    ").filter(|line| !line.starts_with(' '))?;
+        let line = line.strip_prefix("def ").unwrap_or(line);
+        line.split(['(', ' ']).next()
+    };
+    Some(text.lines().filter_map(name).collect())
+}
 
 /// Returns the changes, and the text to put before the script.
 pub(super) fn edits(source: &str, body: &[Stmt]) -> (Vec<Edit>, String) {
     let mut finder = Finder { source, edits: Vec::new(), used: BTreeSet::new() };
     finder.visit_body(body);
-    let text = finder.used.iter().map(|at| MODULES[*at].text).collect();
+    let mut text: String = finder.used.iter().map(|at| MODULES[*at].text).collect();
+    if finder.used.iter().any(|at| MODULES[*at].name == "dataclasses") {
+        let (fields, decorators) = dataclasses::fields(body);
+        finder.edits.extend(decorators);
+        text.push_str(&fields);
+    }
     (finder.edits, text)
 }
 
@@ -56,7 +81,7 @@ struct Finder<'s> {
 }
 
 impl Finder<'_> {
-    /// Returns the class that has a module, or a member of it.
+    /// Returns the class that holds a module, or a member of it.
     fn class(&mut self, module: &str, member: Option<&str>) -> Option<String> {
         let has = |it: &Module| {
             it.name == module
@@ -64,12 +89,18 @@ impl Finder<'_> {
         };
         let at = MODULES.iter().position(has)?;
         self.used.insert(at);
-        Some(format!("_airlock_{module}"))
+        if module == "urllib" {
+            self.class("urllib.parse", None);
+        }
+        Some(format!("_airlock_{}", module.replace('.', "_")))
     }
 
     fn import(&mut self, statement: &StmtImport) {
         let one = |finder: &mut Self, alias: &Alias| {
-            let name = alias.name.as_str();
+            let mut name = alias.name.as_str();
+            if name == "urllib.parse" && alias.asname.is_none() {
+                name = "urllib";
+            }
             let class = finder.class(name, None);
             (
                 class.is_some(),
@@ -114,7 +145,7 @@ impl Finder<'_> {
             let texts: Vec<_> = all.iter().map(|(_, text)| text.as_str()).collect();
             // The lines after it stay where they are.
             let insert = texts.join("; ") + &"\\\n".repeat(breaks);
-            self.edits.push(Edit { at, remove: end - at, insert: insert.into() });
+            self.edits.push(Edit::replace(at, end - at, insert));
         }
     }
 }
@@ -137,7 +168,7 @@ impl<'a> Visitor<'a> for Finder<'_> {
             && let Some(class) = self.class(module.id.as_str(), Some(it.attr.as_str()))
         {
             let (at, end) = (module.start().to_usize(), module.end().to_usize());
-            self.edits.push(Edit { at, remove: end - at, insert: class.into() });
+            self.edits.push(Edit::replace(at, end - at, class));
         }
         walk_expr(self, expression);
     }
@@ -189,6 +220,14 @@ mod tests {
             (
                 "from functools import lru_cache, reduce\n@lru_cache(maxsize=None)\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\nresult = fib(30)",
                 "832040",
+            ),
+            (
+                "import csv, io\nout = io.StringIO()\ncsv.writer(out).writerow(['a,b', None, 1])\nresult = [[row['x'] for row in csv.DictReader(io.StringIO('x,y\\n\"1,2\",3\\n'))], list(csv.reader(['a;\"b;\"\"c\"'], delimiter=';')), out.getvalue()]",
+                r#"[["1,2"],[["a","b;\"c"]],"\"a,b\",,1\r\n"]"#,
+            ),
+            (
+                "import urllib.parse\nfrom urllib import parse\nfrom urllib.parse import urlparse as p\nresult = [urllib.parse.quote('a b'), parse.unquote('a%C3%A9'), p('http://h:1/x?y').port]",
+                r#"["a%20b","aé",1]"#,
             ),
         ] {
             assert_eq!(result(source).as_deref(), Some(value), "{source}");

@@ -1,8 +1,10 @@
 //! A changed script, and its places in the original.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use monty_types::CodeLoc;
+use ruff_text_size::Ranged;
 
 /// A change at one place. It removes as many line breaks as it inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,11 +15,40 @@ pub(crate) struct Edit {
     pub(crate) remove: usize,
     /// Text that is inserted there.
     pub(crate) insert: Cow<'static, str>,
+    /// Byte of the original at the other end of what this and another change enclose; `at` if they
+    /// enclose nothing. Of several at one place, the outer opens first and closes last.
+    other: usize,
 }
 
 impl Edit {
     pub(crate) fn insert(at: usize, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { at, remove: 0, insert: text.into() }
+        Self { at, remove: 0, insert: text.into(), other: at }
+    }
+
+    pub(crate) fn replace(at: usize, remove: usize, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { at, remove, insert: text.into(), other: at }
+    }
+
+    /// Inserts the start of something that reaches up to `end`.
+    pub(crate) fn open(at: usize, end: usize, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { at, remove: 0, insert: text.into(), other: end }
+    }
+
+    /// Inserts the end of something that begins at `start`.
+    pub(crate) fn close(at: usize, start: usize, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { at, remove: 0, insert: text.into(), other: start }
+    }
+
+    /// Puts an expression into a call, which begins with `open`.
+    pub(crate) fn wrap(of: &impl Ranged, open: impl Into<Cow<'static, str>>) -> [Self; 2] {
+        let (start, end) = (of.start().to_usize(), of.end().to_usize());
+        [Self::open(start, end, open), Self::close(end, start, ")")]
+    }
+
+    /// Returns the order of changes: at one place, first what ends there, the inner before the
+    /// outer, then what begins there, the outer before the inner, and then what is replaced.
+    fn order(&self) -> (usize, bool, bool, Reverse<usize>) {
+        (self.at, self.remove > 0, self.other >= self.at, Reverse(self.other))
     }
 }
 
@@ -35,10 +66,16 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Applies changes. They do not overlap.
+    /// Applies changes. They do not overlap; of those that do, the first is applied.
     pub(crate) fn new(source: &'a str, prelude: String, mut edits: Vec<Edit>) -> Self {
         // Stable: of two at the same place, the one that was found first comes first.
-        edits.sort_by_key(|edit| edit.at);
+        edits.sort_by_key(Edit::order);
+        let mut end = 0;
+        edits.retain(|edit| {
+            let is_free = edit.at >= end;
+            end = end.max(if is_free { edit.at + edit.remove } else { 0 });
+            is_free
+        });
         if edits.is_empty() {
             return Self { source, prelude, text: source.into(), edits };
         }
@@ -126,8 +163,7 @@ mod tests {
     #[test]
     fn places_are_those_of_the_original() {
         let source = "é = 1\nab(c)\n";
-        let edits =
-            vec![Edit::insert(10, "..., "), Edit { at: 7, remove: 2, insert: "xyz".into() }];
+        let edits = vec![Edit::insert(10, "..., "), Edit::replace(7, 2, "xyz")];
         let text = Text::new(source, "# lead\n".to_owned(), edits);
         assert_eq!(text.program("!"), "# lead\né = 1\nxyz(..., c)\n!");
         assert_eq!(text.original(CodeLoc { line: 1, column: 1 }), None);

@@ -1,13 +1,14 @@
-//! Finds values that a script never awaits: a `gather`, or a coroutine of its own.
+//! Finds values that a script never awaits: a `gather`, or a coroutine of its own; and tools that it names as a
+//! statement and does not call.
 //!
 //! Such code makes no call and raises nothing, so that the script ends as if all were well. It is
 //! found before the script runs where its value is dropped, or assigned to a name that is never read.
 
 use std::collections::HashSet;
 
+use airlock_executor::Bindings;
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ExprCall, ExprContext, Stmt};
-use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged as _;
 
 use super::concurrency::attribute;
@@ -17,16 +18,12 @@ use crate::failure::place;
 /// Functions of `asyncio` whose value has to be awaited.
 const AWAITABLE: [&str; 5] = ["gather", "create_task", "ensure_future", "shield", "wait_for"];
 
-/// Finds what is never awaited, in the order of the script; nothing if it does not parse.
-pub(crate) fn find(source: &str) -> Vec<Lack> {
-    if !source.contains("async") && !source.contains("gather") {
-        return Vec::new();
-    }
-    let Ok(parsed) = parse_module(source) else { return Vec::new() };
-    let body = &parsed.syntax().body;
+/// Finds what is never awaited, in the order of the script.
+pub(super) fn find(source: &str, body: &[Stmt], bindings: &Bindings) -> Vec<Lack> {
     let mut names = Names::default();
     names.visit_body(body);
-    let mut finder = Finder { source, names, found: Vec::new() };
+    let may_await = source.contains("async") || source.contains("gather");
+    let mut finder = Finder { source, names, bindings, may_await, found: Vec::new() };
     finder.visit_body(body);
     finder.found
 }
@@ -62,10 +59,29 @@ impl<'a> Visitor<'a> for Names<'a> {
 struct Finder<'a> {
     source: &'a str,
     names: Names<'a>,
+    bindings: &'a Bindings,
+    /// Whether the script may have something to await.
+    may_await: bool,
     found: Vec<Lack>,
 }
 
 impl<'a> Finder<'a> {
+    /// Reports a tool that is a statement of its own, without its call.
+    fn uncalled(&mut self, value: &'a Expr) {
+        let Expr::Attribute(it) = value else { return };
+        let Expr::Name(client) = &*it.value else { return };
+        let client = client.id.as_str();
+        if self.names.others.contains(client) || !self.bindings.has(client) {
+            return;
+        }
+        let Some(tool) = self.bindings.find(client, it.attr.as_str()) else { return };
+        self.found.push(Lack {
+            at: place(self.source, it.start().to_usize()),
+            what: format!("`{tool}` is a tool, and this statement does not call it").into(),
+            hint: format!("write `{tool}(…)`").into(),
+        });
+    }
+
     /// Returns the call as the script writes it, without its arguments, if its value has to be
     /// awaited.
     fn awaitable(&self, call: &'a ExprCall) -> Option<String> {
@@ -85,7 +101,7 @@ impl<'a> Finder<'a> {
 
     fn dropped(&mut self, value: &'a Expr) {
         let Expr::Call(call) = value else { return };
-        let Some(text) = self.awaitable(call) else { return };
+        let Some(text) = self.may_await.then(|| self.awaitable(call)).flatten() else { return };
         let at = place(self.source, call.start().to_usize());
         self.found.push(Lack {
             what: format!("`{text}` at line {} is never awaited, so it does nothing", at.line)
@@ -99,7 +115,10 @@ impl<'a> Finder<'a> {
 impl<'a> Visitor<'a> for Finder<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::Expr(it) => self.dropped(&it.value),
+            Stmt::Expr(it) => {
+                self.dropped(&it.value);
+                self.uncalled(&it.value);
+            }
             Stmt::Assign(it) => {
                 if let [Expr::Name(name)] = &*it.targets
                     && !self.names.read.contains(name.id.as_str())

@@ -1,11 +1,17 @@
 class _airlock_functools:
     def lru_cache(*a, **k):
-        return _airlock_functools.cache(a[0]) if a and callable(a[0]) else _airlock_functools.cache
+        if a and a[0] is not None and not isinstance(a[0], int):
+            return _airlock_functools.cache(a[0])
+        return _airlock_functools.cache
 
     def cache(function):
         kept = {}
-        def cached(*a):
-            if a not in kept:
-                kept[a] = function(*a)
-            return kept[a]
+        def cached(*a, **k):
+            key = (a, tuple(k.items()))
+            if key not in kept:
+                kept[key] = function(*a, **k)
+            return kept[key]
         return cached
+
+    def wraps(of, **k):
+        return lambda function: function

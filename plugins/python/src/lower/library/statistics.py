@@ -58,3 +58,21 @@ class _airlock_statistics:
 
     def stdev(data):
         return _airlock_statistics.variance(data) ** 0.5
+
+    def quantiles(data, *, n=4, method="exclusive"):
+        data = sorted(data)
+        size = len(data)
+        if n < 1:
+            raise ValueError("n must be at least 1")
+        if size < 2:
+            raise ValueError("must have at least two data points")
+        found = []
+        for i in range(1, n):
+            if method == "inclusive":
+                j, delta = divmod(i * (size - 1), n)
+                found.append((data[j] * (n - delta) + data[j + 1] * delta) / n)
+            else:
+                j = min(max(i * (size + 1) // n, 1), size - 1)
+                delta = i * (size + 1) - j * n
+                found.append((data[j - 1] * (n - delta) + data[j] * delta) / n)
+        return found

@@ -1,0 +1,123 @@
+//! Tools in the functions that a script passes to `sorted`, `map` and the like.
+//!
+//! The interpreter calls such a function where it cannot wait for a tool. So these built-in functions
+//! are written in Python (`library/calls.py`) where the function may call one.
+
+use airlock_executor::Bindings;
+use ruff_python_ast::visitor::{Visitor, walk_expr};
+use ruff_python_ast::{Expr, ExprCall, ExprContext, Stmt};
+use ruff_text_size::Ranged as _;
+
+use super::names::Names;
+use super::source::Edit;
+
+/// Built-in functions that call one of their arguments.
+const CALLERS: [&str; 5] = ["filter", "map", "max", "min", "sorted"];
+
+/// Functions of a script that lead from one to a tool, at most.
+const MAX_STEPS: usize = 4;
+
+/// Returns the changes.
+pub(super) fn edits(body: &[Stmt], names: &Names<'_>, bindings: &Bindings) -> Vec<Edit> {
+    let mut finder = Finder { names, bindings, edits: Vec::new() };
+    finder.visit_body(body);
+    finder.edits
+}
+
+struct Finder<'s> {
+    names: &'s Names<'s>,
+    bindings: &'s Bindings,
+    edits: Vec<Edit>,
+}
+
+impl Finder<'_> {
+    fn replace(&mut self, it: &Expr, with: String) {
+        let (at, remove) = (it.start().to_usize(), it.range().len().to_usize());
+        self.edits.push(Edit::replace(at, remove, with));
+    }
+
+    /// Returns whether a function may call a tool.
+    fn calls(&self, function: &Expr) -> bool {
+        let is_client = |name: &str| self.bindings.has(name);
+        match function {
+            Expr::Attribute(it) => {
+                matches!(&*it.value, Expr::Name(of) if is_client(of.id.as_str()))
+            }
+            _ => self.names.mentions(function, &is_client, MAX_STEPS),
+        }
+    }
+
+    fn call(&mut self, call: &ExprCall) {
+        let named = call.arguments.find_keyword("key").map(|it| &it.value);
+        match &*call.func {
+            Expr::Name(name)
+                if CALLERS.contains(&name.id.as_str())
+                    && self.names.is_builtin(name.id.as_str()) =>
+            {
+                let first = matches!(name.id.as_str(), "filter" | "map");
+                let function = if first { call.arguments.args.first() } else { named };
+                if function.is_some_and(|it| self.calls(it)) {
+                    self.replace(&call.func, format!("_airlock_{}", name.id));
+                }
+            }
+            Expr::Attribute(method) if method.attr.as_str() == "sort" => {
+                if let Expr::Name(list) = &*method.value
+                    && named.is_some_and(|it| self.calls(it))
+                {
+                    let at = call.arguments.start().to_usize();
+                    self.replace(&call.func, "_airlock_sort".to_owned());
+                    self.edits.push(Edit::replace(at, 1, format!("({}, ", list.id)));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Finder<'_> {
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Call(it) => self.call(it),
+            Expr::Name(it)
+                if it.id.as_str() == "callable"
+                    && it.ctx == ExprContext::Load
+                    && self.names.is_builtin("callable") =>
+            {
+                self.replace(expression, "_airlock_callable".to_owned());
+            }
+            _ => {}
+        }
+        walk_expr(self, expression);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::tests::{fail, result};
+
+    #[test]
+    fn a_key_function_may_call_tools() {
+        let many = "def key(n): return read(n)\ndef read(n): return -files.read_file(n=n)['n']\nxs = [3, 1, 2]\n";
+        for (expression, value) in [
+            ("sorted(xs, key=lambda n: files.read_file(n=-n)['n'])", "[3,2,1]"),
+            ("sorted(xs, key=key, reverse=True)", "[1,2,3]"),
+            ("[max(xs, key=key), min(3, 1, key=key), max([], key=key, default=7)]", "[1,3,7]"),
+            ("list(map(lambda n, m: files.read_file(n=n)['n'] + m, xs, [1, 1]))", "[4,2]"),
+            ("[x for x in filter(lambda n: files.read_file(n=n)['n'] > 1, xs)]", "[3,2]"),
+            ("xs.sort(key=lambda n: files.read_file(n=n)['n']) or xs", "[1,2,3]"),
+            ("[d['n'] for d in map(files.read_file, [{'n': 1}])]", "[1]"),
+        ] {
+            let source = format!("{many}result = {expression}");
+            assert_eq!(result(&source).as_deref(), Some(value), "{expression}");
+        }
+        let failure = fail(&format!("{many}max([], key=key)"));
+        assert_eq!(failure.message, "ValueError: max() iterable argument is empty");
+    }
+
+    #[test]
+    fn what_can_be_called_is_known() {
+        let source = "def f(): pass\nresult = [callable(it) for it in [f, len, int, lambda: 1, files.read_file, 1, 'a', None]]";
+        let value = "[true,true,true,true,true,false,false,false]";
+        assert_eq!(result(source).as_deref(), Some(value));
+    }
+}

@@ -1,0 +1,248 @@
+//! Methods with `@property`, `@staticmethod` and `@classmethod`, which the interpreter lacks.
+//!
+//! The decorator goes, and so the method is a plain one. Where the script reads an attribute of that
+//! name, it calls a function that looks at the value: of an object of the class, it calls the method
+//! as the decorator would, and of any other it reads the attribute.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
+use ruff_python_ast::{Decorator, Expr, ExprAttribute, ExprContext, Stmt, StmtClassDef};
+use ruff_text_size::Ranged as _;
+
+use super::source::Edit;
+use super::{habits, methods};
+
+/// What a decorator makes of a method.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Property,
+    Static,
+    Class,
+}
+
+/// Text that reads attributes by names that are not in the text.
+const BY_NAME: [&str; 5] = ["getattr(", "hasattr(", "attrgetter", "setattr(", ".setter"];
+
+/// Returns the kind of a decorator that is replaced, on a method of this name.
+fn kind(source: &str, decorators: &[Decorator], method: &str) -> Option<Kind> {
+    let [Decorator { expression: Expr::Name(name), .. }] = decorators else { return None };
+    let is_unknown = BY_NAME.iter().any(|it| source.contains(it))
+        || habits::is_passed(method)
+        || methods::is_changed(method);
+    let kind = match name.id.as_str() {
+        "property" => Kind::Property,
+        "staticmethod" => Kind::Static,
+        "classmethod" => Kind::Class,
+        _ => return None,
+    };
+    (!is_unknown).then_some(kind)
+}
+
+/// Returns whether the decorators of a method are replaced.
+pub(super) fn are_replaced(source: &str, decorators: &[Decorator], method: &str) -> bool {
+    kind(source, decorators, method).is_some()
+}
+
+/// Returns the functions in Python that read the attributes, and the changes.
+pub(super) fn edits(source: &str, body: &[Stmt]) -> (String, Vec<Edit>) {
+    let mut methods = Methods { source, found: BTreeMap::new(), edits: Vec::new() };
+    methods.visit_body(body);
+    let mut text = String::new();
+    for ((name, kind), classes) in &methods.found {
+        write_function(&mut text, name, *kind, classes);
+    }
+    let mut readers = Readers { source, found: methods.found, edits: methods.edits };
+    if !readers.found.is_empty() {
+        readers.visit_body(body);
+    }
+    (text, readers.edits)
+}
+
+/// Writes the function that reads an attribute of this name.
+fn write_function(out: &mut String, name: &str, kind: Kind, classes: &BTreeSet<&str>) {
+    let mut names = String::new();
+    for class in classes {
+        let _ = write!(names, "\"{class}\", ");
+    }
+    let prefix = kind.prefix();
+    let _ = match kind {
+        Kind::Property => writeln!(
+            out,
+            "def {prefix}{name}(it):\n    return it.{name}() if type(it).__name__ in ({names}) else it.{name}"
+        ),
+        Kind::Static | Kind::Class => {
+            let first = if kind == Kind::Class { "of, " } else { "" };
+            writeln!(
+                out,
+                "def {prefix}{name}(it):\n    of = it if type(it).__name__ == \"type\" else type(it)\n    if of.__name__ in ({names}):\n        return lambda *a, **k: of.{name}({first}*a, **k)\n    return lambda *a, **k: it.{name}(*a, **k)"
+            )
+        }
+    };
+}
+
+impl Kind {
+    /// Start of the names of functions that read such attributes.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Property => "_airlock_property_",
+            Self::Static => "_airlock_static_",
+            Self::Class => "_airlock_class_",
+        }
+    }
+}
+
+/// Finds the methods, and removes their decorators.
+struct Methods<'a> {
+    source: &'a str,
+    /// The classes that have a method of this name and kind.
+    found: BTreeMap<(&'a str, Kind), BTreeSet<&'a str>>,
+    edits: Vec<Edit>,
+}
+
+impl<'a> Methods<'a> {
+    fn class(&mut self, class: &'a StmtClassDef) {
+        for statement in &class.body {
+            let Stmt::FunctionDef(it) = statement else { continue };
+            let name = it.name.as_str();
+            if let Some(kind) = kind(self.source, &it.decorator_list, name) {
+                self.found.entry((name, kind)).or_default().insert(class.name.as_str());
+                let range = it.decorator_list[0].range();
+                let (at, remove) = (range.start().to_usize(), range.len().to_usize());
+                self.edits.push(Edit::replace(at, remove, ""));
+            }
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Methods<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        if let Stmt::ClassDef(it) = statement {
+            self.class(it);
+        }
+        walk_stmt(self, statement);
+    }
+}
+
+/// Changes where the attributes are read.
+struct Readers<'a> {
+    source: &'a str,
+    found: BTreeMap<(&'a str, Kind), BTreeSet<&'a str>>,
+    edits: Vec<Edit>,
+}
+
+impl Readers<'_> {
+    /// Replaces `value.name` by a call: `_airlock_property_name(value)`.
+    fn read(&mut self, it: &ExprAttribute, is_called: bool) {
+        let name = it.attr.as_str();
+        let kinds = [Kind::Property, Kind::Static, Kind::Class];
+        let Some(kind) = kinds.into_iter().find(|kind| self.found.contains_key(&(name, *kind)))
+        else {
+            return;
+        };
+        // A call of this name is that of a method of another class.
+        if is_called && kind == Kind::Property {
+            return;
+        }
+        let (from, end) = (it.value.end().to_usize(), it.end().to_usize());
+        let Some(dot) = self.source[from..it.attr.start().to_usize()].rfind('.') else { return };
+        let dot = from + dot;
+        let open = format!("{}{name}(", kind.prefix());
+        self.edits.push(Edit::open(it.start().to_usize(), end, open));
+        let breaks = "\n".repeat(self.source[dot..end].matches('\n').count());
+        self.edits.push(Edit::replace(dot, end - dot, breaks + ")"));
+    }
+}
+
+impl<'a> Visitor<'a> for Readers<'_> {
+    // Annotations are not evaluated.
+    fn visit_annotation(&mut self, _: &'a Expr) {}
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Call(it) => {
+                if let Expr::Attribute(function) = &*it.func {
+                    self.read(function, true);
+                    self.visit_expr(&function.value);
+                    self.visit_arguments(&it.arguments);
+                    return;
+                }
+            }
+            Expr::Attribute(it) if it.ctx == ExprContext::Load => self.read(it, false),
+            _ => {}
+        }
+        walk_expr(self, expression);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::tests::{fail, result};
+
+    const ORDER: &str = "
+from dataclasses import dataclass, asdict
+@dataclass
+class Order:
+    id: int
+    prices: list
+
+    @property
+    def total(self):
+        return sum(self.prices)
+
+    @property
+    def label(self) -> str:
+        return f'#{self.id}: {self.total:.2f}'
+
+    @classmethod
+    def parse(cls, text, sign=1):
+        return cls(int(text) * sign, [1, 2])
+
+    @staticmethod
+    def double(x):
+        return x * 2
+
+    def doubled(self):
+        return self.double(self.total) + Order.double(1)
+
+class Other:
+    def __init__(self): self.total = 'own'
+    def parse(self, x): return ['other', x]
+
+order = Order(7, [1, 2.5])
+";
+
+    #[test]
+    fn decorated_methods_are_read_and_called_as_in_python() {
+        for (expression, value) in [
+            ("[order.total, order.label, order.doubled()]", r##"[3.5,"#7: 3.50",9.0]"##),
+            ("[Order.parse('3').total, order.parse('4', sign=-1).id, Order.double(4)]", "[3,-4,8]"),
+            ("[Other().total, Other().parse(1), asdict(order)['id']]", r#"["own",["other",1],7]"#),
+            (
+                "[(order)\n  .total, max([order], key=lambda it: it.total).id, sum(o.total for o in [order])]",
+                "[3.5,7,3.5]",
+            ),
+            ("f'{order.total} {order.label!r}'", r#""3.5 '#7: 3.50'""#),
+        ] {
+            let source = format!("{ORDER}result = {expression}");
+            assert_eq!(result(&source).as_deref(), Some(value), "{expression}");
+        }
+        let failure = fail(&format!("{ORDER}order.totals"));
+        assert_eq!(failure.message, "AttributeError: 'Order' object has no attribute 'totals'");
+        let line = u32::try_from(ORDER.lines().count()).expect("a few") + 1;
+        assert_eq!(failure.line, Some(line));
+    }
+
+    #[test]
+    fn decorators_that_cannot_be_replaced_are_refused() {
+        for rest in [
+            "getattr(order, 'total')",
+            "class A:\n  @property\n  def title(self): return 1",
+            "class A:\n  @cache\n  def b(self): return 1",
+        ] {
+            let failure = fail(&format!("{ORDER}{rest}"));
+            assert_eq!(failure.message, "there are no decorators of methods", "{rest}");
+        }
+    }
+}

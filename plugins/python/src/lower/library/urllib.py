@@ -1,0 +1,2 @@
+class _airlock_urllib:
+    parse = _airlock_urllib_parse
