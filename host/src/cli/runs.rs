@@ -14,7 +14,7 @@ use crate::{
     runs::{self, Decisions, EXECUTE, Runs, document, summary},
     store::{
         self,
-        runs::{RunError, StoredRun},
+        runs::{RunError, ShownRun},
     },
     tenant::Tenant,
     text::cut,
@@ -127,14 +127,14 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Command::List(args) => list(args).await,
         Command::Show(args) => {
             let runs = kept(&args.config.load()?)?;
-            show(&runs.database().await?.any_run(&args.run).await?, args.json)?;
+            show(&runs.database().await?.show_any_run(&args.run).await?, args.json)?;
             Ok(Done::Yes)
         }
         Command::Cancel(args) => {
             let runs = kept(&args.config.load()?)?;
             let cancelled = runs.own(&Tenant::ANONYMOUS).cancel(&args.run).await;
             cancelled.map_err(|error| explain(error, &args.run))?;
-            show(&runs.own(&Tenant::ANONYMOUS).get(&args.run).await?, args.json)?;
+            show(&runs.database().await?.show_any_run(&args.run).await?, args.json)?;
             Ok(Done::Yes)
         }
         Command::Approve(args) => decide(args, true).await,
@@ -238,7 +238,7 @@ async fn resume(args: &One, decisions: Decisions) -> anyhow::Result<Done> {
         )
         .await?;
     log_failure(EXECUTE, ended.as_ref().err());
-    show(&own.get(run).await?, *json)?;
+    show(&runs.database().await?.show_any_run(run).await?, *json)?;
     if let (Err(CallError::Suspended(suspension)), false) = (&ended, *json) {
         output::hint(&next_step(&config.option(), suspension));
     }
@@ -275,8 +275,8 @@ fn explain(error: RunError, run: &str) -> anyhow::Error {
     }
 }
 
-fn show(run: &StoredRun, as_json: bool) -> anyhow::Result<()> {
-    let document = document(run);
+fn show(shown: &ShownRun, as_json: bool) -> anyhow::Result<()> {
+    let (run, document) = (&shown.run, document(shown));
     if as_json {
         return output::visible_document(&document);
     }

@@ -45,12 +45,10 @@ impl CodeMode {
         let journal = match &self.runs {
             None => Journal::without_store(),
             Some(runs) => {
-                let bindings = scope.stored();
                 let new = NewRun {
                     language: language.name().to_owned(),
                     script: code.to_owned(),
-                    bindings: bindings.text,
-                    bindings_digest: bindings.digest,
+                    tools: scope.stored(),
                     clock_ms: runs.settings().clock.then(|| runs.now_ms()),
                 };
                 Journal::begin(runs, chain.tenant(), new)
@@ -111,7 +109,7 @@ impl CodeMode {
         let claimed = Journal::claim(runs, call.chain().tenant(), id).await;
         let (journal, stored) = claimed.map_err(|error| not_resumed(id, &error))?;
         let language = stored_language(&stored)?;
-        let bindings = Arc::new(names::read(&stored.bindings));
+        let bindings = Arc::new(names::read(&stored.bindings)?);
         self.run(call, namespaces, &journal, language, stored.script, bindings).await
     }
 
@@ -157,13 +155,14 @@ impl CodeMode {
     /// Replays a stored run: derives its end from its journal alone. `call` is of a caller that may use
     /// no tool.
     pub(crate) async fn replay(&self, call: &Admitted, stored: &StoredRun) -> Outcome {
-        let result = match stored_language(stored) {
-            Ok(language) => {
-                let bindings = Arc::new(names::read(&stored.bindings));
+        let language = stored_language(stored);
+        let read = language.and_then(|it| Ok((it, Arc::new(names::read(&stored.bindings)?))));
+        let result = match read {
+            Ok((language, bindings)) => {
                 let (journal, source) = (Journal::replay(stored), stored.script.clone());
                 self.run(call, &[], &journal, language, source, bindings).await
             }
-            Err(unknown) => Err(unknown),
+            Err(unreadable) => Err(unreadable),
         };
         Outcome::new(&result, call.chain())
     }

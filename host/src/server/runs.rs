@@ -190,8 +190,8 @@ async fn cancel(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiErro
 }
 
 async fn show(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiError> {
-    let run = runs.own(&sender.tenant()).get(id).await.map_err(|error| refusal(&error))?;
-    Ok(respond::json(&runs::document(&run)))
+    let document = runs.document(&sender.tenant(), id).await.map_err(|error| refusal(&error))?;
+    Ok(respond::json_text(document))
 }
 
 /// Reads the decisions of a body; `None` if the run is to end.
