@@ -302,18 +302,6 @@ mod tests {
     }
 
     #[test]
-    fn stored_bindings_are_read_as_they_were_and_a_text_that_is_not_theirs_is_an_error() {
-        let bindings = bindings(&named(&[("x", &["a-b"]), ("y", &["getUser"])]));
-        assert_eq!(read(&stored(&bindings)).expect("theirs"), bindings);
-        for text in ["", "{}", "[[1]]"] {
-            let error = read(text).expect_err("not theirs");
-            assert!(
-                matches!(&error, CallError::Tool(it) if it.code.as_deref() == Some("run_refused"))
-            );
-        }
-    }
-
-    #[test]
     fn tools_with_the_same_preferred_identifier_get_distinct_ones() {
         insta::assert_snapshot!(shown(&["a-b", "a_b", "A b", "查询", "写", "for", "For", "for_"]), @r#"
         a_b -> a_b -
@@ -351,10 +339,14 @@ mod tests {
     }
 
     #[test]
-    fn stored_bindings_are_read_as_they_were() {
+    fn stored_bindings_are_read_as_they_were_and_other_texts_are_an_error() {
         let made = bindings(&named(&[("fs", &["getUser", "x"]), ("FS", &["a"])]));
-        assert_eq!(read(&stored(&made)), made);
-        assert_eq!(read("{"), Bindings::default());
+        assert_eq!(read(&stored(&made)).expect("theirs"), made);
+        for text in ["", "{", "{}", "[[1]]"] {
+            let error = read(text).expect_err("not theirs");
+            let CallError::Tool(error) = error else { panic!("{error}") };
+            assert_eq!(error.code.as_deref(), Some("run_refused"), "{text}");
+        }
     }
 
     #[test]

@@ -250,8 +250,8 @@ async fn a_new_party_has_places_however_many_others_there_are() {
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let mut first = Box::pin(database.read(move |_| Ok(wait.recv().is_err())));
     assert!(futures_util::poll!(&mut first).is_pending(), "it has the connection");
-    let mut waiting: Vec<BoxFuture<'_, _>> = Vec::new();
     let parties: Vec<_> = (0..4).map(|party| database.of_party(party)).collect();
+    let mut waiting: Vec<BoxFuture<'_, _>> = Vec::new();
     for party in &parties {
         loop {
             let mut operation: BoxFuture<'_, _> = Box::pin(party.read(|_| Ok(())));
