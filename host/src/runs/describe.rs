@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Ending, Outcome, Runs, answer::Answer};
+use super::{
+    Ending, Outcome, Runs,
+    answer::{Answer, NOT_KEPT},
+};
 use crate::{
     run::{Call, Phase, Stage},
     store::{
@@ -16,9 +19,8 @@ use crate::{
 /// Longest texts of a run whose document is made at once, in bytes. That of a larger one is made on a
 /// blocking thread.
 const MAX_AT_ONCE: usize = 64 << 10;
-/// Start of an answer that is a failure, and the answer that was not kept, as [`Answer`] is stored.
+/// Start of an answer that is a failure, as [`Answer`] is stored.
 const FAILURE: &str = "{\"error\"";
-const NOT_KEPT: &str = "\"not_kept\"";
 
 impl Runs {
     /// Returns the document of a run of a tenant, as JSON text.
@@ -139,8 +141,10 @@ fn call(shown: &ShownCall) -> Value {
     match &shown.answer {
         Some(ShownAnswer::Whole(text)) if text == NOT_KEPT => out["answer_kept"] = false.into(),
         Some(ShownAnswer::Whole(text)) if text.starts_with(FAILURE) => {
-            if let Ok(Answer::Error(failure)) = serde_json::from_str(text) {
-                out["error"] = json!(failure);
+            match serde_json::from_str(text) {
+                Ok(Answer::Error(failure)) => out["error"] = json!(failure),
+                // Another version of this program has stored it.
+                _ => out["answer_kept"] = false.into(),
             }
         }
         Some(ShownAnswer::Head { head, bytes }) if head.starts_with(FAILURE) => {
@@ -197,7 +201,7 @@ mod tests {
         let failed = Answer::of(Err(CallError::Cancelled), "a-b").to_stored();
         let answers = [
             ShownAnswer::Whole(failed),
-            ShownAnswer::Whole(Answer::NotKept.to_stored()),
+            ShownAnswer::Whole(NOT_KEPT.to_owned()),
             ShownAnswer::Whole(Answer::Text("{\"error\"".into()).to_stored()),
             ShownAnswer::Whole(Answer::Value(json!({"error": 1})).to_stored()),
             ShownAnswer::Head { head: "{\"error\":{\"kind\"".into(), bytes: 20_000 },
