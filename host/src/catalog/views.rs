@@ -1,8 +1,9 @@
 //! Views of one snapshot that were used last.
 //!
 //! A view has an entry for each tool of each client, and most requests of a gateway see the same
-//! tools: those of one virtual key, or of no key. A view depends on the rows of the key alone, so the
-//! number of different ones is bounded by the configuration; their memory is bounded here.
+//! tools: those of one virtual key, or of no key. A view depends on the rows of the key and on the
+//! language of scripts, which selects the texts of the meta-tools. So the number of different ones is
+//! bounded by the configuration; their memory is bounded here.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    door::{Filter, View, VirtualKey},
+    door::{Filter, ScriptLanguage, View, VirtualKey},
     tool::{ClientName, Whitelist},
 };
 
@@ -26,6 +27,8 @@ pub(super) struct Views(Mutex<VecDeque<Kept>>);
 struct Kept {
     /// Rows of the virtual key; `None` without a key.
     rows: Option<BTreeMap<ClientName, Whitelist>>,
+    /// Language of scripts; `None` for that of the configuration.
+    language: Option<ScriptLanguage>,
     view: View,
 }
 
@@ -37,18 +40,17 @@ impl Clone for Views {
 
 impl Views {
     /// Returns the view of one request: a kept one, or that which `make` makes. A request whose
-    /// headers select tools or a language gets a view of its own: there are as many selections as a
-    /// caller likes.
+    /// headers select tools gets a view of its own: there are as many selections as a caller likes.
     pub(super) fn view(
         &self,
         filter: &Filter,
         key: Option<&VirtualKey>,
         make: impl FnOnce() -> View,
     ) -> View {
-        if !filter.is_none() || filter.language().is_some() {
+        if !filter.is_none() {
             return make();
         }
-        if let Some(view) = self.find(key) {
+        if let Some(view) = self.find(key, filter.language()) {
             return view.sent_by(filter, key);
         }
         let view = make();
@@ -57,10 +59,11 @@ impl Views {
     }
 
     /// Finds a view, and makes it the last that is dropped.
-    fn find(&self, key: Option<&VirtualKey>) -> Option<View> {
+    fn find(&self, key: Option<&VirtualKey>, language: Option<ScriptLanguage>) -> Option<View> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = key.map(|key| &key.rows);
-        let at = kept.iter().position(|kept| kept.rows.as_ref() == rows)?;
+        let is_it = |kept: &Kept| kept.language == language && kept.rows.as_ref() == rows;
+        let at = kept.iter().position(is_it)?;
         let found = kept.remove(at)?;
         let view = found.view.clone();
         kept.push_front(found);
@@ -69,7 +72,8 @@ impl Views {
 
     fn keep(&self, key: Option<&VirtualKey>, view: View) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_front(Kept { rows: key.map(|key| key.rows.clone()), view });
+        let (rows, language) = (key.map(|key| key.rows.clone()), view.language());
+        kept.push_front(Kept { rows, language, view });
         let mut left = MAX_TOOLS;
         let fit = kept.iter().take(MAX_VIEWS).take_while(|kept| {
             let rest = left.checked_sub(kept.view.len());
@@ -165,6 +169,23 @@ mod tests {
     }
 
     #[test]
+    fn a_view_is_made_once_for_each_language() {
+        let (views, made) = (Views::default(), Cell::new(0));
+        let languages = [None, Some(ScriptLanguage::Python), Some(ScriptLanguage::Starlark)];
+        for _ in 0..2 {
+            for language in languages {
+                let filter = Filter::none().with_language(language);
+                let view = views.view(&filter, None, || {
+                    made.set(made.get() + 1);
+                    large(1, &filter, None)
+                });
+                assert_eq!((view.language(), view.is_selected()), (language, false));
+            }
+        }
+        assert_eq!(made.get(), languages.len());
+    }
+
+    #[test]
     fn the_kept_views_are_bounded_in_number_and_in_tools() {
         let kept = |views: &Views| views.0.lock().expect("no panic").len();
         let names: Vec<_> = (0..=MAX_VIEWS).map(|n| format!("c{n}")).collect();
@@ -174,8 +195,11 @@ mod tests {
             views.view(&Filter::none(), Some(&key), || large(0, &Filter::none(), Some(&key)));
         }
         assert_eq!(kept(&views), MAX_VIEWS);
-        assert!(views.find(Some(&key("k", &[&names[0]]))).is_none(), "the oldest one is dropped");
-        assert!(views.find(Some(&key("k", &[&names[1]]))).is_some());
+        assert!(
+            views.find(Some(&key("k", &[&names[0]])), None).is_none(),
+            "the oldest one is dropped"
+        );
+        assert!(views.find(Some(&key("k", &[&names[1]])), None).is_some());
         let views = Views::default();
         let (half, filter) = (large(MAX_TOOLS / 2, &Filter::none(), None), Filter::none());
         for (n, expected) in [(0, 1), (1, 2), (2, 2)] {

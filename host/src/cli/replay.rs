@@ -37,7 +37,8 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let runs = kept(&config)?;
-    let stored = find(&runs, &args.run).await?;
+    let id = find(&runs, &args.run).await?.run.id;
+    let stored = runs.database().await?.any_run(&id).await?;
     let ended = stored.outcome.as_deref().and_then(Outcome::read);
     let ended = ended
         .with_context(|| format!("{} has not ended; there is nothing to compare", args.run))?;

@@ -20,7 +20,7 @@ use crate::{
     runs::{self, Decisions, EXECUTE, Runs, document, summary},
     store::{
         self,
-        runs::{RunError, StoredRun},
+        runs::{RunError, ShownRun, StoredRun},
     },
     tenant::Tenant,
     tool::{CallError, Suspension},
@@ -164,9 +164,9 @@ pub(super) fn kept(config: &Config) -> anyhow::Result<Runs> {
 }
 
 /// Returns the run of an identifier, or of a prefix of one. Fails if there is no such run, or several.
-pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<StoredRun> {
+pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<ShownRun> {
     let database = runs.database().await?;
-    match database.any_run(name).await {
+    match database.show_any_run(name).await {
         Err(RunError::Unknown) => {}
         found => return Ok(found?),
     }
@@ -179,7 +179,7 @@ pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<StoredRun> {
     let found: Vec<_> = ids.filter(is_meant).collect();
     let name = output::one_line(name, 64);
     match found[..] {
-        [one] => Ok(database.any_run(one).await?),
+        [one] => Ok(database.show_any_run(one).await?),
         [] => Err(Coded::new(
             "run_not_found",
             format!("there is no run {name}; `airlock runs list` shows the runs"),
@@ -211,7 +211,7 @@ async fn list(args: &List) -> anyhow::Result<Done> {
     } else {
         output::line(text::HEADER)?;
         for (summary, run) in &listed {
-            match database.any_run(&run.id).await {
+            match database.show_any_run(&run.id).await {
                 Ok(run) => output::line(&text::row(summary, &run))?,
                 // It was removed meanwhile.
                 Err(RunError::Unknown) => {}
@@ -226,9 +226,10 @@ async fn cancel(args: &One) -> anyhow::Result<Done> {
     let runs = kept(&args.config.load()?)?;
     let run = find(&runs, &args.run).await?;
     let own = runs.own(&Tenant::ANONYMOUS);
-    let cancelled = own.cancel(&run.id).await.map_err(|error| explain(&error, &run))?;
+    let id = &run.run.id;
+    let cancelled = own.cancel(id).await.map_err(|error| explain(&error, &run.run))?;
     let is_requested = cancelled == Cancelled::Requested;
-    let run = own.get(&run.id).await?;
+    let run = own.show(id).await?;
     if !is_requested {
         show(&run, args.json)?;
     } else if args.json {
@@ -236,7 +237,7 @@ async fn cancel(args: &One) -> anyhow::Result<Done> {
         document["cancel_requested"] = true.into();
         output::visible_document(&document)?;
     } else {
-        output::line(&requested(&run.id, runs.settings().bounds.lease))?;
+        output::line(&requested(id, runs.settings().bounds.lease))?;
     }
     Ok(Done::Yes)
 }
@@ -252,7 +253,7 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
     let One { config, run, .. } = &args.one;
     let runs = kept(&config.load()?)?;
     let stored = find(&runs, run).await?;
-    let run = &stored.id;
+    let run = &stored.run.id;
     let is_meant = |position: &Position| args.calls.is_empty() || args.calls.contains(position);
     let is_pending = |stage| matches!(stage, Stage::Pending { .. });
     let pending: Vec<_> = stored
@@ -301,14 +302,15 @@ async fn resume(args: &One, decisions: Decisions, told: &[String]) -> anyhow::Re
     let runs = kept(&config.load()?)?;
     let own = runs.own(&Tenant::ANONYMOUS);
     let stored = find(&runs, run).await?;
-    let run = &stored.id;
+    let run = &stored.run.id;
     let ended = config
         .with_gateway(
             |_, client| client.policy.code_mode,
             async |gateway, signals| {
-                let resumed = runs::resume(&gateway.caller(Origin::Model), run, &stored.script)?;
+                let resumed =
+                    runs::resume(&gateway.caller(Origin::Model), run, &stored.run.script)?;
                 // In this order: if the run cannot be resumed, nothing is decided.
-                own.decide(run, decisions).await.map_err(|error| explain(&error, &stored))?;
+                own.decide(run, decisions).await.map_err(|error| explain(&error, &stored.run))?;
                 told.iter().for_each(|line| output::hint(line));
                 Ok(tokio::select! {
                     ran = resumed.run() => ran,
@@ -318,7 +320,7 @@ async fn resume(args: &One, decisions: Decisions, told: &[String]) -> anyhow::Re
         )
         .await?;
     log_failure(EXECUTE, ended.as_ref().err());
-    show(&own.get(run).await?, *json)?;
+    show(&runs.database().await?.show_any_run(run).await?, *json)?;
     if let (Err(CallError::Suspended(suspension)), false) = (&ended, *json) {
         output::hint(&next_step(&config.option(), suspension));
     }
@@ -368,7 +370,7 @@ fn explain(error: &RunError, run: &StoredRun) -> anyhow::Error {
     Coded::new(runs::code(error), message).into()
 }
 
-fn show(run: &StoredRun, as_json: bool) -> anyhow::Result<()> {
+fn show(run: &ShownRun, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return output::visible_document(&document(run));
     }

@@ -36,12 +36,10 @@ impl CodeMode {
         let journal = match &self.runs {
             None => Journal::without_store(),
             Some(runs) => {
-                let bindings = scope.stored();
                 let new = NewRun {
                     language: language.name().to_owned(),
                     script: code.to_owned(),
-                    bindings: bindings.text,
-                    bindings_digest: bindings.digest,
+                    tools: scope.stored(),
                     clock_ms: runs.settings().clock.then(|| runs.now_ms()),
                 };
                 Journal::begin(runs, chain.tenant(), new)
@@ -65,16 +63,16 @@ impl CodeMode {
         let own = runs.own(chain.tenant());
         let token: RunToken = answers.token.parse().map_err(|_| not_waiting())?;
         let id = token.run();
-        let stored = own.get(id).await.map_err(|error| match error {
+        let head = own.head(id).await.map_err(|error| match error {
             RunError::Unknown => not_waiting(),
             error => not_resumed(id, &error),
         })?;
-        if stored.script != code {
+        if head.script != code {
             return Err(not_waiting());
         }
         if let RunToken::Shown { epoch, .. } = token {
             // Nothing but the calls that were shown is decided about.
-            let is_as_shown = stored.lease.epoch == epoch && stored.lease.phase == Phase::Suspended;
+            let is_as_shown = head.lease.epoch == epoch && head.lease.phase == Phase::Suspended;
             if !is_as_shown {
                 return Err(not_waiting());
             }
@@ -84,11 +82,9 @@ impl CodeMode {
                 _ => return Err(not_waiting()),
             };
             tracing::debug!(run = id, tenant = %chain.tenant(), approves, "calls of a script were decided");
-            let decided = own.decide_pending(&stored, approves).await;
+            let decided = own.decide_pending(id, epoch, approves).await;
             decided.map_err(|error| not_resumed(id, &error))?;
         }
-        // It is read again with the lease, and may be large.
-        drop(stored);
         self.resume_run(call, namespaces, runs, id).await
     }
 
@@ -101,9 +97,17 @@ impl CodeMode {
     ) -> Result<ToolOutput, CallError> {
         let claimed = Journal::claim(runs, call.chain().tenant(), id).await;
         let (journal, stored) = claimed.map_err(|error| not_resumed(id, &error))?;
-        let language = stored_language(&stored)?;
-        let bindings = Arc::new(names::read(&stored.bindings));
-        self.run(call, namespaces, &journal, language, stored.script, bindings).await
+        let bindings = names::read(&stored.bindings).map(Arc::new);
+        match stored_language(&stored).and_then(|language| Ok((language, bindings?))) {
+            Ok((language, bindings)) => {
+                self.run(call, namespaces, &journal, language, stored.script, bindings).await
+            }
+            Err(unreadable) => {
+                // The version that stored it can still resume it.
+                journal.put_back().await;
+                Err(unreadable)
+            }
+        }
     }
 
     async fn run(
@@ -148,13 +152,14 @@ impl CodeMode {
     /// Replays a stored run: derives its end from its journal alone. `call` is of a caller that may use
     /// no tool.
     pub(crate) async fn replay(&self, call: &Admitted, stored: &StoredRun) -> Outcome {
-        let result = match stored_language(stored) {
-            Ok(language) => {
-                let bindings = Arc::new(names::read(&stored.bindings));
+        let language = stored_language(stored);
+        let read = language.and_then(|it| Ok((it, Arc::new(names::read(&stored.bindings)?))));
+        let result = match read {
+            Ok((language, bindings)) => {
                 let (journal, source) = (Journal::replay(stored), stored.script.clone());
                 self.run(call, &[], &journal, language, source, bindings).await
             }
-            Err(unknown) => Err(unknown),
+            Err(unreadable) => Err(unreadable),
         };
         Outcome::new(&result, call.chain())
     }

@@ -13,7 +13,7 @@ use super::language;
 use crate::{
     sandbox::{Binding, Bindings},
     text,
-    tool::{ClientName, Tool, ToolName},
+    tool::{CallError, ClientName, ErrorKind, Tool, ToolError, ToolName},
 };
 
 /// A client in a script: a global that holds its tools.
@@ -88,16 +88,22 @@ pub(super) fn stored(bindings: &Bindings) -> String {
     json!(rows.collect::<Vec<_>>()).to_string()
 }
 
-/// Reads bindings that [`stored`] has written. Returns none if the text is not theirs.
-pub(super) fn read(stored: &str) -> Bindings {
-    let rows: Vec<StoredBinding> = serde_json::from_str(stored).unwrap_or_default();
+/// Reads bindings that [`stored`] has written. Fails if the text is not theirs.
+pub(super) fn read(stored: &str) -> Result<Bindings, CallError> {
+    let rows: Vec<StoredBinding> = serde_json::from_str(stored).map_err(|_| {
+        let message = "the tools of the run cannot be read; another version of Airlock stored them";
+        CallError::Tool(ToolError {
+            code: Some("run_refused".to_owned()),
+            ..ToolError::new(ErrorKind::Unsupported, message.to_owned())
+        })
+    })?;
     let binding = |(namespace, name, alias, tool): StoredBinding| Binding {
         namespace,
         name,
         alias,
         tool: ToolName::alias(&tool),
     };
-    rows.into_iter().map(binding).collect()
+    Ok(rows.into_iter().map(binding).collect())
 }
 
 /// Finds a namespace by its client's name or its own identifier: exactly, or else
@@ -333,10 +339,14 @@ mod tests {
     }
 
     #[test]
-    fn stored_bindings_are_read_as_they_were() {
+    fn stored_bindings_are_read_as_they_were_and_other_texts_are_an_error() {
         let made = bindings(&named(&[("fs", &["getUser", "x"]), ("FS", &["a"])]));
-        assert_eq!(read(&stored(&made)), made);
-        assert_eq!(read("{"), Bindings::default());
+        assert_eq!(read(&stored(&made)).expect("theirs"), made);
+        for text in ["", "{", "{}", "[[1]]"] {
+            let error = read(text).expect_err("not theirs");
+            let CallError::Tool(error) = error else { panic!("{error}") };
+            assert_eq!(error.code.as_deref(), Some("run_refused"), "{text}");
+        }
     }
 
     #[test]

@@ -3,14 +3,36 @@
 use serde_json::{Value, json};
 
 use super::{
-    Ending, Outcome,
-    answer::{Answer, Stored},
+    Ending, Outcome, Runs,
+    answer::{Answer, NOT_KEPT},
 };
 use crate::{
-    run::{Called, Phase, Stage},
-    store::runs::{StoredCall, StoredRun},
+    run::{Call, Phase, Stage},
+    store::{
+        Unavailable,
+        runs::{RunError, ShownAnswer, ShownCall, ShownRun, StoredRun},
+    },
+    tenant::Tenant,
     tool::shown_arguments,
 };
+
+/// Longest texts of a run whose document is made at once, in bytes. That of a larger one is made on a
+/// blocking thread.
+const MAX_AT_ONCE: usize = 64 << 10;
+/// Start of an answer that is a failure, as [`Answer`] is stored.
+const FAILURE: &str = "{\"error\"";
+
+impl Runs {
+    /// Returns the document of a run of a tenant, as JSON text.
+    pub(crate) async fn document(&self, tenant: &Tenant, id: &str) -> Result<String, RunError> {
+        let run = self.of(tenant).await?.show(id).await?;
+        if run.bytes() <= MAX_AT_ONCE {
+            return Ok(document(&run).to_string());
+        }
+        let made = tokio::task::spawn_blocking(move || document(&run).to_string()).await;
+        made.map_err(|_| Unavailable::Lost.into())
+    }
+}
 
 /// State of a run, as people see it.
 fn state(run: &StoredRun, outcome: Option<&Outcome>) -> &'static str {
@@ -43,13 +65,13 @@ pub(crate) fn summary(run: &StoredRun) -> Value {
 }
 
 /// Describes a run with its script, its calls and its outcome.
-pub(crate) fn document(run: &StoredRun) -> Value {
+pub(crate) fn document(shown: &ShownRun) -> Value {
+    let ShownRun { run, calls } = shown;
     let mut out = summary(run);
     out["script"] = run.script.clone().into();
-    out["calls"] = run.calls.iter().map(call).collect();
+    out["calls"] = calls.iter().map(call).collect();
     let of = |is_so: fn(&Stage) -> bool| -> Value {
-        let calls = run.calls.iter().filter(|it| is_so(&it.call.claimed().stage));
-        calls.map(waiting).collect()
+        calls.iter().filter(|it| is_so(&it.call.claimed().stage)).map(waiting).collect()
     };
     out["request_state"] = format!("{}.{}", run.id, run.lease.epoch).into();
     out["pending"] = of(|stage| matches!(stage, Stage::Pending { .. }));
@@ -79,23 +101,31 @@ pub(crate) fn end(outcome: Outcome) -> Value {
     out
 }
 
-/// Describes a call to decide about, as `airlock.run` does.
-fn waiting(stored: &StoredCall) -> Value {
-    let Called { tool, arguments, .. } = &stored.call.called;
+/// Describes a call to decide about, as `airlock.run` does, with its whole arguments.
+fn waiting(shown: &ShownCall) -> Value {
+    let called = &shown.call.called;
     json!({
-        "position": stored.position.to_string(),
-        "tool": &**tool,
-        "arguments": shown_arguments(arguments),
+        "position": shown.position.to_string(),
+        "tool": &*called.tool,
+        "arguments": whole(&called.arguments),
     })
 }
 
-fn call(stored: &StoredCall) -> Value {
-    let called = &stored.call.called;
+/// Returns arguments that a person decides about: as data, or as text if they are long. Nothing is cut.
+fn whole(arguments: &str) -> Value {
+    if arguments.len() > MAX_AT_ONCE {
+        return arguments.into();
+    }
+    serde_json::from_str(arguments).unwrap_or_else(|_| arguments.into())
+}
+
+fn call(shown: &ShownCall) -> Value {
+    let Call { called, stage } = &shown.call;
     let mut out = json!({
-        "position": stored.position.to_string(),
+        "position": shown.position.to_string(),
         "tool": &*called.tool,
         "arguments": shown_arguments(&called.arguments),
-        "state": match stored.call.stage {
+        "state": match stage {
             Stage::Pending { .. } => "pending",
             Stage::Approved { .. } | Stage::Retried { .. } => "approved",
             Stage::Denied => "denied",
@@ -105,13 +135,120 @@ fn call(stored: &StoredCall) -> Value {
         },
         "repeatable": called.is_repeatable,
     });
-    if let Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. } = stored.call.stage {
-        out["approval_expires_at_ms"] = until_ms.into();
+    if let Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. } = stage {
+        out["approval_expires_at_ms"] = (*until_ms).into();
     }
-    match stored.answer.as_deref().map(Stored::read) {
-        Some(Stored::Answer(Answer::Error(failure))) => out["error"] = json!(failure),
-        Some(Stored::NotKept | Stored::Unreadable) => out["answer_kept"] = false.into(),
+    match &shown.answer {
+        Some(ShownAnswer::Whole(text)) if text == NOT_KEPT => out["answer_kept"] = false.into(),
+        Some(ShownAnswer::Whole(text)) if text.starts_with(FAILURE) => {
+            match serde_json::from_str(text) {
+                Ok(Answer::Error(failure)) => out["error"] = json!(failure),
+                // Another version of this program has stored it.
+                _ => out["answer_kept"] = false.into(),
+            }
+        }
+        Some(ShownAnswer::Head { head, bytes }) if head.starts_with(FAILURE) => {
+            let message = format!(
+                "the call failed with an error of {bytes} bytes, which is too long to show"
+            );
+            out["error"] = json!({"message": message});
+        }
         _ => {}
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        run::{Called, Lease, Position},
+        tool::CallError,
+    };
+
+    fn call_of(n: u32, arguments: &str, stage: Stage, answer: Option<ShownAnswer>) -> ShownCall {
+        let called = Called {
+            tool: "a-b".into(),
+            arguments: arguments.into(),
+            definition: "d".into(),
+            is_repeatable: false,
+        };
+        let position = Position { block: n, branch: 0 };
+        ShownCall { position, call: Call { called, stage }, answer }
+    }
+
+    fn run_of(phase: Phase, calls: Vec<ShownCall>) -> ShownRun {
+        let run = StoredRun {
+            id: "run_1".into(),
+            created_ms: 1,
+            changed_ms: 2,
+            lease: Lease { epoch: 3, phase, is_cancelled: false },
+            is_interrupted: false,
+            language: "starlark".into(),
+            bytes: 0,
+            pending: 0,
+            outcome: None,
+            script: "s".into(),
+            bindings: String::new(),
+            clock_ms: None,
+            calls: Vec::new(),
+        };
+        ShownRun { run, calls }
+    }
+
+    #[test]
+    fn an_answer_is_shown_if_it_is_an_error_or_was_not_kept() {
+        let failed = Answer::of(Err(CallError::Cancelled), "a-b").to_stored();
+        let answers = [
+            ShownAnswer::Whole(failed),
+            ShownAnswer::Whole(NOT_KEPT.to_owned()),
+            ShownAnswer::Whole(Answer::Text("{\"error\"".into()).to_stored()),
+            ShownAnswer::Whole(Answer::Value(json!({"error": 1})).to_stored()),
+            ShownAnswer::Head { head: "{\"error\":{\"kind\"".into(), bytes: 20_000 },
+            ShownAnswer::Head { head: "{\"text\":\"{\\\"err".into(), bytes: 20_000 },
+        ];
+        let calls = answers.map(|answer| call_of(1, "{}", Stage::Answered, Some(answer)));
+        let document = document(&run_of(Phase::Suspended, calls.into()));
+        let calls = document["calls"].as_array().expect("calls");
+        let shown: Vec<_> = calls
+            .iter()
+            .map(|call| {
+                (call["error"]["code"].as_str(), call["error"].is_object(), &call["answer_kept"])
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (Some("cancelled"), true, &Value::Null),
+                (None, false, &json!(false)),
+                (None, false, &Value::Null),
+                (None, false, &Value::Null),
+                (None, true, &Value::Null),
+                (None, false, &Value::Null),
+            ]
+        );
+        let message = calls[4]["error"]["message"].as_str().expect("a message");
+        assert!(message.contains("20000 bytes"), "{message}");
+    }
+
+    #[test]
+    fn arguments_of_calls_to_decide_about_are_whole_at_every_length() {
+        let (short, long) = (
+            json!({"path": "x".repeat(20_000)}).to_string(),
+            json!({"path": "y".repeat(MAX_AT_ONCE)}).to_string(),
+        );
+        let pending = Stage::Pending { attempts: 0 };
+        let calls = vec![
+            call_of(1, &short, pending, None),
+            call_of(2, &long, pending, None),
+            call_of(3, &long, Stage::Sent { attempt: 1 }, None),
+            call_of(4, &long, Stage::Denied, None),
+        ];
+        let document = document(&run_of(Phase::Suspended, calls));
+        assert_eq!(document["pending"][0]["arguments"]["path"], "x".repeat(20_000));
+        assert_eq!(document["pending"][1]["arguments"], long);
+        assert_eq!(document["pending"].as_array().map(Vec::len), Some(2));
+        assert_eq!(document["in_doubt"][0]["arguments"], long);
+        assert!(document["calls"][3]["arguments"].as_str().is_some_and(|it| it.len() < 20_000));
+    }
 }

@@ -7,7 +7,7 @@ use crate::{
     run::{Cancelled, Position, Stage},
     store::{
         Unavailable,
-        runs::{Decision, RunError, StoredRun},
+        runs::{Decision, RunError, ShownRun, StoredRun},
     },
     tenant::Tenant,
 };
@@ -81,7 +81,18 @@ impl OwnRuns<'_> {
         self.runs.of(self.tenant).await?.list(MAX_LISTED).await
     }
 
-    /// Returns a run.
+    /// Returns a run without its tools, its calls and its outcome.
+    pub(crate) async fn head(&self, id: &str) -> Result<StoredRun, RunError> {
+        self.runs.of(self.tenant).await?.head(id).await
+    }
+
+    /// Returns a run as people see it.
+    pub(crate) async fn show(&self, id: &str) -> Result<ShownRun, RunError> {
+        self.runs.of(self.tenant).await?.show(id).await
+    }
+
+    /// Returns a run with the answers of its calls.
+    #[cfg(test)]
     pub(crate) async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
         self.runs.of(self.tenant).await?.get(id).await
     }
@@ -91,17 +102,20 @@ impl OwnRuns<'_> {
         self.runs.of(self.tenant).await?.decide(id, decisions.shown, decisions.calls).await
     }
 
-    /// Approves or denies the pending calls that `run` shows.
+    /// Approves or denies the pending calls of a run, as it was shown in this epoch.
     pub(crate) async fn decide_pending(
         &self,
-        run: &StoredRun,
+        id: &str,
+        epoch: u32,
         approves: bool,
     ) -> Result<(), RunError> {
-        let pending = run.calls.iter().filter(|it| matches!(it.call.stage, Stage::Pending { .. }));
+        let runs = self.runs.of(self.tenant).await?;
+        let shown = runs.show(id).await?;
+        let pending =
+            shown.calls.iter().filter(|it| matches!(it.call.stage, Stage::Pending { .. }));
         let decision = if approves { Decision::Approve } else { Decision::Deny };
         let decisions = pending.map(|it| (it.position, decision.clone())).collect();
-        let shown = Some(run.lease.epoch);
-        self.runs.of(self.tenant).await?.decide(&run.id, shown, decisions).await
+        runs.decide(id, Some(epoch), decisions).await
     }
 
     /// Ends a run. Calls in flight are cancelled.

@@ -149,7 +149,7 @@ pub(super) async fn run(
                 decisions(target, id, body)?
             };
             let Some(decisions) = decided else { return cancel(runs, sender, id).await };
-            let script = own.get(id).await.map_err(|error| refusal(&error))?.script;
+            let script = own.head(id).await.map_err(|error| refusal(&error))?.script;
             let caller = Caller::new(app.view(sender), Origin::Caller, app.budget.within(timeout));
             // Before the decisions are stored: a caller that cannot resume the run decides nothing.
             let resumed = runs::resume(&caller, id, &script).map_err(|error| {
@@ -190,8 +190,8 @@ async fn cancel(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiErro
 }
 
 async fn show(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiError> {
-    let run = runs.own(&sender.tenant()).get(id).await.map_err(|error| refusal(&error))?;
-    Ok(respond::json(&runs::document(&run)))
+    let document = runs.document(&sender.tenant(), id).await.map_err(|error| refusal(&error))?;
+    Ok(respond::json_text(document))
 }
 
 /// Reads the decisions of a body; `None` if the run is to end.

@@ -105,7 +105,7 @@ impl Database {
     /// values, and [`ENTRY_OVERHEAD_BYTES`] for each entry.
     pub fn kv(&self, plugin: &str, name: &str, max_bytes: u64) -> Store {
         let id = Id { plugin: plugin.to_owned(), name: name.to_owned() };
-        Store { database: self.clone(), id: Arc::new(id), max_bytes }
+        Store { database: self.of_party(plugin), id: Arc::new(id), max_bytes }
     }
 
     /// Returns the usage of each store, sorted by plugin and name. Expired entries do not count.

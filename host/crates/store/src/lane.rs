@@ -1,48 +1,90 @@
-//! One database connection and its queue.
+//! One database connection and its queues: one for each party.
 
 use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use rusqlite::{Connection, ErrorCode};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync;
 use tracing::{error, warn};
 
 use super::Unavailable;
 
-/// Most operations that run or wait. Each that waits may hold a value of 1 MiB.
-pub(super) const MAX_PLACES: usize = 256;
+/// Most operations that run or wait. One party has at most half of them, and each that waits may hold
+/// a value of 1 MiB.
+pub(super) const MAX_PLACES: usize = 512;
 /// Longest time that an operation waits for its turn.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// A connection that is used only on blocking threads, by one operation at a time, in order of
-/// arrival.
+/// Those that share a queue, because one may not delay the others: the calls of one tenant, of one
+/// plugin, or of the gateway itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Party(u64);
+
+impl Party {
+    /// The gateway itself.
+    pub(super) const GATEWAY: Self = Self(0);
+
+    /// Returns the party with this identity. Two with the same hash share their places.
+    pub(super) fn of(identity: impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        identity.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// A connection that is used only on blocking threads, by one operation at a time. The parties whose
+/// operations wait take turns; the operations of one party are served in order of arrival.
 pub(super) struct Lane {
     path: PathBuf,
-    connection: Arc<Mutex<Connection>>,
-    places: Semaphore,
+    /// Of each party, at most one operation waits here, so that the order of arrival is that of turns.
+    connection: Arc<sync::Mutex<Connection>>,
+    places: Mutex<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    used: usize,
+    lines: HashMap<Party, Line>,
+}
+
+/// The operations of one party.
+#[derive(Default)]
+struct Line {
+    used: usize,
+    turn: Arc<sync::Mutex<()>>,
+}
+
+/// The place of one operation.
+struct Place<'l> {
+    lane: &'l Lane,
+    party: Party,
+    turn: Arc<sync::Mutex<()>>,
 }
 
 impl Lane {
     pub(super) fn new(path: &Path, connection: Connection) -> Self {
         Self {
             path: path.to_owned(),
-            connection: Arc::new(Mutex::new(connection)),
-            places: Semaphore::new(MAX_PLACES),
+            connection: Arc::new(sync::Mutex::new(connection)),
+            places: Mutex::default(),
         }
     }
 
-    /// Runs an operation. If the future is dropped while the operation waits, it never starts. If
-    /// it is dropped later, the operation runs to its end and its result is discarded.
-    pub(super) async fn run<T, F>(&self, job: F) -> Result<T, Unavailable>
+    /// Runs an operation of a party. Fails as busy if the party has as many places as are free, or if
+    /// its turn does not come in time. If the future is dropped while the operation waits, it never
+    /// starts. If it is dropped later, the operation runs to its end and its result is discarded.
+    pub(super) async fn run<T, F>(&self, party: Party, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let _place = self.places.try_acquire().map_err(|_| Unavailable::Busy)?;
-        let turn = tokio::time::timeout(MAX_WAIT, self.connection.clone().lock_owned()).await;
+        let place = self.place(party).ok_or(Unavailable::Busy)?;
+        let turn = tokio::time::timeout(MAX_WAIT, place.turn()).await;
         let mut connection = turn.map_err(|_| Unavailable::Busy)?;
         // The lock moves into the thread, because the operation continues after its caller has
         // gone.
@@ -53,6 +95,26 @@ impl Lane {
                 Err(Unavailable::Lost)
             }
         }
+    }
+
+    /// Takes a place for an operation; `None` if the party has as many places as are free. So a party
+    /// that is alone gets half of all, and however many others there are, a new one gets some.
+    fn place(&self, party: Party) -> Option<Place<'_>> {
+        let mut places = self.lock();
+        let free = MAX_PLACES - places.used;
+        let own = places.lines.get(&party).map_or(0, |line| line.used);
+        if own >= free {
+            return None;
+        }
+        places.used += 1;
+        let line = places.lines.entry(party).or_default();
+        line.used += 1;
+        Some(Place { lane: self, party, turn: line.turn.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        // The places are consistent whenever a panic is possible.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs a failure for the operator, and returns the error that the caller may see.
@@ -71,6 +133,26 @@ impl Lane {
                 error!(%path, %error, "the database failed");
                 Unavailable::Failed(error)
             }
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Waits for the turn of the operation: in its party, then among the parties.
+    async fn turn(&self) -> sync::OwnedMutexGuard<Connection> {
+        let _first_of_party = self.turn.lock().await;
+        self.lane.connection.clone().lock_owned().await
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut places = self.lane.lock();
+        places.used -= 1;
+        let Some(line) = places.lines.get_mut(&self.party) else { return };
+        line.used -= 1;
+        if line.used == 0 {
+            places.lines.remove(&self.party);
         }
     }
 }

@@ -21,14 +21,15 @@ pub mod upstream;
 use std::{
     convert::Infallible,
     fmt,
+    hash::Hash,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU32},
     time::{Duration, SystemTime},
 };
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use self::lane::Lane;
+use self::lane::{Lane, Party};
 
 /// Source of the current time.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
@@ -130,7 +131,11 @@ pub enum Unavailable {
 /// The open database. Cheap to clone. The file is closed when the last clone is dropped and no
 /// operation is running.
 #[derive(Clone)]
-pub struct Database(Arc<Inner>);
+pub struct Database {
+    inner: Arc<Inner>,
+    /// Party whose operations this clone runs.
+    party: Party,
+}
 
 struct Inner {
     /// Lane for changes. They run one at a time, which `SQLite` would enforce anyway.
@@ -138,6 +143,8 @@ struct Inner {
     /// Lane for reads. They do not wait for changes, least of all for those of other processes.
     reader: Lane,
     clock: Clock,
+    /// Number of runs that have stopped in this process.
+    stopped_runs: AtomicU32,
 }
 
 impl Database {
@@ -153,11 +160,19 @@ impl Database {
     fn open_blocking(settings: &Settings) -> Result<Self, OpenError> {
         let (writer, reader) = open::open(settings)?;
         let lane = |connection| Lane::new(&settings.path, connection);
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             writer: lane(writer),
             reader: lane(reader),
             clock: settings.clock.clone(),
-        })))
+            stopped_runs: AtomicU32::new(0),
+        };
+        Ok(Self { inner: Arc::new(inner), party: Party::GATEWAY })
+    }
+
+    /// Returns the database for operations of one tenant or plugin, which then delay each other and
+    /// not those of others.
+    fn of_party(&self, identity: impl Hash) -> Self {
+        Self { inner: self.inner.clone(), party: Party::of(identity) }
     }
 
     /// Runs a read. It sees every change that was made before this call.
@@ -166,7 +181,7 @@ impl Database {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.0.reader.run(move |connection| job(connection)).await
+        self.inner.reader.run(self.party, move |connection| job(connection)).await
     }
 
     /// Runs a change in one transaction: an error of `job` rolls it back. If the future is dropped,
@@ -200,12 +215,12 @@ impl Database {
             }
             Ok(done)
         };
-        self.0.writer.run(job).await
+        self.inner.writer.run(self.party, job).await
     }
 
     /// Returns the time in milliseconds since 1970.
     fn now_ms(&self) -> i64 {
-        let since = (self.0.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = (self.inner.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 }

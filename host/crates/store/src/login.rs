@@ -87,7 +87,7 @@ impl Database {
             })
             .await?;
         // The log has the tokens until it is copied into the file. A reader may prevent that.
-        let truncating = self.0.writer.run(|connection| {
+        let truncating = self.inner.writer.run(self.party, |connection| {
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         });
         let _ = truncating.await;

@@ -112,7 +112,7 @@ pub enum ReadError<E> {
 impl Database {
     /// Returns the responses of an owner. Nothing is read or written yet.
     pub fn responses(&self, scope: Scope, bounds: Bounds) -> Responses {
-        Responses { database: self.clone(), scope, bounds }
+        Responses { database: self.of_party(scope), scope, bounds }
     }
 }
 

@@ -2,18 +2,34 @@
 //!
 //! A run belongs to one owner; for any other owner it does not exist. Its steps are those of
 //! [`airlock_core::run`]: each is made in a transaction, on the state that the transaction reads, so
-//! that of several processes only one makes it. Bindings, answers and outcomes are JSON, which this
+//! that of several processes only one makes it. Tools, answers and outcomes are JSON, which this
 //! module does not parse.
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `tools` | the tools of a script, as runs store them |
+//! | `show` | a run as people see it: without the answers of its calls |
+//! | `sql` | steps and decisions; below it `row` (a run), `call` (a call), `read`, and `room` (what is removed) |
 
+mod show;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod tools;
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use airlock_core::run::{Call, Called, Cancelled, Lease, Position, Refused};
 
+pub use self::{
+    show::{ShownAnswer, ShownCall, ShownRun},
+    tools::ScriptTools,
+};
 use super::{Database, Unavailable};
+
+/// Of so many runs that stop in this process, the stop of one removes runs beyond the bound of all
+/// owners.
+const SWEPT_EVERY: u32 = 16;
 
 /// Identifier of an owner.
 pub type Scope = [u8; 32];
@@ -28,8 +44,8 @@ pub struct RunBounds {
     pub owner_runs: u32,
     /// Most bytes of one owner, with the same consequence.
     pub owner_bytes: u64,
-    /// Most bytes of all owners together. Beyond it, the oldest runs of all are removed; those that
-    /// have ended first.
+    /// Most bytes of all owners together. Beyond it, the oldest runs of the owner with the most bytes
+    /// are removed; those that have ended first.
     pub total_bytes: u64,
     /// Time for which a process that runs a script keeps its lease without renewing it.
     pub lease: Duration,
@@ -45,9 +61,7 @@ pub struct NewRun {
     /// The script.
     pub script: String,
     /// Tools of the script.
-    pub bindings: Arc<str>,
-    /// Digest of `bindings`.
-    pub bindings_digest: [u8; 32],
+    pub tools: ScriptTools,
     /// The time that the script sees, in milliseconds since 1970; `None` if it sees none.
     pub clock_ms: Option<i64>,
 }
@@ -67,6 +81,9 @@ pub struct StoredRun {
     pub is_interrupted: bool,
     /// Language of the script.
     pub language: String,
+    /// Bytes that it counts for: its texts, its calls and their answers, and its tools if no older run
+    /// has them.
+    pub bytes: u64,
     /// Number of its calls that wait for an approval.
     pub pending: u32,
     /// Outcome, once the run has ended.
@@ -95,7 +112,7 @@ pub struct StoredCall {
 /// A step of the process that runs the script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Begins the run.
+    /// Begins the run. Only the first step can; later it is refused as [`Refused::Running`].
     Begin(NewRun),
     /// Stores that a call waits for an approval.
     Ask(Position, Called),
@@ -163,33 +180,24 @@ pub struct Runs {
 impl Database {
     /// Returns the runs of an owner. Nothing is read or written yet.
     pub fn runs(&self, scope: Scope, bounds: RunBounds) -> Runs {
-        Runs { database: self.clone(), scope, bounds }
+        Runs { database: self.of_party(scope), scope, bounds }
     }
 }
 
 impl Runs {
-    /// The bounds.
-    pub fn bounds(&self) -> &RunBounds {
-        &self.bounds
-    }
-
     /// Makes steps of one run, as the process of `epoch`, in one transaction: all of them or none.
     /// A step that sends a call may be followed by the call only after this has returned. If the
     /// future is dropped, the steps are made or not made.
     pub async fn step(&self, id: &str, epoch: u32, steps: Vec<Step>) -> Result<(), RunError> {
-        let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
         let id = id.to_owned();
-        self.change(move |transaction| {
-            sql::steps(transaction, &scope, &id, epoch, steps, now, &bounds)
-        })
-        .await
+        let sweeps = self.database.sweeps(&steps);
+        self.change(move |tx| tx.steps(&id, epoch, steps, sweeps)).await
     }
 
     /// Takes a run over to continue it. Returns the run after that.
     pub async fn claim(&self, id: &str) -> Result<StoredRun, RunError> {
-        let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
         let id = id.to_owned();
-        self.change(move |transaction| sql::claim(transaction, &scope, &id, now, &bounds)).await
+        self.change(move |tx| tx.claim(&id)).await
     }
 
     /// Makes decisions about calls, all of them or none. Refused if the run has another epoch than
@@ -200,25 +208,35 @@ impl Runs {
         shown: Option<u32>,
         decisions: Vec<(Position, Decision)>,
     ) -> Result<(), RunError> {
-        let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
         let id = id.to_owned();
-        self.change(move |transaction| {
-            sql::decide(transaction, &scope, &id, shown, decisions, now, &bounds)
-        })
-        .await
+        self.change(move |tx| tx.decide(&id, shown, decisions)).await
     }
 
     /// Ends a run, or requests that from the process that runs its script.
     pub async fn cancel(&self, id: &str, outcome: &str) -> Result<Cancelled, RunError> {
-        let (now, scope) = (self.database.now_ms(), self.scope);
         let (id, outcome) = (id.to_owned(), outcome.to_owned());
-        self.change(move |transaction| sql::cancel(transaction, &scope, &id, &outcome, now)).await
+        self.change(move |tx| tx.cancel(&id, &outcome)).await
     }
 
-    /// Reads a run with its calls.
+    /// Reads a run with its calls and their answers. To show or to resume a run, [`Self::show`] and
+    /// [`Self::head`] read less.
     pub async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
         let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
-        let read = move |connection: &_| sql::get(connection, Some(&scope), &id, now);
+        let read = move |connection: &_| sql::read::get(connection, Some(&scope), &id, now);
+        self.database.read(read).await?.ok_or(RunError::Unknown)
+    }
+
+    /// Reads a run without its tools, calls and outcome. Cheap, whatever the run holds.
+    pub async fn head(&self, id: &str) -> Result<StoredRun, RunError> {
+        let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
+        let read = move |connection: &_| sql::read::head(connection, Some(&scope), &id, now);
+        self.database.read(read).await?.ok_or(RunError::Unknown)
+    }
+
+    /// Reads a run as people see it, without the answers of its calls.
+    pub async fn show(&self, id: &str) -> Result<ShownRun, RunError> {
+        let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
+        let read = move |connection: &_| show::show(connection, Some(&scope), &id, now);
         self.database.read(read).await?.ok_or(RunError::Unknown)
     }
 
@@ -226,18 +244,22 @@ impl Runs {
     /// they have the member `status` alone.
     pub async fn list(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
         let (now, scope) = (self.database.now_ms(), self.scope);
-        self.database.read(move |connection| sql::list(connection, Some(&scope), limit, now)).await
+        let read = move |connection: &_| sql::read::list(connection, Some(&scope), limit, now);
+        self.database.read(read).await
     }
 
     async fn change<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, sql::Failure> + Send + 'static,
+        change: impl FnOnce(&sql::Tx<'_>) -> Result<T, sql::Failure> + Send + 'static,
     ) -> Result<T, RunError> {
+        let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
         self.database
-            .attempt(move |transaction| match change(transaction) {
-                Ok(changed) => Ok(Ok(changed)),
-                Err(sql::Failure::Refused(refused)) => Ok(Err(refused)),
-                Err(sql::Failure::Database(error)) => Err(error),
+            .attempt(move |transaction| {
+                match change(&sql::Tx { transaction, scope: &scope, now, bounds: &bounds }) {
+                    Ok(changed) => Ok(Ok(changed)),
+                    Err(sql::Failure::Refused(refused)) => Ok(Err(refused)),
+                    Err(sql::Failure::Database(error)) => Err(error),
+                }
             })
             .await?
     }
@@ -247,7 +269,15 @@ impl Database {
     /// Reads a run of any owner, for the operator.
     pub async fn any_run(&self, id: &str) -> Result<StoredRun, RunError> {
         let (now, id) = (self.now_ms(), id.to_owned());
-        self.read(move |connection| sql::get(connection, None, &id, now))
+        self.read(move |connection| sql::read::get(connection, None, &id, now))
+            .await?
+            .ok_or(RunError::Unknown)
+    }
+
+    /// Reads a run of any owner as [`Runs::show`], for the operator.
+    pub async fn show_any_run(&self, id: &str) -> Result<ShownRun, RunError> {
+        let (now, id) = (self.now_ms(), id.to_owned());
+        self.read(move |connection| show::show(connection, None, &id, now))
             .await?
             .ok_or(RunError::Unknown)
     }
@@ -255,6 +285,13 @@ impl Database {
     /// Reads the latest runs of all owners, as [`Runs::list`], for the operator.
     pub async fn any_runs(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
         let now = self.now_ms();
-        self.read(move |connection| sql::list(connection, None, limit, now)).await
+        self.read(move |connection| sql::read::list(connection, None, limit, now)).await
+    }
+
+    /// Returns whether these steps look after the bound of all owners: those of one in
+    /// [`SWEPT_EVERY`] runs that stop, because the sum of all owners is costly.
+    fn sweeps(&self, steps: &[Step]) -> bool {
+        let stops = steps.iter().any(|step| matches!(step, Step::Suspend | Step::End(_)));
+        stops && self.inner.stopped_runs.fetch_add(1, Ordering::Relaxed) % SWEPT_EVERY == 0
     }
 }

@@ -11,12 +11,13 @@ pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
 /// Migrations from each version to the next; version 0 is an empty file. A released migration is
 /// never changed; new ones are appended.
-pub(super) const MIGRATIONS: [&str; 5] = [
+pub(super) const MIGRATIONS: [&str; 6] = [
     include_str!("schema/1_kv.sql"),
     include_str!("schema/2_responses.sql"),
     include_str!("schema/3_upstream_pins.sql"),
     include_str!("schema/4_upstream_logins.sql"),
     include_str!("schema/5_runs.sql"),
+    include_str!("schema/6_runs.sql"),
 ];
 
 /// Version that this program reads and writes.

@@ -180,7 +180,7 @@ async fn an_operation_that_fails_or_panics_is_undone_and_the_next_one_works() {
 }
 
 #[tokio::test]
-async fn operations_beyond_the_queue_fail_as_busy() {
+async fn a_party_has_half_of_the_places_and_operations_beyond_them_fail_as_busy() {
     let directory = tempfile::tempdir().expect("a directory");
     let database =
         Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
@@ -188,7 +188,7 @@ async fn operations_beyond_the_queue_fail_as_busy() {
     let mut waiting: Vec<BoxFuture<'_, _>> =
         vec![Box::pin(database.read(move |_| Ok(wait.recv().is_err())))];
     waiting.extend(
-        (1..lane::MAX_PLACES)
+        (1..lane::MAX_PLACES / 2)
             .map(|_| -> BoxFuture<'_, _> { Box::pin(database.read(|_| Ok(true))) }),
     );
     for operation in &mut waiting {
@@ -200,4 +200,77 @@ async fn operations_beyond_the_queue_fail_as_busy() {
         assert!(answer.expect("its turn came"));
     }
     database.read(|_| Ok(())).await.expect("there is room again");
+}
+
+#[tokio::test]
+async fn parties_take_turns_and_one_without_places_does_not_delay_another() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database =
+        Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
+    let (ann, bob) = (database.of_party("ann"), database.of_party("bob"));
+    let served = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let mut first = Box::pin(ann.read(move |_| Ok(wait.recv().is_err())));
+    assert!(futures_util::poll!(&mut first).is_pending(), "it has the connection");
+    let serve = |database: &Database, name: &'static str| -> BoxFuture<'static, _> {
+        let (database, served) = (database.clone(), served.clone());
+        Box::pin(async move {
+            let job = move |_: &Connection| {
+                served.lock().expect("no panic").push(name);
+                Ok(())
+            };
+            database.read(job).await
+        })
+    };
+    let mut waiting: Vec<_> = (1..lane::MAX_PLACES / 2).map(|_| serve(&ann, "ann")).collect();
+    for operation in &mut waiting {
+        assert!(futures_util::poll!(operation).is_pending(), "it has a place");
+    }
+    assert!(matches!(ann.read(|_| Ok(())).await, Err(Unavailable::Busy)));
+    for _ in 0..2 {
+        let mut operation = serve(&bob, "bob");
+        assert!(futures_util::poll!(&mut operation).is_pending(), "another party has places");
+        waiting.push(operation);
+    }
+    drop(go);
+    first.await.expect("its turn came");
+    for answer in join_all(waiting).await {
+        answer.expect("its turn came");
+    }
+    let served = served.lock().expect("no panic");
+    let bobs: Vec<_> = (0..served.len()).filter(|at| served[*at] == "bob").collect();
+    assert_eq!(bobs, [1, 3], "of {} operations", served.len());
+}
+
+#[tokio::test]
+async fn a_new_party_has_places_however_many_others_there_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database =
+        Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let mut first = Box::pin(database.read(move |_| Ok(wait.recv().is_err())));
+    assert!(futures_util::poll!(&mut first).is_pending(), "it has the connection");
+    let parties: Vec<_> = (0..4).map(|party| database.of_party(party)).collect();
+    let mut waiting: Vec<BoxFuture<'_, _>> = Vec::new();
+    for party in &parties {
+        loop {
+            let mut operation: BoxFuture<'_, _> = Box::pin(party.read(|_| Ok(())));
+            match futures_util::poll!(&mut operation) {
+                std::task::Poll::Pending => waiting.push(operation),
+                std::task::Poll::Ready(refused) => {
+                    assert!(matches!(refused, Err(Unavailable::Busy)));
+                    break;
+                }
+            }
+        }
+    }
+    let new = database.of_party("new");
+    let mut last = Box::pin(new.read(|_| Ok(())));
+    assert!(futures_util::poll!(&mut last).is_pending(), "it has a place");
+    drop((waiting, go));
+    first.await.expect("its turn came");
+    last.await.expect("its turn came");
+    for party in &parties {
+        party.read(|_| Ok(())).await.expect("the places of dropped operations are free");
+    }
 }

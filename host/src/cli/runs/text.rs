@@ -11,7 +11,7 @@ use crate::{
     cli::output,
     run::Stage,
     runs::document,
-    store::runs::{StoredCall, StoredRun},
+    store::runs::{ShownCall, ShownRun},
     text::{visible_json, visible_line},
 };
 
@@ -30,10 +30,11 @@ const MAX_TOOLS: usize = 3;
 pub(super) const HEADER: &str = "ID                                    STATE        BEGAN                 LANGUAGE  WAITS FOR / SCRIPT";
 
 /// Returns the line of a run in a list. `summary` is its description, `run` the run with its calls.
-pub(super) fn row(summary: &Value, run: &StoredRun) -> String {
+pub(super) fn row(summary: &Value, shown: &ShownRun) -> String {
+    let ShownRun { run, calls } = shown;
     let (state, language) = (text(&summary["state"]), text(&summary["language"]));
     let mut tools: Vec<&str> =
-        run.calls.iter().filter(|call| waits(call)).map(|call| &*call.call.called.tool).collect();
+        calls.iter().filter(|call| waits(call)).map(|call| &*call.call.called.tool).collect();
     tools.dedup();
     let more = tools.len().saturating_sub(MAX_TOOLS);
     tools.truncate(MAX_TOOLS);
@@ -53,8 +54,8 @@ pub(super) fn row(summary: &Value, run: &StoredRun) -> String {
 }
 
 /// Returns a run with its script, calls, output and end.
-pub(super) fn run(run: &StoredRun) -> String {
-    let document = document(run);
+pub(super) fn run(shown: &ShownRun) -> String {
+    let (ShownRun { run, calls }, document) = (shown, document(shown));
     let mut lines = vec![
         format!("{}  {}", run.id, text(&document["state"])),
         format!("language: {}", text(&document["language"])),
@@ -65,11 +66,11 @@ pub(super) fn run(run: &StoredRun) -> String {
     let numbered = run.script.lines().enumerate();
     lines
         .extend(numbered.map(|(at, line)| format!("  {:>width$}  {}", at + 1, visible_line(line))));
-    if !run.calls.is_empty() {
+    if !calls.is_empty() {
         lines.push("calls:".to_owned());
     }
     let described = document["calls"].as_array().into_iter().flatten();
-    for (call, described) in run.calls.iter().zip(described) {
+    for (call, described) in calls.iter().zip(described) {
         lines.extend(call_lines(call, described));
     }
     let error = match document["error"]["line"].as_u64() {
@@ -93,15 +94,15 @@ pub(super) fn run(run: &StoredRun) -> String {
 }
 
 /// Returns the lines of calls that a person decides about, with all their arguments.
-pub(super) fn decided(calls: &[&StoredCall]) -> Vec<String> {
-    let lines = |call: &&StoredCall| {
+pub(super) fn decided(calls: &[&ShownCall]) -> Vec<String> {
+    let lines = |call: &&ShownCall| {
         let tool = visible_line(&call.call.called.tool);
         [format!("{}  {tool}", call.position)].into_iter().chain(whole(call)).collect::<Vec<_>>()
     };
     calls.iter().flat_map(lines).collect()
 }
 
-fn call_lines(call: &StoredCall, described: &Value) -> Vec<String> {
+fn call_lines(call: &ShownCall, described: &Value) -> Vec<String> {
     let tool = visible_line(&call.call.called.tool);
     let head = format!("  {}  {}  {tool}", call.position, text(&described["state"]));
     let mut lines = if waits(call) {
@@ -117,13 +118,13 @@ fn call_lines(call: &StoredCall, described: &Value) -> Vec<String> {
 }
 
 /// Returns whether a person has to decide about a call.
-fn waits(call: &StoredCall) -> bool {
+fn waits(call: &ShownCall) -> bool {
     matches!(call.call.claimed().stage, Stage::Pending { .. } | Stage::InDoubt { .. })
 }
 
 /// Returns all arguments of a call as JSON text on lines of equal length, without invisible
 /// characters.
-fn whole(call: &StoredCall) -> Vec<String> {
+fn whole(call: &ShownCall) -> Vec<String> {
     let text = visible_json(&call.call.called.arguments).replace('\n', " ");
     let characters: Vec<char> = text.chars().collect();
     characters
@@ -151,9 +152,10 @@ mod tests {
     use crate::{
         run::{Call, Called, Lease, Phase, Position},
         runs::{Answer, summary},
+        store::runs::{ShownAnswer, StoredRun},
     };
 
-    fn call(block: u32, arguments: &str, stage: Stage, answer: Option<&str>) -> StoredCall {
+    fn call(block: u32, arguments: &str, stage: Stage, answer: Option<&str>) -> ShownCall {
         let called = Called {
             tool: "rec-write".into(),
             arguments: arguments.into(),
@@ -161,25 +163,28 @@ mod tests {
             is_repeatable: false,
         };
         let position = Position { block, branch: 0 };
-        StoredCall { position, call: Call { called, stage }, answer: answer.map(str::to_owned) }
+        let answer = answer.map(|answer| ShownAnswer::Whole(answer.to_owned()));
+        ShownCall { position, call: Call { called, stage }, answer }
     }
 
-    fn stored(calls: Vec<StoredCall>, outcome: Option<Value>) -> StoredRun {
+    fn stored(calls: Vec<ShownCall>, outcome: Option<Value>) -> ShownRun {
         let phase = if outcome.is_some() { Phase::Ended } else { Phase::Suspended };
-        StoredRun {
+        let run = StoredRun {
             id: format!("run_{}", "0".repeat(32)),
             created_ms: 1_000,
             changed_ms: 61_000,
             lease: Lease { epoch: 1, phase, is_cancelled: false },
             is_interrupted: false,
             language: "starlark".to_owned(),
+            bytes: 0,
             pending: 1,
             outcome: outcome.map(|it| it.to_string()),
             script: "\nx = rec.write()\ny = 1\u{202e}".to_owned(),
             bindings: String::new(),
             clock_ms: None,
-            calls,
-        }
+            calls: Vec::new(),
+        };
+        ShownRun { run, calls }
     }
 
     const PENDING: Stage = Stage::Pending { attempts: 0 };
@@ -225,10 +230,10 @@ mod tests {
     #[test]
     fn a_row_has_what_a_run_waits_for_and_how_its_script_begins() {
         let run = stored(vec![call(1, "{}", PENDING, None)], None);
-        let row = row(&summary(&run), &run);
+        let row = row(&summary(&run.run), &run);
         let expected = format!(
             "{}  suspended    1970-01-01T00:00:01Z  starlark  rec-write: x = rec.write()",
-            run.id
+            run.run.id
         );
         assert_eq!(row, expected);
         let column = |name| HEADER.find(name).expect("a column");

@@ -61,8 +61,7 @@ fn begun_at(seconds: &Arc<AtomicU64>) -> (TempDir, Runs, Arc<Journal>) {
     let new = NewRun {
         language: "starlark".to_owned(),
         script: "s".to_owned(),
-        bindings: "[]".into(),
-        bindings_digest: [0; 32],
+        tools: crate::store::runs::ScriptTools::new(|| ("[]".to_owned(), [0; 32])),
         clock_ms: None,
     };
     let journal = Journal::begin(&runs, &TENANT, new);

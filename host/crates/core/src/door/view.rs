@@ -19,6 +19,8 @@ pub struct View {
     /// Names on the wire of the tools whose full name is another one, by full name.
     full_names: Arc<BTreeMap<ToolName, ToolName>>,
     tenant: Tenant,
+    /// True if the headers of the request select the tools.
+    is_selected: bool,
     language: Option<ScriptLanguage>,
     headers: CallerHeaders,
 }
@@ -131,6 +133,7 @@ impl View {
             entries: Arc::new(entries),
             full_names: Arc::new(full_names),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
+            is_selected: !filter.is_none(),
             language: filter.language(),
             headers: filter.headers().clone(),
         }
@@ -172,13 +175,14 @@ impl View {
     }
 
     /// Returns the view of another request whose filter and virtual key permit the same tools, in the
-    /// same language of scripts.
+    /// same meta-tools.
     #[must_use]
     pub fn sent_by(&self, filter: &Filter, key: Option<&VirtualKey>) -> Self {
         Self {
             entries: self.entries.clone(),
             full_names: self.full_names.clone(),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
+            is_selected: !filter.is_none(),
             language: filter.language(),
             headers: filter.headers().clone(),
         }
@@ -197,6 +201,12 @@ impl View {
     /// Tenant that the calls of the request are accounted to.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
+    }
+
+    /// Returns whether the headers of the request select the tools. There are as many such views as a
+    /// caller likes.
+    pub fn is_selected(&self) -> bool {
+        self.is_selected
     }
 
     /// Language of scripts that the request selects; `None` leaves it to the configuration.

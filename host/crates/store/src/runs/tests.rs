@@ -1,4 +1,9 @@
-//! Tests of stored runs: who may change them, what is atomic, and what is removed.
+//! Tests of stored runs: who may change them, and what is atomic. What is shown and what is removed have
+//! files of their own.
+
+mod migration;
+mod room;
+mod show;
 
 use std::sync::{
     Arc,
@@ -63,11 +68,16 @@ fn called(arguments: &str) -> Called {
 }
 
 fn begin(script: &str) -> Step {
+    begin_with(script, "[]", 0)
+}
+
+/// Begins a run with these tools.
+fn begin_with(script: &str, tools: &str, digest: u8) -> Step {
+    let tools = tools.to_owned();
     Step::Begin(NewRun {
         language: "starlark".into(),
         script: script.into(),
-        bindings: "[]".into(),
-        bindings_digest: [0; 32],
+        tools: ScriptTools::new(move || (tools, [digest; 32])),
         clock_ms: Some(7),
     })
 }
@@ -221,48 +231,59 @@ async fn a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step() {
 }
 
 #[tokio::test]
-async fn runs_beyond_the_bounds_are_removed_those_that_have_ended_first() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
-    let names = async |runs: &Runs| -> Vec<String> {
-        runs.list(10).await.expect("read").into_iter().map(|run| run.id).collect()
-    };
-    for (id, end) in [("a", Step::Suspend), ("b", Step::End("{}".into())), ("c", Step::Suspend)] {
-        runs.step(id, 1, vec![begin("s"), end]).await.expect("stored");
-    }
-    assert_eq!(names(&runs).await, ["c", "b", "a"]);
-    runs.step("d", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
-    assert_eq!(names(&runs).await, ["d", "c", "a"], "the one that has ended is removed");
-    runs.step("e", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
-    assert_eq!(names(&runs).await, ["e", "d", "c"], "then the oldest");
-    // A script that runs stays, however much it holds.
-    runs.step("f", 1, vec![begin(&"x".repeat(2 << 20)), Step::Renew]).await.expect("stored");
-    runs.step("g", 1, vec![begin("s"), Step::End("{}".into())]).await.expect("stored");
-    assert_eq!(names(&runs).await, ["g", "f"], "its bytes leave no room for the others");
-    home.pass(BOUNDS.expire_after + Duration::from_secs(1));
-    runs.step("h", 1, vec![begin("s"), Step::End("{}".into())]).await.expect("stored");
-    assert_eq!(names(&runs).await, ["h"], "its process has ended, and it has expired");
+async fn a_run_that_begins_and_ends_at_once_is_stored_as_one_that_does_so_in_steps() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    let record = |n: u32| Step::Record(at(n), called("1"), "\"a\"".into());
+    let end = || Step::End("{\"status\":\"completed\"}".into());
+    runs.step("a", 1, vec![begin("s"), record(1), record(2), end()]).await.expect("stored");
+    runs.step("b", 1, vec![begin("s"), record(1)]).await.expect("stored");
+    runs.step("b", 1, vec![record(2), end()]).await.expect("stored");
+    let (once, stepwise) = (runs.get("a").await.expect("read"), runs.get("b").await.expect("read"));
+    // The tools are counted for the first of the runs that have them.
+    let expected = StoredRun { id: "b".into(), bytes: once.bytes - 2, ..once };
+    assert_eq!(stepwise, expected);
+    assert_eq!(refused(runs.step("a", 1, vec![Step::Renew]).await), Refused::Ended);
 }
 
 #[tokio::test]
-async fn bindings_are_stored_once_and_removed_with_their_last_run() {
-    let runs = Home::new().open(ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
-    let count = async || {
-        let count = |connection: &rusqlite::Connection| {
-            connection.query_row("SELECT count(*) FROM run_tools", (), |row| row.get::<_, i64>(0))
-        };
-        runs.database.read(count).await.expect("read")
-    };
-    let other = Step::Begin(NewRun {
-        language: "starlark".into(),
-        script: "s".into(),
-        bindings: "[1]".into(),
-        bindings_digest: [1; 32],
-        clock_ms: None,
-    });
-    for (id, begin, left) in [("a", begin("s"), 1), ("b", begin("s"), 1), ("c", other, 1)] {
-        runs.step(id, 1, vec![begin, Step::End("{}".into())]).await.expect("stored");
-        assert_eq!(count().await, left, "{id}");
+async fn a_call_is_recorded_once_also_by_the_steps_that_begin_and_end_a_run() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    let record = |arguments| Step::Record(at(1), called(arguments), "1".into());
+    for (again, expected) in [("1", Refused::Stale), ("2", Refused::Diverged)] {
+        let steps = vec![begin("s"), record("1"), record(again), Step::End("{}".into())];
+        assert_eq!(refused(runs.step("r", 1, steps).await), expected);
+        assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
     }
-    assert_eq!(runs.get("c").await.expect("it is there").bindings, "[1]");
+    let late = vec![begin("s"), record("1"), Step::End("{}".into())];
+    assert_eq!(refused(runs.step("r", 2, late).await), Refused::Superseded);
+}
+
+#[tokio::test]
+async fn a_run_begins_once() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    assert_eq!(refused(runs.step("r", 1, vec![begin("s"), begin("t")]).await), Refused::Running);
+    assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
+    runs.step("r", 1, vec![begin("s")]).await.expect("stored");
+    assert_eq!(refused(runs.step("r", 1, vec![Step::Renew, begin("t")]).await), Refused::Running);
+    assert!(matches!(
+        runs.step("q", 1, vec![Step::Renew, begin("t")]).await,
+        Err(RunError::Unknown)
+    ));
+}
+
+#[tokio::test]
+async fn an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    let steps = vec![begin("s"), Step::Intend(at(1), called("1")), Step::Ask(at(2), called("2"))];
+    runs.step("r", 1, steps).await.expect("stored");
+    let answer = |n: u32, attempt| vec![Step::Answer(at(n), attempt, "\"é\"".into())];
+    assert_eq!(refused(runs.step("r", 1, answer(1, 2)).await), Refused::Stale);
+    assert_eq!(refused(runs.step("r", 1, answer(2, 0)).await), Refused::Stale);
+    let missing = runs.step("r", 1, answer(3, 1)).await;
+    assert!(matches!(missing, Err(RunError::NoCall(position)) if position == at(3)));
+    runs.step("r", 1, answer(1, 1)).await.expect("stored");
+    assert_eq!(refused(runs.step("r", 1, answer(1, 1)).await), Refused::Stale);
+    let run = runs.get("r").await.expect("read");
+    assert_eq!(run.calls[0].answer.as_deref(), Some("\"é\""));
+    assert_eq!(stages(&run), [Stage::Answered, Stage::Pending { attempts: 0 }]);
 }

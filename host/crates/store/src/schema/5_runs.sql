@@ -41,7 +41,7 @@ CREATE TABLE run_call (
     run INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
     block INTEGER NOT NULL,
     branch INTEGER NOT NULL,
-    stage TEXT NOT NULL CHECK (stage IN ('pending', 'approved', 'retried', 'denied', 'sent', 'in_doubt', 'answered')),
+    stage TEXT NOT NULL CHECK (stage IN ('pending', 'approved', 'denied', 'sent', 'in_doubt', 'answered')),
     -- Attempts so far, the last one included.
     attempts INTEGER NOT NULL,
     -- Time at which the approval expires.

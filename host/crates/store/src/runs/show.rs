@@ -1,0 +1,94 @@
+//! A run as people see it: without the answers of its calls, which can be many megabytes.
+
+use airlock_core::run::{Call, Position};
+use rusqlite::{Connection, params};
+
+use super::{
+    Scope, StoredRun,
+    sql::{call, read},
+};
+
+/// Longest answer that is shown, and longest arguments of a call that nobody has to decide about, in
+/// bytes.
+pub(super) const MAX_SHOWN: u32 = 16 << 10;
+
+/// A run as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownRun {
+    /// The run, without its tools and calls.
+    pub run: StoredRun,
+    /// Its calls, in the order of their positions.
+    pub calls: Vec<ShownCall>,
+}
+
+/// A call as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownCall {
+    /// Its position.
+    pub position: Position,
+    /// The call. If it waits for a decision, or may after its process has ended, its arguments are
+    /// whole. Otherwise they are cut after 16 Ki characters.
+    pub call: Call,
+    /// Its answer, if it has one.
+    pub answer: Option<ShownAnswer>,
+}
+
+/// An answer as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShownAnswer {
+    /// An answer of at most 16 KiB.
+    Whole(String),
+    /// A longer answer.
+    Head {
+        /// Its first 16 characters.
+        head: String,
+        /// Its size in bytes.
+        bytes: u64,
+    },
+}
+
+impl ShownRun {
+    /// Returns the bytes of the texts that it has.
+    pub fn bytes(&self) -> usize {
+        let calls = self.calls.iter().map(|shown| {
+            let answer = match &shown.answer {
+                Some(ShownAnswer::Whole(answer)) => answer.len(),
+                _ => 0,
+            };
+            shown.call.called.arguments.len() + answer
+        });
+        let outcome = self.run.outcome.as_ref().map_or(0, String::len);
+        self.run.script.len() + outcome + calls.sum::<usize>()
+    }
+}
+
+/// Reads a run; of any owner without a `scope`.
+pub(super) fn show(
+    connection: &Connection,
+    scope: Option<&Scope>,
+    id: &str,
+    now: i64,
+) -> rusqlite::Result<Option<ShownRun>> {
+    let Some((number, run)) = read::run(connection, scope, id, now)? else { return Ok(None) };
+    let mut select = connection.prepare_cached(
+        "SELECT stage, attempts, until_ms, repeatable, tool, definition, \
+         CASE WHEN octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent') \
+         THEN arguments ELSE substr(arguments, 1, ?2 + 1) END, \
+         block, branch, octet_length(answer), answer_head, \
+         CASE WHEN octet_length(answer) <= ?2 THEN answer END \
+         FROM run_call WHERE run = ?1 ORDER BY block, branch",
+    )?;
+    let calls = select.query_map(params![number, MAX_SHOWN], |row| {
+        let answer = match (row.get::<_, Option<i64>>(9)?, row.get(11)?) {
+            (None, _) => None,
+            (Some(_), Some(whole)) => Some(ShownAnswer::Whole(whole)),
+            (Some(bytes), None) => {
+                let bytes = u64::try_from(bytes).unwrap_or_default();
+                Some(ShownAnswer::Head { head: row.get(10)?, bytes })
+            }
+        };
+        let position = Position { block: row.get(7)?, branch: row.get(8)? };
+        Ok(ShownCall { position, call: call::read(row)?, answer })
+    })?;
+    Ok(Some(ShownRun { run, calls: calls.collect::<Result<_, _>>()? }))
+}

@@ -1,0 +1,54 @@
+//! A database of the version that counted characters.
+
+use rusqlite::{Connection, params};
+
+use super::*;
+use crate::schema;
+
+#[tokio::test]
+async fn runs_of_the_version_before_are_kept_with_their_sizes_in_bytes() {
+    let home = Home::new();
+    let old = Connection::open(home.directory.path().join("a.db")).expect("opened");
+    for migration in &schema::MIGRATIONS[..5] {
+        old.execute_batch(migration).expect("an older version");
+    }
+    old.pragma_update(None, "application_id", schema::APPLICATION_ID).expect("set");
+    old.pragma_update(None, "user_version", 5).expect("set");
+    old.execute("INSERT INTO run_tools VALUES (1, x'00', '[\"ß\"]')", ()).expect("written");
+    for number in 1..=2 {
+        let run = "INSERT INTO run VALUES (?1, 'r' || ?1, ?2, 500, ?3, ?3, 1, 'suspended', NULL, 0, \
+             'starlark', 7, 1, NULL, 'ß')";
+        old.execute(run, params![number, ANN, 1_000_000_000_i64]).expect("written");
+        let call = "INSERT INTO run_call VALUES (?1, 1, 0, 'answered', 0, NULL, 0, 'fs-write', 'd', \
+             'ßß', '\"ß\"')";
+        old.execute(call, [number]).expect("written");
+    }
+    drop(old);
+    let runs = home.open(ANN, BOUNDS).await;
+    let run = runs.get("r1").await.expect("it is kept");
+    assert_eq!((run.bytes, run.bindings.as_str()), (512 + 6 + 2 + 256 + 4 + 4, "[\"ß\"]"));
+    assert_eq!(runs.head("r2").await.expect("it is kept").bytes, run.bytes - 6);
+    let expected = StoredCall {
+        position: at(1),
+        call: Call { called: called("ßß"), stage: Stage::Answered },
+        answer: Some("\"ß\"".into()),
+    };
+    assert_eq!(run.calls, [expected]);
+    let shown = runs.show("r1").await.expect("it is kept");
+    assert_eq!(shown.calls[0].answer, Some(ShownAnswer::Whole("\"ß\"".into())));
+    // The sums of the owner are there too, and calls go with their run.
+    let steps = vec![begin("s"), Step::End("{}".into())];
+    for id in ["a", "b", "c"] {
+        runs.step(id, 1, steps.clone()).await.expect("stored");
+    }
+    let counts = runs.database.read(|connection| {
+        connection.query_row(
+            "SELECT runs, bytes - (SELECT sum(bytes) FROM run), (SELECT count(*) FROM run_call) \
+             FROM run_owner",
+            (),
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)),
+        )
+    });
+    // Of the three that are kept, two wait and one has ended.
+    assert_eq!(counts.await.expect("read"), (3, 0, 2));
+}

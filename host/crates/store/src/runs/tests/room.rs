@@ -1,0 +1,190 @@
+//! What runs count for, and what is removed.
+
+use super::*;
+
+async fn names(runs: &Runs) -> Vec<String> {
+    runs.list(100).await.expect("read").into_iter().map(|run| run.id).collect()
+}
+
+async fn bytes(runs: &Runs, id: &str) -> u64 {
+    runs.head(id).await.expect("it is there").bytes
+}
+
+fn ended(script: &str) -> Vec<Step> {
+    vec![begin(script), Step::End("{}".into())]
+}
+
+#[tokio::test]
+async fn runs_beyond_the_bounds_are_removed_those_that_have_ended_first() {
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
+    for (id, end) in [("a", Step::Suspend), ("b", Step::End("{}".into())), ("c", Step::Suspend)] {
+        runs.step(id, 1, vec![begin("s"), end]).await.expect("stored");
+    }
+    assert_eq!(names(&runs).await, ["c", "b", "a"]);
+    runs.step("d", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    assert_eq!(names(&runs).await, ["d", "c", "a"], "the one that has ended is removed");
+    runs.step("e", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    assert_eq!(names(&runs).await, ["e", "d", "c"], "then the oldest");
+    // A script that runs stays, however much it holds.
+    runs.step("f", 1, vec![begin(&"x".repeat(2 << 20)), Step::Renew]).await.expect("stored");
+    runs.step("g", 1, ended("s")).await.expect("stored");
+    assert_eq!(names(&runs).await, ["g", "f"], "its bytes leave no room for the others");
+    home.pass(BOUNDS.expire_after + Duration::from_secs(1));
+    runs.step("h", 1, ended("s")).await.expect("stored");
+    assert_eq!(names(&runs).await, ["h"], "its process has ended, and it has expired");
+}
+
+#[tokio::test]
+async fn an_owner_has_its_bounds_to_the_run_and_to_the_byte() {
+    // 512 bytes of overhead, the script in bytes, `{}`; and the tools `[]` for one of the runs.
+    let both = 2 * (512 + "ßß".len() as u64 + 2) + 2;
+    for (bound, left) in [(both, vec!["b", "a"]), (both - 1, vec!["b"])] {
+        let runs = Home::new().open(ANN, RunBounds { owner_bytes: bound, ..BOUNDS }).await;
+        for id in ["a", "b"] {
+            runs.step(id, 1, ended("ßß")).await.expect("stored");
+        }
+        assert_eq!(names(&runs).await, left, "with {bound} bytes");
+    }
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    for id in ["a", "b", "c"] {
+        runs.step(id, 1, ended("s")).await.expect("stored");
+    }
+    assert_eq!(names(&runs).await, ["c", "b", "a"]);
+    runs.step("d", 1, ended("s")).await.expect("stored");
+    assert_eq!(names(&runs).await, ["d", "c", "b"]);
+}
+
+#[tokio::test]
+async fn a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    let steps = vec![
+        begin("ß"),
+        Step::Record(at(1), called("ß"), "\"ß\"".into()),
+        Step::Intend(at(2), called("")),
+        Step::Ask(at(3), called("")),
+        Step::Suspend,
+    ];
+    runs.step("r", 1, steps).await.expect("stored");
+    let begun = 512 + 2 + 2 + 3 * 256 + 2 + 4;
+    assert_eq!(bytes(&runs, "r").await, begun);
+    runs.step("r", 1, vec![Step::Answer(at(2), 1, "\"ßß\"".into())]).await.expect("stored");
+    assert_eq!(bytes(&runs, "r").await, begun + 6);
+    runs.decide("r", None, vec![(at(3), Decision::Deny)]).await.expect("it waits");
+    assert_eq!(bytes(&runs, "r").await, begun + 6);
+    runs.cancel("r", "\"ß\"").await.expect("it is suspended");
+    assert_eq!(bytes(&runs, "r").await, begun + 6 + 4);
+}
+
+#[tokio::test]
+async fn expired_runs_of_every_owner_are_removed() {
+    let home = Home::new();
+    let (ann, bob) = (home.open(ANN, BOUNDS).await, home.open(BOB, BOUNDS).await);
+    ann.step("a", 1, ended("s")).await.expect("stored");
+    home.pass(BOUNDS.expire_after);
+    bob.step("b", 1, ended("s")).await.expect("stored");
+    assert_eq!(names(&ann).await, ["a"]);
+    home.pass(Duration::from_secs(1));
+    bob.step("c", 1, ended("s")).await.expect("stored");
+    assert_eq!(names(&ann).await, Vec::<String>::new());
+    assert_eq!(names(&bob).await, ["c", "b"]);
+}
+
+#[tokio::test]
+async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_the_rest_fits() {
+    let home = Home::new();
+    let bounds = RunBounds { owner_runs: 100, total_bytes: 6000, ..BOUNDS };
+    let (ann, bob) = (home.open(ANN, bounds).await, home.open(BOB, bounds).await);
+    bob.step("b", 1, ended("s")).await.expect("stored");
+    // Two have about 1,500 bytes each; the one that runs stays, although it is the oldest.
+    let large = "x".repeat(1000);
+    ann.step("runs", 1, vec![begin(&large), Step::Renew]).await.expect("stored");
+    for n in 0..5 {
+        ann.step(&format!("a{n}"), 1, ended(&large)).await.expect("stored");
+    }
+    ann.step("waits", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    // The bound is looked after by one in so many runs that stop.
+    ann.database.inner.stopped_runs.store(SWEPT_EVERY, Ordering::Relaxed);
+    let before = names(&bob).await;
+    ann.step("last", 1, ended("s")).await.expect("stored");
+    assert_eq!(names(&bob).await, before, "bob stores less");
+    let left = names(&ann).await;
+    assert!(left.contains(&"runs".to_owned()) && left.contains(&"waits".to_owned()), "{left:?}");
+    let mut total = 0;
+    for (runs, names) in [(&ann, &left), (&bob, &before)] {
+        for name in names {
+            total += bytes(runs, name).await;
+        }
+    }
+    assert!(total <= bounds.total_bytes, "{total}");
+    assert!(total > bounds.total_bytes - 1600, "no more are removed than necessary: {total}");
+    assert!(!left.contains(&"a0".to_owned()), "the oldest that has ended");
+}
+
+#[tokio::test]
+async fn the_bound_of_all_owners_is_looked_after_by_one_in_many_runs_that_stop() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    let sweeps = |step: &Step| runs.database.sweeps(std::slice::from_ref(step));
+    assert!(!sweeps(&Step::Renew));
+    let sweeping: Vec<_> = (0..=2 * SWEPT_EVERY).filter(|_| sweeps(&Step::Suspend)).collect();
+    assert_eq!(sweeping, [0, SWEPT_EVERY, 2 * SWEPT_EVERY]);
+}
+
+#[tokio::test]
+async fn tools_are_stored_once_and_removed_with_their_last_run() {
+    let runs = Home::new().open(ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
+    let count = async || {
+        let count = |connection: &rusqlite::Connection| {
+            connection.query_row("SELECT count(*) FROM run_tools", (), |row| row.get::<_, i64>(0))
+        };
+        runs.database.read(count).await.expect("read")
+    };
+    for (id, begin) in [("a", begin("s")), ("b", begin("s")), ("c", begin_with("s", "[1]", 1))] {
+        runs.step(id, 1, vec![begin, Step::End("{}".into())]).await.expect("stored");
+        assert_eq!(count().await, 1, "{id}");
+    }
+    assert_eq!(runs.get("c").await.expect("it is there").bindings, "[1]");
+}
+
+#[tokio::test]
+async fn tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed() {
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
+    let tools = "x".repeat(1000);
+    let end = || Step::End("{}".into());
+    for id in ["a", "b", "c"] {
+        runs.step(id, 1, vec![begin_with("s", &tools, 1), end()]).await.expect("stored");
+    }
+    let run = 512 + 1 + 2;
+    let counted = async |ids: &[&str]| {
+        let mut counted = Vec::new();
+        for id in ids {
+            counted.push(bytes(&runs, id).await);
+        }
+        counted
+    };
+    assert_eq!(counted(&["a", "b", "c"]).await, [run + 1000, run, run]);
+    runs.step("d", 1, ended("s")).await.expect("stored");
+    assert_eq!(counted(&["b", "c"]).await, [run, run + 1000], "a was removed");
+    // The sums of the owners are those of their runs.
+    let sums = runs.database.read(|connection| {
+        connection.query_row(
+            "SELECT runs, bytes, (SELECT sum(bytes) FROM run) FROM run_owner",
+            (),
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)),
+        )
+    });
+    let (count, sum, expected) = sums.await.expect("read");
+    assert_eq!((count, sum), (3, expected));
+}
+
+#[tokio::test]
+async fn different_tools_of_many_runs_are_bounded_by_the_bytes_of_their_owner() {
+    let runs = Home::new().open(ANN, RunBounds { owner_runs: 100, ..BOUNDS }).await;
+    let tools = "x".repeat(200 << 10);
+    for n in 0..20 {
+        let steps = vec![begin_with("s", &tools, n), Step::End("{}".into())];
+        runs.step(&n.to_string(), 1, steps).await.expect("stored");
+    }
+    assert_eq!(names(&runs).await.len(), 5, "of 1 MiB");
+}

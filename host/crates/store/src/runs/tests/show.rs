@@ -1,0 +1,72 @@
+//! What is read of a run to show it.
+
+use super::*;
+use crate::runs::show::MAX_SHOWN;
+
+const MAX: usize = MAX_SHOWN as usize;
+
+#[tokio::test]
+async fn the_head_of_a_run_has_its_script_and_its_state() {
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
+    let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
+    runs.step("r", 1, steps).await.expect("stored");
+    let (head, whole) = (runs.head("r").await.expect("read"), runs.get("r").await.expect("read"));
+    assert_eq!((head.script.as_str(), head.pending, head.lease.epoch), ("s", 1, 1));
+    assert_eq!(head, StoredRun { bindings: String::new(), calls: Vec::new(), ..whole });
+    runs.cancel("r", "{}").await.expect("it is suspended");
+    assert_eq!(runs.head("r").await.expect("read").outcome, None, "it may be large");
+    let bob = home.open(BOB, BOUNDS).await;
+    assert!(matches!(bob.head("r").await, Err(RunError::Unknown)));
+    assert!(matches!(bob.show("r").await, Err(RunError::Unknown)));
+    assert!(bob.database.show_any_run("r").await.is_ok());
+}
+
+#[tokio::test]
+async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    let answers = ["7".to_owned(), "é".repeat(MAX / 2), "é".repeat(MAX / 2) + "x"];
+    let records = answers.iter().zip(1..);
+    let records = records.map(|(answer, n)| Step::Record(at(n), called("1"), answer.clone()));
+    let intent = [Step::Intend(at(4), called("1"))];
+    let steps = [begin("s")].into_iter().chain(records).chain(intent).collect();
+    runs.step("r", 1, steps).await.expect("stored");
+    let answer = Step::Answer(at(4), 1, answers[2].clone());
+    let steps = vec![answer, Step::Intend(at(5), called("1")), Step::End("{}".into())];
+    runs.step("r", 1, steps).await.expect("stored");
+    let shown = runs.show("r").await.expect("read");
+    let long = Some(ShownAnswer::Head { head: "é".repeat(16), bytes: MAX as u64 + 1 });
+    let expected = [
+        Some(ShownAnswer::Whole("7".into())),
+        Some(ShownAnswer::Whole(answers[1].clone())),
+        long.clone(),
+        long,
+        None,
+    ];
+    assert_eq!(shown.calls.iter().map(|call| call.answer.clone()).collect::<Vec<_>>(), expected);
+    assert_eq!(shown.run.outcome.as_deref(), Some("{}"));
+    assert_eq!(shown.bytes(), 1 + 2 + 5 + 1 + MAX);
+}
+
+#[tokio::test]
+async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut() {
+    let runs = Home::new().open(ANN, BOUNDS).await;
+    let (fit, long) = ("x".repeat(MAX), "x".repeat(2 * MAX));
+    let steps = vec![
+        begin("s"),
+        Step::Record(at(1), called(&fit), "1".into()),
+        Step::Record(at(2), called(&long), "1".into()),
+        Step::Intend(at(3), called(&long)),
+        Step::Ask(at(4), called(&long)),
+        Step::Suspend,
+    ];
+    runs.step("r", 1, steps).await.expect("stored");
+    let lengths = async || {
+        let shown = runs.show("r").await.expect("read");
+        shown.calls.iter().map(|it| it.call.called.arguments.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths().await, [MAX, MAX + 1, 2 * MAX, 2 * MAX]);
+    runs.decide("r", None, vec![(at(4), Decision::Deny)]).await.expect("it waits");
+    runs.claim("r").await.expect("it is suspended");
+    assert_eq!(lengths().await, [MAX, MAX + 1, 2 * MAX, MAX + 1], "one is in doubt, one denied");
+}
