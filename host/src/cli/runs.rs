@@ -311,7 +311,9 @@ async fn resume(args: &One, decisions: Decisions, told: &[String]) -> anyhow::Re
                     runs::resume(&gateway.caller(Origin::Model), run, &stored.run.script)?;
                 // In this order: if the run cannot be resumed, nothing is decided.
                 own.decide(run, decisions).await.map_err(|error| explain(&error, &stored.run))?;
-                told.iter().for_each(|line| output::hint(line));
+                for line in told {
+                    output::hint(line);
+                }
                 Ok(tokio::select! {
                     ran = resumed.run() => ran,
                     () = signals.next() => Err(CallError::Cancelled),

@@ -68,7 +68,7 @@ impl RunCalls {
         let mut decided = Vec::with_capacity(calls.len());
         let mut stops = Stops::default();
         for (position, call) in positions.iter().copied().zip(calls) {
-            match self.decide(position, call)? {
+            match self.decide(position, &call)? {
                 Due::Now(call) => decided.push((position, call)),
                 Due::AfterApproval(called) => stops.waiting.push((position, called)),
                 Due::InDoubt => stops.in_doubt.push(position),
@@ -106,22 +106,22 @@ impl RunCalls {
     }
 
     /// Decides one call. An error stops the script.
-    fn decide(&self, position: Position, call: ScriptCall) -> Result<Due, CallError> {
-        let approved = match self.journal.find(position, &call)? {
+    fn decide(&self, position: Position, call: &ScriptCall) -> Result<Due, CallError> {
+        let approved = match self.journal.find(position, call)? {
             Entry::Answered(answer) => {
                 self.chain.count_call()?;
                 return Ok(Due::Now(Decided::Answered(answer, None)));
             }
             Entry::InDoubt => return Ok(Due::InDoubt),
             Entry::Pending => {
-                let Some(called) = self.seen(&call) else { return Err(absent(&call)) };
+                let Some(called) = self.seen(call) else { return Err(absent(call)) };
                 return Ok(Due::AfterApproval(called));
             }
             Entry::Approved(approved) => Some(approved),
             Entry::New | Entry::Again => {
-                if let Some(misfit) = self.misfit(&call) {
+                if let Some(misfit) = self.misfit(call) {
                     self.chain.count_call()?;
-                    return Ok(self.refused(&call, misfit));
+                    return Ok(self.refused(call, misfit));
                 }
                 None
             }
@@ -135,15 +135,15 @@ impl RunCalls {
         match admitted {
             Ok(admitted) => {
                 let is_intended = approved.is_some() || !is_repeatable(admitted.tool());
-                let called = called(&call, admitted.tool(), is_intended);
+                let called = called(call, admitted.tool(), is_intended);
                 let admitted = Box::new(admitted.within(self.chain.call_timeout()));
                 Ok(Due::Now(Decided::Runs { admitted, called, is_intended }))
             }
-            Err(CallError::NeedsApproval { .. }) => Ok(Due::AfterApproval(self.called(&call))),
+            Err(CallError::NeedsApproval { .. }) => Ok(Due::AfterApproval(self.called(call))),
             Err(stop @ CallError::Budget { .. }) => Err(stop),
             // A person has decided that it is made.
-            Err(CallError::NotFound { .. }) if approved.is_some() => Err(absent(&call)),
-            Err(refused) => Ok(self.refused(&call, refused)),
+            Err(CallError::NotFound { .. }) if approved.is_some() => Err(absent(call)),
+            Err(refused) => Ok(self.refused(call, refused)),
         }
     }
 

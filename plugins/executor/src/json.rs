@@ -57,6 +57,10 @@ pub struct Writer {
 
 impl Writer {
     /// Returns the text.
+    ///
+    /// # Panics
+    ///
+    /// Never: all that is written is text.
     pub fn finish(self) -> String {
         String::from_utf8(self.out).expect("JSON is written from text")
     }
@@ -67,6 +71,10 @@ impl Writer {
     }
 
     /// Writes a string, a finite number or a boolean.
+    ///
+    /// # Panics
+    ///
+    /// If the value is none of these.
     pub fn scalar(&mut self, value: &(impl Serialize + ?Sized)) {
         serde_json::to_writer(&mut self.out, value)
             .expect("a scalar has JSON, and memory takes it");

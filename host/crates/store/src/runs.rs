@@ -291,7 +291,8 @@ impl Database {
     /// Returns whether these steps look after the bound of all owners: those of one in
     /// [`SWEPT_EVERY`] runs that stop, because the sum of all owners is costly.
     fn sweeps(&self, steps: &[Step]) -> bool {
-        let stops = steps.iter().any(|step| matches!(step, Step::Suspend | Step::End(_)));
-        stops && self.inner.stopped_runs.fetch_add(1, Ordering::Relaxed) % SWEPT_EVERY == 0
+        let is_stop = steps.iter().any(|step| matches!(step, Step::Suspend | Step::End(_)));
+        is_stop
+            && self.inner.stopped_runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(SWEPT_EVERY)
     }
 }

@@ -181,7 +181,7 @@ impl State {
         let Ok(call) = Call::record(self.call(position), called.clone()) else { return };
         let with = self.stored.answers.saturating_add(text.len());
         if with > MAX_ANSWER_BYTES && called.is_repeatable {
-            text = NOT_KEPT.to_owned();
+            NOT_KEPT.clone_into(&mut text);
         } else {
             self.stored.answers = with;
         }

@@ -222,13 +222,10 @@ impl Known {
             Self::Approved { attempts } => {
                 Self::Due { attempts, definition: current, is_approved: true }
             }
-            // It may be made, and a call that a plugin makes in it still needs an approval.
-            Self::Retried { attempts } => {
-                Self::Due { attempts, definition: current, is_approved: false }
-            }
             Self::Pending => Self::Waits { definition: current },
             Self::New { .. } if needs_approval => Self::Waits { definition: current },
-            Self::New { attempts } => {
+            // One that is retried may be made; a call that a plugin makes in it still needs an approval.
+            Self::New { attempts } | Self::Retried { attempts } => {
                 Self::Due { attempts, definition: current, is_approved: false }
             }
             other => other,

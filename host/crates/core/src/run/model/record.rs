@@ -92,7 +92,7 @@ impl Record {
         match (before.map(|call| call.stage), self.grant.take()) {
             (None | Some(Stage::Sent { .. }), _) => {}
             (Some(Stage::Approved { .. } | Stage::Retried { .. }), None) => {
-                self.faults.push(Fault::NotGranted)
+                self.faults.push(Fault::NotGranted);
             }
             (Some(Stage::Approved { .. } | Stage::Retried { .. }), Some(grant)) => {
                 if grant.until_ms <= now_ms {
