@@ -76,6 +76,7 @@ impl Runner for Fake {
             for name in &self.calls {
                 let arguments = match *name {
                     "github-create-issue" => r#"{"title":"t","owner":"o"}"#,
+                    "github-send" => r#"{"from":"o"}"#,
                     _ => "{}",
                 };
                 let (tool, arguments) = ((*name).to_owned(), arguments.to_owned());
