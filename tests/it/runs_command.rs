@@ -141,33 +141,6 @@ async fn a_failure_names_its_file_its_run_and_the_calls_that_may_have_acted() {
 }
 
 #[tokio::test]
-async fn a_call_whose_arguments_do_not_fit_is_refused_before_anyone_is_asked() {
-    let setup = setup();
-    for (file, call, kind) in [
-        (
-            "a.star",
-            "e = attempt(server.note, {\"texd\": \"a\"}).error\nresult = [e.kind, e.message]",
-            "invalid_input",
-        ),
-        (
-            "b.star",
-            "e = attempt(server.note, {\"text\": 7}).error\nresult = [e.kind, e.message]",
-            "invalid_input",
-        ),
-        (
-            "c.star",
-            "e = attempt(server.note, {}).error\nresult = [e.kind, e.message]",
-            "invalid_input",
-        ),
-    ] {
-        let report = run(&setup, file, call).await.ok().json();
-        assert_eq!(report["result"][0], kind, "{report:#}");
-        let message = report["result"][1].as_str().expect("a text");
-        assert!(message.contains("`text`") && message.contains("Parameters: text"), "{message}");
-    }
-}
-
-#[tokio::test]
 async fn the_error_that_a_tool_reports_has_a_kind_of_its_own() {
     let setup = setup();
     for (file, script) in [

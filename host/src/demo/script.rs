@@ -63,8 +63,7 @@ pub(super) struct Hostile {
     pub(super) tool: &'static str,
     /// Arguments of the call.
     pub(super) arguments: Value,
-    /// Error codes that may end the attack. If empty, it must end with a result that is marked as
-    /// an error.
+    /// Error codes that may end the attack.
     pub(super) ends_with: &'static [&'static str],
 }
 
@@ -89,14 +88,14 @@ pub(super) fn hostile() -> Vec<Hostile> {
             does: "a script that calls itself without end",
             tool: "executeToolCode",
             arguments: code("def down(n):\n    return down(n + 1)\nresult = down(0)"),
-            ends_with: &[],
+            ends_with: &["script_runtime"],
         },
         Hostile {
             does: "a script nested too deeply to parse",
             tool: "executeToolCode",
             // As deep as the limit on the length of a script allows.
             arguments: code(&format!("result = {}1{}", "(".repeat(32_000), ")".repeat(32_000))),
-            ends_with: &[],
+            ends_with: &["script_syntax"],
         },
         Hostile {
             does: "a plugin that crashes",

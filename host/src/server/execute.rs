@@ -3,8 +3,8 @@
 //!
 //! The body is a tool call as a model writes it. The response is the message that a model is sent
 //! back: in the form of chat completions, or of responses with `?format=responses`. The response
-//! also has an `airlock` object, with `duration_ms`, `fuel` if the tool ran in the sandbox, and
-//! `calls` with the calls that the tool made in turn. A tool may ask the user during a call:
+//! also has an `airlock` object, with `duration_ms`, `fuel` if the tool ran in the sandbox, `calls`
+//! with the calls that the tool made in turn, and `error.code` if the tool failed. A tool may ask the user during a call:
 //! `input_required` has the questions, and the caller sends the call once more with
 //! `request_state` and `input_responses`. A script that stops at a call that needs an approval is
 //! described by `run`; executed again with `request_state`, it is resumed, and the calls that were
@@ -28,7 +28,7 @@ use crate::{
     catalog::log_failure,
     door::{CallId, Caller, Hearing, Ledger, Origin},
     model::{Object, object},
-    tool::{Answers, CallError, QuestionKinds},
+    tool::{Answers, CallError, QuestionKinds, ToolError},
 };
 
 /// Runs the tool that the body names. An error result of the tool is a normal response with
@@ -67,6 +67,7 @@ pub(super) async fn run(
         Ok(output) => format.write(call.id, &output.to_text()),
         // Also a limit of a script: it is the script's failure, and the report says what it has done.
         Err(error @ (CallError::Tool(_) | CallError::ScriptLimit { .. })) => {
+            airlock.insert("error".to_owned(), json!({"code": code(&error)}));
             let mut reply = format.write(call.id, &error.to_text());
             reply.insert("is_error".to_owned(), true.into());
             reply
@@ -117,6 +118,14 @@ fn refusal(error: &CallError) -> ApiError {
         _ => {
             ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string())
         }
+    }
+}
+
+/// Returns the code of a failure of the tool itself: its own, if it has one.
+fn code(error: &CallError) -> &str {
+    match error {
+        CallError::Tool(ToolError { code: Some(code), .. }) => code,
+        error => error.code(),
     }
 }
 

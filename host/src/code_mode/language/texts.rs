@@ -41,11 +41,11 @@ The language is Python, as a subset that runs on Starlark: functions, loops, com
 lambdas, walrus, unpacking, sets, global and nonlocal work as in Python. What differs:
 - no try/except: attempt(server.tool, {\"name\": value}) returns a struct with .ok, .value and .error (.kind, .code, .message, \
 .data); any other failure ends the script
-- no class, with, match, yield, async or decorators: use dicts or namedtuple
-- import works for bisect, collections, copy, datetime, functools, heapq, itertools, json, math, operator, re, statistics, string, typing; \
-there is no clock, so no now() or today(); re has no look-around and no back references
-- gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time, at most limit=8 of them, and returns their results in \
-that order; with attempt=True each is a struct as above.
+- no class, with, yield or async: use dicts or namedtuple
+- import works for bisect, collections, copy, csv, datetime, functools, heapq, io, itertools, json, math, operator, re, statistics, \
+string, typing, urllib.parse; there is no clock, so no now() or today(); re has no look-around and no back references
+- gather([(server.tool, {\"name\": value}), ...]) makes calls at the same time, and returns their results in that \
+order; with attempt=True each is a struct as above.
 
 Every run starts fresh, without variables of earlier runs, without files, network or clock. A script that failed has still \
 made its calls: when you run it again, leave out those that change something.
@@ -64,7 +64,8 @@ Runs a script that calls tools, and returns what it leaves in `result` and what 
 call many tools, filter and combine, and return only what you need.
 
 Each server is a global. Call tools as server.tool(name=value), with keyword arguments or one dict. Calls wait for the \
-result. A result that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str. Read names and \
+result. A result that is JSON arrives as data - index it, r[\"key\"], not r.key - and any other as a str; images and other \
+binary parts as dicts with type, mime_type and size. Read names and \
 parameters with readToolFile first; do not guess them.
 
 The language is Python, without a few things: def, lambda, loops, comprehensions, f-strings and format specs, try, with, \
@@ -74,9 +75,10 @@ simple classes and dataclasses. What differs:
 await asyncio.gather(*[server.tool(id=i) for i in ids])
 - a failed tool raises ToolError; in `except ToolError as e:` there are e.kind, e.code, e.message and e.data. Uncaught, it \
 ends the script
-- to import: asyncio base64 bisect collections copy dataclasses datetime functools heapq itertools json math operator re \
-statistics string typing, as far as they are pure. Nothing else exists
-- no yield, match, inheritance, method decorators, async for; async with works for asyncio.Semaphore alone
+- to import: asyncio base64 bisect collections copy csv dataclasses datetime functools heapq io itertools json math operator re \
+statistics string typing urllib.parse, as far as they are pure. Nothing else exists
+- no yield, match, inheritance, async for; of method decorators property, staticmethod and classmethod; async with works for \
+asyncio.Semaphore alone
 ",
             $clock,
             "

@@ -56,7 +56,9 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
 
 /// Reports the end of an attack, and checks that it is the expected one.
 fn judge(scene: &mut Scene, hostile: &Hostile, reply: &Reply) -> Value {
-    let code = reply.body["error"]["code"].as_str();
+    let code = [&reply.body["error"], &reply.body["airlock"]["error"]]
+        .into_iter()
+        .find_map(|error| error["code"].as_str());
     let said = reply.body["error"]["message"]
         .as_str()
         .or(reply.body["content"].as_str())
@@ -64,16 +66,14 @@ fn judge(scene: &mut Scene, hostile: &Hostile, reply: &Reply) -> Value {
     let first_line = said
         .lines()
         .rfind(|line| line.starts_with("error: "))
-        .or(said.lines().next())
+        // Headings end with a colon.
+        .or(said.lines().find(|line| !line.is_empty() && !line.ends_with(':')))
         .unwrap_or_default();
     scene.tell(
         "stopped",
         format!("{}: {first_line} ({} ms)", hostile.does, milliseconds(reply.elapsed)),
     );
-    let as_it_should = match code {
-        Some(code) => hostile.ends_with.contains(&code),
-        None => hostile.ends_with.is_empty() && reply.body["is_error"] == true,
-    };
+    let as_it_should = code.is_some_and(|code| hostile.ends_with.contains(&code));
     scene.check(as_it_should, || {
         format!("{} should have ended with {:?}: {}", hostile.does, hostile.ends_with, reply.body)
     });
