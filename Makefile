@@ -28,7 +28,7 @@ test: ## builds everything and runs every test, the real MCP servers included
 bench: wasm ## prints what the sandbox and the gateway cost, as ratios
 	@echo "bench: building, with guests and own code optimised as in a release"
 	@cargo build --manifest-path plugins/starlark/Cargo.toml --package native-script --target-dir $(OTHERS)
-	@AIRLOCK_GUEST_PROFILE=release NATIVE_SCRIPT=$(abspath $(OTHERS))/debug/native-script \
+	@AIRLOCK_GUEST_PROFILE=release \
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench overhead
 	@AIRLOCK_GUEST_PROFILE=release NATIVE_SCRIPT=$(abspath $(OTHERS))/debug/native-script \
 		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench code_mode -- $(CODE_MODE)

@@ -96,7 +96,15 @@ impl Recorded {
         self.post("", &format!("/v1/runs/{run}/{action}"), &json!({"calls": calls})).await.ok()
     }
 
-    /// Derives a run again with the command line.
+    /// Decides about a call in doubt, as `run` shows it. Returns the run after that.
+    async fn resolve(&self, run: &Value, position: &str, action: &str) -> Value {
+        let path = format!("/v1/runs/{}/resolve", run["id"].as_str().expect("an id"));
+        let calls = json!([{"position": position, "action": action}]);
+        let body = json!({"calls": calls, "request_state": run["request_state"]});
+        self.post("", &path, &body).await.ok()
+    }
+
+    /// Replays a run with the command line.
     async fn replay(&self, run: &str) -> Value {
         let config = self.gateway.directory().join("airlock.json");
         let replay = airlock_tests::Airlock::new().arg("replay").arg("--config").arg(config);

@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     door::Origin,
     run::{Cancelled, Phase, Position, Refused, Stage},
-    runs::{self, Decisions, EXECUTE, Runs, document, summary},
+    runs::{self, Decisions, EXECUTE, RunToken, Runs, document, summary},
     store::{
         self,
         runs::{RunError, ShownRun, StoredRun},
@@ -123,7 +123,11 @@ struct Resolve {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Action {
+    /// Make the call again
     Retry,
+    /// Make it again, and approve the calls that a plugin makes in it
+    Approve,
+    /// Give it an answer
     Skip,
 }
 
@@ -285,14 +289,20 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
 }
 
 async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
+    let One { config, run, .. } = &args.one;
+    let stored = find(&kept(&config.load()?)?, run).await?.run;
+    // As it is now: a command that is repeated finds another state.
+    let state = RunToken::Shown { run: stored.id.clone(), epoch: stored.lease.epoch }.to_string();
     let decisions = match args.action {
         Action::Retry => Decisions::default().retry(args.call),
+        Action::Approve => Decisions::default().retry_approved(args.call),
         Action::Skip => {
             let value = serde_json::from_str(&args.value)
                 .with_context(|| format!("--value is not JSON: {}", args.value))?;
             Decisions::default().skip(args.call, value)
         }
     };
+    let decisions = decisions.shown_in(&stored.id, &state).context("the run has a state")?;
     resume(&args.one, decisions, &[]).await
 }
 

@@ -61,7 +61,7 @@ impl CodeMode {
         let runs = self.runs.as_ref().ok_or_else(not_waiting)?;
         let chain = call.chain();
         let own = runs.own(chain.tenant());
-        let token: RunToken = answers.token.parse().map_err(|_| not_waiting())?;
+        let token = RunToken::parse(&answers.token).ok_or_else(not_waiting)?;
         let id = token.run();
         let head = own.head(id).await.map_err(|error| match error {
             RunError::Unknown => not_waiting(),
@@ -185,6 +185,11 @@ fn reported(
         }),
         Err(ScriptError::Failed(failure)) => Err(report().failure(&failure)),
         Err(ScriptError::Stopped(error)) if error.is_limit() => Err(report().limit(error)),
+        Err(ScriptError::Stopped(CallError::Tool(error)))
+            if !runs::can_wait(&CallError::Tool(error.clone())) =>
+        {
+            Err(report().stopped(error))
+        }
         Err(ScriptError::Stopped(error)) => Err(error),
     }
 }

@@ -111,6 +111,14 @@ impl<'a> Report<'a> {
         CallError::ScriptLimit { limit: Box::new(limit), reason, report }
     }
 
+    /// Returns the error of a script that its journal has stopped.
+    pub(super) fn stopped(&self, error: ToolError) -> CallError {
+        let mut message = format!("Execution stopped:\n\n{}\n", error.message);
+        self.finish(&mut message);
+        let details = Some(json!({"message": error.message}));
+        CallError::Tool(ToolError { message, details, ..error })
+    }
+
     /// Adds what the script did before it ended without a result.
     fn finish(&self, text: &mut String) {
         let hints = self.hints();

@@ -117,7 +117,8 @@ impl<'d> Dialog<'d> {
 /// Returns the token in the state of a request that waits: for answers at its source, or, as the
 /// state of a run, for a decision about the calls of a script. `None` for the state of an approval.
 fn waiting(state: &str) -> Option<&str> {
-    state.strip_prefix(PREFIX).or_else(|| state.contains('.').then_some(state))
+    let is_of_run = state.contains('.') || state.starts_with("run_");
+    state.strip_prefix(PREFIX).or_else(|| is_of_run.then_some(state))
 }
 
 /// Calls `forget` with the token of a request whose client has left.

@@ -80,14 +80,20 @@ impl RunCalls {
         let running = decided.into_iter().map(|(position, call)| self.run(position, call));
         let mut ended = pin!(stream::iter(running).buffered(self.chain.in_flight().max(1)));
         let mut answers = Vec::with_capacity(positions.len());
+        let mut stopped = None;
         for position in positions {
             match ended.next().await {
                 Some(Ok(Ended::Answered(answer))) => answers.push(answer.into_result()),
                 Some(Ok(Ended::NeedsApproval(called))) => stops.waiting.push((position, called)),
                 Some(Ok(Ended::Interrupted)) => stops.in_doubt.push(position),
+                // Another call of the block has the reason.
+                Some(Err(CallError::Cancelled)) => stopped = Some(CallError::Cancelled),
                 Some(Err(stop)) => return Err(stop),
                 None => break,
             }
+        }
+        if let Some(stopped) = stopped {
+            return Err(stopped);
         }
         if stops.is_empty() { Ok(answers) } else { Err(self.stop(stops).await) }
     }
@@ -211,7 +217,11 @@ impl RunCalls {
 
     /// Ends a call of a plugin that stopped for an approval. It can run again only if it has done
     /// nothing yet, or if all that it has done is repeatable.
-    fn unapproved(&self, id: CallId, called: Called) -> Ended {
+    fn unapproved(&self, id: CallId, mut called: Called) -> Ended {
+        // It is compared with that of the approval.
+        if let Some(entry) = self.chain.view().find(&Origin::Script, &called.tool) {
+            called.definition = entry.tool.digest().into();
+        }
         let has_acted = self.chain.ledger().may_have_acted(id);
         if has_acted && !called.is_repeatable {
             Ended::Interrupted

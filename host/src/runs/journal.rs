@@ -243,14 +243,11 @@ impl Journal {
                     return Halted::from(refused).into();
                 }
             }
-            if mem::replace(&mut shared.is_closed, true) {
-                // Another call of the same block has suspended the run already.
-                return CallError::Cancelled;
-            }
             shared.state.suspension(&writer.id, writer.token(), in_doubt)
         };
-        match self.close(Step::Suspend).await {
+        match self.write(Some(Step::Suspend)).await {
             Ok(()) => CallError::Suspended(Box::new(suspension)),
+            // If it is closed, another call of the same block has suspended the run.
             Err(halted) => halted.into(),
         }
     }
@@ -259,21 +256,29 @@ impl Journal {
     /// it is suspended.
     pub(crate) async fn put_back(self: &Arc<Self>) -> bool {
         let is_resumed = self.writer.as_ref().is_some_and(|writer| writer.epoch > 1);
-        if !is_resumed || mem::replace(&mut self.lock().is_closed, true) {
-            return false;
-        }
-        self.close(Step::Suspend).await.is_ok()
+        is_resumed
+            && match self.write(Some(Step::Suspend)).await {
+                // Without the store, it is left to its lease.
+                Ok(()) | Err(Halted::Lost(_)) => true,
+                Err(_) => false,
+            }
     }
 
-    /// Ends the run. If its outcome cannot be stored, this is logged.
+    /// Ends the run. If its outcome cannot be stored, this is logged. A run whose journal cannot be
+    /// written is not ended: it is left to its lease, and can then be resumed.
     pub(crate) async fn end(self: &Arc<Self>, outcome: impl FnOnce() -> Outcome) {
         let Some(writer) = &self.writer else { return };
-        if mem::replace(&mut self.lock().is_closed, true) {
+        if self.is_lost() {
             return;
         }
-        if let Err(halted) = self.close(Step::End(outcome().to_stored())).await {
-            warn!(run = writer.id, ?halted, "the end of a run is not stored");
+        match self.write(Some(Step::End(outcome().to_stored()))).await {
+            Ok(()) | Err(Halted::Closed) => {}
+            Err(halted) => warn!(run = writer.id, ?halted, "the end of a run is not stored"),
         }
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self.lock().halted, Some(Halted::Lost(_)))
     }
 
     /// Returns the tools of all calls that have succeeded, in the order of the calls.
@@ -298,17 +303,8 @@ impl Journal {
         self.write(None).await
     }
 
-    /// Stores a last step, also after others were refused. If it is refused, the run is not closed.
-    async fn close(self: &Arc<Self>, last: Step) -> Result<(), Halted> {
-        let closed = self.write(Some(last)).await;
-        if closed.is_err() {
-            self.lock().is_closed = false;
-        }
-        closed
-    }
-
-    /// Stores all steps so far, and `last`, on a task of its own: steps that it has taken are stored
-    /// also if the caller is dropped.
+    /// Stores all steps so far, and `last`, which closes the run, also after others were refused. It
+    /// does so on a task of its own: steps that it has taken are stored also if the caller is dropped.
     async fn write(self: &Arc<Self>, last: Option<Step>) -> Result<(), Halted> {
         if self.writer.is_none() {
             return Ok(());
@@ -321,14 +317,17 @@ impl Journal {
     async fn write_in_turn(&self, last: Option<Step>) -> Result<(), Halted> {
         let Some(writer) = &self.writer else { return Ok(()) };
         let _turn = writer.turn.lock().await;
+        let closes = last.is_some();
         let mut steps = {
             let mut shared = self.lock();
             match (&shared.halted, &last) {
+                _ if shared.is_closed => return Err(Halted::Closed),
                 (None, _) => shared.state.take_steps(),
                 (Some(halted), None) => return Err(halted.clone()),
-                (Some(_), Some(_)) => writer::without_intents(shared.state.take_steps()),
+                (Some(_), Some(_)) => writer::facts(shared.state.take_steps()),
             }
         };
+        let facts = writer::facts(steps.clone());
         steps.extend(last);
         if steps.is_empty() {
             return Ok(());
@@ -339,11 +338,18 @@ impl Journal {
         match stored {
             Ok(()) => {
                 shared.is_stored = true;
+                shared.is_closed = closes;
                 Ok(())
             }
             Err(error) => {
-                shared.halted = writer::halts(&error, is_renewal).or(shared.halted.take());
-                Err(Halted::by(&error))
+                let halted = Halted::by(&error);
+                if let Halted::Lost(_) = halted {
+                    shared.state.put_back(facts);
+                }
+                if !(is_renewal && matches!(halted, Halted::Lost(_))) {
+                    shared.halted = Some(halted.clone());
+                }
+                Err(halted)
             }
         }
     }
@@ -360,19 +366,25 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// Ends a run whose caller has gone. A call that it has sent stays in doubt.
+    /// Ends a run whose caller has gone. A call that it has sent stays in doubt. Of a run whose journal
+    /// could not be written, what is known is stored if the store is back by then.
     fn drop(&mut self) {
         let shared = self.shared.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(writer) = self.writer.take().filter(|_| !shared.is_closed) else { return };
         let mut steps = shared.state.take_steps();
         if shared.halted.is_some() {
-            steps = writer::without_intents(steps);
+            steps = writer::facts(steps);
         }
-        steps.push(Step::End(Outcome::of(Ending::Cancelled).to_stored()));
+        if !matches!(shared.halted, Some(Halted::Lost(_))) {
+            steps.push(Step::End(Outcome::of(Ending::Cancelled).to_stored()));
+        }
+        if steps.is_empty() {
+            return;
+        }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            if let Err(error) = writer.store(steps).await {
-                warn!(run = writer.id, %error, "the end of a run is not stored");
+            if let Err(error) = writer.store_patiently(steps).await {
+                warn!(run = writer.id, %error, "the last steps of a run are not stored");
             }
         });
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Ending, Outcome, Runs};
+use super::{Answer, Ending, Outcome, RunToken, Runs};
 use crate::{
     run::{Cancelled, Position, Stage},
     store::{
@@ -45,6 +45,11 @@ impl Decisions {
         self.with(position, Decision::Retry)
     }
 
+    /// Makes a call in doubt once more, and approves the calls that a plugin makes in it.
+    pub(crate) fn retry_approved(self, position: Position) -> Self {
+        self.with(position, Decision::RetryApproved)
+    }
+
     /// Gives a call in doubt this value as its answer.
     pub(crate) fn skip(self, position: Position, value: Value) -> Self {
         self.with(position, Decision::Skip(Answer::Value(value).to_stored()))
@@ -53,8 +58,12 @@ impl Decisions {
     /// Binds the decisions to the calls that the person saw: to the state in which the run was shown.
     /// Returns `None` if `state` is none of the run.
     pub(crate) fn shown_in(self, run: &str, state: &str) -> Option<Self> {
-        let epoch = state.strip_prefix(run)?.strip_prefix('.')?.parse().ok()?;
-        Some(Self { shown: Some(epoch), ..self })
+        match RunToken::parse(state)? {
+            RunToken::Shown { run: of, epoch } if of == run => {
+                Some(Self { shown: Some(epoch), ..self })
+            }
+            _ => None,
+        }
     }
 
     /// Returns whether there are none.

@@ -1,6 +1,6 @@
 //! Resumes a run: how a request names it, and which errors leave it as it was.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt};
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ pub(crate) const EXECUTOR_LOADING: &str = "executor_loading";
 
 /// State that a request names a run with.
 ///
-/// `Display` and `FromStr` use the forms `run_…` and `run_….3`.
+/// `Display` and [`RunToken::parse`] use the forms `run_…` and `run_….3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RunToken {
     /// The run, about whose calls the decisions are stored.
@@ -49,12 +49,15 @@ impl fmt::Display for RunToken {
     }
 }
 
-impl FromStr for RunToken {
-    type Err = std::num::ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text.split_once('.') {
-            Some((run, epoch)) => Self::Shown { run: run.to_owned(), epoch: epoch.parse()? },
+impl RunToken {
+    /// Reads a state; `None` if it is none.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Some(match text.split_once('.') {
+            Some((run, epoch)) => {
+                let token = Self::Shown { run: run.to_owned(), epoch: epoch.parse().ok()? };
+                // Each state has one spelling.
+                return (token.to_string() == text).then_some(token);
+            }
             None => Self::Decided(text.to_owned()),
         })
     }
@@ -103,11 +106,19 @@ mod tests {
         let shown = RunToken::Shown { run: "run_1".to_owned(), epoch: 3 };
         for (text, token) in [("run_1", RunToken::Decided("run_1".to_owned())), ("run_1.3", shown)]
         {
-            assert_eq!(text.parse(), Ok(token.clone()));
+            assert_eq!(RunToken::parse(text), Some(token.clone()));
             assert_eq!((token.to_string().as_str(), token.run()), (text, "run_1"));
         }
-        for text in ["run_1.", "run_1.x", "run_1.-1", "run_1.1.1", "run_1.4294967296"] {
-            assert!(text.parse::<RunToken>().is_err(), "{text}");
+        for text in [
+            "run_1.",
+            "run_1.x",
+            "run_1.-1",
+            "run_1.+1",
+            "run_1.01",
+            "run_1.1.1",
+            "run_1.4294967296",
+        ] {
+            assert_eq!(RunToken::parse(text), None, "{text}");
         }
     }
 }

@@ -113,6 +113,8 @@ struct Resolution {
 enum Action {
     /// Makes the call once more.
     Retry,
+    /// The same, and approves the calls that a plugin makes in it.
+    Approve,
     /// Gives the call a value as its answer.
     Skip,
     /// Ends the run.
@@ -203,10 +205,19 @@ fn decisions(target: Target, id: &str, body: Object) -> Result<Option<Decisions>
         if calls.iter().any(|call| call.action == Action::Abort) {
             return Ok(None);
         }
+        let repeats = |call: &Resolution| matches!(call.action, Action::Retry | Action::Approve);
+        if request_state.is_none() && calls.iter().any(repeats) {
+            let message = "to make a call again needs the `request_state` that the run shows: a client that repeats the \
+                           request must not make the call twice";
+            return Err(
+                ApiError::bad_request("missing_request_state", message).about("request_state")
+            );
+        }
         for Resolution { position, action, value } in calls {
             let position = parsed_position(&position)?;
             decisions = match action {
                 Action::Skip => decisions.skip(position, value),
+                Action::Approve => decisions.retry_approved(position),
                 Action::Retry | Action::Abort => decisions.retry(position),
             };
         }

@@ -2,10 +2,9 @@
 //! row is measured once a round in both languages, so that other load of the machine affects all alike.
 //!
 //! `make bench` runs it; `--json` prints one document instead of a table, `--only TEXT` measures the rows
-//! with this text in their names. Without the program for native
-//! scripts (`NATIVE_SCRIPT`) that column stays empty. `code_mode.md` describes the rows.
+//! with this text in their names. Without the program for native scripts (`NATIVE_SCRIPT`) that column
+//! stays empty. `code_mode.md` describes the rows.
 
-#[path = "../overhead/native.rs"]
 mod native;
 mod report;
 mod stage;

@@ -1,8 +1,7 @@
 //! Cost of the sandbox: the same work in a fresh sandbox through the door, and natively,
 //! alternating in one process.
 //!
-//! `make bench` runs it. Without the program for native scripts (`NATIVE_SCRIPT`) that column stays
-//! empty.
+//! `make bench` runs it. The benchmark `code_mode` measures scripts.
 //!
 //! It has its own harness because it prints ratios: each round runs every variant once, so that
 //! other load on the machine affects all of them alike. Criterion and divan time one function after
@@ -11,7 +10,6 @@
 
 mod bare;
 mod crowd;
-mod native;
 mod space;
 
 use std::{
@@ -75,11 +73,6 @@ async fn measure(hurry: usize) {
     ] {
         let arguments = json!({"text": "word ".repeat(words)}).to_string();
         rounds(&gateway, &TEXT, what, &arguments, times(count)).await;
-    }
-    for (what, source, count) in SCRIPTS {
-        let native = native::script(&setup, source, times(count));
-        let arguments = json!({"code": source}).to_string();
-        row(&gateway, what, "executeToolCode", &arguments, times(count), native).await;
     }
     println!();
     calls_at_once(&gateway, times(20_000)).await;
@@ -202,20 +195,9 @@ async fn inside(gateway: &Gateway, times: usize) {
     line("a call from plugin to plugin", nested, "5 µs beyond the tool itself, from a script");
 }
 
-const SCRIPTS: [(&str, &str, usize); 4] = [
-    ("script that does nothing", "pass", 5_000),
-    ("script with one sum", "result = 1 + 1", 5_000),
-    ("script with 10 tool calls", "for _ in range(10): hostile.ok()\nresult = 1", 2_000),
-    (
-        "script with 100,000 turns of a loop",
-        "t = 0\nfor i in range(100000):\n    t = t + i % 7\nresult = t",
-        40,
-    ),
-];
-
 fn setup() -> Setup {
     Setup::new()
-        .client(Client::wasm("hostile", guests::HOSTILE).auto(&["ok"]).code_mode())
+        .client(Client::wasm("hostile", guests::HOSTILE).auto(&["ok"]))
         .client(Client::wasm("noop", guests::NOOP))
         .client(Client::wasm("noop_with_wasi", guests::NOOP_WITH_WASI))
         .client(Client::wasm("text", guests::TEXT))
@@ -231,42 +213,6 @@ fn setup() -> Setup {
 async fn start(setup: &Setup) -> Gateway {
     let config = Config::load(&setup.write()).expect("the configuration is valid");
     Gateway::builder(config).start().await.expect("the gateway starts")
-}
-
-/// Runs one call again and again, each time as its own request, and prints a line.
-async fn row(
-    gateway: &Gateway,
-    what: &str,
-    tool: &str,
-    arguments: &str,
-    times: usize,
-    native: Option<Duration>,
-) {
-    let view = gateway.caller(Origin::Caller).view().clone();
-    let work = repeat(view, tool.to_owned(), arguments.to_owned(), times);
-    // Runs on a worker, as requests do.
-    let (sandboxed, fuel) = tokio::spawn(work).await.expect("no panic in it");
-    let (p50, p99) = (sandboxed.at(50), sandboxed.at(99));
-    let (native, ratio) = match native {
-        Some(native) => {
-            (format!("{native:.1?}"), format!("{:.1}", p50.as_secs_f64() / native.as_secs_f64()))
-        }
-        None => Default::default(),
-    };
-    let (p50, p99) = (format!("{p50:.1?}"), format!("{p99:.1?}"));
-    println!("{what:34} {fuel:>10} {p50:>10} {p99:>10} {:>10} {native:>10} {ratio:>7}", "");
-}
-
-/// Returns the times of a call, and the fuel that it consumes, which is the same each time.
-async fn repeat(view: View, tool: String, arguments: String, times: usize) -> (Times, u64) {
-    let mut all = Vec::with_capacity(times);
-    let mut fuel = 0;
-    for _ in 0..times {
-        let (elapsed, burnt) = one(&view, &tool, &arguments).await;
-        all.push(elapsed);
-        fuel = burnt;
-    }
-    (Times::of(all), fuel)
 }
 
 /// Runs one call as its own request. Returns its time and its fuel.

@@ -178,11 +178,14 @@ async fn a_plugin_that_has_written_a_file_is_not_run_again_unasked() {
             continue;
         }
         // To make it again is no approval of what it calls, which nobody was shown.
-        let retry = json!([{"position": "1", "action": "retry"}]);
-        let run = recorded.decide(id, "resolve", retry).await;
+        let run = recorded.resolve(&run, "1", "retry").await;
         assert_eq!(run["in_doubt"][0]["position"], "1", "{run:#}");
+        // An approval that is repeated, as by a client that has lost its response, makes nothing again.
+        let approve = json!({"calls": ["1"]});
+        let refused = recorded.post("", &format!("/v1/runs/{id}/approve"), &approve).await;
+        assert_eq!((refused.status, refused.code()), (409, "run_refused"), "{}", refused.text);
         assert_eq!(recorded.written(), []);
-        let run = recorded.decide(id, "approve", json!(["1"])).await;
+        let run = recorded.resolve(&run, "1", "approve").await;
         assert_eq!(run["state"], "completed", "{run:#}");
     }
     assert_eq!(std::fs::read_to_string(lent.join("file")).expect("written"), "relayed");

@@ -104,6 +104,18 @@ async fn a_run_is_finished_although_its_approver_has_disconnected() {
 }
 
 #[tokio::test]
+async fn a_call_is_made_again_only_as_it_was_shown() {
+    let recorded = Recorded::start().await;
+    let id = recorded.stopped("rec.drop(n = 1)").await;
+    for action in ["retry", "approve"] {
+        let body = json!({"calls": [{"position": "1", "action": action}]});
+        let refused = recorded.post("", &format!("/v1/runs/{id}/resolve"), &body).await;
+        assert_eq!((refused.status, refused.code()), (400, "missing_request_state"), "{action}");
+    }
+    assert_eq!(states(&recorded.run(&id).await), ["pending"]);
+}
+
+#[tokio::test]
 async fn nobody_is_asked_about_a_call_whose_arguments_do_not_fit() {
     let recorded = Recorded::start().await;
     for arguments in ["{'texd': 'a'}", "{'text': 7}", "{}", "{'text': 'a', 'txt': 'b'}"] {

@@ -17,7 +17,10 @@ mod sql;
 mod tests;
 mod tools;
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use airlock_core::run::{Call, Called, Cancelled, Lease, Position, Refused};
 
@@ -119,9 +122,9 @@ pub enum Step {
     /// Stores the intent to send a call.
     Intend(Position, Called),
     /// Stores the answer of a call whose intent is stored, with the number of the attempt.
-    Answer(Position, u32, String),
+    Answer(Position, u32, Arc<str>),
     /// Stores the answer of a call whose intent is not stored.
-    Record(Position, Called, String),
+    Record(Position, Called, Arc<str>),
     /// Extends the lease.
     Renew,
     /// Stops the script, which can go on later.
@@ -139,6 +142,8 @@ pub enum Decision {
     Deny,
     /// Makes a call in doubt once more.
     Retry,
+    /// Makes a call in doubt once more, and approves the calls that a plugin makes in it.
+    RetryApproved,
     /// Gives a call in doubt this answer.
     Skip(String),
 }

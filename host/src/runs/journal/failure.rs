@@ -19,8 +19,12 @@ pub(super) enum Halted {
     Void,
     /// The run was cancelled.
     Cancelled,
-    /// Another process has the run, or the store fails.
+    /// Another process has the run.
     Failed(Box<ToolError>),
+    /// The store cannot be used. The run is as it was, for the process that resumes it.
+    Lost(Box<ToolError>),
+    /// The run is suspended or has ended already.
+    Closed,
 }
 
 impl Halted {
@@ -39,7 +43,7 @@ impl Halted {
     pub(super) fn lost(error: &dyn std::error::Error) -> Self {
         let message =
             format!("the run was stopped, because its journal cannot be written: {error}");
-        Self::failed(ErrorKind::Unavailable, "store_unavailable", message)
+        Self::Lost(tool_error(ErrorKind::Unavailable, "store_unavailable", message))
     }
 
     fn refused(refused: Refused, message: String) -> Self {
@@ -52,9 +56,12 @@ impl Halted {
     }
 
     fn failed(kind: ErrorKind, code: &str, message: String) -> Self {
-        let code = Some(code.to_owned());
-        Self::Failed(Box::new(ToolError { code, ..ToolError::new(kind, message) }))
+        Self::Failed(tool_error(kind, code, message))
     }
+}
+
+fn tool_error(kind: ErrorKind, code: &str, message: String) -> Box<ToolError> {
+    Box::new(ToolError { code: Some(code.to_owned()), ..ToolError::new(kind, message) })
 }
 
 /// The reason of a step that this process refuses itself.
@@ -67,8 +74,8 @@ impl From<Refused> for Halted {
 impl From<Halted> for CallError {
     fn from(halted: Halted) -> Self {
         match halted {
-            Halted::Void | Halted::Cancelled => Self::Cancelled,
-            Halted::Failed(error) => Self::Tool(*error),
+            Halted::Void | Halted::Cancelled | Halted::Closed => Self::Cancelled,
+            Halted::Failed(error) | Halted::Lost(error) => Self::Tool(*error),
         }
     }
 }
@@ -111,7 +118,7 @@ pub(super) fn full(what: &str, limit: usize) -> CallError {
 }
 
 fn error(kind: ErrorKind, code: &str, message: String) -> CallError {
-    CallError::Tool(ToolError { code: Some(code.to_owned()), ..ToolError::new(kind, message) })
+    CallError::Tool(*tool_error(kind, code, message))
 }
 
 fn named(tool: &str, arguments: &str) -> String {

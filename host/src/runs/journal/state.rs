@@ -165,7 +165,7 @@ impl State {
         let answered = self.call(position).ok_or(Refused::Stale)?.answer(attempt)?;
         self.end(position, answered, true, has_succeeded);
         self.stored.answers = self.stored.answers.saturating_add(text.len());
-        self.push(text.len(), Step::Answer(position, attempt, text));
+        self.push(text.len(), Step::Answer(position, attempt, text.into()));
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl State {
             self.stored.answers = with;
         }
         self.end(position, call, false, has_succeeded);
-        self.push(called.arguments.len() + text.len(), Step::Record(position, called, text));
+        self.push(called.arguments.len() + text.len(), Step::Record(position, called, text.into()));
     }
 
     /// Notes that a call has ended, of a run that is not stored.
@@ -228,6 +228,12 @@ impl State {
     /// Returns whether so many bytes wait that they are to be stored now.
     pub(super) fn is_full(&self) -> bool {
         self.waiting > MAX_WAITING_BYTES
+    }
+
+    /// Puts steps back that were not stored, before those that came after them.
+    pub(super) fn put_back(&mut self, mut steps: Vec<Step>) {
+        steps.append(&mut self.steps);
+        self.steps = steps;
     }
 
     /// Takes the steps that are not stored yet.

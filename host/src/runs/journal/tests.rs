@@ -238,6 +238,34 @@ async fn an_answer_that_was_not_kept_is_asked_for_again_and_cannot_be_replayed()
 }
 
 #[tokio::test]
+async fn a_run_whose_suspension_is_refused_ends_although_the_script_is_dropped() {
+    let (_directory, runs, journal) = begun();
+    let id = journal.id().expect("it is stored").to_owned();
+    journal.intend(at(1), called()).await.expect("it is stored");
+    runs.own(&TENANT).cancel(&id).await.expect("requested");
+    {
+        let mut suspended = std::pin::pin!(journal.suspend(vec![(at(2), called())], &[]));
+        assert!(poll!(&mut suspended).is_pending());
+    }
+    journal.end(|| Outcome::of(Ending::Cancelled)).await;
+    let stored = runs.own(&TENANT).get(&id).await.expect("it is there");
+    assert_eq!(stored.lease.phase, Phase::Ended);
+    assert!(stored.outcome.is_some());
+}
+
+#[tokio::test]
+async fn a_run_that_is_suspended_is_not_ended_after_it() {
+    let (_directory, runs, journal) = begun();
+    {
+        let mut suspended = std::pin::pin!(journal.suspend(vec![(at(1), called())], &[]));
+        assert!(poll!(&mut suspended).is_pending());
+    }
+    journal.end(|| Outcome::of(Ending::Cancelled)).await;
+    let stored = runs.own(&TENANT).get(journal.id().expect("stored")).await.expect("it is there");
+    assert_eq!(stored.lease.phase, Phase::Suspended);
+}
+
+#[tokio::test]
 async fn the_end_of_an_earlier_epoch_leaves_the_later_one_alone() {
     let (_directory, runs, journal) = begun();
     let id = journal.id().expect("it is stored").to_owned();

@@ -2,12 +2,15 @@
 
 use tokio::sync::Mutex;
 
-use super::{Halted, Runs};
+use super::Runs;
 use crate::{
     runs::Live,
     store::runs::{RunError, Step},
     tenant::Tenant,
 };
+
+/// Times that the last steps of a run are tried to be stored.
+const TRIES: u32 = 5;
 
 /// A run that this process has the lease of.
 pub(super) struct Writer {
@@ -49,21 +52,27 @@ impl Writer {
         stored
     }
 
+    /// Stores steps as [`Self::store`], and tries again for the time of a lease if the store cannot be
+    /// used.
+    pub(super) async fn store_patiently(&self, steps: Vec<Step>) -> Result<(), RunError> {
+        let pause = self.runs.settings().bounds.lease / TRIES;
+        for _ in 1..TRIES {
+            match self.store(steps.clone()).await {
+                Err(RunError::Unavailable(_)) => tokio::time::sleep(pause).await,
+                stored => return stored,
+            }
+        }
+        self.store(steps).await
+    }
+
     async fn step(&self, steps: Vec<Step>) -> Result<(), RunError> {
         self.runs.of(&self.tenant).await?.step(&self.id, self.epoch, steps).await
     }
 }
 
-/// Returns the steps that are stored after others were refused. What led to a call is void: the call
-/// was not sent.
-pub(super) fn without_intents(mut steps: Vec<Step>) -> Vec<Step> {
+/// Returns the steps that are stored after others were not. What led to a call is void: the call was
+/// not sent.
+pub(super) fn facts(mut steps: Vec<Step>) -> Vec<Step> {
     steps.retain(|step| !matches!(step, Step::Intend(..) | Step::Renew));
     steps
-}
-
-/// Returns the reason that steps are no longer stored; `None` if only the lease was not renewed, which
-/// is tried again.
-pub(super) fn halts(error: &RunError, is_renewal: bool) -> Option<Halted> {
-    let may_pass = is_renewal && matches!(error, RunError::Unavailable(_));
-    (!may_pass).then(|| Halted::by(error))
 }

@@ -162,13 +162,11 @@ impl Call {
     }
 
     /// Approves the call until `until_ms`, and the calls that a plugin makes in it. An approval that was
-    /// not used is renewed. A call in doubt is made once more.
+    /// not used is renewed. Refused for a call in doubt: the same approval may have made it, and a
+    /// client that repeats its request must not make it again.
     pub fn approve(&self, until_ms: i64) -> Result<Self, Refused> {
         match self.stage {
-            Stage::Pending { attempts }
-            | Stage::Approved { attempts, .. }
-            | Stage::Retried { attempts, .. }
-            | Stage::InDoubt { attempt: attempts } => {
+            Stage::Pending { attempts } | Stage::Approved { attempts, .. } => {
                 Ok(self.at(Stage::Approved { attempts, until_ms }))
             }
             _ => Err(Refused::NotPending),
@@ -193,6 +191,16 @@ impl Call {
             }
             _ => Err(Refused::NotInDoubt),
         }
+    }
+
+    /// Decides that a call in doubt is made again as [`Self::retry`], and approves the calls that a
+    /// plugin makes in it.
+    pub fn retry_approved(&self, until_ms: i64) -> Result<Self, Refused> {
+        let attempts = match self.stage {
+            Stage::InDoubt { attempt } => attempt,
+            _ => return Err(Refused::NotInDoubt),
+        };
+        Ok(self.at(Stage::Approved { attempts, until_ms }))
     }
 
     /// Decides that a call in doubt has the answer that the caller stores with it.

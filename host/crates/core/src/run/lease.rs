@@ -45,13 +45,13 @@ impl Lease {
     }
 
     /// Takes the run over to resume it. The caller then passes every call through
-    /// [`Call::claimed`](super::Call::claimed). Fails if a process runs the script, or if the run has
-    /// ended.
+    /// [`Call::claimed`](super::Call::claimed). Fails as
+    /// [`Self::can_go_on`].
     #[must_use = "the run is taken over only if this is stored"]
     pub fn claim(self, now_ms: i64, lease_ms: i64) -> Result<Self, Refused> {
-        self.is_idle(now_ms)?;
+        self.can_go_on(now_ms)?;
         let phase = Phase::Running { until_ms: now_ms.saturating_add(lease_ms) };
-        Ok(Self { epoch: self.epoch + 1, phase, is_cancelled: false })
+        Ok(Self { epoch: self.epoch + 1, phase, ..self })
     }
 
     /// Extends the lease. Fails if the process of `epoch` no longer has it, or is to stop.
@@ -100,8 +100,14 @@ impl Lease {
         Ok(Self { phase: Phase::Ended, ..self })
     }
 
-    /// Fails if a person may not decide about the calls of the run: if a process runs the script, or
-    /// if the run has ended.
+    /// Fails if the run cannot be resumed, so that nothing is decided about its calls: if a process runs
+    /// the script, or if the run has ended or is to end.
+    pub fn can_go_on(self, now_ms: i64) -> Result<(), Refused> {
+        self.is_idle(now_ms)?;
+        if self.is_cancelled { Err(Refused::Cancelled) } else { Ok(()) }
+    }
+
+    /// Fails if a process runs the script, or if the run has ended.
     pub fn is_idle(self, now_ms: i64) -> Result<(), Refused> {
         match self.phase {
             Phase::Running { until_ms } if now_ms < until_ms => Err(Refused::Running),

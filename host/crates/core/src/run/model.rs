@@ -147,7 +147,8 @@ impl Run {
         state.now_ms = state.journal.free_at(state.now_ms);
         let mut cancelled = state.clone();
         let is_cancelled = cancelled.cancel().is_ok() && cancelled.journal.has_ended();
-        state.journal.has_ended() || is_cancelled && self.completes(state)
+        state.journal.has_ended()
+            || is_cancelled && (state.journal.is_cancelled() || self.completes(state))
     }
 
     /// Continues a run that no gateway runs. Returns whether its script completes.

@@ -152,13 +152,6 @@ fn a_suspended_run_is_claimed_at_once_and_one_that_has_ended_never() {
 }
 
 #[test]
-fn a_claim_takes_back_the_request_to_stop() {
-    let claimed = cancelled().claim(110, 10).expect("the lease has expired");
-    assert!(!claimed.is_cancelled);
-    assert_eq!(claimed.check(2), Ok(()));
-}
-
-#[test]
 fn a_lease_beyond_the_end_of_time_ends_there() {
     let last = Lease::begin(i64::MAX - 5, 10);
     assert_eq!(last.phase, Phase::Running { until_ms: i64::MAX });
@@ -213,6 +206,9 @@ fn a_run_that_is_idle_is_cancelled_at_once() {
         let (lease, cancelled) = lease.cancel(now_ms).expect("the run has not ended");
         assert_eq!((lease.phase, cancelled), (Phase::Ended, Cancelled::Ended));
     }
+    // It is not resumed: its process has ended before it could end the run.
+    assert_eq!(refused(cancelled().claim(110, 10)), Some(Refused::Cancelled));
+    assert_eq!(refused(cancelled().can_go_on(110)), Some(Refused::Cancelled));
     assert_eq!(cancelled().cancel(109), Ok((cancelled(), Cancelled::Requested)));
     assert_eq!(refused(ended().cancel(110)), Some(Refused::Ended));
 }
@@ -314,10 +310,8 @@ fn a_person_decides_what_waits_for_a_decision() {
     let (not_pending, not_in_doubt) = (Err(Refused::NotPending), Err(Refused::NotInDoubt));
     let approved = Ok(Stage::Approved { attempts: 2, until_ms: 7 });
     let mut decided = [not_pending; 7];
-    (decided[0], decided[1], decided[6]) = (approved, approved, approved);
-    decided[4] = Ok(Stage::Approved { attempts: 3, until_ms: 7 });
+    (decided[0], decided[1]) = (approved, approved);
     assert_eq!(stages(|present| present.approve(7)), decided);
-    decided[4] = not_pending;
     // A decision that was not used can be taken back.
     (decided[0], decided[1], decided[6]) =
         (Ok(Stage::Denied), Ok(Stage::Denied), Ok(Stage::Denied));
@@ -325,6 +319,8 @@ fn a_person_decides_what_waits_for_a_decision() {
     let mut in_doubt = [not_in_doubt; 7];
     in_doubt[4] = Ok(Stage::Retried { attempts: 3, until_ms: 7 });
     assert_eq!(stages(|present| present.retry(7)), in_doubt);
+    in_doubt[4] = Ok(Stage::Approved { attempts: 3, until_ms: 7 });
+    assert_eq!(stages(|present| present.retry_approved(7)), in_doubt);
     in_doubt[4] = Ok(Stage::Answered);
     assert_eq!(stages(Call::skip), in_doubt);
 }

@@ -127,20 +127,20 @@ impl Tool {
         let hints = &self.annotations;
         let hints = [hints.read_only, hints.destructive, hints.idempotent, hints.open_world];
         let hints = hints.map(|hint| hint.map_or('-', |is_so| if is_so { 'y' } else { 'n' }));
-        let json = |text: &Option<JsonText>| text.as_ref().map(|text| text.as_str().to_owned());
+        let hints: String = hints.into_iter().collect();
         let parts = [
-            Some(self.full_name.as_str().to_owned()),
-            Some(self.original.clone()),
-            self.title.clone(),
-            Some(self.description.clone()),
-            Some(self.input_schema.as_str().to_owned()),
-            json(&self.output_schema),
-            Some(hints.into_iter().collect()),
+            Some(self.full_name.as_str()),
+            Some(&*self.original),
+            self.title.as_deref(),
+            Some(&*self.description),
+            Some(self.input_schema.as_str()),
+            self.output_schema.as_ref().map(JsonText::as_str),
+            Some(&*hints),
         ];
         let mut hasher = Sha256::new();
         for part in parts {
             // A missing part and an empty one differ, and no two lists of parts read the same.
-            let length = part.as_ref().map_or(u64::MAX, |part| part.len() as u64);
+            let length = part.map_or(u64::MAX, |part| part.len() as u64);
             hasher.update(length.to_be_bytes());
             hasher.update(part.unwrap_or_default());
         }

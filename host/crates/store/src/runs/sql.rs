@@ -162,7 +162,7 @@ impl Tx<'_> {
         decisions: Vec<(Position, Decision)>,
     ) -> Done<()> {
         let found = self.find(id)?;
-        found.lease.is_idle(self.now)?;
+        found.lease.can_go_on(self.now)?;
         if shown.is_some_and(|epoch| epoch != found.lease.epoch) {
             return Err(Refused::Changed.into());
         }
@@ -175,6 +175,7 @@ impl Tx<'_> {
                 Decision::Approve => (call.approve(until), None),
                 Decision::Deny => (call.deny(), None),
                 Decision::Retry => (call.retry(until), None),
+                Decision::RetryApproved => (call.retry_approved(until), None),
                 Decision::Skip(answer) => (call.skip(), Some(answer)),
             };
             let stage = decided.map_err(about(position))?.stage;

@@ -66,7 +66,8 @@ CREATE TRIGGER run_removed AFTER DELETE ON run BEGIN
     DELETE FROM run_owner WHERE scope = old.scope AND runs <= 0;
     -- Another run with the same tools counts them from now on. Tools that no run has any more go.
     UPDATE run SET bytes = bytes + old.tools_bytes, tools_bytes = old.tools_bytes
-    WHERE old.tools_bytes > 0 AND number = (SELECT max(number) FROM run WHERE tools = old.tools);
+    WHERE old.tools_bytes > 0 AND number = (
+        SELECT number FROM run WHERE tools = old.tools ORDER BY scope = old.scope DESC, number DESC LIMIT 1);
     DELETE FROM run_tools
     WHERE id = old.tools AND NOT EXISTS (SELECT 1 FROM run WHERE tools = old.tools);
 END;

@@ -60,11 +60,13 @@ pub(super) enum Decision {
     Approve,
     Deny,
     Retry,
+    RetryApproved,
     Skip,
 }
 
 impl Decision {
-    pub(super) const ALL: [Self; 4] = [Self::Approve, Self::Deny, Self::Retry, Self::Skip];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Approve, Self::Deny, Self::Retry, Self::RetryApproved, Self::Skip];
 }
 
 impl Journal {
@@ -172,22 +174,22 @@ impl Journal {
         decision: Decision,
         now_ms: i64,
     ) -> Result<Self, Refused> {
-        self.found()?.is_idle(now_ms)?;
+        self.found()?.can_go_on(now_ms)?;
         let mut next = self.clone();
         let row = &mut next.rows[line];
         let call = row.call.as_ref().ok_or(Refused::NotPending)?.claimed();
         let until_ms = now_ms.saturating_add(APPROVAL_MS);
-        let is_in_doubt = matches!(call.stage, Stage::InDoubt { .. });
         let grant = Grant { until_ms, definition: call.called.definition.clone() };
         row.call = Some(match decision {
             Decision::Approve => call.approve(until_ms),
             Decision::Deny => call.deny(),
             Decision::Retry => call.retry(until_ms),
+            Decision::RetryApproved => call.retry_approved(until_ms),
             Decision::Skip => call.skip(),
         }?);
         match decision {
-            Decision::Approve => row.record.is_granted(grant, is_in_doubt),
-            Decision::Retry => row.record.is_granted(grant, true),
+            Decision::Approve => row.record.is_granted(grant, false),
+            Decision::Retry | Decision::RetryApproved => row.record.is_granted(grant, true),
             Decision::Skip => row.answer = Some(Answer::Person),
             Decision::Deny => row.record.is_asked(),
         }

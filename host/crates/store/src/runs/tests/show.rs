@@ -27,11 +27,12 @@ async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
     let runs = Home::new().open(ANN, BOUNDS).await;
     let answers = ["7".to_owned(), "é".repeat(MAX / 2), "é".repeat(MAX / 2) + "x"];
     let records = answers.iter().zip(1..);
-    let records = records.map(|(answer, n)| Step::Record(at(n), called("1"), answer.clone()));
+    let records =
+        records.map(|(answer, n)| Step::Record(at(n), called("1"), answer.as_str().into()));
     let intent = [Step::Intend(at(4), called("1"))];
     let steps = [begin("s")].into_iter().chain(records).chain(intent).collect();
     runs.step("r", 1, steps).await.expect("stored");
-    let answer = Step::Answer(at(4), 1, answers[2].clone());
+    let answer = Step::Answer(at(4), 1, answers[2].as_str().into());
     let steps = vec![answer, Step::Intend(at(5), called("1")), Step::End("{}".into())];
     runs.step("r", 1, steps).await.expect("stored");
     let shown = runs.show("r").await.expect("read");

@@ -1,0 +1,202 @@
+//! The meta-tool `executeToolCode`: the report of a script.
+
+use super::*;
+
+#[tokio::test]
+async fn a_report_has_result_and_printed_text_but_no_tool_results() {
+    let fake = Fake::ends(Ok(Some(json!({"z": 1, "a": [true, "x"]}))))
+        .calling(&["clock-now"])
+        .printing(&["one", "two"]);
+    let output = run(fake, "...").await.expect("it succeeds");
+    insta::assert_snapshot!(output.to_text(), @r#"
+    Print output:
+    one
+    two
+
+    Execution completed successfully.
+    Return value: {
+      "z": 1,
+      "a": [
+        true,
+        "x"
+      ]
+    }
+
+    Environment:
+      Available server keys: clock, github
+    Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.
+    "#);
+    assert_eq!(output.structured, Some(json!({"result": {"z": 1, "a": [true, "x"]}})));
+}
+
+#[tokio::test]
+async fn a_run_without_a_result_reports_the_printed_lines() {
+    insta::assert_snapshot!(run(Fake::ends(Ok(None)).printing(&["one"]), "...").await.expect("it succeeds").to_text(), @r#"
+    Print output:
+    one
+
+    Execution completed successfully.
+
+    Environment:
+      Available server keys: clock, github
+    Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.
+    "#);
+}
+
+#[tokio::test]
+async fn a_run_without_output_reports_hints() {
+    let output =
+        run(Fake::ends(Ok(None)).calling(&["clock-now"]), "...").await.expect("it succeeds");
+    insta::assert_snapshot!(output.to_text(), @r#"
+    Execution completed but produced no data: nothing was printed, and `result` was not set or is None.
+
+    Hints:
+      - Assign what you want to see to the global `result`, or print it
+      - Its calls did run: do not repeat those that change something
+
+    Environment:
+      Available server keys: clock, github
+    Note: scripts are a subset of Python, without try, class and with; every run starts with a fresh scope.
+    "#);
+    assert_eq!(output.structured, Some(json!({"result": null})));
+    let blank =
+        run(Fake::default(), " \n").await.expect("a blank script does not even run").to_text();
+    assert!(blank.starts_with("Execution completed but produced no data:"), "{blank}");
+}
+
+#[tokio::test]
+async fn printed_text_is_bounded() {
+    let line = "x".repeat(1 << 10);
+    let output = run(Fake::ends(Ok(None)).printing(&[line.as_str(); 100]), "...")
+        .await
+        .expect("it succeeds")
+        .to_text();
+    assert!(
+        output.len() < 25_000
+            && output.contains("[cut after ")
+            && output.contains(" bytes; print less]"),
+        "{}",
+        output.len()
+    );
+}
+
+#[tokio::test]
+async fn a_result_beyond_its_limit_without_indentation_is_refused() {
+    let fits = json!("x".repeat(report::MAX_RESULT - 2));
+    assert!(run(Fake::ends(Ok(Some(fits))), "...").await.is_ok());
+    let larger = json!("x".repeat(report::MAX_RESULT - 1));
+    let refused = run(Fake::ends(Ok(Some(larger))), "...").await;
+    let refused = refused.expect_err("it is too large");
+    assert_eq!(refused.code(), "result_too_large");
+    assert!(refused.to_text().contains("larger than 1048576 bytes; return less"), "{refused}");
+    let nested = (0..100).fold(json!(vec![1; 100_000]), |inner, _| json!([inner]));
+    let text = run(Fake::ends(Ok(Some(nested))), "...").await.expect("it fits").to_text();
+    assert!(text.len() < 1 << 18);
+}
+
+#[tokio::test]
+async fn a_failure_reports_printed_text_and_completed_calls() {
+    let fake = Fake::ends(Err(failure(FailureKind::Runtime)))
+        .calling(&["clock-now", "github-create-issue", "github-create-issue"])
+        .printing(&["one"]);
+    let Err(CallError::Tool(error)) = run(fake, "...").await else { panic!("it fails") };
+    insta::assert_snapshot!(error.message, @r#"
+    Execution runtime error:
+
+    error: Variable `x` not found
+     --> code.star:2:5
+
+    Hints:
+      - These calls succeeded before the failure and are not undone; do not repeat those that change something: clock.now, github.create_issue (2 times)
+
+    Print Output:
+    one
+
+    Environment:
+      Available server keys: clock, github
+    "#);
+    assert_eq!(
+        (error.kind, error.code.as_deref()),
+        (ErrorKind::InvalidInput, Some("script_runtime"))
+    );
+    let details =
+        json!({"line": 2, "column": 5, "message": "Variable `x` not found", "kind": "runtime"});
+    assert_eq!(error.details, Some(details));
+}
+
+#[tokio::test]
+async fn a_limit_reports_printed_text_and_completed_calls() {
+    let limit = CallError::Fuel { tool: ToolName::own(meta::EXECUTE), limit: 20 };
+    let fake = Fake::ends(Err(ScriptError::Stopped(limit)))
+        .calling(&["clock-now", "github-create-issue"])
+        .printing(&["one"]);
+    let error = run(fake, "...").await.expect_err("it was stopped");
+    assert_eq!((error.code(), error.is_limit()), ("out_of_fuel", true));
+    insta::assert_snapshot!(error.to_text(), @r#"
+    Execution stopped at a limit:
+
+    the script used up its fuel of 20; the line where it stopped is not known; compute less: use fewer iterations, let a tool do the work, or split the script
+
+    Hints:
+      - These calls succeeded before the failure and are not undone; do not repeat those that change something: clock.now, github.create_issue
+
+    Print Output:
+    one
+
+    Environment:
+      Available server keys: clock, github
+    "#);
+}
+
+#[tokio::test]
+async fn a_script_beyond_its_calls_reports_those_that_it_made() {
+    let fake = |count| Fake::ends(Ok(None)).calling(&vec!["clock-now"; count]);
+    assert!(run(fake(64), "...").await.is_ok());
+    let error = run(fake(65), "...").await.expect_err("it was stopped");
+    assert_eq!(error.code(), "budget");
+    let text = error.to_text();
+    for part in ["the script reached its limit of 64 tool calls;", "clock.now (64 times)"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn each_kind_of_failure_has_a_code_and_a_heading() {
+    for (kind, code, heading) in [
+        (FailureKind::Syntax, "script_syntax", "Execution syntax error:\n\nerror: Variable"),
+        (FailureKind::Runtime, "script_runtime", "Execution runtime error:\n\nerror: Variable"),
+        (FailureKind::Tool, "script_tool", "Execution runtime error:\n\nerror: Variable"),
+    ] {
+        let Err(CallError::Tool(error)) = run(Fake::ends(Err(failure(kind))), "...").await else {
+            panic!("it fails")
+        };
+        assert_eq!(error.code.as_deref(), Some(code));
+        assert!(error.message.starts_with(heading), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn the_reason_of_a_stopped_script_is_returned_unchanged() {
+    for stopped in [
+        CallError::Cancelled,
+        CallError::Busy,
+        CallError::Tool(ToolError::new(ErrorKind::Timeout, "late")),
+    ] {
+        let code = stopped.code();
+        let result = run(Fake::ends(Err(ScriptError::Stopped(stopped))), "...").await;
+        assert_eq!(result.expect_err("it was stopped").code(), code);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_needs_approval_stops_the_script() {
+    let catalog = Catalog::new();
+    let policy = Policy { auto_execute: Whitelist::default(), ..open_policy(true) };
+    publish(&catalog, "github", policy, &github());
+    let fake = Fake::ends(Ok(None)).calling(&["github-send"]);
+    let caller = caller(&catalog, Arc::new(fake), BindingLevel::Server, &Filter::none());
+    let stopped = call(&caller, meta::EXECUTE, json!({"code": "github.send()"})).await;
+    assert!(
+        matches!(stopped, Err(CallError::NeedsApproval { name, .. }) if name.as_str() == "github-send")
+    );
+}
