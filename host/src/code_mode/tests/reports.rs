@@ -176,6 +176,24 @@ async fn each_kind_of_failure_has_a_code_and_a_heading() {
 }
 
 #[tokio::test]
+async fn a_stop_by_the_journal_reports_printed_text_and_completed_calls() {
+    let full = ToolError {
+        code: Some("journal_full".to_owned()),
+        ..ToolError::new(ErrorKind::LimitReached, "there is no room")
+    };
+    let fake = Fake::ends(Err(ScriptError::Stopped(CallError::Tool(full))))
+        .calling(&["github-create-issue"])
+        .printing(&["one"]);
+    let Err(CallError::Tool(error)) = run(fake, "...").await else { panic!("it was stopped") };
+    assert_eq!(error.code.as_deref(), Some("journal_full"));
+    for part in
+        ["Execution stopped:\n\nthere is no room\n", "github.create_issue", "Print Output:\none"]
+    {
+        assert!(error.message.contains(part), "{part}: {}", error.message);
+    }
+}
+
+#[tokio::test]
 async fn the_reason_of_a_stopped_script_is_returned_unchanged() {
     for stopped in [
         CallError::Cancelled,
