@@ -196,11 +196,12 @@ impl Call {
     /// Decides that a call in doubt is made again as [`Self::retry`], and approves the calls that a
     /// plugin makes in it.
     pub fn retry_approved(&self, until_ms: i64) -> Result<Self, Refused> {
-        let attempts = match self.stage {
-            Stage::InDoubt { attempt } => attempt,
-            _ => return Err(Refused::NotInDoubt),
-        };
-        Ok(self.at(Stage::Approved { attempts, until_ms }))
+        match self.stage {
+            Stage::InDoubt { attempt } => {
+                Ok(self.at(Stage::Approved { attempts: attempt, until_ms }))
+            }
+            _ => Err(Refused::NotInDoubt),
+        }
     }
 
     /// Decides that a call in doubt has the answer that the caller stores with it.
