@@ -39,6 +39,10 @@ pub(crate) const OWN: &str = "__py_";
 /// sandbox ends a run whose stack is exhausted without a line number.
 const MAX_NESTING: usize = 80;
 
+/// Longest text of a lowered script in bytes, with the names that patterns bind in it. A pattern
+/// repeats the way to each of its parts, so a short script can become a long one.
+const MAX_TEXT: usize = 4 * 1024 * 1024;
+
 /// A script in Starlark.
 pub(crate) struct Lowered {
     /// The Starlark text.
@@ -68,6 +72,8 @@ pub(crate) fn lower(source: &str, clients: &[&str]) -> Result<Lowered, Vec<Refus
         indent: 0,
         depth: 0,
         loops: Vec::new(),
+        captured: 0,
+        full: false,
     };
     lowering.module(body);
     let Lowering { out, map, mut refusals, .. } = lowering;
@@ -95,6 +101,10 @@ struct Lowering<'a> {
     depth: usize,
     /// For each loop around the statement, the flag that `break` clears if the loop has an `else`.
     loops: Vec<Option<String>>,
+    /// Bytes of text that patterns keep for the names that they bind.
+    captured: usize,
+    /// Whether the text has reached [`MAX_TEXT`].
+    full: bool,
 }
 
 impl<'a> Lowering<'a> {
@@ -106,6 +116,16 @@ impl<'a> Lowering<'a> {
     /// Refuses a construct that the Python executor runs.
     fn refuse_here(&mut self, range: TextRange, message: impl Into<String>) {
         self.refusals.push(Refusal::new(range, message).but_in_python());
+    }
+
+    /// Returns whether the text has reached [`MAX_TEXT`], and refuses the first node that meets it.
+    fn is_full(&mut self, node: &impl Ranged) -> bool {
+        if !self.full && self.out.len() + self.captured > MAX_TEXT {
+            self.full = true;
+            let message = "the script becomes too long here: shorten it, or the keys and the depth of its patterns";
+            self.refuse(node.range(), message);
+        }
+        self.full
     }
 
     /// Returns a name that the script does not have.

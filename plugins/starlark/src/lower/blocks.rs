@@ -7,6 +7,12 @@ use ruff_text_size::{Ranged, TextRange};
 
 use super::{Lowering, OWN, scope};
 
+/// Most clauses of a chain of `elif` that stays one. Starlark nests each in the one before.
+const MAX_CLAUSES: usize = 10;
+
+/// Depth of statements from which every chain of `elif` is divided: half of what may nest.
+const SHALLOW: usize = super::MAX_NESTING / 2;
+
 impl<'a> Lowering<'a> {
     pub(super) fn function(&mut self, it: &'a StmtFunctionDef) {
         if it.is_async {
@@ -103,7 +109,12 @@ impl<'a> Lowering<'a> {
         });
     }
 
+    /// Writes an `if` with its further clauses. A long chain becomes one `if` for each clause.
     pub(super) fn if_(&mut self, it: &'a StmtIf) {
+        let nested = it.elif_else_clauses.iter().filter(|clause| clause.test.is_some()).count();
+        if nested > MAX_CLAUSES || nested > 0 && self.depth + nested > SHALLOW {
+            return self.long_if(it);
+        }
         self.line();
         self.push("if ");
         self.expression(&it.test);
@@ -111,16 +122,48 @@ impl<'a> Lowering<'a> {
         self.block(&it.body);
         for clause in &it.elif_else_clauses {
             self.line();
-            match &clause.test {
-                Some(test) => {
-                    self.push("elif ");
-                    self.expression(test);
-                }
-                None => self.push("else"),
+            if let Some(test) = &clause.test {
+                self.depth += 1;
+                self.push("elif ");
+                self.expression(test);
+            } else {
+                self.push("else");
             }
             self.push(":");
             self.block(&clause.body);
         }
+        self.depth -= nested;
+    }
+
+    /// Writes one `if` for each clause, none in the other. A flag tells whether the chain goes on.
+    fn long_if(&mut self, it: &'a StmtIf) {
+        let open = self.fresh();
+        self.line();
+        self.push(&format!("{open} = True"));
+        // Each level of it takes the stack of two.
+        self.depth += 1;
+        self.clause(&open, Some(&it.test), &it.body);
+        for clause in &it.elif_else_clauses {
+            self.clause(&open, clause.test.as_ref(), &clause.body);
+        }
+        self.depth -= 1;
+    }
+
+    fn clause(&mut self, open: &str, test: Option<&'a Expr>, body: &'a [Stmt]) {
+        self.line();
+        self.push(&format!("if {open}"));
+        if let Some(test) = test {
+            self.push(" and (");
+            self.expression(test);
+            self.push(")");
+        }
+        self.push(":");
+        self.indent += 1;
+        self.line();
+        self.push(&format!("{open} = False"));
+        // `block` indents by itself.
+        self.indent -= 1;
+        self.block(body);
     }
 
     pub(super) fn for_(&mut self, it: &'a StmtFor) {

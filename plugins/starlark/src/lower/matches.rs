@@ -63,6 +63,9 @@ impl<'a> Lowering<'a> {
 
     /// Writes the test whether `value` fits a pattern, and collects the names that it binds.
     fn pattern(&mut self, pattern: &'a Pattern, value: &str, captures: &mut Captures<'a>) {
+        if self.is_full(pattern) {
+            return;
+        }
         self.depth += 1;
         if self.depth > super::MAX_NESTING || value.len() > MAX_PATH {
             let message = "a pattern is nested too deep, or its keys are too long: match its parts one by one";
@@ -108,7 +111,9 @@ impl<'a> Lowering<'a> {
                     Some(inner) => self.pattern(inner, value, captures),
                     None => self.push("True"),
                 }
-                captures.extend(it.name.as_ref().map(|name| (name, value.to_owned())));
+                if let Some(name) = &it.name {
+                    self.capture(name, value.to_owned(), captures);
+                }
             }
             Pattern::MatchOr(it) => self.alternatives(&it.patterns, value),
             Pattern::MatchSequence(it) => self.sequence_pattern(&it.patterns, value, captures),
@@ -118,6 +123,12 @@ impl<'a> Lowering<'a> {
                 self.refuse(it.range(), "`*` is available in patterns of sequences only");
             }
         }
+    }
+
+    /// Collects a name with the part of the value to which it is bound.
+    fn capture(&mut self, name: &'a Identifier, part: String, captures: &mut Captures<'a>) {
+        self.captured += part.len();
+        captures.push((name, part));
     }
 
     fn alternatives(&mut self, patterns: &'a [Pattern], value: &str) {
@@ -153,7 +164,9 @@ impl<'a> Lowering<'a> {
             if let Pattern::MatchStar(it) = pattern {
                 let end = if after == 1 { String::new() } else { format!("-{}", after - 1) };
                 let part = format!("{OWN}concat({value}[{at}:{end}])");
-                captures.extend(it.name.as_ref().map(|name| (name, part)));
+                if let Some(name) = &it.name {
+                    self.capture(name, part, captures);
+                }
                 continue;
             }
             let part = match star {
@@ -186,8 +199,11 @@ impl<'a> Lowering<'a> {
             self.pattern(pattern, &format!("{value}[{key}]"), captures);
         }
         self.push(")");
-        let rest = keys.iter().fold(format!("{OWN}without({value}"), |all, key| all + ", " + key);
-        captures.extend(it.rest.as_ref().map(|name| (name, rest + ")")));
+        if let Some(name) = &it.rest {
+            let all = format!("{OWN}without({value}");
+            let rest = keys.iter().fold(all, |all, key| all + ", " + key) + ")";
+            self.capture(name, rest, captures);
+        }
     }
 
     fn class_pattern(

@@ -57,6 +57,9 @@ impl<'a> Lowering<'a> {
 
     /// Writes one statement.
     pub(super) fn statement(&mut self, statement: &'a Stmt) {
+        if self.is_full(statement) {
+            return;
+        }
         let from = self.out.len();
         self.depth += 1;
         if self.depth > super::MAX_NESTING {

@@ -179,6 +179,75 @@ fn sources_are_refused_where_they_nest_too_deeply() {
 }
 
 #[test]
+fn a_chain_of_elif_is_as_long_as_the_script() {
+    let chain = |clauses: usize, test: &dyn Fn(usize) -> String| {
+        let clause = |at: usize| format!("    elif {}: return {at}\n", test(at));
+        let clauses: Vec<_> = (1..=clauses).map(clause).collect();
+        let clauses = clauses.concat();
+        format!("def f(x):\n    if {}: return 0\n{clauses}    else: return -1\n", test(0))
+    };
+    let tail = |clauses: usize| format!("result = [f(0), f(1), f({clauses}), f(-5)]");
+    for clauses in [1, 8, 9, 10, 11, 400, 5_000] {
+        let expected = format!("[0,1,{clauses},-1]");
+        let plain = chain(clauses, &|at| format!("x == {at}"));
+        assert_eq!(result(&(plain + &tail(clauses))).as_deref(), Some(&*expected), "{clauses}");
+        let named = chain(clauses, &|at| format!("(y := x) == {at}"));
+        assert_eq!(result(&(named + &tail(clauses))).as_deref(), Some(&*expected), "{clauses}");
+    }
+    // Only tests before the first that holds are evaluated.
+    let source = "seen = []\ndef t(n, v):\n  seen.append(n)\n  return v\nif t(0, False): pass\n";
+    let clause = |at: usize| format!("elif t({at}, {at} == 20): x = {at}\n");
+    let more = (1..30).map(clause).collect::<Vec<_>>().concat();
+    let ours = result(&format!("{source}{more}else: x = -1\nresult = [x, len(seen)]"));
+    assert_eq!(ours.as_deref(), Some("[20,21]"));
+}
+
+#[test]
+fn chains_of_elif_nest_in_each_other_to_a_limit() {
+    // Each in the last clause of the one before.
+    let nested = |levels: usize, clauses: usize| {
+        let mut source = String::from("x = 3\n");
+        for level in 0..levels {
+            let indent = " ".repeat(level);
+            source += &format!("{indent}if x == 1: r = 1\n");
+            source += &format!("{indent}elif x == 2: r = 2\n").repeat(clauses);
+            source += &format!("{indent}else:\n");
+        }
+        source + &format!("{}r = 3\nresult = r", " ".repeat(levels))
+    };
+    for (clauses, levels) in [(0, 79), (1, 38), (10, 24), (11, 39), (500, 39)] {
+        assert_eq!(result(&nested(levels, clauses)).as_deref(), Some("3"), "{clauses}");
+        let failure = fail(&nested(levels + 3, clauses));
+        let (line, column) = (failure.line.unwrap_or(0), failure.column.unwrap_or(0));
+        assert!(failure.message.starts_with("statements are nested more than 80 deep"));
+        assert!(line > 2 && column as usize >= levels, "{clauses}: {line}:{column}");
+    }
+}
+
+#[test]
+fn a_script_that_becomes_too_long_is_refused_at_its_place() {
+    let cases = |count: usize, part: &dyn Fn(usize) -> String| {
+        let key = "k".repeat(900);
+        let parts: Vec<_> = (0..80).map(part).collect();
+        let case = format!("    case {{'{key}': [{}]}}:\n        x = 1\n", parts.join(", "));
+        format!("match 1:\n{}", case.repeat(count))
+    };
+    // A name takes its part of the value twice: as it is collected, and as it is bound.
+    let [number, name] = [(|_| "1".into()) as fn(usize) -> String, |at| format!("a{at}")];
+    for (part, fits, beyond) in [(number, 54, 62), (name, 26, 31)] {
+        assert_eq!(result(&cases(fits, &part)), None);
+        let Err(refusals) = super::lower(&cases(beyond, &part), &[]) else {
+            panic!("{beyond} cases are lowered");
+        };
+        assert_eq!(refusals.len(), 1);
+        let failure = fail(&cases(beyond, &part));
+        assert_eq!(failure.kind, FailureKind::Syntax);
+        assert!(failure.message.starts_with("the script becomes too long here"));
+        assert!(failure.line > Some(2) && failure.column > Some(1), "{:?}", failure.line);
+    }
+}
+
+#[test]
 fn each_part_is_evaluated_once_and_in_order() {
     let source = "
 log = []
