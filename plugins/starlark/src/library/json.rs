@@ -83,6 +83,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
             sort_keys,
             ensure_ascii,
             default,
+            replaced: 0,
             eval,
         };
         writer.value(value, 0)?;
@@ -98,12 +99,14 @@ struct Writer<'a, 'v, 'x, 'y> {
     sort_keys: bool,
     ensure_ascii: bool,
     default: Option<Value<'v>>,
+    /// Values around this one that `default` returned. They count as levels, and indent nothing.
+    replaced: usize,
     eval: &'a mut Evaluator<'v, 'x, 'y>,
 }
 
 impl<'v> Writer<'_, 'v, '_, '_> {
     fn value(&mut self, value: Value<'v>, depth: usize) -> starlark::Result<()> {
-        if depth > MAX_DEPTH {
+        if depth + self.replaced > MAX_DEPTH {
             return Err(misuse(format!(
                 "json.dumps: more than {MAX_DEPTH} levels, or it contains itself"
             )));
@@ -144,7 +147,10 @@ impl<'v> Writer<'_, 'v, '_, '_> {
     fn other(&mut self, value: Value<'v>, depth: usize) -> starlark::Result<()> {
         if let Some(default) = self.default {
             let replaced = call(default, &[value], self.eval)?;
-            self.value(replaced, depth + 1)
+            self.replaced += 1;
+            self.value(replaced, depth)?;
+            self.replaced -= 1;
+            Ok(())
         } else {
             let name = text::type_name(value);
             Err(misuse(format!("Object of type {name} is not JSON serializable")))
@@ -226,7 +232,7 @@ impl<'v> Writer<'_, 'v, '_, '_> {
                 '\t' => self.out.push_str("\\t"),
                 '\u{8}' => self.out.push_str("\\b"),
                 '\u{c}' => self.out.push_str("\\f"),
-                c if u32::from(c) < 0x20 || self.ensure_ascii && !c.is_ascii() => {
+                c if c < ' ' || self.ensure_ascii && c > '~' => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         write!(self.out, "\\u{unit:04x}").expect("a String takes text");
                     }
