@@ -216,11 +216,13 @@ impl<'a> Lowering<'a> {
             || it.left.is_number_literal_expr()
             || it.right.is_number_literal_expr() && !text;
         if native && !matches!(it.op, Operator::Pow | Operator::MatMult) {
-            self.push("(");
+            // Starlark has these of numbers only.
+            let truth = Self::combines_truths(it);
+            self.push(if truth { "((" } else { "(" });
             self.operand(&it.left);
             self.push(&format!(" {} ", it.op.as_str()));
             self.operand(&it.right);
-            return self.push(")");
+            return self.push(if truth { ") != 0)" } else { ")" });
         }
         self.operation(it.op, |this| this.operand(&it.left), |this| this.operand(&it.right));
     }
@@ -267,8 +269,16 @@ impl<'a> Lowering<'a> {
             Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
             Expr::UnaryOp(not) => not.op == UnaryOp::Not,
             Expr::Call(call) => Self::is_predicate(call),
+            Expr::BinOp(it) => Self::combines_truths(it),
             _ => false,
         }
+    }
+
+    /// Returns whether this combines two truth values by `&`, `|` or `^`, which makes another.
+    fn combines_truths(it: &ExprBinOp) -> bool {
+        matches!(it.op, Operator::BitAnd | Operator::BitOr | Operator::BitXor)
+            && Self::is_truth(&it.right)
+            && Self::is_truth(&it.left)
     }
 
     fn is_predicate(call: &ruff_python_ast::ExprCall) -> bool {

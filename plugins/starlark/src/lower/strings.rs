@@ -78,6 +78,8 @@ impl<'a> Lowering<'a> {
             ConversionFlag::Repr => Some("repr"),
             ConversionFlag::Ascii => Some("ascii"),
             ConversionFlag::None if repr => Some("repr"),
+            // What is formatted is the text, not the value.
+            ConversionFlag::Str if it.format_spec.is_some() => Some("cat"),
             ConversionFlag::None | ConversionFlag::Str => None,
         };
         if it.format_spec.is_some() {
