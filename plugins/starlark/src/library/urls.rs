@@ -1,4 +1,8 @@
 //! `urllib.parse`: percent-encoding, and the parts of an address.
+//!
+//! - `join`: addresses relative to others
+
+mod join;
 
 use starlark::collections::SmallMap;
 use starlark::environment::GlobalsBuilder;
@@ -21,17 +25,15 @@ fn parse(builder: &mut GlobalsBuilder) {
     fn quote<'v>(
         string: Value<'v>,
         #[starlark(default = "/")] safe: &str,
-        heap: Heap<'v>,
-    ) -> anyhow::Result<String> {
-        Ok(encode(&text::str(string, heap), safe, false))
+    ) -> starlark::Result<String> {
+        Ok(encode(text_of(string, "quote")?, safe, false))
     }
 
     fn quote_plus<'v>(
         string: Value<'v>,
         #[starlark(default = "")] safe: &str,
-        heap: Heap<'v>,
-    ) -> anyhow::Result<String> {
-        Ok(encode(&text::str(string, heap), safe, true))
+    ) -> starlark::Result<String> {
+        Ok(encode(text_of(string, "quote_plus")?, safe, true))
     }
 
     fn unquote(string: &str) -> anyhow::Result<String> {
@@ -44,7 +46,8 @@ fn parse(builder: &mut GlobalsBuilder) {
 
     /// The parts of an address, as a struct.
     fn urlparse<'v>(url: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
-        let Parts { scheme, netloc, path, params, query, fragment, hostname, port } = split(url);
+        let Parts { scheme, netloc, path, params, query, fragment, hostname, port, .. } =
+            split(url);
         let none = Value::new_none();
         Ok(heap.alloc(AllocStruct([
             ("scheme", heap.alloc(scheme)),
@@ -56,6 +59,26 @@ fn parse(builder: &mut GlobalsBuilder) {
             ("hostname", hostname.map_or(none, |it| heap.alloc(it))),
             ("port", port.map_or(none, |it| heap.alloc(u32::from(it)))),
         ])))
+    }
+
+    /// The parts of an address, as a struct, with the parameters in the path.
+    fn urlsplit<'v>(url: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+        let Parts { scheme, netloc, whole, query, fragment, hostname, port, .. } = split(url);
+        let none = Value::new_none();
+        Ok(heap.alloc(AllocStruct([
+            ("scheme", heap.alloc(scheme)),
+            ("netloc", heap.alloc(netloc)),
+            ("path", heap.alloc(whole)),
+            ("query", heap.alloc(query)),
+            ("fragment", heap.alloc(fragment)),
+            ("hostname", hostname.map_or(none, |it| heap.alloc(it))),
+            ("port", port.map_or(none, |it| heap.alloc(u32::from(it)))),
+        ])))
+    }
+
+    /// The address to which `url` leads on the page at `base`.
+    fn urljoin(base: &str, url: &str) -> anyhow::Result<String> {
+        Ok(join::join(base, url))
     }
 
     /// Encodes a dict or pairs: `a=1&b=2`.
@@ -115,6 +138,8 @@ fn parse(builder: &mut GlobalsBuilder) {
 struct Parts<'a> {
     scheme: String,
     netloc: &'a str,
+    /// The path with its parameters.
+    whole: &'a str,
     path: &'a str,
     params: &'a str,
     query: &'a str,
@@ -139,6 +164,7 @@ fn split(url: &str) -> Parts<'_> {
     }
     (rest, parts.fragment) = rest.split_once('#').unwrap_or((rest, ""));
     (rest, parts.query) = rest.split_once('?').unwrap_or((rest, ""));
+    parts.whole = rest;
     let segment = rest.rfind('/').map_or(0, |at| at + 1);
     let params = rest[segment..].find(';').map(|at| at + segment);
     let takes = matches!(&*parts.scheme, "" | "http" | "https" | "ftp" | "sftp");
@@ -154,6 +180,14 @@ fn split(url: &str) -> Parts<'_> {
     parts.hostname = (!host.is_empty()).then(|| host.to_lowercase());
     parts.port = port.and_then(|port| port.parse().ok());
     parts
+}
+
+/// Returns the text that a function takes.
+fn text_of<'v>(value: Value<'v>, function: &str) -> starlark::Result<&'v str> {
+    value.unpack_str().ok_or_else(|| {
+        let name = text::type_name(value);
+        misuse(format!("{function}() takes a str, not {name}: write `{function}(str(x))`"))
+    })
 }
 
 /// Returns the pairs of a sequence.

@@ -1,0 +1,84 @@
+//! Addresses relative to others.
+
+use super::{Parts, split};
+
+/// Schemes whose addresses may be relative. Sorted.
+const RELATIVE: &[&str] = &[
+    "", "file", "ftp", "gopher", "http", "https", "imap", "mms", "nntp", "prospero", "rtsp",
+    "rtsps", "rtspu", "sftp", "shttp", "svn", "svn+ssh", "wais", "ws", "wss",
+];
+
+/// Returns the address to which `url` leads on the page at `base`, as Python's `urljoin`.
+pub(super) fn join(base: &str, url: &str) -> String {
+    if base.is_empty() || url.is_empty() {
+        return format!("{base}{url}");
+    }
+    let (from, mut to) = (split(base), split(url));
+    if to.scheme.is_empty() {
+        to.scheme.clone_from(&from.scheme);
+    }
+    if to.scheme != from.scheme || RELATIVE.binary_search(&&*to.scheme).is_err() {
+        return url.to_owned();
+    }
+    if !to.netloc.is_empty() {
+        return unsplit(&to, to.path);
+    }
+    to.netloc = from.netloc;
+    if to.path.is_empty() && to.params.is_empty() {
+        to.params = from.params;
+        if to.query.is_empty() {
+            to.query = from.query;
+        }
+        return unsplit(&to, from.path);
+    }
+    let path = resolve(from.path, to.path);
+    unsplit(&to, if path.is_empty() { "/" } else { &path })
+}
+
+/// Returns `path` as seen from `base`, without `.` and `..`.
+fn resolve(base: &str, path: &str) -> String {
+    let mut all: Vec<&str> = path.split('/').collect();
+    if !path.starts_with('/') {
+        let mut before: Vec<&str> = base.split('/').collect();
+        // The last part names the page itself.
+        before.pop_if(|last| !last.is_empty());
+        before.append(&mut all);
+        let last = before.len().saturating_sub(1);
+        let inner = before.iter().enumerate();
+        let kept = inner.filter(|(at, part)| *at == 0 || *at == last || !part.is_empty());
+        all = kept.map(|(_, part)| *part).collect();
+    }
+    let mut resolved = Vec::new();
+    for part in &all {
+        match *part {
+            ".." => drop(resolved.pop()),
+            "." => (),
+            part => resolved.push(part),
+        }
+    }
+    if matches!(all.last(), Some(&("." | ".."))) {
+        resolved.push("");
+    }
+    resolved.join("/")
+}
+
+/// Returns the address of which these are the parts, with this path.
+fn unsplit(parts: &Parts<'_>, path: &str) -> String {
+    let mut out = String::new();
+    if !parts.scheme.is_empty() {
+        out.extend([&*parts.scheme, ":"]);
+    }
+    if !parts.netloc.is_empty() {
+        let slash = if path.is_empty() || path.starts_with('/') { "" } else { "/" };
+        out.extend(["//", parts.netloc, slash]);
+    } else if path.starts_with("//") {
+        out.push_str("//");
+    }
+    out.push_str(path);
+    for (mark, part) in [(";", parts.params), ("?", parts.query), ("#", parts.fragment)] {
+        if !part.is_empty() {
+            out.extend([mark, part]);
+        }
+    }
+    out
+}
