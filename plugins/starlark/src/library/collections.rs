@@ -72,7 +72,11 @@ impl<'v> StarlarkValue<'v> for DictLike<'v> {
         {
             return Ok(found);
         }
-        let Some(factory) = self.factory else { return Ok(heap.alloc(0)) };
+        let Some(factory) = self.factory else {
+            let dict = as_dict(self.inner);
+            let found = twin(index, heap).and_then(|twin| dict?.get(twin).transpose());
+            return found.unwrap_or_else(|| Ok(heap.alloc(0)));
+        };
         let made = match factory.downcast_ref::<Type>().map(|it| it.name) {
             Some("list") => heap.alloc(AllocList::EMPTY),
             Some("dict") => heap.alloc(AllocDict::EMPTY),
@@ -122,6 +126,16 @@ impl<'v> StarlarkValue<'v> for DictLike<'v> {
 
     fn add(&self, other: Value<'v>, heap: Heap<'v>) -> Option<starlark::Result<Value<'v>>> {
         self.factory.is_none().then(|| combine(self.inner, other, heap, |a, b| a + b))
+    }
+
+    /// The counts that are positive.
+    fn plus(&self, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        self.signed("+", |_, count| count, heap)
+    }
+
+    /// The counts that are negative, without their sign.
+    fn minus(&self, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        self.signed("-", |_, count| count.saturating_neg(), heap)
     }
 
     fn sub(&self, other: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
@@ -183,8 +197,16 @@ fn count_all<'v>(
     }
     let mut dict = DictMut::from_value(inner)?;
     for (key, count) in added {
-        let key = key.get_hashed()?;
-        let before = dict.aref.get_hashed(key);
+        let mut key = key.get_hashed()?;
+        let mut before = dict.aref.get_hashed(key);
+        // What was counted first stays the key.
+        if before.is_none()
+            && let Some(twin) = twin(*key.key(), heap)
+        {
+            let twin = twin.get_hashed()?;
+            before = dict.aref.get_hashed(twin);
+            key = if before.is_some() { twin } else { key };
+        }
         let total = match before {
             _ if sign < 0 => before.unwrap_or(heap.alloc(0)).sub(count, heap)?,
             None => count,
@@ -193,6 +215,15 @@ fn count_all<'v>(
         dict.aref.insert_hashed(key, total);
     }
     Ok(())
+}
+
+/// Returns the truth value that Python counts as this number, or the number for a truth value.
+fn twin<'v>(key: Value<'v>, heap: Heap<'v>) -> Option<Value<'v>> {
+    if let Some(truth) = key.unpack_bool() {
+        return Some(heap.alloc(i32::from(truth)));
+    }
+    let is = |truth: &bool| heap.alloc(i32::from(*truth)).equals(key).unwrap_or_default();
+    [false, true].into_iter().find(is).map(Value::new_bool)
 }
 
 /// Returns the entries of a counter, the most frequent first.
@@ -249,6 +280,18 @@ pub(crate) fn method<'v>(
 }
 
 impl<'v> DictLike<'v> {
+    fn signed(
+        &self,
+        operator: &str,
+        by: fn(i64, i64) -> i64,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        if self.factory.is_some() {
+            return Err(misuse(format!("bad operand type for unary {operator}: 'defaultdict'")));
+        }
+        combine(heap.alloc(AllocDict::EMPTY), self.inner, heap, by)
+    }
+
     fn method(&self, name: &str, args: &Args<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
         match name {
             "copy" => {
