@@ -104,7 +104,7 @@ fn write<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), U
 }
 
 /// Returns the name of a function without the file in which it is.
-fn function_name(function: Value<'_>) -> String {
+pub(crate) fn function_name(function: Value<'_>) -> String {
     let shown = function.to_str();
     let name = shown.rsplit('.').next().unwrap_or_default();
     let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_');

@@ -78,7 +78,11 @@ fn further_lines(message: &str) -> String {
 
 /// Gives names of the lowered text back their form in the script.
 fn plain(message: &str) -> String {
-    message.replace("__py_cell_", "").replace("__py_name_", "").replace("__py_mod_", "")
+    message
+        .replace("__py_cell_", "")
+        .replace("__py_name_", "")
+        .replace("__py_mod_", "")
+        .replace("Object of type `namespace`", "Object of type `module`")
 }
 
 fn kind(error: &Error) -> FailureKind {

@@ -1,6 +1,6 @@
 //! The part of Python's library that scripts use, on Starlark's values.
 //!
-//! - `core`, `comparisons`: the functions that lowered text calls
+//! - `core`, `comparisons`, `names`: the functions that lowered text calls
 //! - `values`, `text`, `format`: sequences and numbers, `repr`, format specifications
 //! - `types`, `methods`, `strings`: types as values, and the methods that Starlark lacks
 //! - `numbers`: `sum`, `round`, `sorted` and the like
@@ -25,6 +25,7 @@ mod itertools;
 mod json;
 mod methods;
 mod modules;
+mod names;
 mod numbers;
 mod operator;
 pub(crate) mod regex;
@@ -69,6 +70,7 @@ pub(crate) fn register(builder: &mut GlobalsBuilder) {
     comparisons::comparisons(builder);
     core::operators(builder);
     core::inspection(builder);
+    names::names(builder);
     numbers::numbers(builder);
     numbers::sequences(builder);
     builder.set("__py_typing", modules::Typing);

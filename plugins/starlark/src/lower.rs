@@ -26,6 +26,9 @@ mod scope;
 mod statements;
 mod strings;
 
+use ruff_python_ast::ModModule;
+use ruff_python_ast::token::TokenKind;
+use ruff_python_parser::Parsed;
 use ruff_text_size::{Ranged, TextRange};
 
 use self::map::Map;
@@ -60,10 +63,14 @@ pub(crate) fn lower(source: &str, clients: &[&str]) -> Result<Lowered, Vec<Refus
     let parsed =
         ruff_python_parser::parse_module(source).map_err(|error| vec![Refusal::parse(&error)])?;
     let body = &parsed.syntax().body;
+    let facts = Facts::of(body);
+    if let Some(reserved) = reserved(source, &parsed, &facts) {
+        return Err(vec![reserved]);
+    }
     let mut lowering = Lowering {
         source,
         clients,
-        facts: Facts::of(body),
+        facts,
         scopes: Scopes::default(),
         out: String::with_capacity(source.len() * 2),
         map: Map::default(),
@@ -173,6 +180,24 @@ impl<'a> Lowering<'a> {
     fn text_of(&self, node: &impl Ranged) -> &'a str {
         self.source.get(node.range().to_std_range()).unwrap_or_default()
     }
+}
+
+/// Finds the first name that begins as those which lowering adds. `facts` has the names as the parser
+/// reads them: to Python, some letters that are not in ASCII are the same as one that is.
+fn reserved(source: &str, parsed: &Parsed<ModModule>, facts: &Facts<'_>) -> Option<Refusal> {
+    let bound = facts.bound.iter().any(|name| name.starts_with(OWN));
+    if !bound && !source.contains(OWN) {
+        return None;
+    }
+    let names = || {
+        let names = parsed.tokens().iter().filter(|token| token.kind() == TokenKind::Name);
+        names.map(|token| (token.range(), source.get(token.range().to_std_range())))
+    };
+    let plain = names().find(|(_, name)| name.is_some_and(|name| name.starts_with(OWN)));
+    let other = || names().find(|(_, name)| name.is_some_and(|name| bound && !name.is_ascii()));
+    let (place, _) = plain.or_else(other)?;
+    let message = format!("a name that begins with `{OWN}` is reserved: take another");
+    Some(Refusal::new(place, message))
 }
 
 /// Finds the place where brackets or blocks nest deeper than [`MAX_NESTING`], strings and comments

@@ -8,7 +8,7 @@ use starlark::starlark_module;
 use starlark::values::{Heap, Value, ValueLike as _};
 
 use super::types::{self, Type};
-use super::values::{compare, items, number};
+use super::values::{compare_by, items, number};
 
 /// Comparisons, by the names of their operators.
 #[starlark_module]
@@ -81,7 +81,7 @@ pub(crate) fn comparisons(builder: &mut GlobalsBuilder) {
         b: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<bool> {
-        ordered(a, b, eval, |order| order == Ordering::Less)
+        ordered(a, b, "<", eval, |order| order == Ordering::Less)
     }
 
     fn __py_le<'v>(
@@ -89,7 +89,7 @@ pub(crate) fn comparisons(builder: &mut GlobalsBuilder) {
         b: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<bool> {
-        ordered(a, b, eval, Ordering::is_le)
+        ordered(a, b, "<=", eval, Ordering::is_le)
     }
 
     fn __py_gt<'v>(
@@ -97,7 +97,7 @@ pub(crate) fn comparisons(builder: &mut GlobalsBuilder) {
         b: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<bool> {
-        ordered(a, b, eval, |order| order == Ordering::Greater)
+        ordered(a, b, ">", eval, |order| order == Ordering::Greater)
     }
 
     fn __py_ge<'v>(
@@ -105,7 +105,7 @@ pub(crate) fn comparisons(builder: &mut GlobalsBuilder) {
         b: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<bool> {
-        ordered(a, b, eval, Ordering::is_ge)
+        ordered(a, b, ">=", eval, Ordering::is_ge)
     }
 }
 
@@ -128,11 +128,12 @@ fn among<'v>(item: Value<'v>, all: Value<'v>, heap: Heap<'v>) -> starlark::Resul
 fn ordered<'v>(
     a: Value<'v>,
     b: Value<'v>,
+    operator: &str,
     eval: &mut Evaluator<'v, '_, '_>,
     test: fn(Ordering) -> bool,
 ) -> starlark::Result<bool> {
     if a.get_type() != "set" || b.get_type() != "set" {
-        return Ok(test(compare(a, b, eval.heap())?));
+        return Ok(test(compare_by(a, b, operator, eval.heap())?));
     }
     let (size, other) = (a.length()?, b.length()?);
     let (part, whole) = if size > other { (b, a) } else { (a, b) };

@@ -127,19 +127,29 @@ pub(crate) fn compare<'v>(
     b: Value<'v>,
     heap: Heap<'v>,
 ) -> starlark::Result<Ordering> {
+    compare_by(a, b, "<", heap)
+}
+
+/// Compares two values, and names `operator` if they are in no order.
+pub(crate) fn compare_by<'v>(
+    a: Value<'v>,
+    b: Value<'v>,
+    operator: &str,
+    heap: Heap<'v>,
+) -> starlark::Result<Ordering> {
     if let (Some(x), Some(y)) = (as_slice(a), as_slice(b))
         && a.get_type() == b.get_type()
     {
         for (x, y) in x.iter().zip(y) {
             if !x.equals(*y)? {
-                return compare(*x, *y, heap);
+                return compare_by(*x, *y, operator, heap);
             }
         }
         return Ok(x.len().cmp(&y.len()));
     }
     number(a, heap).compare(number(b, heap)).map_err(|_| {
         let (a, b) = (text::type_name(a), text::type_name(b));
-        misuse(format!("'<' not supported between instances of '{a}' and '{b}'"))
+        misuse(format!("'{operator}' not supported between instances of '{a}' and '{b}'"))
     })
 }
 

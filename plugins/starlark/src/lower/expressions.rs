@@ -76,6 +76,11 @@ impl<'a> Lowering<'a> {
             Expr::Tuple(it) => self.tuple(&it.elts),
             Expr::Compare(it) => self.compare(it),
             Expr::Call(it) => self.call(it),
+            Expr::Attribute(it) if matches!(&*it.attr, "__name__" | "__qualname__") => {
+                self.push(&format!("{OWN}title("));
+                self.expression(&it.value);
+                self.push(&format!(", \"{}\")", it.attr));
+            }
             Expr::Attribute(it) => {
                 self.object(&it.value);
                 self.push(".");

@@ -42,7 +42,7 @@ impl<'a> Lowering<'a> {
             // `typing` has whatever is asked for.
             let value = match module {
                 "typing" | "collections.abc" if name != "NamedTuple" => format!("{OWN}typing"),
-                _ => format!("{OWN}mod_{module}.{name}"),
+                _ => format!("{OWN}import({OWN}mod_{module}, \"{module}\", \"{name}\")"),
             };
             let bound = alias.asname.as_ref().unwrap_or(&alias.name);
             let from = self.out.len();

@@ -420,3 +420,51 @@ fn long_loops_over_a_changing_list_see_what_is_added() {
     let source = "xs = [1]\nfor x in xs:\n    if x < 100: xs.append(x + 1)\nresult = len(xs)";
     assert_eq!(result(source).as_deref(), Some("100"));
 }
+
+#[test]
+fn names_of_lowered_text_are_reserved() {
+    for (source, at) in [
+        ("__py_num = 5\nx = -3", (1, 1)),
+        ("x = 1\ndef f(__py_at): pass", (2, 7)),
+        ("for a, __py_cat in []: pass", (1, 8)),
+        ("import math as __py_neg", (1, 16)),
+        ("x = [(__py_1 := 2)]", (1, 7)),
+        ("x = f'{__py_num(1)}'", (1, 8)),
+        // Python reads this letter as `p`.
+        ("__\u{ff50}y_num = 5", (1, 1)),
+    ] {
+        let failure = fail(source);
+        assert_eq!(failure.kind, FailureKind::Syntax, "{source}");
+        assert_eq!((failure.line, failure.column), (Some(at.0), Some(at.1)), "{source}");
+        assert!(failure.message.contains("is reserved"), "{source}: {}", failure.message);
+    }
+    let text = result("x = '__py_num'  # __py_num\nresult = x");
+    assert_eq!(text.as_deref(), Some("\"__py_num\""));
+}
+
+#[test]
+fn messages_name_what_the_script_wrote() {
+    for (source, say) in [
+        ("x = True > 'a'", "'>' not supported between instances of 'bool' and 'str'"),
+        ("x = {1} <= [1]", "'<=' not supported between instances of 'set' and 'list'"),
+        ("x = {1} >= 1", "'>=' not supported between instances of 'set' and 'int'"),
+        ("x = sorted([1, 'a'])", "'<' not supported between instances of"),
+        (
+            "from urllib.parse import quote, joined",
+            "cannot import name `joined` from `urllib.parse`",
+        ),
+        ("from math import foo", "cannot import name `foo` from `math`"),
+        ("import math\nx = math.foo(1)", "Object of type `module` has no attribute `foo`"),
+        (
+            "from urllib.parse import quote\nx = quote(5)",
+            "quote() takes a str, not int: write `quote(str(x))`",
+        ),
+        (
+            "import urllib.parse\nx = urllib.parse.quote_plus(None)",
+            "quote_plus() takes a str, not NoneType: write `quote_plus(str(x))`",
+        ),
+    ] {
+        let message = fail(source).message;
+        assert!(message.starts_with(say), "{source}: {message}");
+    }
+}
