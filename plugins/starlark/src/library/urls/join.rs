@@ -82,3 +82,73 @@ fn unsplit(parts: &Parts<'_>, path: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::join;
+
+    /// What `CPython` makes of each.
+    const JOINED: &[(&str, &str, &str)] = &[
+        ("https://a.com/b/c/d?q=1#f", "e", "https://a.com/b/c/e"),
+        ("https://a.com/b/c/d?q=1#f", "/e/f", "https://a.com/e/f"),
+        ("https://a.com/b/c/d?q=1#f", "../e", "https://a.com/b/e"),
+        ("https://a.com/b/c/d?q=1#f", "../../../../e", "https://a.com/e"),
+        ("https://a.com/b/c/d?q=1#f", "./", "https://a.com/b/c/"),
+        ("https://a.com/b/c/d?q=1#f", "..", "https://a.com/b/"),
+        ("https://a.com/b/c/d?q=1#f", "?p=2", "https://a.com/b/c/d?p=2"),
+        ("https://a.com/b/c/d?q=1#f", "#top", "https://a.com/b/c/d?q=1#top"),
+        ("https://a.com/b/c/d?q=1#f", "//h.com/z", "https://h.com/z"),
+        ("https://a.com/b/c/d?q=1#f", "http://z/y", "http://z/y"),
+        ("https://a.com/b/c/d?q=1#f", "", "https://a.com/b/c/d?q=1#f"),
+        ("https://a.com/b/c/d?q=1#f", "e;p?x#y", "https://a.com/b/c/e;p?x#y"),
+        ("https://a.com/b/c/d?q=1#f", "a//b/./c", "https://a.com/b/c/a/b/c"),
+        ("https://a.com/b/c/d?q=1#f", "mailto:x@y", "mailto:x@y"),
+        ("https://a.com/b/c/d?q=1#f", "g/../h", "https://a.com/b/c/h"),
+        ("https://a.com/b/c/d?q=1#f", ";p", "https://a.com/b/c/;p"),
+        ("https://a.com", "e", "https://a.com/e"),
+        ("https://a.com", "/e/f", "https://a.com/e/f"),
+        ("https://a.com", "../e", "https://a.com/e"),
+        ("https://a.com", "../../../../e", "https://a.com/e"),
+        ("https://a.com", "./", "https://a.com/"),
+        ("https://a.com", "..", "https://a.com/"),
+        ("https://a.com", "?p=2", "https://a.com?p=2"),
+        ("https://a.com", "#top", "https://a.com#top"),
+        ("http://a.com/b/", "e", "http://a.com/b/e"),
+        ("http://a.com/b/", "/e/f", "http://a.com/e/f"),
+        ("http://a.com/b/", "../e", "http://a.com/e"),
+        ("http://a.com/b/", "../../../../e", "http://a.com/e"),
+        ("http://a.com/b/", "./", "http://a.com/b/"),
+        ("http://a.com/b/", "..", "http://a.com/"),
+        ("http://a.com/b/", "?p=2", "http://a.com/b/?p=2"),
+        ("http://a.com/b/", "#top", "http://a.com/b/#top"),
+        ("/x/y", "e", "/x/e"),
+        ("/x/y", "/e/f", "/e/f"),
+        ("/x/y", "../e", "/e"),
+        ("/x/y", "../../../../e", "e"),
+        ("/x/y", "./", "/x/"),
+        ("/x/y", "..", "/"),
+        ("/x/y", "?p=2", "/x/y?p=2"),
+        ("/x/y", "#top", "/x/y#top"),
+        ("x/y", "e", "x/e"),
+        ("x/y", "/e/f", "/e/f"),
+        ("x/y", "../e", "e"),
+        ("x/y", "../../../../e", "e"),
+        ("x/y", "./", "x/"),
+        ("x/y", "..", "/"),
+        ("x/y", "?p=2", "x/y?p=2"),
+        ("x/y", "#top", "x/y#top"),
+        ("", "e", "e"),
+        ("", "", ""),
+        ("", "/e", "/e"),
+        ("mailto:a@b.c", "e", "e"),
+        ("mailto:a@b.c", "", "mailto:a@b.c"),
+        ("mailto:a@b.c", "/e", "/e"),
+    ];
+
+    #[test]
+    fn addresses_are_joined_as_in_python() {
+        for (base, url, joined) in JOINED {
+            assert_eq!(join(base, url), *joined, "{base} {url}");
+        }
+    }
+}
