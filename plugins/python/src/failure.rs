@@ -20,6 +20,10 @@ const INNER_FRAMES: usize = 8;
 const MAX_DETAILS: usize = 10;
 const MAX_DETAIL_BYTES: usize = 1024;
 
+/// Parts of the messages about what exceeds a size of the interpreter's code.
+const TOO_LONG: [&str; 5] =
+    ["too large", "exceeds i16", "exceeds u16", "exceeds u8", "stack offset"];
+
 /// Creates the failure of a script that does not compile. If it uses what the interpreter
 /// lacks, every such place is reported.
 pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Failure {
@@ -31,7 +35,11 @@ pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Failur
         let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
         return of_lacks(file, &lowered.text, first, &lacks);
     }
-    let message = renamed(one_line(&error.summary()), lowered.text.source);
+    let mut message = renamed(one_line(&error.summary()), lowered.text.source);
+    if TOO_LONG.iter().any(|limit| message.contains(limit)) {
+        let kind = message.split(':').next().unwrap_or_default();
+        message = format!("{kind}: this function or expression is too long: split it");
+    }
     describe(FailureKind::Syntax, message, error, &lowered.text, None)
 }
 
@@ -54,10 +62,10 @@ pub(crate) fn of_run(
     describe(FailureKind::Runtime, message, error, &lowered.text, hint)
 }
 
-/// Returns the failure of a script that never awaits something, or names a tool and does not call it;
-/// `None` if there is no such place.
-pub(crate) fn of_unused(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
-    Some(of_lacks(file, &lowered.text, lowered.unused.first()?, &lowered.unused))
+/// Returns the failure of a script that is refused before it runs, such as one that names a tool and does
+/// not call it; `None` if there is no such place.
+pub(crate) fn of_refused(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
+    Some(of_lacks(file, &lowered.text, lowered.refused.first()?, &lowered.refused))
 }
 
 /// Creates the failure of a script that ran, and dropped a call of this tool before it was made.
@@ -175,10 +183,12 @@ fn point(out: &mut String, line: &str, start: u32, end: u32) {
 
 /// Parts of a message that speak of the interpreter, and what stands for them. The first that is
 /// contained in another comes after it.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 13] = [
     ("Internal error in monty: ", ""),
     ("The monty syntax parser does not yet support ", "a run does not have "),
+    ("type object '_airlock_urllib_parse", "module 'urllib.parse"),
     ("type object '_airlock_", "module '"),
+    ("_airlock_urllib_parse", "urllib.parse"),
     ("_airlock_wait_for", "wait_for"),
     ("_airlock_task", "create_task"),
     ("_airlock_nothing", "Semaphore"),
@@ -226,6 +236,16 @@ pub(crate) fn place(source: &str, byte: usize) -> CodeLoc {
 mod tests {
     use super::*;
     use crate::run::tests::fail;
+
+    #[test]
+    fn what_is_too_long_for_the_interpreter_is_to_be_split() {
+        let source = format!("def f(x):\n  if x:\n{}", "    y = [x, x, x, x]\n".repeat(8000));
+        let failure = fail(&source);
+        let message = "SyntaxError: this function or expression is too long: split it";
+        assert_eq!((&*failure.message, failure.line), (message, Some(2)));
+        let source = format!("x = [1{} for a, *b in []]", " for i in [1]".repeat(254));
+        assert!(!fail(&source).message.contains("operand"), "{}", fail(&source).message);
+    }
 
     #[test]
     fn a_failure_contains_its_place_and_the_call_stack() {

@@ -45,6 +45,10 @@ const HINTS: &[Hint] = &[
         "use a dict of names and values, or constants",
     ),
     hint(
+        &["cannot import name 'cmp_to_key'"],
+        "sort by a key: `key=lambda x: (-x[\"count\"], x[\"name\"])`",
+    ),
+    hint(
         &["No module named 'decimal'", "No module named 'fractions'"],
         "compute in integers, such as cents, or with `round(x, 2)`",
     ),
@@ -83,7 +87,12 @@ const HINTS: &[Hint] = &[
         "write `int(flag)`: a `bool` is not added to a number here",
     ),
     hint(
-        &["instances of 'set' and 'set'", "'dict_keys' and"],
+        &[
+            "instances of 'set' and 'set'",
+            "instances of 'set' and 'frozenset'",
+            "instances of 'frozenset' and",
+            "'dict_keys' and",
+        ],
         "write `a.issubset(b)` or `a.issuperset(b)`",
     ),
     hint(
@@ -245,6 +254,10 @@ mod tests {
             ("print.compute()", "write `print_.compute(…)`"),
             ("x = '%d'\ny = x % 3", "literal format string"),
             ("def f(a, b): return a <= b\nf({1}, {2})", "a.issubset(b)"),
+            ("a = [frozenset({1})]\nx = a[0] < a[0]", "a.issubset(b)"),
+            ("a = {1}\nx = a < {2} < {3}", "a.issubset(b)"),
+            ("from functools import lru_cache, cmp_to_key", "sort by a key"),
+            ("from urllib.parse import urlencode, urljoin", "of `urllib.parse` there are quote"),
             ("import files", "already a name"),
             ("from files import read_file", "already a name"),
             ("x = files_read_file(path = 1)", "`files.read_file(…)`"),

@@ -14,6 +14,7 @@ mod flow;
 mod habits;
 pub(crate) mod lacks;
 pub(crate) mod library;
+mod limits;
 mod methods;
 mod names;
 mod numbers;
@@ -53,17 +54,35 @@ pub(crate) const PERCENT: &str = "_airlock_formatted";
 pub(crate) const TOOL_ERROR: &str = "ToolError";
 
 /// Text without which a script needs no change.
-const SIGNS: [&str; 18] = [
-    "await", "asyncio", "except", TOOL_ERROR, "del ", "import", "%", "|", "(", "] =", "],",
-    "self.", "+", "//", "<", ">", " -", ".",
+const SIGNS: [&str; 19] = [
+    "await",
+    "asyncio",
+    "except",
+    TOOL_ERROR,
+    "del ",
+    "import",
+    "%",
+    "|",
+    "(",
+    "] =",
+    "],",
+    prelude::OWN,
+    "self.",
+    "+",
+    "//",
+    "<",
+    ">",
+    " -",
+    ".",
 ];
 
 /// A script as the interpreter takes it.
 pub(crate) struct Lowered<'a> {
     /// The script and its changes.
     pub(crate) text: Text<'a>,
-    /// Values that the script never awaits, and tools that it names and does not call.
-    pub(crate) unused: Vec<Lack>,
+    /// Names and functions that a script may not have, or values that it never awaits, and tools that
+    /// it names and does not call.
+    pub(crate) refused: Vec<Lack>,
 }
 
 impl<'a> Lowered<'a> {
@@ -73,13 +92,18 @@ impl<'a> Lowered<'a> {
         let parsed = SIGNS.iter().any(|sign| source.contains(sign)).then(|| parse_module(source));
         let Some(Ok(parsed)) = parsed else {
             let text = Text::new(source, String::new(), Vec::new());
-            return Self { text, unused: Vec::new() };
+            return Self { text, refused: Vec::new() };
         };
         let body = &parsed.syntax().body;
+        let refused = limits::find(source, body);
+        if !refused.is_empty() {
+            let text = Text::new(source, String::new(), Vec::new());
+            return Self { text, refused };
+        }
         let names = Names::of(body);
         let (edits, prelude) = changes(source, body, &names, bindings);
-        let unused = unawaited::find(source, body, bindings);
-        Self { text: Text::new(source, prelude, edits), unused }
+        let refused = unawaited::find(source, body, bindings);
+        Self { text: Text::new(source, prelude, edits), refused }
     }
 
     /// Returns the program whose value is that of the script's `result`.

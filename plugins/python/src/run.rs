@@ -44,7 +44,7 @@ fn evaluate(
     session: &mut Session<'_>,
     lines: &mut Lines<'_>,
 ) -> Result<MontyObject, Failure> {
-    if let Some(failure) = failure::of_unused(&script.name, lowered) {
+    if let Some(failure) = failure::of_refused(&script.name, lowered) {
         return Err(failure);
     }
     let options = CompileOptions { assert_message_annotations: AssertMessageAnnotations::Off };

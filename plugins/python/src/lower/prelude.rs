@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::names::Names;
 
 /// Start of the names of these functions, and of all that is added to a script.
-const OWN: &str = "_airlock_";
+pub(super) const OWN: &str = "_airlock_";
 
 /// Files of functions. A function reaches up to the next line that begins with `def`.
 const FILES: [&str; 6] = [
