@@ -92,42 +92,51 @@ class _airlock_csv:
 
     def parsed(lines, dialect, delimiter, quote, skips, quoting):
         delimiter = "\t" if dialect == "excel-tab" else delimiter
-        rows, row, field, is_open, is_begun = [], [], "", False, False
+        is_plain, has_numbers = quoting == 3 or not quote, quoting == 2
+        # A field is "new", "bare", "open" within quotes, or "shut" behind them.
+        rows, row, field, state, is_quoted = [], [], [], "new", False
         for line in lines:
-            if not is_open:
-                row, field, is_begun = [], "", False
-                if not line.rstrip("\r\n") or quote not in line or quoting == 3:
+            if state != "open":
+                row, field, state, is_quoted = [], [], "new", False
+                if is_plain or quote not in line:
                     text = line.rstrip("\r\n")
                     fields = text.split(delimiter) if text else []
-                    rows.append([it.lstrip(" ") for it in fields] if skips else fields)
+                    fields = [it.lstrip(" ") for it in fields] if skips else fields
+                    rows.append([float(it) if it else it for it in fields] if has_numbers else fields)
                     continue
-            at = 0
-            while at < len(line) or not is_open:
-                if is_open:
-                    end = line.find(quote, at)
-                    if end < 0:
-                        field += line[at:]
-                        at = len(line)
-                    elif line[end + 1:end + 2] == quote:
-                        field += line[at:end + 1]
-                        at = end + 2
+            pieces = line.split(quote)
+            last = len(pieces) - 1
+            for at, piece in enumerate(pieces):
+                if at:
+                    if state == "open":
+                        state = "shut"
+                    elif state == "new":
+                        state, is_quoted = "open", True
                     else:
-                        field += line[at:end]
-                        at, is_open = end + 1, False
+                        field.append(quote)
+                        state = "open" if state == "shut" else state
+                if state == "open":
+                    field.append(piece)
                     continue
-                if skips and not is_begun:
-                    while line[at:at + 1] == " ":
-                        at += 1
-                if not is_begun and line[at:at + 1] == quote:
-                    is_open, is_begun, at = True, True, at + 1
+                if at == last:
+                    piece = piece.rstrip("\r\n")
+                if not piece:
                     continue
-                end = line.find(delimiter, at)
-                if end < 0:
-                    row.append(field + line[at:].rstrip("\r\n"))
-                    rows.append(row)
-                    break
-                row.append(field + line[at:end])
-                field, is_begun, at = "", False, end + 1
-        if is_open:
-            rows.append([*row, field])
+                first, *rest = piece.split(delimiter)
+                if skips and state == "new":
+                    first = first.lstrip(" ")
+                if first:
+                    field.append(first)
+                    state = "bare"
+                for each in rest:
+                    text = "".join(field)
+                    row.append(float(text) if has_numbers and text and not is_quoted else text)
+                    each = each.lstrip(" ") if skips else each
+                    field, state, is_quoted = [each], "bare" if each else "new", False
+            if state != "open":
+                text = "".join(field)
+                row.append(float(text) if has_numbers and text and not is_quoted else text)
+                rows.append(row)
+        if state == "open":
+            rows.append([*row, "".join(field)])
         return rows

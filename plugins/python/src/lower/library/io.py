@@ -3,8 +3,12 @@ class _airlock_StringIO:
         self.parts = [initial_value]
         self.at = 0
         self.size = len(initial_value)
+        self.lines = []
+        self.lines_at = -1
 
     def getvalue(self):
+        if len(self.parts) == 1:
+            return self.parts[0]
         text = "".join(self.parts)
         self.parts = [text]
         return text
@@ -16,6 +20,7 @@ class _airlock_StringIO:
             old = self.getvalue()
             self.parts = [old[:self.at] + text + old[self.at + len(text):]]
         self.at += len(text)
+        self.lines_at = -1
         self.size = max(self.size, self.at)
         return len(text)
 
@@ -24,15 +29,20 @@ class _airlock_StringIO:
             self.write(line)
 
     def read(self, size=-1):
-        text = self.getvalue()[self.at:]
-        text = text if size is None or size < 0 else text[:size]
+        end = self.size if size is None or size < 0 else self.at + size
+        text = self.getvalue()[self.at:end]
         self.at += len(text)
         return text
 
     def readline(self):
-        line, end, _ = self.getvalue()[self.at:].partition("\n")
-        self.at += len(line) + len(end)
-        return line + end
+        if self.lines_at != self.at:
+            self.lines = self.readlines()
+            self.at -= sum([len(line) for line in self.lines])
+            self.lines.reverse()
+        line = self.lines.pop() if self.lines else ""
+        self.at += len(line)
+        self.lines_at = self.at
+        return line
 
     def readlines(self):
         lines = self.read().split("\n")
