@@ -11,7 +11,7 @@ use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Decorator, Expr, ExprAttribute, ExprContext, Stmt, StmtClassDef};
 use ruff_text_size::Ranged as _;
 
-use super::source::Edit;
+use super::source::{Edit, without_comments};
 use super::{habits, methods};
 
 /// What a decorator makes of a method.
@@ -146,7 +146,8 @@ impl Readers<'_> {
             return;
         }
         let (from, end) = (it.value.end().to_usize(), it.end().to_usize());
-        let Some(dot) = self.source[from..it.attr.start().to_usize()].rfind('.') else { return };
+        let gap = without_comments(&self.source[from..it.attr.start().to_usize()]);
+        let Some(dot) = gap.rfind('.') else { return };
         let dot = from + dot;
         let open = format!("{}{name}(", kind.prefix());
         self.edits.push(Edit::open(it.start().to_usize(), end, open));

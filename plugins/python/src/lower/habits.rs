@@ -10,7 +10,7 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged, TextRange};
 
 use super::names::Names;
-use super::source::Edit;
+use super::source::{Edit, without_comments};
 
 /// Methods that scripts pass as functions, which the interpreter only calls.
 const METHODS: [&str; 18] = [
@@ -103,7 +103,7 @@ impl Finder<'_> {
     /// Replaces an operator by a call: `a | b` becomes `f(a , b)`.
     fn operator(&mut self, it: &ExprBinOp, operator: &str, open: &'static str) {
         let (from, to) = (it.left.end().to_usize(), it.right.start().to_usize());
-        if let Some(at) = self.source[from..to].find(operator) {
+        if let Some(at) = without_comments(&self.source[from..to]).find(operator) {
             self.wrap(it, open);
             let (at, remove) = (from + at, operator.len());
             self.edits.push(Edit::replace(at, remove, ","));

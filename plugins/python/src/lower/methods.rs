@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use airlock_executor::Bindings;
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_interpolated_string_element};
 use ruff_python_ast::{
-    CmpOp, Expr, ExprAttribute, ExprBinOp, ExprCall, ExprCompare, InterpolatedStringElement,
-    Operator, Stmt,
+    CmpOp, Expr, ExprAttribute, ExprBinOp, ExprCall, ExprCompare, ExprContext,
+    InterpolatedStringElement, Operator, Stmt,
 };
 use ruff_text_size::Ranged as _;
 
 use super::names::Names;
-use super::source::Edit;
+use super::source::{Edit, without_comments};
 
 /// Condition under which a call of a method is changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,9 @@ const METHODS: [(&str, When); 25] = [
     ("utcoffset", When::Always),
 ];
 
+/// Characters of patterns with groups, or that may match the empty text.
+const PARTS: [char; 8] = ['(', '*', '?', '{', '|', '^', '$', '\\'];
+
 /// Returns whether calls of methods of this name are changed.
 pub(super) fn is_changed(method: &str) -> bool {
     METHODS.iter().any(|(it, _)| *it == method)
@@ -72,7 +75,8 @@ pub(super) fn edits(
     bindings: &Bindings,
 ) -> Vec<Edit> {
     let has_dates = source.contains("timedelta");
-    let mut finder = Finder { source, names, bindings, has_dates, edits: Vec::new() };
+    let has_classes = ["csv", "StringIO", "urllib"].iter().any(|name| source.contains(name));
+    let mut finder = Finder { source, names, bindings, has_dates, has_classes, edits: Vec::new() };
     finder.visit_body(body);
     finder.edits
 }
@@ -83,6 +87,8 @@ struct Finder<'s> {
     bindings: &'s Bindings,
     /// Whether the script has lengths of time.
     has_dates: bool,
+    /// Whether the script may have objects of classes that stand for those of the library.
+    has_classes: bool,
     edits: Vec<Edit>,
 }
 
@@ -149,9 +155,9 @@ impl Finder<'_> {
             return false;
         }
         match (is_module, at) {
-            // Only groups make a difference.
+            // Only groups make a difference, and what may match the empty text.
             (true, 0) => match given.first() {
-                Some(Expr::StringLiteral(it)) => it.value.to_str().contains('('),
+                Some(Expr::StringLiteral(it)) => it.value.to_str().contains(PARTS),
                 _ => true,
             },
             (false, 0) => true,
@@ -166,7 +172,8 @@ impl Finder<'_> {
         let from = method.value.end().to_usize();
         let to = call.arguments.range.start().to_usize() + 1;
         let name = method.attr.start().to_usize();
-        let Some(dot) = self.source[from..name].rfind('.').map(|at| from + at) else { return };
+        let gap = without_comments(&self.source[from..name]);
+        let Some(dot) = gap.rfind('.').map(|at| from + at) else { return };
         let open = format!("_airlock_{}(", method.attr);
         self.open(call, open);
         let comma = if call.arguments.is_empty() { "" } else { ", " };
@@ -198,24 +205,59 @@ impl Finder<'_> {
     /// Replaces an operator by a call: `a <= b` becomes `open a , b)`.
     fn operator(&mut self, it: &Expr, sides: [&Expr; 2], operator: &str, open: &'static str) {
         let (from, to) = (sides[0].end().to_usize(), sides[1].start().to_usize());
-        let Some(at) = self.source[from..to].find(operator) else { return };
+        let gap = without_comments(&self.source[from..to]);
+        let Some(at) = gap.find(operator) else { return };
         self.edits.extend(Edit::wrap(it, open));
         let (at, remove) = (from + at, operator.len());
         self.edits.push(Edit::replace(at, remove, ","));
     }
 
-    /// Compares sets, which the interpreter does by methods alone.
+    /// Compares sets, which the interpreter does by methods alone. A chain becomes several calls, if
+    /// names are in its middle: `a <= b < c` is `(f(a , b) and g(b, c))`.
     fn compare(&mut self, whole: &Expr, it: &ExprCompare) {
-        let ([op], [right]) = (&*it.ops, &*it.comparators) else { return };
-        let (operator, open) = match op {
-            CmpOp::LtE => ("<=", "_airlock_is_subset("),
-            CmpOp::Lt => ("<", "_airlock_is_proper_subset("),
-            CmpOp::GtE => (">=", "_airlock_is_superset("),
-            CmpOp::Gt => (">", "_airlock_is_proper_superset("),
-            _ => return,
-        };
-        if self.names.is_set(&it.left) || self.names.is_set(right) {
-            self.operator(whole, [&it.left, right], operator, open);
+        let Some((last, middle)) = it.comparators.split_last() else { return };
+        let operators: Option<Vec<_>> = it.ops.iter().copied().map(set_operator).collect();
+        let Some(operators) = operators else { return };
+        let mut sides = middle.iter().chain([&*it.left, last]);
+        if !sides.any(|side| self.names.is_set(side)) {
+            return;
+        }
+        if let ([(operator, open)], []) = (&*operators, middle) {
+            return self.operator(whole, [&it.left, last], operator, open);
+        }
+        let names: Option<Vec<_>> = middle.iter().map(Expr::as_name_expr).collect();
+        let Some(names) = names else { return };
+        let (mut edits, mut left) = (Vec::new(), &*it.left);
+        for (at, ((operator, open), right)) in operators.iter().zip(&it.comparators).enumerate() {
+            let (from, to) = (left.end().to_usize(), right.start().to_usize());
+            let gap = without_comments(&self.source[from..to]);
+            // Before a later operator there is nothing, such as the bracket of an operand.
+            let is_next = |found: &usize| at == 0 || gap[..*found].trim().is_empty();
+            let Some(found) = gap.find(operator).filter(is_next) else { return };
+            let insert = match at.checked_sub(1) {
+                None => ",".to_owned(),
+                Some(before) => format!(") and {open}{},", names[before].id),
+            };
+            edits.push(Edit::replace(from + found, operator.len(), insert));
+            left = right;
+        }
+        let (start, end) = (whole.start().to_usize(), whole.end().to_usize());
+        self.edits.push(Edit::open(start, end, format!("({}", operators[0].1)));
+        self.edits.push(Edit::close(end, start, "))"));
+        self.edits.extend(edits);
+    }
+
+    /// Asks for the name of a function, or of what stands for a class of the library.
+    fn name(&mut self, whole: &Expr, it: &ExprAttribute) {
+        let is_known = it.value.is_name_expr() || (self.has_classes && it.value.is_call_expr());
+        let (from, to) = (it.value.end().to_usize(), it.end().to_usize());
+        if it.attr.as_str() == "__name__"
+            && it.ctx == ExprContext::Load
+            && is_known
+            && &self.source[from..to] == ".__name__"
+        {
+            self.edits.extend(Edit::wrap(whole, "_airlock_name("));
+            self.edits.push(Edit::replace(from, to - from, ""));
         }
     }
 
@@ -258,6 +300,17 @@ impl Finder<'_> {
     }
 }
 
+/// Returns how a comparison of sets is written, and the function that stands for it.
+fn set_operator(operator: CmpOp) -> Option<(&'static str, &'static str)> {
+    match operator {
+        CmpOp::LtE => Some(("<=", "_airlock_is_subset(")),
+        CmpOp::Lt => Some(("<", "_airlock_is_proper_subset(")),
+        CmpOp::GtE => Some((">=", "_airlock_is_superset(")),
+        CmpOp::Gt => Some((">", "_airlock_is_proper_superset(")),
+        _ => None,
+    }
+}
+
 /// Returns whether all arguments are integers in the text.
 fn are_whole(call: &ExprCall) -> bool {
     let is_whole = |it: &Expr| match it {
@@ -286,6 +339,7 @@ impl<'a> Visitor<'a> for Finder<'_> {
         match expression {
             Expr::Call(it) => self.call(it),
             Expr::Compare(it) => self.compare(expression, it),
+            Expr::Attribute(it) => self.name(expression, it),
             Expr::BinOp(it) if self.has_dates => self.binary(expression, it),
             _ => {}
         }
@@ -296,6 +350,42 @@ impl<'a> Visitor<'a> for Finder<'_> {
 #[cfg(test)]
 mod tests {
     use crate::run::tests::{batches, fail, result};
+
+    #[test]
+    fn patterns_that_split_otherwise_at_the_empty_text_are_refused() {
+        for call in [
+            r"re.split(r'x*', 'axbc')",
+            r"re.split(r'x*', 'xxx')",
+            r"re.split(r'(x*)', 'axb')",
+            r"re.compile(r'\s*').split('a b')",
+        ] {
+            let failure = fail(&format!("import re\n{call}"));
+            let message =
+                "ValueError: re.split() takes no pattern here that matches the empty text";
+            assert!(failure.message.starts_with(message), "{call}: {}", failure.message);
+            assert_eq!(failure.line, Some(2), "{call}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_taken_apart_in_one_pass() {
+        // Each takes under a second, and would take minutes if its time were quadratic.
+        for (expression, value) in [
+            ("len(re.split('(,)', 'a,' * 100000))", "200001"),
+            ("len(re.sub('(,)', r'\\1', 'a,' * 100000))", "200000"),
+            ("len(next(csv.reader(['\"é\",' * 100000])))", "100001"),
+            ("len(next(csv.reader(['\"' + '\"\"' * 200000 + '\"']))[0])", "200000"),
+            ("len([1 for _ in range(100000) if text.readline()])", "100000"),
+        ] {
+            let source = format!(
+                "import csv, io, re\ntext = io.StringIO('é\\n' * 100000)\nresult = {expression}"
+            );
+            let begun = std::time::Instant::now();
+            assert_eq!(result(&source).as_deref(), Some(value), "{expression}");
+            let seconds = begun.elapsed().as_secs();
+            assert!(seconds < 20, "{expression} took {seconds} s");
+        }
+    }
 
     #[test]
     fn methods_of_the_scripts_own_classes_and_of_tools_are_called_as_they_are() {

@@ -142,6 +142,21 @@ impl<'a> Text<'a> {
     }
 }
 
+/// Returns the text between two expressions with blanks for its comments, of as many bytes.
+pub(super) fn without_comments(gap: &str) -> Cow<'_, str> {
+    if !gap.contains('#') {
+        return gap.into();
+    }
+    let line = |line: &str| match line.split_once('#') {
+        Some((code, comment)) => {
+            let end = if comment.ends_with('\n') { "\n" } else { "" };
+            format!("{code}{}{end}", " ".repeat(1 + comment.len() - end.len()))
+        }
+        None => line.to_owned(),
+    };
+    gap.split_inclusive('\n').map(line).collect::<String>().into()
+}
+
 /// Returns the column behind these characters.
 fn after(characters: std::str::Chars<'_>) -> u32 {
     u32::try_from(characters.count()).map_or(u32::MAX, |count| count.saturating_add(1))
@@ -159,6 +174,14 @@ fn line(text: &str, number: u32) -> (usize, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_are_blanks_of_as_many_bytes() {
+        assert_eq!(without_comments(" <= "), " <= ");
+        let gap = " # é<\n < # <=\n#";
+        assert_eq!(without_comments(gap), "      \n <     \n ");
+        assert_eq!(without_comments(gap).len(), gap.len());
+    }
 
     #[test]
     fn places_are_those_of_the_original() {

@@ -6,8 +6,12 @@ def _airlock_sorted(iterable, key=None, reverse=False):
         return sorted(them, reverse=reverse)
     keys = [key(it) for it in them]
     return [them[at] for at in sorted(range(len(them)), key=lambda at: keys[at], reverse=reverse)]
-def _airlock_sort(them, key=None, reverse=False):
-    ordered = _airlock_sorted(them, key, reverse)
+def _airlock_sort(them, *a, **k):
+    if not isinstance(them, list):
+        return them.sort(*a, **k)
+    if a:
+        raise TypeError("sort() takes no positional arguments")
+    ordered = _airlock_sorted(them, **k)
     them.clear()
     them.extend(ordered)
 def _airlock_max(*them, key=None, **k):

@@ -6,20 +6,27 @@ def _airlock_split(it, *a, **k):
         return _airlock_pattern_split(it, *a, **k)
     return it.split(*a, **k)
 def _airlock_re_split(re, pattern, string, maxsplit=0, flags=0):
-    return _airlock_pieces(re.finditer(pattern, string, flags=flags), string, maxsplit)
+    return _airlock_pieces(re.compile(pattern, flags) if isinstance(pattern, str) else pattern, string, maxsplit)
 def _airlock_pattern_split(it, string, maxsplit=0):
-    return _airlock_pieces(it.finditer(string), string, maxsplit)
-def _airlock_pieces(matches, text, most):
-    pieces, at, count = [], 0, 0
-    for match in matches:
-        if most and count >= most:
-            break
-        pieces.append(text[at:match.start()])
+    return _airlock_pieces(it, string, maxsplit)
+def _airlock_pieces(pattern, text, most):
+    matches = pattern.finditer(text)
+    lengths = {bool(match.group()) for match in matches}
+    if True in lengths and (False in lengths or pattern.search("")):
+        raise ValueError("re.split() takes no pattern here that matches the empty text, such as `x*`: write `x+`")
+    between = _airlock_between(pattern, text, most)
+    pieces = [between[0]]
+    for match, after in zip(matches, between[1:]):
         pieces.extend(match.groups())
-        at = match.end()
-        count += 1
-    pieces.append(text[at:])
+        pieces.append(after)
     return pieces
+def _airlock_between(pattern, text, most):
+    if most < 0:
+        return [text]
+    code = 1
+    while chr(code) in text:
+        code += 1
+    return pattern.sub(chr(code), text, count=most).split(chr(code))
 def _airlock_sub(it, *a, **k):
     kind = type(it).__name__
     if kind == "module" and hasattr(it, "finditer"):
@@ -30,22 +37,19 @@ def _airlock_sub(it, *a, **k):
 def _airlock_re_sub(re, pattern, repl, string, count=0, flags=0):
     if isinstance(repl, str) and "\\" not in repl:
         return re.sub(pattern, repl, string, count=count, flags=flags)
-    return _airlock_replaced(re.finditer(pattern, string, flags=flags), repl, string, count)
+    return _airlock_replaced(re.compile(pattern, flags) if isinstance(pattern, str) else pattern, repl, string, count)
 def _airlock_pattern_sub(it, repl, string, count=0):
     if isinstance(repl, str) and "\\" not in repl:
         return it.sub(repl, string, count=count)
-    return _airlock_replaced(it.finditer(string), repl, string, count)
-def _airlock_replaced(matches, repl, text, most):
+    return _airlock_replaced(it, repl, string, count)
+def _airlock_replaced(pattern, repl, text, most):
     repl = _airlock_template(repl) if isinstance(repl, str) else repl
-    pieces, at, left = [], 0, most
-    for match in matches:
-        pieces.append(text[at:match.start()])
+    between = _airlock_between(pattern, text, most)
+    pieces = [between[0]]
+    for match, after in zip(pattern.finditer(text), between[1:]):
         pieces.append(repl(match))
-        at = match.end()
-        left -= 1
-        if left == 0:
-            break
-    return "".join(pieces) + text[at:]
+        pieces.append(after)
+    return "".join(pieces)
 def _airlock_template(text):
     escapes = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "0": "\0"}
     head, *rest = text.replace("\\\\", "\\\0").split("\\")
@@ -164,3 +168,14 @@ def _airlock_rounded(partials):
         if y == x - high:
             high = x
     return high
+def _airlock_name(it):
+    kind = type(it).__name__
+    if kind == "builtin_function_or_method":
+        return repr(it).split(" ")[2].strip(">")
+    if kind == "function":
+        return repr(it).split(" ")[1].split(".")[-1].strip("'")
+    name = it.__name__
+    if not name.startswith("_airlock_"):
+        return name
+    known = {"Rows": "reader", "Writer": "writer", "DictWriter": "DictWriter", "Url": "ParseResult"}
+    return known.get(name[9:], name[9:])
