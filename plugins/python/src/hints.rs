@@ -255,7 +255,7 @@ mod tests {
             ("x = '%d'\ny = x % 3", "literal format string"),
             ("def f(a, b): return a <= b\nf({1}, {2})", "a.issubset(b)"),
             ("a = [frozenset({1})]\nx = a[0] < a[0]", "a.issubset(b)"),
-            ("a = {1}\nx = a < {2} < {3}", "a.issubset(b)"),
+            ("a = {1}\nx = a < set(a) < {3}", "a.issubset(b)"),
             ("from functools import lru_cache, cmp_to_key", "sort by a key"),
             ("from urllib.parse import urlencode, urljoin", "of `urllib.parse` there are quote"),
             ("import files", "already a name"),

@@ -179,6 +179,26 @@ mod tests {
     use crate::run::tests::{fail, result};
 
     #[test]
+    fn long_texts_are_taken_apart_in_one_pass() {
+        // Each takes under a second, and would take minutes if its time were quadratic.
+        for (expression, value) in [
+            ("len(re.split('(,)', 'a,' * 100000))", "200001"),
+            ("len(re.sub('(,)', r'\\1', 'a,' * 100000))", "200000"),
+            ("len(next(csv.reader(['\"é\",' * 100000])))", "100001"),
+            ("len(next(csv.reader(['\"' + '\"\"' * 200000 + '\"']))[0])", "200000"),
+            ("len([1 for _ in range(100000) if text.readline()])", "100000"),
+        ] {
+            let source = format!(
+                "import csv, io, re\ntext = io.StringIO('é\\n' * 100000)\nresult = {expression}"
+            );
+            let begun = std::time::Instant::now();
+            assert_eq!(result(&source).as_deref(), Some(value), "{expression}");
+            let seconds = begun.elapsed().as_secs();
+            assert!(seconds < 20, "{expression} took {seconds} s");
+        }
+    }
+
+    #[test]
     fn modules_that_the_interpreter_lacks_are_there() {
         for (source, value) in [
             (

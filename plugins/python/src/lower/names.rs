@@ -28,6 +28,15 @@ impl<'a> Names<'a> {
         names
     }
 
+    /// Notes a name that holds a set.
+    fn assign(&mut self, name: &'a Expr, value: &Expr) {
+        if let Expr::Name(name) = name
+            && self.is_set(value)
+        {
+            self.sets.insert(name.id.as_str());
+        }
+    }
+
     /// Returns whether a call of this name is one of Python's built-in function.
     pub(super) fn is_builtin(&self, name: &str) -> bool {
         !self.bound.contains(name)
@@ -93,10 +102,13 @@ impl<'a> Visitor<'a> for Names<'a> {
                 self.bound.insert(it.name.as_str());
             }
             Stmt::Assign(it) => {
-                if let [Expr::Name(name)] = &*it.targets {
-                    if self.is_set(&it.value) {
-                        self.sets.insert(name.id.as_str());
+                if let ([Expr::Tuple(names)], Expr::Tuple(values)) = (&*it.targets, &*it.value) {
+                    for (name, value) in names.elts.iter().zip(&values.elts) {
+                        self.assign(name, value);
                     }
+                }
+                if let [Expr::Name(name)] = &*it.targets {
+                    self.assign(&it.targets[0], &it.value);
                     if matches!(*it.value, Expr::Lambda(_)) {
                         self.lambdas.push((name.id.as_str(), &it.value));
                     }
