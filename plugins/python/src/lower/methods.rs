@@ -257,13 +257,15 @@ impl Finder<'_> {
 
     /// Asks for the name of a function, or of what stands for a class of the library.
     fn name(&mut self, whole: &Expr, it: &ExprAttribute) {
-        let is_known = it.value.is_name_expr() || (self.has_classes && it.value.is_call_expr());
+        let is_type = matches!(&*it.value, Expr::Call(it)
+            if matches!(&*it.func, Expr::Name(name) if name.id.as_str() == "type"));
         let (from, to) = (it.value.end().to_usize(), it.end().to_usize());
         if it.attr.as_str() == "__name__"
             && it.ctx == ExprContext::Load
-            && is_known
-            && &self.source[from..to] == ".__name__"
+            && (self.has_classes || !is_type)
+            && let Some(brackets) = self.source[from..to].strip_suffix(".__name__")
         {
+            let from = from + brackets.len();
             self.edits.extend(Edit::wrap(whole, "_airlock_name("));
             self.edits.push(Edit::replace(from, to - from, ""));
         }

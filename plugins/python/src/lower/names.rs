@@ -50,7 +50,7 @@ impl<'a> Names<'a> {
             Expr::Call(it) => match &*it.func {
                 Expr::Name(name) => matches!(name.id.as_str(), "set" | "frozenset"),
                 Expr::Attribute(method) => {
-                    method.attr.as_str() == "keys" || self.is_set(&method.value)
+                    matches!(method.attr.as_str(), "items" | "keys") || self.is_set(&method.value)
                 }
                 _ => false,
             },

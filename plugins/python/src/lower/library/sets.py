@@ -7,7 +7,7 @@ def _airlock_is_superset(a, b):
 def _airlock_is_proper_superset(a, b):
     return len(b) < len(a) and _airlock_within(b, a) if _airlock_are_sets(a, b) else a > b
 def _airlock_are_sets(a, b):
-    kinds = ("set", "frozenset", "dict_keys")
+    kinds = ("set", "frozenset", "dict_keys", "dict_items")
     return type(a).__name__ in kinds and type(b).__name__ in kinds
 def _airlock_within(a, b):
     return len(a) <= len(b) and all([each in b for each in a])

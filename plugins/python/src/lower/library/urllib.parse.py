@@ -19,7 +19,8 @@ class _airlock_Url:
         self.port = int(port) if port else None
 
     def __iter__(self):
-        return iter([self.scheme, self.netloc, self.path, self.params, self.query, self.fragment])
+        params = [] if self.params is None else [self.params]
+        return iter([self.scheme, self.netloc, self.path, *params, self.query, self.fragment])
 
     def geturl(self):
         text = f"//{self.netloc}{self.path}" if self.netloc else self.path
@@ -72,6 +73,12 @@ class _airlock_urllib_parse:
         return found
 
     def urlparse(url, scheme="", allow_fragments=True):
+        it = _airlock_urllib_parse.urlsplit(url, scheme, allow_fragments)
+        head, slash, last = it.path.rpartition("/")
+        last, _, params = last.partition(";")
+        return _airlock_Url(it.scheme, it.netloc, head + slash + last, params, it.query, it.fragment)
+
+    def urlsplit(url, scheme="", allow_fragments=True):
         text, _, fragment = url.partition("#") if allow_fragments else (url, "", "")
         before, colon, after = text.partition(":")
         if colon and before[:1].isalpha() and before.replace("+", "").replace("-", "").replace(".", "").isalnum():
@@ -81,9 +88,4 @@ class _airlock_urllib_parse:
         if text.startswith("//"):
             netloc, slash, path = text[2:].partition("/")
             text = slash + path
-        head, slash, last = text.rpartition("/")
-        last, _, params = last.partition(";")
-        return _airlock_Url(scheme, netloc, head + slash + last, params, query, fragment)
-
-    def urlsplit(url, scheme="", allow_fragments=True):
-        return _airlock_urllib_parse.urlparse(url, scheme, allow_fragments)
+        return _airlock_Url(scheme, netloc, text, None, query, fragment)
