@@ -74,6 +74,11 @@ fn is_truth(expression: &Expr) -> bool {
     match expression {
         Expr::Compare(_) | Expr::BooleanLiteral(_) => true,
         Expr::UnaryOp(it) => it.op == UnaryOp::Not,
+        Expr::BinOp(it)
+            if matches!(it.op, Operator::BitAnd | Operator::BitOr | Operator::BitXor) =>
+        {
+            is_truth(&it.left) && is_truth(&it.right)
+        }
         Expr::BoolOp(it) => it.values.iter().all(is_truth),
         Expr::Call(it) => match &*it.func {
             Expr::Name(name) => FUNCTIONS.contains(&name.id.as_str()),
