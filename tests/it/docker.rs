@@ -158,8 +158,15 @@ async fn reasons_that_a_server_in_a_container_does_not_start_say_what_to_do() {
         ),
         (json!({"image": null, "container": "stopped"}), "start it with `docker start stopped`"),
     ] {
-        let gateway = Setup::new().client(boxed(&daemon, &settings)).serve().await;
-        let message = failure(&gateway).await;
+        let mut message = String::new();
+        for _ in 0..5 {
+            let gateway = Setup::new().client(boxed(&daemon, &settings)).serve().await;
+            message = failure(&gateway).await;
+            // A container that ends while the session in it starts: the runtime has its own words.
+            if !message.contains("error executing setns process") {
+                break;
+            }
+        }
         assert!(message.contains(reason), "{settings}: {message}");
     }
 }
