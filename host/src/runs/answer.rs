@@ -23,7 +23,7 @@ pub(crate) enum Answer {
 /// Text that is stored for the answer of a repeatable call if the answer is too large.
 pub(super) const NOT_KEPT: &str = "\"not_kept\"";
 
-/// What is stored of an answer.
+/// A stored answer, as it is read.
 pub(super) enum Stored {
     Answer(Answer),
     /// It was too large. The call is repeatable.

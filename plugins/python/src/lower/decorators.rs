@@ -14,7 +14,7 @@ use ruff_text_size::Ranged as _;
 use super::source::{Edit, without_comments};
 use super::{habits, methods};
 
-/// What a decorator makes of a method.
+/// Kind of method that a decorator makes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Property,

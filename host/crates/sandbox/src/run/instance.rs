@@ -49,7 +49,7 @@ pub(crate) enum Guest {
     Script(ScriptSide),
 }
 
-/// What the host has for a running script.
+/// Tools and calls of a running script.
 pub(crate) struct ScriptSide {
     /// The tools of the script, by their names in it.
     pub(crate) bindings: Arc<Bindings>,

@@ -87,7 +87,7 @@ fn unsplit(parts: &Parts<'_>, path: &str) -> String {
 mod tests {
     use super::join;
 
-    /// What `CPython` makes of each.
+    /// Results of `CPython`.
     const JOINED: &[(&str, &str, &str)] = &[
         ("https://a.com/b/c/d?q=1#f", "e", "https://a.com/b/c/e"),
         ("https://a.com/b/c/d?q=1#f", "/e/f", "https://a.com/e/f"),

@@ -1,4 +1,4 @@
-//! What runs count for, and what is removed.
+//! Bounds on stored runs: their bytes, and the order in which they are removed.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is read of a run to show it.
+//! Reading a run to show it.
 
 use super::*;
 use crate::runs::show::MAX_SHOWN;
