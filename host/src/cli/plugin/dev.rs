@@ -56,8 +56,8 @@ pub(super) struct Args {
     #[arg(long, num_args = 2, value_names = ["NAME", "JSON"])]
     call: Vec<String>,
     /// Grant a request that needs a value: `files.NAME=PATH` (with `:rw` for writing),
-    /// `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH`, `http=URL`, and `slot.NAME=TOOL` with a
-    /// tool of the plugin itself, or with the full name of a tool of a client in `--config`. Every
+    /// `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH`, `http=URL` or `http=URL:GET,POST`, and
+    /// `slot.NAME=TOOL` with a tool of the plugin itself, or with the full name of a tool of a client in `--config`. Every
     /// other request is granted.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,

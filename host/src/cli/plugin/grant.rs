@@ -26,6 +26,8 @@ pub(super) enum GrantOption {
     /// A host of the operator's choice, for a plugin that leaves the host open.
     Host {
         url: String,
+        /// Methods; GET and HEAD if empty.
+        methods: Vec<String>,
         /// True if the host may be in a private network.
         private: bool,
     },
@@ -146,8 +148,9 @@ impl GrantOption {
         let key = |kind: &str| KeyPath::default().member("grants").member(kind);
         match self {
             Self::Http(name) => key("http").element(add(grants, "http", json!(name))),
-            Self::Host { url, private } => {
-                key("http").element(add_host(list(grants, "http"), url, *private))
+            Self::Host { url, methods, private } => {
+                let rule = host_rule(url, methods, *private);
+                key("http").element(add_host(list(grants, "http"), rule))
             }
             Self::Kv(name) => {
                 object(grants, "kv").entry(name).or_insert_with(|| json!({}));
@@ -219,17 +222,29 @@ fn add(grants: &mut Map<String, Value>, key: &str, value: Value) -> usize {
     })
 }
 
-/// Writes a rule for a host in place of an earlier one that `--grant` wrote for the same URL. Returns
-/// its index.
-fn add_host(rules: &mut Vec<Value>, url: &str, private: bool) -> usize {
-    let public = json!({"url": url});
-    let own = json!({"url": url, "private": true});
-    let found = rules.iter().position(|rule| *rule == public || *rule == own);
+/// Returns a rule for a host as it is written in the configuration.
+fn host_rule(url: &str, methods: &[String], private: bool) -> Value {
+    let mut rule = json!({"url": url});
+    if !methods.is_empty() {
+        rule["methods"] = json!(methods);
+    }
+    if private {
+        rule["private"] = json!(true);
+    }
+    rule
+}
+
+/// Writes a rule for a host in place of an earlier one that `--grant` wrote for the same URL. A rule
+/// with paths was written by hand and stays. Returns its index.
+fn add_host(rules: &mut Vec<Value>, rule: Value) -> usize {
+    let is_earlier =
+        |earlier: &Value| earlier["url"] == rule["url"] && earlier.get("paths").is_none();
+    let found = rules.iter().position(is_earlier);
     let index = found.unwrap_or_else(|| {
         rules.push(Value::Null);
         rules.len() - 1
     });
-    rules[index] = if private { own } else { public };
+    rules[index] = rule;
     index
 }
 
@@ -261,7 +276,8 @@ pub(super) fn suggestion(client: &str, request: Request<'_>) -> GrantOption {
     let own = str::to_owned;
     match request {
         Request::Http(_, http) if http.is_any_host() => {
-            GrantOption::Host { url: format!("https://{}", placeholder::HOST), private: false }
+            let (url, methods) = (format!("https://{}", placeholder::HOST), Vec::new());
+            GrantOption::Host { url, methods, private: false }
         }
         Request::Http(name, _) => GrantOption::Http(own(name)),
         Request::Files(name, files) => GrantOption::Files {

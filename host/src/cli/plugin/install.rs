@@ -64,8 +64,9 @@ pub(super) struct Args {
     /// and `tools` grant what is requested under that name; `files.NAME=PATH` a directory, with `:rw`
     /// after the path for writing; `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH` a secret, with
     /// `:reveal` after it if the plugin may read the value; `slot.NAME=CLIENT-TOOL` one tool for a slot;
-    /// `http=URL` a host for a request that leaves the hosts to you, with `:private` after it for a host
-    /// in a private network. A request `files.*` is granted as `files.NAME=PATH`, with a name of your
+    /// `http=URL` a host for a request that leaves the hosts to you, with its methods after it as in
+    /// `http=URL:GET,POST` (default: GET and HEAD), and with `:private` at the end for a host in a private
+    /// network. A request `files.*` is granted as `files.NAME=PATH`, with a name of your
     /// choice for each directory.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,

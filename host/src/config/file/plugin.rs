@@ -91,7 +91,7 @@ pub(in crate::config) struct SecretGrant {
     /// Source of its value: `env:NAME` or `file:PATH`.
     pub(in crate::config) from: String,
     /// Hosts and paths that it may be sent to, of those that the plugin requests. Default: all that
-    /// the plugin requests.
+    /// the plugin requests; where it leaves the hosts to the operator, those of `http`.
     pub(in crate::config) audience: Option<Vec<NameOr<HttpRule>>>,
     /// Place of the secret in requests, for a plugin that embeds no manifest.
     pub(in crate::config) inject: Option<Inject>,

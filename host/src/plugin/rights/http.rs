@@ -52,21 +52,30 @@ impl Intersection<'_> {
     /// operator stands for the operator's own rules, and not for the other requests that are granted
     /// by name or by a narrower rule.
     pub(super) fn destinations(&self) -> Destinations {
-        let named: Vec<_> = self
-            .requests
-            .into_iter()
-            .flat_map(|requests| requests.http.values())
-            .filter_map(|request| request.rule().ok().flatten())
-            .collect();
-        let own = || of_any_host(self.grant, &named).into_iter().cloned().collect();
+        let own = self.own_rules();
         let requests = self.requests.into_iter().flat_map(|requests| &requests.http);
         let rules = |request: &HttpRequest| match request.rule() {
             Ok(Some(rule)) => vec![rule],
-            Ok(None) => own(),
+            Ok(None) => own.clone(),
             // The manifest was checked when it was parsed.
             Err(_) => Vec::new(),
         };
         requests.map(|(name, request)| (name.clone(), rules(request))).collect()
+    }
+
+    /// Returns the operator's rules that a request for any host stands for.
+    pub(super) fn own_rules(&self) -> Vec<Rule> {
+        let requests = self.requests.into_iter().flat_map(|requests| requests.http.values());
+        let named: Vec<_> = requests.filter_map(|request| request.rule().ok().flatten()).collect();
+        of_any_host(self.grant, &named).into_iter().cloned().collect()
+    }
+
+    /// Returns the rule of a grant; `None` if it names a request that has no rule.
+    pub(super) fn named_rule(&self, grant: &HttpGrant) -> Option<Rule> {
+        match grant {
+            HttpGrant::Rule(rule) => Some(rule.clone()),
+            HttpGrant::Requested(name) => self.requests?.http.get(name)?.rule().ok().flatten(),
+        }
     }
 
     fn note_missing_http(&mut self, name: &str, request: &HttpRequest, granted: &[Rule]) {

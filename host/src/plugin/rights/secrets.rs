@@ -77,7 +77,8 @@ impl Intersection<'_> {
     }
 
     /// Returns the injection of a secret into requests; `None` if it is not injected. The audience
-    /// is the requested one. If the operator names an audience too, it is the intersection of both.
+    /// is the requested one, in which a request for any host stands for the operator's own rules. If
+    /// the operator names an audience too, it is the intersection of both.
     fn credential(
         &mut self,
         name: &str,
@@ -99,6 +100,9 @@ impl Intersection<'_> {
             Some(granted) => {
                 self.granted_audience(&key, granted, (!is_open).then_some(requested.as_slice()))
             }
+            None if is_open && request.is_some() => {
+                requested.into_iter().chain(self.own_rules()).collect()
+            }
             None if request.is_some() => requested,
             None => {
                 let problem = "is required for a plugin that embeds no manifest";
@@ -106,6 +110,7 @@ impl Intersection<'_> {
                 return None;
             }
         };
+        self.note_unsendable(name, request, &audience);
         let made = Credential::new(name, value.clone(), injection, audience);
         let names = request.iter().flat_map(|request| &request.audience).cloned();
         let made = made.map(|credential| credential.for_destinations(names));
@@ -117,6 +122,24 @@ impl Intersection<'_> {
     fn requested_audience(&self, request: &SecretRequest) -> Vec<Option<Rule>> {
         let places = request.audience.iter().filter_map(|name| self.requests?.http.get(name));
         places.map(|place| place.rule().ok().flatten()).collect()
+    }
+
+    /// Notes a secret whose audience has no host that is granted, so that every request with it would
+    /// be refused.
+    fn note_unsendable(&mut self, name: &str, request: Option<&SecretRequest>, audience: &[Rule]) {
+        let granted: Vec<_> =
+            self.grant.http.iter().filter_map(|grant| self.named_rule(grant)).collect();
+        if audience.iter().any(|rule| granted.iter().any(|granted| granted.shares_host(rule))) {
+            return;
+        }
+        let places = request.map(|request| request.audience.as_slice()).unwrap_or_default();
+        let places: Vec<_> = places.iter().map(|place| format!("http.{place}")).collect();
+        let of_requests =
+            if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };
+        self.notes.push(format!(
+            "grants.secret.{name} is sent nowhere: no host of its audience{of_requests} is granted; \
+             grant one with \"http\""
+        ));
     }
 
     /// Returns the intersection of the granted and the requested audience: a secret is not sent to a

@@ -13,6 +13,9 @@ const REVEAL: &str = ":reveal";
 /// End of a URL whose host may be in a private network.
 const PRIVATE: &str = ":private";
 
+/// Separates the methods of a URL.
+const METHODS_SEPARATOR: char = ',';
+
 /// Part of a printed command that stands for a value of the operator's. No such text is a value.
 pub(in crate::cli::plugin) mod placeholder {
     pub(in crate::cli::plugin) const HOST: &str = "<HOST>";
@@ -40,7 +43,7 @@ pub(in crate::cli::plugin) enum BadGrantOption {
     #[error("expected {0}")]
     Form(&'static str),
     #[error(
-        "expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
+        "expected http.NAME, http=URL or http=URL:METHODS, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
          secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools"
     )]
     Kind,
@@ -50,7 +53,10 @@ impl BadGrantOption {
     /// Returns the form of a grant whose kind is known.
     fn of_kind(kind: &str, name: Option<&str>) -> Self {
         Self::Form(match kind {
-            "http" => "http.NAME, or http=URL for a request that leaves the hosts to you",
+            "http" => {
+                "http.NAME, or http=URL for a request that leaves the hosts to you, with its methods \
+                 as in http=URL:GET,POST"
+            }
             "kv" => "kv.NAME",
             "files" if name == Some(ANY) => {
                 "files.NAME=PATH for each directory, with a name of your choice"
@@ -74,6 +80,18 @@ fn without<'t>(text: &'t str, suffix: &str) -> (&'t str, bool) {
     text.strip_suffix(suffix).map_or((text, false), |text| (text, true))
 }
 
+/// Splits the methods off a URL, such as `:GET,POST`. They are in capitals, as no port is.
+fn with_methods(text: &str) -> (&str, Vec<String>) {
+    let is_method =
+        |method: &str| !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+    match text.rsplit_once(':') {
+        Some((url, methods)) if methods.split(METHODS_SEPARATOR).all(is_method) => {
+            (url, methods.split(METHODS_SEPARATOR).map(str::to_owned).collect())
+        }
+        _ => (text, Vec::new()),
+    }
+}
+
 impl FromStr for GrantOption {
     type Err = BadGrantOption;
 
@@ -90,7 +108,8 @@ impl FromStr for GrantOption {
             ("http", Some(name), None) if value.is_none() => Ok(Self::Http(name.to_owned())),
             ("http", None, Some(url)) if name.is_none() => {
                 let (url, private) = without(url, PRIVATE);
-                Ok(Self::Host { url: url.to_owned(), private })
+                let (url, methods) = with_methods(url);
+                Ok(Self::Host { url: url.to_owned(), methods, private })
             }
             ("kv", Some(name), None) if value.is_none() => Ok(Self::Kv(name.to_owned())),
             ("files", Some(name), Some(path)) if name != ANY => {
@@ -121,7 +140,11 @@ impl fmt::Display for GrantOption {
         let end = |suffix, is_said: bool| if is_said { suffix } else { "" };
         match self {
             Self::Http(name) => write!(f, "http.{name}"),
-            Self::Host { url, private } => write!(f, "http={url}{}", end(PRIVATE, *private)),
+            Self::Host { url, methods, private } => {
+                let separator = if methods.is_empty() { "" } else { ":" };
+                let methods = methods.join(&METHODS_SEPARATOR.to_string());
+                write!(f, "http={url}{separator}{methods}{}", end(PRIVATE, *private))
+            }
             Self::Kv(name) => write!(f, "kv.{name}"),
             Self::Files { name, path, may_write } => {
                 write!(f, "files.{name}={}{}", path.display(), end(WRITE, *may_write))

@@ -4,9 +4,15 @@ use super::*;
 fn a_grant_is_read_as_it_is_typed() {
     let parse = |text: &str| text.parse::<GrantOption>();
     assert_eq!(parse("http.api"), Ok(GrantOption::Http("api".into())));
-    let host = |private| Ok(GrantOption::Host { url: "https://10.0.0.1:8443".into(), private });
-    assert_eq!(parse("http=https://10.0.0.1:8443"), host(false));
-    assert_eq!(parse("http=https://10.0.0.1:8443:private"), host(true));
+    let host = |methods: &[&str], private| {
+        let (url, methods) =
+            ("https://10.0.0.1:8443".into(), methods.iter().map(ToString::to_string));
+        Ok(GrantOption::Host { url, methods: methods.collect(), private })
+    };
+    assert_eq!(parse("http=https://10.0.0.1:8443"), host(&[], false));
+    assert_eq!(parse("http=https://10.0.0.1:8443:private"), host(&[], true));
+    assert_eq!(parse("http=https://10.0.0.1:8443:GET,POST"), host(&["GET", "POST"], false));
+    assert_eq!(parse("http=https://10.0.0.1:8443:POST:private"), host(&["POST"], true));
     let data = |path: &str, may_write| {
         Ok(GrantOption::Files { name: "data".into(), path: path.into(), may_write })
     };
@@ -26,6 +32,7 @@ fn a_grant_is_read_as_it_is_typed() {
     for text in [
         "http.api",
         "http=https://a.example",
+        "http=https://a.example/v1:GET,POST:private",
         "kv.n",
         "files.d=/d:rw",
         "secret.t=file:/s",
@@ -79,7 +86,7 @@ fn a_malformed_grant_is_refused_with_the_form_of_its_kind() {
     ]
     .map(|text| format!("{text}: {}", bad(text)));
     insta::assert_snapshot!(told.join("\n"), @r"
-    http.api=x: expected http.NAME, or http=URL for a request that leaves the hosts to you
+    http.api=x: expected http.NAME, or http=URL for a request that leaves the hosts to you, with its methods as in http=URL:GET,POST
     kv: expected kv.NAME
     files.data: expected files.NAME=PATH, or files.NAME=PATH:rw where it may write
     files.*=/d: expected files.NAME=PATH for each directory, with a name of your choice
@@ -87,7 +94,7 @@ fn a_malformed_grant_is_refused_with_the_form_of_its_kind() {
     slot.find: expected slot.NAME=CLIENT-TOOL
     clocks.x: expected the word clocks alone
     effects.sync: expected a request; wider effects of a tool are granted with --regrant effects.TOOL
-    api: expected http.NAME, http=URL, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools
+    api: expected http.NAME, http=URL or http=URL:METHODS, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools
     http=https://<HOST>: write a value of yours in place of <HOST>, such as api.example.com
     files.<NAME>=/d: write a value of yours in place of <NAME>, such as notes
     files.d=<DIRECTORY>:rw: write a value of yours in place of <DIRECTORY>, such as /srv/notes
@@ -138,12 +145,12 @@ fn a_grant_replaces_an_older_one_and_keeps_the_rest() {
         "secret.t=env:NEW",
         "clocks",
         "slot.forecast=weather-today",
-        "http=https://b.example:private",
+        "http=https://b.example:POST:private",
         "secret.u=env:U:reveal",
     ] {
         let _ = grant.parse::<GrantOption>().expect("a grant").apply(object, None);
     }
-    insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example","private":true}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true},"u":{"from":"env:U","reveal":true}},"kv":{"notes":{}},"clocks":true,"slot":{"forecast":"weather-today"}}"#);
+    insta::assert_snapshot!(grants, @r#"{"http":["api",{"url":"https://b.example","methods":["POST"],"private":true}],"files":{"data":{"path":"/d","access":"read_only"},"other":{"path":"o"}},"secret":{"t":{"from":"env:NEW","reveal":true},"u":{"from":"env:U","reveal":true}},"kv":{"notes":{}},"clocks":true,"slot":{"forecast":"weather-today"}}"#);
 }
 
 /// Returns requests of every kind, and a second one of some kinds.

@@ -113,7 +113,7 @@ impl Obstacle {
         let option = typed.option(&problem.key);
         match grants.iter().find(|grant| Some(grant.option().as_str()) == option) {
             Some(GrantOption::Slot { name, .. }) => Self::Slot { name: name.clone(), text },
-            Some(GrantOption::Host { url, private: false }) if is_private(url) => {
+            Some(GrantOption::Host { url, private: false, .. }) if is_private(url) => {
                 Self::Private { url: url.clone(), text }
             }
             _ => Self::Invalid { text },

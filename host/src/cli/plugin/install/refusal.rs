@@ -207,7 +207,7 @@ impl Proposal {
             }
             Obstacle::Private { url, .. } => {
                 for grant in &mut self.args.grants {
-                    if let GrantOption::Host { url: typed, private } = grant {
+                    if let GrantOption::Host { url: typed, private, .. } = grant {
                         *private |= typed == url;
                     }
                 }

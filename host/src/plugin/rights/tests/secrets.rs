@@ -119,6 +119,30 @@ fn a_secret_is_sent_only_to_places_that_the_plugin_requested() {
 }
 
 #[test]
+fn a_secret_for_any_host_is_sent_to_the_operators_own_rules_alone() {
+    let mut asked = token(&json!({"inject": {"header": "x-key"}, "audience": ["any"]}));
+    asked["http"]["any"] = json!({"url": "*", "reason": "hosts of your choice"});
+    let grant = |http: &[HttpGrant]| Grant { http: http.to_vec(), ..secret(from("TOKEN")) };
+    let own = HttpGrant::Rule(rule("https://chosen.example.org GET,POST /v1/**"));
+    let rights = granted(&asked, &grant(&[named("api"), own]));
+    let credentials = format!("{:?}", rights.grants.credentials);
+    assert!(
+        credentials.contains("chosen.example.org") && credentials.contains("POST"),
+        "{credentials}"
+    );
+    assert!(!credentials.contains("api.example.com"), "{credentials}");
+    assert!(rights.notes.is_empty(), "{:?}", rights.notes);
+}
+
+#[test]
+fn a_secret_without_a_granted_host_in_its_audience_is_reported() {
+    let mut asked = token(&json!({"inject": {"header": "x-key"}, "audience": ["any"]}));
+    asked["http"]["any"] = json!({"url": "*", "reason": "hosts of your choice", "optional": true});
+    let rights = granted(&asked, &secret(from("TOKEN")));
+    insta::assert_snapshot!(rights.notes.join("\n"), @r#"grants.secret.token is sent nowhere: no host of its audience (http.any) is granted; grant one with "http""#);
+}
+
+#[test]
 fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
     let asked = token(&json!({"reveal": true}));
     let grant = || secret(SecretGrant { reveal: true, ..from("TOKEN") });
