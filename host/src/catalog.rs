@@ -260,6 +260,26 @@ impl Catalog {
         });
     }
 
+    /// Removes a client with its tools.
+    pub fn remove_client(&self, name: &ClientName) {
+        self.update(|next| drop(next.clients.remove(name)));
+    }
+
+    /// Replaces the operator's policy for a client's tools, which stay.
+    pub fn set_policy(&self, name: &ClientName, policy: Policy) {
+        self.change(name, |entry| entry.policy = policy);
+    }
+
+    /// Marks a client as failed and removes its tools, so that no further call reaches its provider.
+    pub fn withdraw(&self, name: &ClientName, reason: String) {
+        self.change(name, |entry| {
+            entry.tools = Arc::default();
+            entry.left_out = Arc::default();
+            entry.provider = None;
+            entry.state = State::Failed { reason };
+        });
+    }
+
     /// Installs the meta-tools of code mode.
     pub fn set_meta_tools(&self, meta_tools: OwnTools) {
         self.update(|next| next.meta_tools = Some(meta_tools));

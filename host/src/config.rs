@@ -6,6 +6,7 @@ mod callable;
 mod error;
 mod file;
 mod files;
+mod fingerprint;
 mod json;
 mod read;
 mod resolve;
@@ -18,6 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) use self::fingerprint::Fingerprint;
 pub use self::{
     error::{ConfigError, KeyPath, Problem},
     schema::schema,
@@ -70,6 +72,11 @@ pub struct Config {
     /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.
     /// `None` for a configuration that was not loaded from a file.
     pub lock: Option<PathBuf>,
+    /// The configuration file, which a running gateway reads again; `None` for a configuration that
+    /// was not loaded from a file.
+    pub file: Option<PathBuf>,
+    /// Hashes of the values in the file.
+    pub(crate) fingerprint: Fingerprint,
     /// Settings of the sandbox. The file sets only the depth of calls; the environment sets the
     /// directory for compiled code.
     pub sandbox: sandbox::Settings,
@@ -122,6 +129,7 @@ impl Config {
             Ok(text) => {
                 let mut config = Self::parse(&text, &file, &environment)?;
                 config.lock = Some(path.with_file_name(LOCK_FILE));
+                config.file = Some(path.to_owned());
                 config.sandbox.off_limits = config.own_files(path);
                 Ok(config)
             }
@@ -188,7 +196,9 @@ impl Config {
         let Some(file) = file else { return Err(invalid(problems)) };
         let base = Path::new(origin).parent().unwrap_or(Path::new(""));
         match resolve::resolve(file, base, env) {
-            Ok(config) if problems.is_empty() => Ok(config),
+            Ok(config) if problems.is_empty() => {
+                Ok(Self { fingerprint: Fingerprint::of(&json), ..config })
+            }
             Ok(_) => Err(invalid(problems)),
             Err(more) => {
                 problems.extend(more);

@@ -4,6 +4,8 @@ mod reload;
 mod sources;
 mod upstreams;
 
+pub use self::reload::Reloader;
+
 use std::{collections::BTreeMap, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use airlock_identity::Verifier;
@@ -52,6 +54,8 @@ pub struct Gateway {
     /// Code mode; `None` if no client is in code mode.
     code_mode: Option<Arc<CodeMode>>,
     plugins: Plugins,
+    /// Takes changes of the configuration file.
+    reloader: Reloader,
     progress: MultiProgress,
 }
 
@@ -137,6 +141,11 @@ impl Gateway {
         &self.plugins
     }
 
+    /// Returns the reloader, which takes changes of the configuration file.
+    pub fn reloader(&self) -> &Reloader {
+        &self.reloader
+    }
+
     /// Returns the operator's control of each MCP server.
     pub fn upstreams(&self) -> &BTreeMap<ClientName, upstream::Control> {
         &self.upstreams.controls
@@ -190,6 +199,7 @@ impl Gateway {
             shutdown,
             upstreams,
             plugins,
+            reloader,
             runs,
             ..
         } = self;
@@ -207,7 +217,7 @@ impl Gateway {
             results: Some(results),
             runs,
             gauges,
-            plugins: Some(Box::new(plugins.clone())),
+            plugins: Some(Box::new(reloader.clone())),
             upstreams: Some(Box::new(upstreams::Controls {
                 active: upstreams.controls.clone(),
                 disabled: config.disabled,
@@ -228,7 +238,7 @@ impl Gateway {
             config.keys,
             hooks,
         );
-        watch(&plugins, &upstreams);
+        watch(&plugins, &reloader, &upstreams);
         let served = server::serve(listener, app, shutdown).await;
         upstreams.stop().await;
         served.context("cannot serve")
@@ -239,7 +249,7 @@ impl Gateway {
     pub fn watch_plugins(&self) {
         report_unpinned(&self.config);
         report_without_pins(&self.config);
-        watch(&self.plugins, &self.upstreams);
+        watch(&self.plugins, &self.reloader, &self.upstreams);
     }
 
     /// Stops every upstream server and waits until they have ended.
@@ -254,10 +264,13 @@ fn kept_runs(config: &Config) -> Option<Runs> {
     config.runs.journal.then(|| Runs::new(config.runs, settings))
 }
 
-/// Reloads plugins when their files change, until the gateway stops.
-fn watch(plugins: &Plugins, upstreams: &Upstreams) {
+/// Reloads plugins when their files or their entries in the configuration change, until the gateway
+/// stops.
+fn watch(plugins: &Plugins, reloader: &Reloader, upstreams: &Upstreams) {
     let (plugins, stop) = (plugins.clone(), upstreams.stop.clone());
     upstreams.tasks.spawn(async move { plugins.watch(stop).await });
+    let (reloader, stop) = (reloader.clone(), upstreams.stop.clone());
+    upstreams.tasks.spawn(async move { reloader.watch(stop).await });
 }
 
 /// Binds the configured address.
@@ -338,12 +351,15 @@ impl Builder {
             progress: progress.clone(),
             recorder: self.recorder,
         };
+        let plugins = Plugins::new(resources, configured(&config));
+        let has_code_mode = sources::has_code_mode(&config, &self.native_policy);
         let mut gateway = Gateway {
+            reloader: Reloader::new(&config, plugins.clone(), sandbox.clone(), has_code_mode),
             pins: pins(&config),
             logins: upstream::Logins::new(config.store.clone()),
             runs: kept_runs(&config),
             code_mode: None,
-            plugins: Plugins::new(resources, configured(&config)),
+            plugins,
             progress,
             catalog,
             sandbox,

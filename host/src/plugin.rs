@@ -11,6 +11,7 @@
 mod component;
 mod consent;
 mod drift;
+mod entries;
 mod grant;
 mod load;
 mod lock;
@@ -35,6 +36,7 @@ pub(crate) use self::{
 pub use self::{
     consent::Consent,
     drift::{Change, Drift},
+    entries::Reconfigured,
     grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
     lock::{FILE_NAME as LOCK_FILE, Lock, LockError, LockedTool, Pin},
     manifest::{

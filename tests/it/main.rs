@@ -24,6 +24,7 @@ mod pins;
 mod plain;
 mod plugin_cli;
 mod plugin_dev;
+mod plugin_entries;
 mod plugins;
 mod python;
 mod real_servers;

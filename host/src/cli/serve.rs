@@ -10,16 +10,14 @@ use super::{
     session::ConfigFile,
     signals::{Hangups, Signals},
 };
-use crate::{
-    gateway::{self, Gateway},
-    plugin::Plugins,
-};
+use crate::gateway::{self, Gateway, Reloader};
 
 /// Run the gateway
 ///
 /// The first line on standard output has the address. SIGTERM or Ctrl-C stops the gateway when the
 /// requests in flight have ended, at the latest after `server.drain_timeout`; a second signal stops
-/// it at once. SIGHUP reloads the plugins that have changed.
+/// it at once. SIGHUP takes the plugin entries of the configuration file, and reloads the plugins that
+/// have changed; both also happen by themselves within seconds of a change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
 pub(super) struct Args {
@@ -40,7 +38,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         () = signals.next() => return Ok(Done::Yes),
     };
     output::line(&format!("listening on http://{address}"))?;
-    let plugins = gateway.plugins().clone();
+    let reloader = gateway.reloader().clone();
     let impatience = async move {
         signals.next().await;
         tracing::info!("stopping; a second signal stops at once");
@@ -50,16 +48,16 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     tokio::select! {
         served = gateway.run() => served.map(|()| Done::Yes),
         () = impatience => bail!("stopped while requests were in flight"),
-        never = reload_on(hangups, plugins) => match never {},
+        never = reload_on(hangups, reloader) => match never {},
     }
 }
 
-/// Reloads the plugins that have changed, at every SIGHUP.
-async fn reload_on(mut hangups: Hangups, plugins: Plugins) -> Infallible {
+/// Takes the plugin entries and reloads the plugins that have changed, at every SIGHUP.
+async fn reload_on(mut hangups: Hangups, reloader: Reloader) -> Infallible {
     loop {
         hangups.next().await;
-        tracing::info!("SIGHUP: checking every plugin");
-        plugins.reload_all().await;
+        tracing::info!("SIGHUP: checking the configuration file and every plugin");
+        reloader.reload_all().await;
     }
 }
 

@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Config, KeyPath, Problem, file, values::EnvText};
+use super::{Config, Fingerprint, KeyPath, Problem, file, values::EnvText};
 use crate::store::runs::RunBounds;
 use crate::{
     agent,
@@ -91,6 +91,8 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
             None => root.base.join("airlock.db"),
         },
         lock: None,
+        file: None,
+        fingerprint: Fingerprint::default(),
         sandbox: sandbox::Settings {
             depths: budget.depth,
             ..sandbox::Settings::new(code_cache(root.env))

@@ -6,7 +6,7 @@ use super::Gateway;
 use crate::{
     catalog::report_dropped,
     code_mode::{CodeMode, LazyExecutor},
-    config::Source,
+    config::{Config, Source},
     door::ScriptLanguage,
     guests,
     native::NativeTools,
@@ -22,6 +22,11 @@ fn executor_of(language: ScriptLanguage) -> Arc<[u8]> {
         ScriptLanguage::Starlark => guests::STARLARK.into(),
         ScriptLanguage::Python => guests::PYTHON.into(),
     }
+}
+
+/// Returns whether any client is in code mode. `native` is the policy of the embedding program's tools.
+pub(super) fn has_code_mode(config: &Config, native: &Policy) -> bool {
+    native.code_mode || config.clients.iter().any(|client| client.policy.code_mode)
 }
 
 impl Gateway {
@@ -62,8 +67,7 @@ impl Gateway {
 
     /// Loads the script executor if any client is in code mode.
     pub(super) async fn load_code_mode(&mut self, native: &Policy) -> Result<(), LoadError> {
-        let mut policies = self.config.clients.iter().map(|client| &client.policy);
-        if !native.code_mode && !policies.any(|policy| policy.code_mode) {
+        if !has_code_mode(&self.config, native) {
             return Ok(());
         }
         let language = self.config.script_language;

@@ -24,18 +24,19 @@ pub(super) struct Loaded {
 }
 
 impl Plugins {
-    /// Reads, checks and compiles one plugin. `None` if its digest equals that of the plugin in
-    /// place.
+    /// Reads, checks and compiles one plugin. `None` if its digest equals that of the plugin in place,
+    /// and that was loaded with these settings.
     pub(super) async fn read(
         &self,
         client: &ClientName,
         settings: &Settings,
         in_place: Option<&Pin>,
+        is_current: bool,
     ) -> Result<Option<Loaded>, PluginError> {
         let bytes: Arc<[u8]> = read_component(&settings.component).await?.into();
         let metadata = Metadata::of(&bytes)?;
         self.0.lock.check(client, &metadata, &settings.grant, in_place)?;
-        if in_place.is_some_and(|pin| pin.component == metadata.digest) {
+        if is_current && in_place.is_some_and(|pin| pin.component == metadata.digest) {
             return Ok(None);
         }
         let Rights { grants, limits, notes } =

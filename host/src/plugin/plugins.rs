@@ -6,11 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use futures_util::future::join_all;
 use indicatif::MultiProgress;
@@ -18,11 +14,13 @@ use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
 use super::{
-    Change, Drift, LockError, MetadataError, Pin, Refusal, Settings, load::Loaded,
-    lock_policy::LockPolicy, watch::FilesVersion,
+    Change, Drift, LockError, MetadataError, Refusal, Settings,
+    entries::{Entries, Entry},
+    load::Loaded,
+    lock_policy::LockPolicy,
 };
 use crate::{
-    catalog::{Catalog, State, report_dropped},
+    catalog::{Catalog, report_dropped},
     egress::{self, Egress},
     sandbox::{LoadError, Sandbox, UseRecorder},
     store::{self, Database},
@@ -121,111 +119,95 @@ pub(super) struct Shared {
     pub(super) database: OnceCell<Database>,
     /// Egress client. Created for the first plugin with network rules.
     pub(super) egress: OnceCell<Egress>,
-    pub(super) entries: BTreeMap<ClientName, Entry>,
-}
-
-pub(super) struct Entry {
-    policy: Policy,
-    pub(super) settings: Settings,
-    /// Serializes loading, so that the last file wins and not the last one to be compiled.
-    loading: tokio::sync::Mutex<()>,
-    /// State of the last load, successful or not.
-    last_load: Mutex<LastLoad>,
-}
-
-#[derive(Default)]
-pub(super) struct LastLoad {
-    pub(super) files: Option<FilesVersion>,
-    /// State of the plugin that is in place.
-    in_place: Option<Pin>,
+    pub(super) entries: Entries,
 }
 
 impl Plugins {
     /// Creates the plugins of a gateway. Loads none of them.
     pub fn new(resources: Resources, configured: impl IntoIterator<Item = Configured>) -> Self {
-        let entry = |Configured { client, policy, settings }| {
-            let (loading, last_load) = (tokio::sync::Mutex::default(), Mutex::default());
-            (client, Entry { policy, settings, loading, last_load })
-        };
         Self(Arc::new(Shared {
             lock: LockPolicy::new(resources.lock.clone()),
             resources,
             database: OnceCell::new(),
             egress: OnceCell::new(),
-            entries: configured.into_iter().map(entry).collect(),
+            entries: Entries::new(configured),
         }))
     }
 
     /// Loads every plugin. A plugin that cannot be loaded is marked as failed, with the reason.
     pub async fn load_all(&self) {
-        let catalog = &self.0.resources.catalog;
-        for (client, entry) in &self.0.entries {
-            catalog.add_client(client, "wasm", entry.policy.clone());
+        let entries = self.0.entries.all();
+        for (client, entry) in &*entries {
+            self.0.resources.catalog.add_client(client, "wasm", entry.spec().policy.clone());
         }
-        let load = async |client: &ClientName| {
-            if let Err(error) = self.load(client).await {
-                let reason = with_causes(&error);
-                warn!(%client, reason, "plugin not loaded");
-                catalog.set_state(client, State::Failed { reason });
-            }
-        };
-        join_all(self.0.entries.keys().map(load)).await;
+        // Each load logs its own outcome.
+        join_all(entries.iter().map(|(client, entry)| self.load(client, entry))).await;
     }
 
     /// Reloads one plugin if its component has changed or was not loaded before. The old plugin
-    /// stays if the new one cannot be loaded. If the future is dropped, the old plugin stays too,
-    /// unless the new one was already complete.
+    /// stays if the new one cannot be loaded, unless its entry in the configuration has changed. If
+    /// the future is dropped, the old plugin stays too, unless the new one was already complete.
     pub async fn reload(&self, client: &str) -> Result<Reloaded, PluginError> {
-        let name = self.0.entries.keys().find(|name| name.as_str() == client);
-        let name = name.ok_or_else(|| PluginError::Unknown(client.to_owned()))?;
-        let reloaded = self.load(name).await;
-        if let Err(error) = &reloaded {
-            let reason = with_causes(error);
-            warn!(client = %name, reason, "plugin not reloaded; the old one stays");
-        }
-        reloaded
+        let entries = self.0.entries.all();
+        let found = entries.iter().find(|(name, _)| name.as_str() == client);
+        let (name, entry) = found.ok_or_else(|| PluginError::Unknown(client.to_owned()))?;
+        self.load(name, entry).await
     }
 
     /// Reloads every plugin that has changed.
     pub async fn reload_all(&self) {
-        // Each reload logs its own outcome.
-        join_all(self.0.entries.keys().map(|client| self.reload(client.as_str()))).await;
+        let entries = self.0.entries.all();
+        // Each load logs its own outcome.
+        join_all(entries.iter().map(|(client, entry)| self.load(client, entry))).await;
     }
 
     /// Returns the digest of the component that a client currently runs; `None` if there is no such
     /// plugin or if it is not loaded.
     pub fn digest(&self, client: &str) -> Option<String> {
-        let (_, entry) = self.0.entries.iter().find(|(name, _)| name.as_str() == client)?;
-        entry.last_load().in_place.as_ref().map(|pin| pin.component.clone())
+        let entries = self.0.entries.all();
+        let (_, entry) = entries.iter().find(|(name, _)| name.as_str() == client)?;
+        entry.last_load().in_place.as_ref().map(|(pin, _)| pin.component.clone())
     }
 
-    async fn load(&self, client: &ClientName) -> Result<Reloaded, PluginError> {
-        let Some(entry) = self.0.entries.get(client) else {
-            return Err(PluginError::Unknown(client.to_string()));
-        };
+    /// Loads a plugin as its entry says now, and logs the outcome. If that fails, the plugin in place
+    /// stays if it has the rights of the entry, and else is withdrawn: a right that the operator has
+    /// taken away must not last because the plugin needs it.
+    pub(super) async fn load(
+        &self,
+        client: &ClientName,
+        entry: &Entry,
+    ) -> Result<Reloaded, PluginError> {
         let _loading = entry.loading.lock().await;
-        let files = self.files_version(entry).await;
-        let before = {
+        let spec = entry.spec();
+        let files = self.files_version(&spec.settings).await;
+        let in_place = {
             let mut last = entry.last_load();
             last.files = Some(files);
             last.in_place.clone()
         };
-        let Some(Loaded { plugin, definitions, pin }) =
-            self.read(client, &entry.settings, before.as_ref()).await?
-        else {
-            return Ok(Reloaded::Unchanged);
+        let pin = in_place.as_ref().map(|(pin, _)| pin);
+        let is_current = in_place.as_ref().is_some_and(|(_, loaded)| Arc::ptr_eq(loaded, &spec));
+        let catalog = &self.0.resources.catalog;
+        let loaded = match self.read(client, &spec.settings, pin, is_current).await {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return Ok(Reloaded::Unchanged),
+            Err(error) => {
+                let reason = with_causes(&error);
+                if is_current {
+                    warn!(%client, reason, "plugin not reloaded; the old one stays");
+                } else {
+                    warn!(%client, reason, "plugin not loaded");
+                    entry.last_load().in_place = None;
+                    catalog.withdraw(client, reason);
+                }
+                return Err(error);
+            }
         };
-        let dropped = self.0.resources.catalog.publish(client, definitions, Arc::new(plugin)).await;
+        let Loaded { plugin, definitions, pin } = loaded;
+        let dropped = catalog.publish(client, definitions, Arc::new(plugin)).await;
         report_dropped(client, &dropped);
-        info!(%client, digest = pin.component, reloaded = before.is_some(), "plugin loaded");
-        entry.last_load().in_place = Some(pin);
+        info!(%client, digest = pin.component, reloaded = in_place.is_some(), "plugin loaded");
+        entry.last_load().in_place = Some((pin, spec));
         Ok(Reloaded::Swapped)
-    }
-}
-
-impl Entry {
-    pub(super) fn last_load(&self) -> MutexGuard<'_, LastLoad> {
-        // Every member is consistent after every statement.
-        self.last_load.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

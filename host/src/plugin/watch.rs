@@ -2,6 +2,7 @@
 //! mounts and changes on network filesystems, and costs one system call per file.
 
 use std::{
+    collections::BTreeMap,
     os::unix::fs::MetadataExt as _,
     path::Path,
     time::{Duration, SystemTime},
@@ -9,7 +10,8 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Plugins, plugins::Entry};
+use super::{Plugins, Settings};
+use crate::tool::ClientName;
 
 /// Interval between checks. A file must look the same in two checks before it is read, so that no
 /// half-written file is read.
@@ -35,7 +37,7 @@ impl Plugins {
     pub async fn watch(&self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(PERIOD);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut before = Vec::new();
+        let mut before = BTreeMap::new();
         loop {
             let look = async {
                 ticks.tick().await;
@@ -51,16 +53,19 @@ impl Plugins {
 
     /// Reloads plugins whose files have changed since the last load and are the same as `before`.
     /// Returns the current versions.
-    async fn look(&self, before: &[FilesVersion]) -> Vec<FilesVersion> {
-        let mut now = Vec::new();
-        for (client, entry) in &self.0.entries {
-            let version = self.files_version(entry).await;
-            let is_settled = before.get(now.len()) == Some(&version);
+    async fn look(
+        &self,
+        before: &BTreeMap<ClientName, FilesVersion>,
+    ) -> BTreeMap<ClientName, FilesVersion> {
+        let mut now = BTreeMap::new();
+        for (client, entry) in &*self.0.entries.all() {
+            let version = self.files_version(&entry.spec().settings).await;
+            let is_settled = before.get(client) == Some(&version);
             let is_new = entry.last_load().files.as_ref() != Some(&version);
-            now.push(version);
+            now.insert(client.clone(), version);
             if is_settled && is_new {
-                // The reload logs its own outcome.
-                let _ = self.reload(client.as_str()).await;
+                // The load logs its own outcome.
+                let _ = self.load(client, entry).await;
             }
         }
         now
@@ -68,8 +73,8 @@ impl Plugins {
 
     /// Returns the current version of the files. The lock file is part of it, because a component may
     /// have been refused until it was accepted.
-    pub(super) async fn files_version(&self, entry: &Entry) -> FilesVersion {
-        let component = file_version(&entry.settings.component).await;
+    pub(super) async fn files_version(&self, settings: &Settings) -> FilesVersion {
+        let component = file_version(&settings.component).await;
         let lock = match self.0.lock.path() {
             Some(path) => file_version(path).await,
             None => None,

@@ -20,8 +20,9 @@ pub trait Reload: Send + Sync + 'static {
     /// plugin or if it is not loaded.
     fn digest(&self, client: &str) -> Option<String>;
 
-    /// Reloads one client's plugin if its component has changed. Returns whether it had changed.
-    /// The old plugin stays if the reload fails or if the future is dropped.
+    /// Takes the plugin entries of the configuration file, and reloads one client's plugin if its
+    /// entry or its component has changed. Returns whether it had changed. If its component cannot be
+    /// loaded, the old plugin stays.
     fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>>;
 }
 
@@ -38,6 +39,9 @@ pub enum NotReloaded {
     /// The component is unusable.
     #[error("{0}")]
     Unusable(String),
+    /// The configuration file, which is read again first, is invalid. Nothing has changed.
+    #[error("the configuration file is invalid, so nothing was reloaded: {0}")]
+    Configuration(String),
 }
 
 /// Returns the client that a path of this API names; `None` for other paths.
@@ -65,6 +69,9 @@ fn refusal(error: &NotReloaded) -> ApiError {
         NotReloaded::Unknown(_) => (StatusCode::NOT_FOUND, "unknown_client"),
         NotReloaded::Undecided(_) => (StatusCode::CONFLICT, "plugin_not_accepted"),
         NotReloaded::Unusable(_) => (StatusCode::UNPROCESSABLE_ENTITY, "plugin_unusable"),
+        NotReloaded::Configuration(_) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "configuration_invalid")
+        }
     };
     ApiError::new(status, "invalid_request_error", code, error.to_string())
 }

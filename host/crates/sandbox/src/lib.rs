@@ -24,7 +24,7 @@ mod settings;
 mod uses;
 mod wasi;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use airlock_core::{
     tenant::Pool,
@@ -97,7 +97,7 @@ struct Inner {
     /// Memory that guests may hold.
     memory: Pool,
     compiler: Compiler,
-    off_limits: OffLimits,
+    off_limits: Mutex<Arc<OffLimits>>,
 }
 
 impl Sandbox {
@@ -117,8 +117,8 @@ impl Sandbox {
                 .inspect_err(|error| warn!(%error, "compiled code is not cached"))
                 .ok()
         });
-        let mut off_limits = settings.off_limits.clone();
-        off_limits.unreadable.extend(cache.as_ref().map(|cache| cache.directory().to_owned()));
+        let compiler = Compiler::new(engine.clone(), cache, settings.compiling.clone());
+        let off_limits = settings.off_limits.clone().and_unreadable(compiler.cache_directory());
         Ok(Self(Arc::new(Inner {
             plugin_linker: link(plugin::linker(&engine))?,
             executor_linker: link(executor::linker(&engine))?,
@@ -129,8 +129,8 @@ impl Sandbox {
                 settings.queue_wait,
             ),
             memory: memory::budget(settings.process_memory_bytes),
-            compiler: Compiler::new(engine.clone(), cache, settings.compiling.clone()),
-            off_limits,
+            compiler,
+            off_limits: Mutex::new(Arc::new(off_limits)),
             engine,
         })))
     }
@@ -190,8 +190,18 @@ impl Sandbox {
         &self.0.memory
     }
 
-    fn off_limits(&self) -> &OffLimits {
-        &self.0.off_limits
+    /// Replaces the files and directories that are granted to no plugin. Plugins that are loaded
+    /// already are not checked again. Returns whether they have changed.
+    pub fn set_off_limits(&self, off_limits: OffLimits) -> bool {
+        let off_limits = off_limits.and_unreadable(self.0.compiler.cache_directory());
+        let mut current = self.0.off_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_changed = **current != off_limits;
+        *current = Arc::new(off_limits);
+        is_changed
+    }
+
+    fn off_limits(&self) -> Arc<OffLimits> {
+        self.0.off_limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn plugin_linker(&self) -> &Linker<State> {

@@ -84,8 +84,9 @@ impl Plugin {
         host: HostResources,
     ) -> Result<Self, LoadError> {
         let guest = contract::open(sandbox.plugin_linker(), component, wasm)?;
+        let off_limits = sandbox.off_limits();
         for directory in &grants.directories {
-            check_directory(directory, sandbox.off_limits())?;
+            check_directory(directory, &off_limits)?;
         }
         let mounts = Mounts::new(grants).map_err(|error| LoadError::Directory {
             path: std::env::temp_dir(),

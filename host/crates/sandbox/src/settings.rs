@@ -1,6 +1,9 @@
 //! Settings of the sandbox, and the files of the gateway that no plugin gets.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::Compiling;
 
@@ -40,6 +43,14 @@ pub struct OffLimits {
     pub unwritable: Vec<PathBuf>,
     /// Plugins may not even read these: the store that plugins share, secrets.
     pub unreadable: Vec<PathBuf>,
+}
+
+impl OffLimits {
+    /// Adds a directory that plugins may not read, if there is one.
+    pub(crate) fn and_unreadable(mut self, directory: Option<&Path>) -> Self {
+        self.unreadable.extend(directory.map(Path::to_owned));
+        self
+    }
 }
 
 impl Settings {

@@ -4,6 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
+    catalog::State,
     plugin::{Grant, watch},
     sandbox,
     tool::Whitelist,
@@ -36,7 +37,8 @@ fn plugins() -> Plugins {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_while_loading_does_not_delay_the_stop() {
     let plugins = plugins();
-    let entry = plugins.0.entries.values().next().expect("one is configured");
+    let entries = plugins.0.entries.all();
+    let entry = entries.values().next().expect("one is configured");
     let _loading = entry.loading.lock().await;
     let stop = CancellationToken::new();
     let mut watch = std::pin::pin!(plugins.watch(stop.clone()));

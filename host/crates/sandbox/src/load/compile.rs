@@ -17,7 +17,7 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -162,6 +162,11 @@ impl Compiler {
             turn: Arc::default(),
             flights: Mutex::default(),
         }))
+    }
+
+    /// Returns the directory of the compiled code; `None` if none is kept.
+    pub(crate) fn cache_directory(&self) -> Option<&Path> {
+        self.0.cache.as_ref().map(CodeCache::directory)
     }
 
     /// Returns the cache of compiled code, if there is one.

@@ -58,8 +58,7 @@ pub(super) async fn reload(
     let body: Value = serde_json::from_str(&body).unwrap_or_default();
     if status == StatusCode::NOT_FOUND {
         bail!(
-            "the gateway has no plugin {client}: it reads its configuration only at its start, so restart it; \
-             its configuration is the one that --config names here"
+            "the gateway has no plugin {client}: its configuration is not the one that --config names here"
         );
     }
     if !status.is_success() {
