@@ -24,8 +24,9 @@
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
 //! admits are run and their results sent back, round after round, until the model calls no more
 //! tools. A call that needs approval, or that names a tool of the caller's own, ends the loop and
-//! is handed to the caller. Every response with tool calls describes them in an object named
-//! `airlock`.
+//! is handed to the caller. The results of other calls of the same answer are kept for the request
+//! in which the caller answers, or are part of the text: see [`ResultsAsText`]. Every response with
+//! tool calls describes them in an object named `airlock`.
 //!
 //! The loop makes no policy decisions: the door does, through [`Caller`]. It spawns no tasks and
 //! runs only while its [`Run`] is polled, so a slow reader stops the model, and dropping the run
@@ -73,6 +74,7 @@ use crate::{
     door::{Caller, Events},
     json::RawObject,
     model::{MemoryBudget, Models, Native, document::OWN_MEMBER},
+    recall::Keeper,
     results::Results,
 };
 
@@ -102,6 +104,22 @@ pub struct Settings {
     pub timeout: Duration,
     /// True if tools are offered to the model only if the request names them in an include header.
     pub disable_auto_tool_inject: bool,
+    /// Whether a chat completion has results as text if other calls are pending.
+    pub results_as_text: ResultsAsText,
+}
+
+/// Whether the text of a chat completion has the results of calls that ran, if other calls of the
+/// same answer are for the caller. Results that are not in the text are kept, and put back into the
+/// request in which the caller answers its calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ResultsAsText {
+    /// Only if all pending calls are of the gateway's tools, and the caller did not ask for JSON.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// A chat completion request.
@@ -128,6 +146,9 @@ pub struct Request {
     /// Keeps large results of MCP servers, of which the model receives a preview; `None` if it
     /// receives them whole.
     pub results: Option<Results>,
+    /// Keeps calls that the caller does not see; `None` if their results are always part of the
+    /// text.
+    pub keeper: Option<Keeper>,
     /// Budget to which the bytes are charged that the model and tools add to the body. They are
     /// released when the [`Run`] is dropped.
     pub budget: MemoryBudget,
@@ -142,9 +163,12 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
         let mut trace = Trace::new(caller.ledger());
         let ended = converse(&models, &caller, request, &settings, &mut trace, &listener).await;
         let last = match ended {
-            Ok(Ending::Whole { answer, pending }) => trace.finish(answer, &pending),
-            Ok(Ending::Streamed { relay, answer, pending }) => {
-                trace.finish_stream(*relay, &answer, &pending, &listener.emitter).await
+            Ok(Ending::Whole { answer, pending, is_told }) => {
+                trace.finish(answer, &pending, is_told)
+            }
+            Ok(Ending::Streamed { relay, answer, pending, is_told }) => {
+                let emitter = &listener.emitter;
+                trace.finish_stream(*relay, &answer, &pending, is_told, emitter).await
             }
             Err(error) => {
                 let airlock = trace.extension(&[]);
@@ -184,13 +208,14 @@ async fn converse(
             allowance.take(conversation::message_bytes(&answer))?;
         }
         let Sorted { batch, mut pending } = round::sort(calls, offered, caller, &mut quota);
+        let style = settings.results_as_text;
         if batch.is_empty() {
-            return Ok(dialog.end(answer, pending));
+            return Ok(dialog.end(answer, pending, &[], style, &allowance).await);
         }
         if is_last {
             trace.depth_limit_reached = true;
             pending.extend(batch.into_calls().map(|call| Pending::new(call, Reason::DepthLimit)));
-            return Ok(dialog.end(answer, pending));
+            return Ok(dialog.end(answer, pending, &[], style, &allowance).await);
         }
         let reads_images = route.reads_images();
         let results = results.as_ref();
@@ -203,7 +228,7 @@ async fn converse(
             return Err(allowance.timeout(trace.rounds));
         }
         if !pending.is_empty() {
-            return Ok(dialog.end(answer, pending));
+            return Ok(dialog.end(answer, pending, &ended, style, &allowance).await);
         }
         dialog.go_on(answer, &ended, trace.rounds, listener).await;
     }

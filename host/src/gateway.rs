@@ -25,6 +25,7 @@ use crate::{
     model::Models,
     native::NativeTools,
     plugin::{self, Plugins},
+    recall::{self, Recall},
     results::Results,
     runs::Runs,
     sandbox::{Sandbox, UseRecorder},
@@ -213,8 +214,12 @@ impl Gateway {
         let shutdown = shutdown.unwrap_or_else(|| Box::pin(std::future::pending()));
         let gauges: Vec<server::Gauge> =
             vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
+        let store = store::Settings::new(&config.store);
+        let (responses, memory_bytes) = (config.server.responses, config.results.total_bytes);
+        let recall = Recall::new(recall::Settings::new(Some(store), responses, memory_bytes));
         let hooks = server::Hooks {
             results: Some(results),
+            recall: Some(recall),
             runs,
             gauges,
             plugins: Some(Box::new(reloader.clone())),

@@ -14,6 +14,7 @@
 //! | [`agent`] | the loop: ask the model, run the tool calls that policy permits, respond |
 //! | [`model`] | model providers |
 //! | [`results`] | results of tools as models read them: marked, shortened, kept |
+//! | [`recall`] | calls of the gateway's tools that a client does not send back, kept and put back |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | [`door`] | the policy decision: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`run`] | the protocol of a run's journal: which calls were made, and which may be made now |
@@ -50,6 +51,7 @@ pub mod memory;
 pub mod model;
 mod native;
 pub mod plugin;
+pub mod recall;
 pub mod results;
 pub mod runs;
 pub mod server;

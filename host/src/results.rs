@@ -19,9 +19,10 @@ mod reader;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+pub(crate) use self::kept::Kept;
 pub use self::marks::Marks;
 pub(crate) use self::marks::untrusted;
-use self::{kept::Kept, reader::Reader};
+use self::reader::Reader;
 use crate::{
     door::OwnTools,
     tenant::Tenant,

@@ -68,6 +68,7 @@ use crate::{
     json::RawObject,
     mcp::{service::Service, session::Sessions},
     model::{MemoryBudget, Models},
+    recall::{Keeper, Recall},
     results::Results,
     runs::Runs,
     store,
@@ -209,6 +210,8 @@ pub struct App {
 pub struct Hooks {
     /// Keeps large results of MCP servers; `None` if models receive them whole.
     pub results: Option<Results>,
+    /// Calls that clients do not send back; `None` if they are not put back.
+    pub recall: Option<Recall>,
     /// Runs of scripts; `None` if none are kept.
     pub runs: Option<Runs>,
     /// Additional fields of `GET /health`.
@@ -392,6 +395,7 @@ impl App {
         } else {
             (Caller::hearing(view, origin, budget, hearing), None)
         };
+        let keeper = self.keeper(sender, body.get("store") != Some("false"));
         let request = agent::Request {
             body,
             native: None,
@@ -401,6 +405,7 @@ impl App {
             max_tool_calls: None,
             reports,
             results: self.hooks.results.clone(),
+            keeper,
             budget: MemoryBudget::new(charge.clone()),
         };
         self.start(caller, request, timeout)
@@ -409,6 +414,13 @@ impl App {
     /// Starts the agent loop for a request that takes at most `timeout`.
     fn start(&self, caller: Caller, request: agent::Request, timeout: Duration) -> Run {
         agent::run(self.models.clone(), caller, request, agent::Settings { timeout, ..self.agent })
+    }
+
+    /// Returns the keeper of the calls that the client of a request does not see. `may_store` is
+    /// false if nothing of the request may be stored.
+    fn keeper(&self, sender: &Sender, may_store: bool) -> Option<Keeper> {
+        let recall = self.hooks.recall.as_ref()?;
+        Some(recall.keeper(sender.tenant(), may_store))
     }
 
     /// Returns the caller that the calls of a request are decided for.

@@ -28,6 +28,7 @@ mod plugin_entries;
 mod plugins;
 mod python;
 mod real_servers;
+mod recall;
 mod runaways;
 mod runs;
 mod runs_command;

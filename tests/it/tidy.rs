@@ -40,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("catalog", &["door", "schema", "tenant", "text", "tool"]),
     ("results", &["door", "tenant", "text", "tool"]),
+    ("recall", &["json", "results", "store", "tenant", "text"]),
     (
         "plugin",
         &[
@@ -62,13 +63,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["catalog", "door", "json", "run", "runs", "sandbox", "store", "tenant", "text", "tool"],
     ),
     ("model", &["json", "memory", "secret", "text", "timer", "tls", "tool", "units"]),
-    ("agent", &["catalog", "door", "json", "model", "results", "tenant", "text", "tool"]),
+    ("agent", &["catalog", "door", "json", "model", "recall", "results", "tenant", "text", "tool"]),
     ("mcp", &["catalog", "door", "json", "memory", "tenant", "text", "tool"]),
     (
         "server",
         &[
-            "agent", "catalog", "door", "identity", "json", "mcp", "memory", "model", "results",
-            "run", "runs", "store", "tenant", "text", "timer", "tool", "units",
+            "agent", "catalog", "door", "identity", "json", "mcp", "memory", "model", "recall",
+            "results", "run", "runs", "store", "tenant", "text", "timer", "tool", "units",
         ],
     ),
     // The settings of each module, and no code that runs.

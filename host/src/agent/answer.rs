@@ -1,4 +1,5 @@
-//! Builds the mixed response: results of the calls that were run, and the pending calls.
+//! Builds the mixed response, if calls were run and others are pending: the pending calls, and in
+//! some cases the results as text.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -29,6 +30,28 @@ pub(super) fn mixed(mut answer: Object, results: &[Result], pending: &[Pending])
     let choice =
         json!({"index": 0, "message": message, "logprobs": null, "finish_reason": "tool_calls"});
     answer.insert("choices".to_owned(), json!([choice]));
+    answer
+}
+
+/// Removes the calls that were run from the choices, whose texts stay as they are. `finish_reason` is
+/// `tool_calls` where calls are left.
+pub(super) fn pending_alone(mut answer: Object, pending: &[Pending]) -> Object {
+    let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
+    for (position, choice) in choices.enumerate() {
+        let left = pending.iter().filter(|pending| pending.call.choice == position);
+        let left: Vec<&Value> = left.map(|pending| &pending.call.raw).collect();
+        let Some(message) = choice.get_mut("message").and_then(Value::as_object_mut) else {
+            continue;
+        };
+        if message.shift_remove("tool_calls").is_none() {
+            continue;
+        }
+        let reason = if left.is_empty() { "stop" } else { "tool_calls" };
+        if !left.is_empty() {
+            message.insert("tool_calls".to_owned(), json!(left));
+        }
+        choice["finish_reason"] = reason.into();
+    }
     answer
 }
 

@@ -4,25 +4,34 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Request, Settings, parts, round::Ended};
+use super::{
+    Request, Settings, parts,
+    round::{Ended, Pending},
+};
 use crate::{
     door::Caller,
     json::{self, raw},
     model::{Document, Object, Prompt},
+    recall::chat::Rounds,
 };
 
 /// A request to the model, with the names of the tools that the gateway offers in it.
 pub(super) struct Conversation {
     prompt: Prompt,
     offered: BTreeSet<String>,
+    /// True if the rounds may have to be kept.
+    keeps: bool,
+    /// The rounds as messages, if the prompt has them as items.
+    messages: Vec<String>,
 }
 
 impl Conversation {
     /// Adds the gateway's tools after those of the request. Names of the request's own tools take
     /// precedence: a call of such a name is for the caller.
     pub(super) fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
+        let keeps = request.keeper.is_some();
         let prompt = Prompt { native: request.native, ..Prompt::new(request.body) };
-        let mut this = Self { prompt, offered: BTreeSet::new() };
+        let mut this = Self { prompt, offered: BTreeSet::new(), keeps, messages: Vec::new() };
         if (!settings.disable_auto_tool_inject || request.names_tools) && this.prompt.takes_tools()
         {
             this.offer(caller);
@@ -61,18 +70,54 @@ impl Conversation {
         self.prompt.stop_forcing();
         let items = answer.take_items();
         let mut answer = answer.into_object();
-        if !items.is_empty() {
+        let added = if items.is_empty() {
+            &mut self.prompt.added
+        } else {
             // The provider gets all later rounds, so the chat form of them is never sent.
-            return self.go_on_natively(items, &answer, results);
-        }
+            self.go_on_natively(items, &answer, results);
+            if !self.keeps {
+                return;
+            }
+            &mut self.messages
+        };
         let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
-        let added = &mut self.prompt.added;
         for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
             let choice = choices.as_mut().and_then(|choices| choices.get_mut(round[0].call.choice));
             let message = choice.and_then(|choice| choice.get_mut("message")).map(Value::take);
             added.extend(message.map(|message| message.to_string()));
             added.extend(round.iter().map(result));
         }
+    }
+
+    /// Returns the JSON text of the messages that the caller sent.
+    pub(super) fn sent(&self) -> &str {
+        self.prompt.body.get("messages").unwrap_or("[]")
+    }
+
+    /// Returns whether the caller asked for JSON.
+    pub(super) fn wants_json(&self) -> bool {
+        let format = self.prompt.body.get("response_format");
+        let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);
+        kind.is_some_and(|kind| kind != "text")
+    }
+
+    /// Returns the rounds so far, with the last message of a choice and the results of its calls that
+    /// ran; `None` if the choice has no pending calls.
+    pub(super) fn rounds(
+        &self,
+        choice: usize,
+        answer: &Object,
+        pending: &[Pending],
+        ended: &[Ended],
+    ) -> Option<Rounds> {
+        let is_of = |of: usize| of == choice;
+        pending.iter().find(|pending| is_of(pending.call.choice))?;
+        let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
+        let ran = ended.iter().filter(|ended| is_of(ended.call.choice) && !ended.is_waiting());
+        let results = ran.map(result).collect();
+        let (added, messages) = (&self.prompt.added, &self.messages);
+        let before = if added.is_empty() { messages } else { added }.clone();
+        Some(Rounds { before, message, results })
     }
 
     /// Adds a round in the form of the Responses API: the items of the model as they came, and the

@@ -4,17 +4,18 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Event, Failure, Request, Settings,
+    Event, Failure, Request, ResultsAsText, Settings,
     allowance::Allowance,
     calls::{self, ToolCall},
     conversation::Conversation,
     relay::Relay,
-    round::{Ended, Listener, Pending},
+    round::{Ended, Listener, Pending, Reason},
 };
 use crate::{
     door::Caller,
     json::raw,
     model::{Document, Object, Response, Route, Terms},
+    recall::{self, Keeper, chat::Rounds},
 };
 
 /// The exchange with the model.
@@ -27,14 +28,17 @@ pub(super) struct Dialog {
     /// True if the model is asked for a stream.
     is_streamed: bool,
     includes_usage: bool,
+    /// Keeps rounds that the caller does not see; `None` if they are told as text.
+    keeper: Option<Keeper>,
 }
 
 /// End of the loop: the model's last response, and its calls that were not run, in their order.
+/// `is_told` is true if the results of the others are part of the text.
 pub(super) enum Ending {
     /// A response that is returned whole.
-    Whole { answer: Document, pending: Vec<Pending> },
+    Whole { answer: Document, pending: Vec<Pending>, is_told: bool },
     /// A response whose chunks were sent.
-    Streamed { relay: Box<Relay>, answer: Object, pending: Vec<Pending> },
+    Streamed { relay: Box<Relay>, answer: Object, pending: Vec<Pending>, is_told: bool },
 }
 
 impl Dialog {
@@ -43,13 +47,14 @@ impl Dialog {
         let includes_usage =
             options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
         let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
+        let keeper = request.keeper.clone();
         let conversation = Conversation::begin(request, caller, settings);
         let relay = if shows_rounds {
             Some(Relay::of_rounds())
         } else {
             is_streamed.then(|| Relay::new(!conversation.offered().is_empty()))
         };
-        Self { conversation, ids: BTreeSet::new(), relay, is_streamed, includes_usage }
+        Self { conversation, ids: BTreeSet::new(), relay, is_streamed, includes_usage, keeper }
     }
 
     /// Asks the model and returns its next response. If the caller receives chunks, they are sent
@@ -126,15 +131,65 @@ impl Dialog {
         listener.emitter.emit(Event::Round { rounds }).await;
     }
 
-    /// Ends the exchange. Sorts the pending calls by their position in the response.
-    pub(super) fn end(self, answer: Document, mut pending: Vec<Pending>) -> Ending {
+    /// Ends the exchange. Sorts the pending calls by their position in the response, and keeps the
+    /// rounds that the caller does not see. `ended` are the calls of the response that ran.
+    pub(super) async fn end(
+        self,
+        answer: Document,
+        mut pending: Vec<Pending>,
+        ended: &[Ended],
+        style: ResultsAsText,
+        allowance: &Allowance,
+    ) -> Ending {
         pending.sort_by_key(|pending| pending.call.position);
+        let is_told = self.tells(&pending, style);
+        if !is_told && !pending.is_empty() {
+            Box::pin(self.keep(answer.object(), &pending, ended, allowance)).await;
+        }
         match self.relay {
-            None => Ending::Whole { answer, pending },
+            None => Ending::Whole { answer, pending, is_told },
             Some(relay) => {
                 let (relay, answer) = (Box::new(relay), answer.into_object());
-                Ending::Streamed { relay, answer, pending }
+                Ending::Streamed { relay, answer, pending, is_told }
             }
+        }
+    }
+
+    /// Returns whether results are told as text, if calls ran and others are pending.
+    fn tells(&self, pending: &[Pending], style: ResultsAsText) -> bool {
+        // Where rounds end the loop, the response is the model's own.
+        if pending.iter().any(|pending| matches!(pending.reason, Reason::DepthLimit)) {
+            return false;
+        }
+        let is_found = |pending: &Pending| recall::is_unique(&pending.call.id, &pending.call.name);
+        let is_own = |pending: &Pending| !matches!(pending.reason, Reason::NotOffered);
+        match style {
+            _ if self.keeper.is_none() || !pending.iter().any(is_found) => true,
+            ResultsAsText::Auto => pending.iter().all(is_own) && !self.conversation.wants_json(),
+            ResultsAsText::Always => true,
+            ResultsAsText::Never => false,
+        }
+    }
+
+    /// Keeps the calls that ran, for the request that answers the pending ones.
+    async fn keep(
+        &self,
+        answer: &Object,
+        pending: &[Pending],
+        ended: &[Ended],
+        allowance: &Allowance,
+    ) {
+        let Some(keeper) = &self.keeper else { return };
+        let choices: BTreeSet<usize> = pending.iter().map(|pending| pending.call.choice).collect();
+        for choice in choices {
+            let rounds = self.conversation.rounds(choice, answer, pending, ended);
+            let Some(rounds) = rounds.filter(Rounds::has_run) else { continue };
+            // Once as it is, and once as the text that is kept.
+            let has_room = allowance.held.grow(rounds.bytes().saturating_mul(2));
+            let of_choice = pending.iter().filter(|pending| pending.call.choice == choice);
+            let calls = of_choice.map(|it| (it.call.id.as_str(), it.call.name.as_str()));
+            let sent = self.conversation.sent();
+            keeper.keep_rounds(sent, calls, has_room.then_some(rounds)).await;
         }
     }
 }

@@ -164,8 +164,8 @@ impl Relay {
     }
 
     /// Ends the stream with the pending calls, the ends of the choices and the usage. `answer` is
-    /// the last response. `summary` is the text about calls that were run; it is present if others
-    /// are pending.
+    /// the last response. `summary` is the text about calls that were run, which may be empty; it is
+    /// present if others are pending.
     pub(super) async fn finish(
         mut self,
         answer: &Object,
@@ -179,7 +179,7 @@ impl Relay {
             return;
         }
         let is_mixed = summary.is_some();
-        if let Some(summary) = summary.filter(|_| self.is_one_text) {
+        if let Some(summary) = summary.filter(|text| self.is_one_text && !text.is_empty()) {
             let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
                 format!("{BETWEEN_ROUNDS}{summary}")
             } else {

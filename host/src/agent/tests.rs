@@ -10,6 +10,7 @@ use crate::{
 mod hostile;
 mod stories;
 mod streams;
+mod unseen;
 
 pub(crate) const SETTINGS: Settings = Settings {
     max_depth: 3,
@@ -18,6 +19,7 @@ pub(crate) const SETTINGS: Settings = Settings {
     max_tool_bytes: 1 << 20,
     timeout: Duration::from_secs(30),
     disable_auto_tool_inject: false,
+    results_as_text: ResultsAsText::Auto,
 };
 
 fn caller(filter: &Filter) -> Caller {
@@ -36,6 +38,7 @@ fn request() -> Request {
         max_tool_calls: None,
         reports: None,
         results: None,
+        keeper: None,
         budget: MemoryBudget::unlimited(),
     }
 }

@@ -124,10 +124,20 @@ impl<'a> Trace<'a> {
     /// pending. At the depth limit it is the model's own, whose calls were not run. Adds the
     /// `airlock` object if there were calls, and the sum of the usage if there were rounds; a
     /// response without either keeps its text.
-    pub(super) fn finish(self, mut answer: Document, pending: &[Pending]) -> Completion {
+    /// `is_told` is true if a mixed response has the results as text.
+    pub(super) fn finish(
+        self,
+        mut answer: Document,
+        pending: &[Pending],
+        is_told: bool,
+    ) -> Completion {
         if self.is_mixed(pending) {
             let object = mem::take(answer.object_mut());
-            *answer.object_mut() = answer::mixed(object, &self.results, pending);
+            *answer.object_mut() = if is_told {
+                answer::mixed(object, &self.results, pending)
+            } else {
+                answer::pending_alone(object, pending)
+            };
         }
         let airlock = self.extension(pending);
         if let Some(airlock) = airlock.clone() {
@@ -147,9 +157,11 @@ impl<'a> Trace<'a> {
         relay: Relay,
         answer: &Object,
         pending: &[Pending],
+        is_told: bool,
         emitter: &Emitter,
     ) -> Completion {
-        let summary = self.is_mixed(pending).then(|| answer::summary(&self.results));
+        let told = || if is_told { answer::summary(&self.results) } else { String::new() };
+        let summary = self.is_mixed(pending).then(told);
         let airlock = self.extension(pending);
         let usage = self.usage.into_value();
         relay.finish(answer, pending, summary, usage.as_ref(), airlock.clone(), emitter).await;

@@ -111,12 +111,14 @@ pub(super) struct Server {
 #[serde(deny_unknown_fields)]
 pub(super) struct Responses {
     /// True if responses are stored in the database `store`, except those of requests with
-    /// `store: false`. They hold conversations, unencrypted. Default: true.
+    /// `store: false`, and with them the calls that clients do not send back. They hold
+    /// conversations, unencrypted. Default: true.
     pub(super) store: Option<bool>,
     /// Time after which a conversation that was not continued expires. Default: 30days.
     pub(super) expire_after: Option<Span>,
     /// Bytes of all stored responses. Beyond it, a conversation of the virtual key with the most
-    /// bytes is evicted. Default: 1GiB.
+    /// bytes is evicted. Calls that clients do not send back get an eighth of it besides. Default:
+    /// 1GiB.
     pub(super) max_bytes: Option<Size>,
     /// Bytes of the responses of one virtual key, or of all callers without a key together. Beyond
     /// it, its conversations that were not continued for longest are evicted. Default: 128MiB.
@@ -484,7 +486,8 @@ pub(super) struct ToolManager {
     pub(super) max_inline_result: Option<Size>,
     /// Time for which such a longer result can be read. Default: 15m.
     pub(super) kept_result_expire_after: Option<Span>,
-    /// Memory for all such longer results. One virtual key gets at most half of it. Default: 64MiB.
+    /// Memory for all such longer results, and as much again for calls that clients do not send back
+    /// and that may not be stored. One virtual key gets at most half of it. Default: 64MiB.
     pub(super) max_kept_results: Option<Size>,
     /// Wall-clock time for one chat completion or Response: all responses of the model and all tool
     /// calls together. The header `x-airlock-timeout` may shorten it. Default: 30m.
@@ -528,12 +531,28 @@ pub(super) struct ToolManager {
     /// false.
     #[serde(default)]
     pub(super) disable_auto_tool_inject: bool,
+    /// Whether a chat completion has the results of calls that ran as text, if other calls of the
+    /// same answer are returned. Other results are kept, and put back into the request that answers
+    /// those calls. Default: `auto`.
+    pub(super) results_as_text: Option<ResultsAsText>,
     /// Calls at the same time, in one round of the model or in one script. Default: 8.
     pub(super) max_parallel_tool_calls: Option<u64>,
     /// Nested calls of a script or a plugin, at all depths together. Default: 64.
     pub(super) max_nested_calls: Option<u64>,
     /// Depth of nested calls, the first call included. Default: 4.
     pub(super) max_call_depth: Option<u64>,
+}
+
+/// When a chat completion has results of calls as text, if other calls of the same answer are returned.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ResultsAsText {
+    /// If all returned calls are of the gateway's tools, and the request does not ask for JSON.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// Layout of the virtual files of code mode.

@@ -147,6 +147,7 @@ fn tool_manager(
             )
             .0,
         disable_auto_tool_inject: file.disable_auto_tool_inject,
+        results_as_text: file.results_as_text.map(agent::ResultsAsText::from).unwrap_or_default(),
     };
     let longest = Span::secs(60 * 60);
     let budget = Budget {
@@ -165,6 +166,16 @@ fn tool_manager(
     let binding_level =
         file.code_mode_binding_level.map_or(BindingLevel::Server, BindingLevel::from);
     (agent, budget, binding_level)
+}
+
+impl From<file::ResultsAsText> for agent::ResultsAsText {
+    fn from(when: file::ResultsAsText) -> Self {
+        match when {
+            file::ResultsAsText::Auto => Self::Auto,
+            file::ResultsAsText::Always => Self::Always,
+            file::ResultsAsText::Never => Self::Never,
+        }
+    }
 }
 
 fn runs(field: &Field<'_>, file: &file::ToolManager) -> runs::Settings {

@@ -1,11 +1,12 @@
-//! Large results, kept by tenant until they expire.
+//! Entries in memory, kept by tenant until they expire: large results, by their handles.
 //!
-//! They are in memory and end with the process. A handle is a random number, and opens a result for
-//! the tenant alone that the result was kept for.
+//! They end with the process. A handle is a random number, and opens a result for the tenant alone
+//! that the result was kept for.
 
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
+    hash::Hash,
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -17,69 +18,93 @@ use uuid::Uuid;
 use super::Provenance;
 use crate::tenant::Tenant;
 
-/// Maximum number of kept results. One tenant gets at most half of them.
+/// Maximum number of kept entries. One tenant gets at most half of them.
 const MAX_COUNT: usize = 1_024;
-/// Memory of a kept result beside its text, in bytes.
+/// Memory of a kept entry beside its text, in bytes.
 const FRAME_BYTES: usize = 512;
 /// Prefix of a handle.
 const PREFIX: &str = "content_";
 
-/// Large results of all tenants.
-pub(super) struct Kept {
+/// Entries of all tenants in memory, by default large results, each until it expires.
+pub(crate) struct Kept<K = Handle, E = Entry> {
     expire_after: Duration,
     total_bytes: usize,
-    state: Mutex<State>,
+    state: Mutex<State<K, E>>,
 }
 
 /// Identifier of a kept result. It cannot be guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Handle(Uuid);
+pub(crate) struct Handle(Uuid);
 
 /// A kept result.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The server that sent it.
     pub(super) provenance: Provenance,
     /// Its whole text.
     pub(super) text: Arc<str>,
 }
 
-#[derive(Default)]
-struct State {
-    entries: HashMap<Handle, (Tenant, Entry)>,
-    /// Handles of each tenant with entries, the oldest first. All entries live equally long.
-    tenants: HashMap<Tenant, Share>,
+struct State<K, E> {
+    entries: HashMap<K, Slot<E>>,
+    /// Keys of each tenant with entries, the oldest first. All entries live equally long.
+    tenants: HashMap<Tenant, Share<K>>,
     bytes: usize,
 }
 
-#[derive(Default)]
-struct Share {
-    handles: VecDeque<(Handle, Instant)>,
+struct Slot<E> {
+    tenant: Tenant,
+    entry: E,
+    bytes: usize,
+}
+
+struct Share<K> {
+    keys: VecDeque<(K, Instant)>,
     bytes: usize,
 }
 
 impl Kept {
-    /// Creates the place for results of at most `total_bytes` together.
-    pub(super) fn new(expire_after: Duration, total_bytes: usize) -> Self {
-        Self { expire_after, total_bytes, state: Mutex::default() }
-    }
-
-    /// Keeps a text and evicts what has no room beside it: the tenant's own oldest results, then
-    /// those of the tenant that has the most. `None` if the text is larger than a tenant's share.
+    /// Keeps a text and evicts what has no room beside it. `None` if the text is larger than a
+    /// tenant's share.
     pub(super) fn put(
         &self,
         tenant: &Tenant,
         provenance: Provenance,
         text: String,
     ) -> Option<Handle> {
-        let bytes = text.len() + FRAME_BYTES;
-        if bytes > self.total_bytes / 2 {
-            return None;
-        }
         let handle = Handle(Uuid::new_v4());
+        let bytes = text.len();
+        let entry = Entry { provenance, text: text.into() };
+        self.insert(tenant, handle, entry, bytes).then_some(handle)
+    }
+
+    /// Returns a result; `None` if there is none with this handle, or if it expired or is another
+    /// tenant's. All three look the same.
+    pub(super) fn get(&self, tenant: &Tenant, handle: &str) -> Option<Entry> {
+        self.find(tenant, &handle.parse().ok()?)
+    }
+}
+
+impl<K: Copy + Eq + Hash, E: Clone> Kept<K, E> {
+    /// Creates the place for entries of at most `total_bytes` together.
+    pub(crate) fn new(expire_after: Duration, total_bytes: usize) -> Self {
+        let state =
+            Mutex::new(State { entries: HashMap::new(), tenants: HashMap::new(), bytes: 0 });
+        Self { expire_after, total_bytes, state }
+    }
+
+    /// Keeps an entry of `bytes`, in the place of one with the same key, and evicts what has no room
+    /// beside it: the tenant's own oldest entries, then those of the tenant that has the most.
+    /// Returns false if it is larger than a tenant's share.
+    pub(crate) fn insert(&self, tenant: &Tenant, key: K, entry: E, bytes: usize) -> bool {
+        let bytes = bytes + FRAME_BYTES;
+        if bytes > self.total_bytes / 2 {
+            return false;
+        }
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expire(now);
+        state.remove(&key);
         while state.has_over(tenant, self.total_bytes / 2 - bytes, MAX_COUNT / 2 - 1) {
             state.evict_oldest(tenant);
         }
@@ -87,30 +112,29 @@ impl Kept {
             let Some(largest) = state.largest() else { break };
             state.evict_oldest(&largest);
         }
-        let entry = Entry { provenance, text: text.into() };
-        state.entries.insert(handle, (tenant.clone(), entry));
+        state.entries.insert(key, Slot { tenant: tenant.clone(), entry, bytes });
         state.bytes += bytes;
-        let share = state.tenants.entry(tenant.clone()).or_default();
+        let share = state.tenants.entry(tenant.clone());
+        let share = share.or_insert_with(|| Share { keys: VecDeque::new(), bytes: 0 });
         share.bytes += bytes;
-        share.handles.push_back((handle, now + self.expire_after));
-        Some(handle)
+        share.keys.push_back((key, now + self.expire_after));
+        true
     }
 
-    /// Returns a result; `None` if there is none with this handle, or if it expired or is another
-    /// tenant's. All three look the same.
-    pub(super) fn get(&self, tenant: &Tenant, handle: &str) -> Option<Entry> {
-        let handle: Handle = handle.parse().ok()?;
+    /// Returns an entry; `None` if there is none with this key, or if it expired or is another
+    /// tenant's.
+    pub(crate) fn find(&self, tenant: &Tenant, key: &K) -> Option<E> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expire(Instant::now());
-        let (owner, entry) = state.entries.get(&handle)?;
-        (owner == tenant).then(|| entry.clone())
+        let slot = state.entries.get(key)?;
+        (slot.tenant == *tenant).then(|| slot.entry.clone())
     }
 }
 
-impl State {
-    /// Removes the results that expired.
+impl<K: Copy + Eq + Hash, E> State<K, E> {
+    /// Removes the entries that expired.
     fn expire(&mut self, now: Instant) {
-        let is_over = |share: &Share| share.handles.front().is_some_and(|(_, end)| *end <= now);
+        let is_over = |share: &Share<K>| share.keys.front().is_some_and(|(_, end)| *end <= now);
         let over: Vec<Tenant> = self
             .tenants
             .iter()
@@ -126,7 +150,7 @@ impl State {
 
     fn has_over(&self, tenant: &Tenant, bytes: usize, count: usize) -> bool {
         let share = self.tenants.get(tenant);
-        share.is_some_and(|share| share.bytes > bytes || share.handles.len() > count)
+        share.is_some_and(|share| share.bytes > bytes || share.keys.len() > count)
     }
 
     /// Returns the tenant with the most bytes; `None` if nothing is kept.
@@ -135,23 +159,29 @@ impl State {
         largest.map(|(tenant, _)| tenant.clone())
     }
 
-    /// Removes the oldest result of a tenant, and the tenant after its last one.
+    /// Removes the oldest entry of a tenant.
     fn evict_oldest(&mut self, tenant: &Tenant) {
-        let Some(share) = self.tenants.get_mut(tenant) else { return };
-        if let Some((handle, _)) = share.handles.pop_front()
-            && let Some((_, entry)) = self.entries.remove(&handle)
-        {
-            let bytes = entry.text.len() + FRAME_BYTES;
-            share.bytes -= bytes;
-            self.bytes -= bytes;
+        let oldest = self.tenants.get(tenant).and_then(|share| share.keys.front());
+        match oldest.map(|(key, _)| *key) {
+            Some(key) => self.remove(&key),
+            None => drop(self.tenants.remove(tenant)),
         }
-        if share.handles.is_empty() {
-            self.tenants.remove(tenant);
+    }
+
+    /// Removes an entry, and its tenant after its last one.
+    fn remove(&mut self, key: &K) {
+        let Some(Slot { tenant, bytes, .. }) = self.entries.remove(key) else { return };
+        self.bytes -= bytes;
+        let Some(share) = self.tenants.get_mut(&tenant) else { return };
+        share.bytes -= bytes;
+        share.keys.retain(|(own, _)| own != key);
+        if share.keys.is_empty() {
+            self.tenants.remove(&tenant);
         }
     }
 }
 
-impl fmt::Debug for Kept {
+impl<K, E> fmt::Debug for Kept<K, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kept").field("total_bytes", &self.total_bytes).finish_non_exhaustive()
     }
@@ -165,7 +195,7 @@ impl fmt::Display for Handle {
 
 /// Error: a text is no handle.
 #[derive(Debug)]
-pub(super) struct NoHandle;
+pub(crate) struct NoHandle;
 
 impl FromStr for Handle {
     type Err = NoHandle;
@@ -202,7 +232,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_result_is_read_by_its_own_tenant_until_it_expires() {
-        let kept = Kept::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 8 * SIZE);
         let handle = put(&kept, 1, SIZE).expect("it fits");
         assert_eq!(kept.get(&tenant(1), &handle).expect("kept").text.len(), SIZE - FRAME_BYTES);
         assert!(kept.get(&tenant(2), &handle).is_none());
@@ -221,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_gets_half_of_the_bytes_and_evicts_its_own_oldest_results() {
-        let kept = Kept::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 8 * SIZE);
         assert!(put(&kept, 1, 4 * SIZE + 1).is_none(), "more than half");
         let other = [put(&kept, 2, SIZE).expect("it fits")];
         let own: Vec<_> = (0..5).map(|_| put(&kept, 1, SIZE).expect("it fits")).collect();
@@ -233,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_store_evicts_the_oldest_result_of_the_tenant_with_the_most() {
-        let kept = Kept::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 8 * SIZE);
         let first: Vec<_> = (0..2).map(|_| put(&kept, 1, SIZE).expect("it fits")).collect();
         let most: Vec<_> = (0..4).map(|_| put(&kept, 2, SIZE).expect("it fits")).collect();
         let last: Vec<_> = (0..3).map(|_| put(&kept, 3, SIZE).expect("it fits")).collect();
@@ -244,13 +274,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_number_of_results_is_bounded_for_a_tenant_and_in_all() {
-        let kept = Kept::new(EXPIRE_AFTER, 1 << 30);
+        let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 1 << 30);
         for of in [1, 2, 3] {
             for _ in 0..=MAX_COUNT / 2 {
                 assert!(put(&kept, of, SIZE).is_some());
             }
             let state = kept.state.lock().expect("not poisoned");
-            let own = state.tenants[&tenant(of)].handles.len();
+            let own = state.tenants[&tenant(of)].keys.len();
             assert!(own <= MAX_COUNT / 2 && state.entries.len() <= MAX_COUNT);
             // The third tenant gets room from the two others until all have the same.
             assert_eq!(own, if of < 3 { MAX_COUNT / 2 } else { MAX_COUNT.div_ceil(3) });

@@ -30,6 +30,11 @@ pub(super) async fn complete(
             ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages")
         );
     }
+    if let Some(recall) = &app.hooks.recall {
+        let memory = charge.clone();
+        let charged = move |bytes| memory.grow(bytes);
+        recall.restore_messages(&sender.tenant(), &mut body, charged).await?;
+    }
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
     let run = app.run(sender, body, is_streamed, wants_events, timeout, charge);

@@ -50,6 +50,7 @@ use crate::{
     door::{Caller, Origin},
     json::{self, RawObject},
     model::{MemoryBudget, Object, weight},
+    recall::items::OutputKeeper,
 };
 
 /// Path of the API.
@@ -96,7 +97,7 @@ pub(super) async fn create(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
-    let mut chat = read(app, sender, request, charge).await?;
+    let (mut chat, keeper) = read(app, sender, request, charge).await?;
     let caller = app.caller(sender, Origin::Model);
     let (is_streamed, id) = (chat.stream, format!("resp_{}", Uuid::new_v4().simple()));
     let run = start(app, sender, caller.clone(), &mut chat, timeout, charge)?;
@@ -109,7 +110,7 @@ pub(super) async fn create(
         input: chat.input,
         charge: charge.clone(),
     });
-    let composer = Composer::new(&id, chat.echo, caller, deposit, charge.clone());
+    let composer = Composer::new(&id, chat.echo, caller, deposit, keeper, charge.clone());
     let reply = if is_streamed {
         let stream = ResponseStream::begin(run, composer).await?;
         respond::events(events::parts(stream))
@@ -125,7 +126,7 @@ async fn read(
     sender: &Sender,
     request: Request<Incoming>,
     charge: &Charge,
-) -> Result<Chat, ApiError> {
+) -> Result<(Chat, Option<OutputKeeper>), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
     let mut body = app.intake.object(request, &app.settings, charge).await?;
@@ -138,6 +139,7 @@ async fn read(
         Some(id) => archive::conversation(app, sender, id, charge).await?,
         None => Vec::new(),
     };
+    let keeper = restore(app, sender, &mut body, &earlier, charge).await?;
     let mut chat = if has_responses {
         charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
         if may_fall_back {
@@ -151,7 +153,36 @@ async fn read(
     if app.archive.is_none() {
         chat.echo.set("store", false.into());
     }
-    Ok(chat)
+    Ok((chat, keeper))
+}
+
+/// Puts calls that the client dropped back into the input, and returns the keeper of those of the
+/// Response; `None` if none are kept.
+async fn restore(
+    app: &App,
+    sender: &Sender,
+    body: &mut Object,
+    earlier: &[Value],
+    charge: &Charge,
+) -> Result<Option<OutputKeeper>, ApiError> {
+    let may_store = app.archive.is_some() && body.get("store").is_none_or(|store| *store != false);
+    let Some(recall) = &app.hooks.recall else { return Ok(None) };
+    let mut input = body.get_mut("input");
+    if let Some(Value::Array(items)) = &mut input {
+        let memory = charge.clone();
+        recall.restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes)).await?;
+    }
+    let text;
+    let input: &[Value] = match input {
+        Some(Value::Array(items)) => items.as_slice(),
+        Some(other) => {
+            text = [json!({"role": "user", "content": *other})];
+            &text
+        }
+        None => &[],
+    };
+    let keeper = recall.keeper(sender.tenant(), may_store);
+    Ok(Some(OutputKeeper::new(keeper, earlier, input)))
 }
 
 fn stores_nothing() -> ApiError {
@@ -192,6 +223,7 @@ fn start(
         max_tool_calls: chat.max_tool_calls.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         reports: None,
         results: app.hooks.results.clone(),
+        keeper: None,
         budget: MemoryBudget::new(charge.clone()),
     };
     Ok(app.start(caller, request, timeout))

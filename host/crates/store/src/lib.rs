@@ -7,12 +7,13 @@
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
 //! blocking thread. This module does not know the data. Each subject has a file below it: [`kv`],
-//! [`login`], [`responses`], [`runs`] and [`upstream`].
+//! [`login`], [`recall`], [`responses`], [`runs`] and [`upstream`].
 
 pub mod kv;
 mod lane;
 pub mod login;
 mod open;
+pub mod recall;
 pub mod responses;
 pub mod runs;
 mod schema;

@@ -150,6 +150,7 @@ mod tests {
             names_tools: false,
             reports: None,
             results: None,
+            keeper: None,
             budget: MemoryBudget::unlimited(),
         };
         let settings = agent::Settings { timeout, ..SETTINGS };

@@ -16,6 +16,7 @@ use crate::{
     door::{Caller, Origin},
     json,
     model::{Object, Part, document::choices, weight},
+    recall::items::OutputKeeper,
 };
 
 /// Code of a call that waits for an approval. The client gets it as a call of its own.
@@ -42,6 +43,8 @@ pub(super) struct Composer {
     caller: Caller,
     /// `None` if the Response is not to be stored.
     deposit: Option<Deposit>,
+    /// Keeps the calls that ran here; `None` if they are not kept.
+    keeper: Option<OutputKeeper>,
     charge: Charge,
     last: Option<Last>,
 }
@@ -49,6 +52,8 @@ pub(super) struct Composer {
 /// The last event of a Response that is complete.
 struct Last {
     event: Object,
+    /// Keeps the calls that ran here; `None` if there are none.
+    keeping: Option<BoxFuture<'static, ()>>,
     /// Stores the Response; `None` if it is not to be stored.
     saving: Option<BoxFuture<'static, Result<(), NotStored>>>,
 }
@@ -65,10 +70,12 @@ impl Composer {
         echo: Echo,
         caller: Caller,
         deposit: Option<Deposit>,
+        keeper: Option<OutputKeeper>,
         charge: Charge,
     ) -> Self {
         let created_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        Self { writer: Writer::new(id, created_at, echo), caller, deposit, charge, last: None }
+        let writer = Writer::new(id, created_at, echo);
+        Self { writer, caller, deposit, keeper, charge, last: None }
     }
 
     /// Begins the Response. Here and below, its stream events are appended to `out`.
@@ -135,6 +142,10 @@ impl Composer {
     /// Panics if the Response is not complete.
     pub(super) async fn conclude(&mut self) -> Object {
         let last = self.last.as_mut().expect("the Response is complete");
+        if let Some(keeping) = &mut last.keeping {
+            keeping.await;
+            last.keeping = None;
+        }
         if let Some(saving) = &mut last.saving {
             let stored = saving.await;
             last.saving = None;
@@ -173,10 +184,13 @@ impl Composer {
     fn complete(&mut self, completion: Completion, out: &mut Vec<Object>) {
         self.writer.finish(completion.usage.as_ref(), completion.airlock, out);
         let mut event = out.pop().unwrap_or_default();
+        let has_room = |bytes| self.charge.grow(bytes).is_ok();
+        let keeper = self.keeper.take();
+        let keeping = keeper.and_then(|keeper| keeper.keep(self.writer.output_items(), has_room));
         let deposit = self.deposit.take();
         let saving = deposit.zip(response_of(&mut event));
         let saving = saving.map(|(deposit, response)| deposit.save(response));
-        self.last = Some(Last { event, saving });
+        self.last = Some(Last { event, keeping, saving });
     }
 
     /// Charges the items that were added after the first `before`. Fails if there are too many.
@@ -263,7 +277,7 @@ mod tests {
         let caller = Caller::new(view, Origin::Model, fake::BUDGET);
         let memory = Memory::new(memory);
         let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
-        (Composer::new("resp_1", echo, caller, None, charge.clone()), charge)
+        (Composer::new("resp_1", echo, caller, None, None, charge.clone()), charge)
     }
 
     fn add(composer: &mut Composer, delta: &Value) -> Result<(), ApiError> {

@@ -164,7 +164,6 @@ impl Writer {
     }
 
     /// Returns the items so far. Items that are not done are as they were added.
-    #[cfg(test)]
     pub(crate) fn output_items(&self) -> &[Value] {
         self.items.values()
     }

@@ -1,0 +1,161 @@
+//! Tests of records: owners, anchors, expiry and bounds.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use super::*;
+use crate::Settings;
+
+const ANN: Scope = [1; 32];
+const BEN: Scope = [2; 32];
+const DAY: Duration = Duration::from_hours(24);
+/// Bytes of each text of these tests.
+const TEXT: usize = 1_000;
+/// Bytes that a record with such a text counts.
+const COST: u64 = OVERHEAD_BYTES + TEXT as u64;
+
+/// A database in a directory of its own, with a clock that moves only when a test moves it.
+struct Bench {
+    database: Database,
+    clock: Arc<AtomicU64>,
+    bounds: Bounds,
+    _directory: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn new(bounds: Bounds) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let clock = Arc::new(AtomicU64::new(1_000_000));
+        let seen = clock.clone();
+        let settings = Settings {
+            clock: Arc::new(move || {
+                SystemTime::UNIX_EPOCH + Duration::from_millis(seen.load(Ordering::Relaxed))
+            }),
+            ..Settings::new(directory.path().join("airlock.db"))
+        };
+        let database = Database::open(settings).await.expect("it is made");
+        Self { database, clock, bounds, _directory: directory }
+    }
+
+    fn pass(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).expect("a short time");
+        self.clock.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Stores a record with one anchor, and a text of which each byte is its number.
+    async fn put(&self, scope: Scope, number: u8) {
+        let text = Some(char::from(number).to_string().repeat(TEXT));
+        let record = NewRecord { anchors: vec![[number; 32]], text };
+        self.database.recall(scope, self.bounds).put(record).await.expect("it is stored");
+    }
+
+    /// Returns for each anchor whether its text is there; `None` without a record.
+    async fn seen(&self, scope: Scope, numbers: &[u8]) -> Vec<Option<bool>> {
+        let anchors = numbers.iter().map(|number| [*number; 32]).collect();
+        let found = self.find(scope, anchors).await;
+        let at = |position| found.iter().find(|found| found.position == position);
+        (0..numbers.len()).map(|position| at(position).map(|it| it.text.is_some())).collect()
+    }
+
+    async fn find(&self, scope: Scope, anchors: Vec<Anchor>) -> Vec<Found> {
+        let recall = self.database.recall(scope, self.bounds);
+        match recall.find(anchors, |_| Ok::<(), Infallible>(())).await.expect("it is read") {
+            Ok(found) => found,
+        }
+    }
+}
+
+fn bounds(owner: u64, total: u64) -> Bounds {
+    let (owner_bytes, total_bytes) = (owner * COST, total * COST);
+    Bounds { expire_after: 30 * DAY, owner_records: 100, owner_bytes, total_bytes }
+}
+
+#[tokio::test]
+async fn a_record_is_found_by_its_owner_alone_and_once_for_all_its_anchors() {
+    let bench = Bench::new(bounds(9, 9)).await;
+    let record = NewRecord { anchors: vec![[1; 32], [2; 32]], text: Some("x".into()) };
+    bench.database.recall(ANN, bench.bounds).put(record).await.expect("it is stored");
+    let found = bench.find(ANN, vec![[3; 32], [2; 32], [1; 32]]).await;
+    assert_eq!(found, [Found { position: 1, text: Some("x".into()) }]);
+    assert_eq!(bench.find(BEN, vec![[1; 32], [2; 32]]).await, []);
+}
+
+#[tokio::test]
+async fn an_anchor_belongs_to_the_last_record_that_has_it() {
+    let bench = Bench::new(bounds(9, 9)).await;
+    let recall = bench.database.recall(ANN, bench.bounds);
+    for text in ["first", "second"] {
+        let record = NewRecord { anchors: vec![[1; 32]], text: Some(text.into()) };
+        recall.put(record).await.expect("it is stored");
+    }
+    assert_eq!(bench.find(ANN, vec![[1; 32]]).await[0].text.as_deref(), Some("second"));
+}
+
+#[tokio::test]
+async fn a_text_expires_and_its_record_stays_as_long_again() {
+    let bench = Bench::new(bounds(9, 9)).await;
+    bench.put(ANN, 1).await;
+    bench.pass(30 * DAY - Duration::from_millis(1));
+    assert_eq!(bench.seen(ANN, &[1]).await, [Some(true)]);
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.seen(ANN, &[1]).await, [Some(false)]);
+    // The next change removes the text from the disk.
+    bench.put(BEN, 2).await;
+    assert_eq!(bench.seen(ANN, &[1]).await, [Some(false)]);
+    bench.pass(30 * DAY);
+    assert_eq!(bench.seen(ANN, &[1]).await, [None]);
+}
+
+#[tokio::test]
+async fn the_oldest_texts_of_an_owner_make_room_and_their_records_stay() {
+    // Three texts, or two beside the record of one that was removed.
+    let bench = Bench::new(bounds(3, 30)).await;
+    bench.put(BEN, 9).await;
+    for number in 1..=4 {
+        bench.put(ANN, number).await;
+        bench.pass(Duration::from_secs(1));
+    }
+    let seen = bench.seen(ANN, &[1, 2, 3, 4]).await;
+    assert_eq!(seen, [Some(false), Some(false), Some(true), Some(true)]);
+    assert_eq!(bench.seen(BEN, &[9]).await, [Some(true)]);
+}
+
+#[tokio::test]
+async fn the_owner_that_stores_most_makes_room_for_all() {
+    let bench = Bench::new(bounds(9, 3)).await;
+    bench.put(ANN, 1).await;
+    bench.put(BEN, 2).await;
+    bench.pass(Duration::from_secs(1));
+    bench.put(BEN, 3).await;
+    bench.put(ANN, 4).await;
+    assert_eq!(bench.seen(BEN, &[2, 3]).await[0], Some(false));
+    assert_eq!(bench.seen(ANN, &[4]).await, [Some(true)]);
+}
+
+#[tokio::test]
+async fn the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stored() {
+    let bench = Bench::new(Bounds { owner_records: 2, ..bounds(1, 9) }).await;
+    for number in 1..=3 {
+        bench.put(ANN, number).await;
+        bench.pass(Duration::from_secs(1));
+    }
+    assert_eq!(bench.seen(ANN, &[1, 2]).await, [None, Some(false)]);
+    let record = NewRecord { anchors: vec![[7; 32]], text: Some("x".repeat(TEXT + 1)) };
+    bench.database.recall(BEN, bench.bounds).put(record).await.expect("it is stored");
+    assert_eq!(bench.seen(BEN, &[7]).await, [Some(false)]);
+}
+
+#[tokio::test]
+async fn texts_that_are_not_admitted_are_not_read() {
+    let bench = Bench::new(bounds(9, 9)).await;
+    bench.put(ANN, 1).await;
+    let recall = bench.database.recall(ANN, bench.bounds);
+    let refused = recall.find(vec![[1; 32]], |bytes| Err::<(), _>(bytes)).await;
+    assert_eq!(refused.expect("it is read"), Err(COST));
+}

@@ -1,0 +1,130 @@
+//! Calls of the gateway's tools beside calls that are for the caller, in one answer.
+
+use super::*;
+use crate::{recall::Recall, tenant::Tenant};
+
+/// Identifier that no other conversation has.
+const MINE: &str = "call_0123456789abcdef";
+
+fn recall() -> Recall {
+    Recall::new(crate::recall::Settings::new(None, None, 1 << 20))
+}
+
+fn kept_by(recall: &Recall) -> Request {
+    Request { keeper: Some(recall.keeper(Tenant::ANONYMOUS, true)), ..request() }
+}
+
+/// A model that runs a tool first and then calls one of the gateway's and one of the caller's tools.
+/// It ends when it has the results of all three calls.
+fn turns() -> Value {
+    json!([
+        {"when": {"role": "user"}, "answer": {"content": "first", "tool_calls": [{"id": "c1", "name": "desk-echo", "arguments": {"n": 1}}]}},
+        {"when": {"tool_results": 1}, "answer": {"content": "then", "tool_calls": [
+            {"id": MINE, "name": "mine", "arguments": {}},
+            {"id": "c3", "name": "desk-echo", "arguments": {"n": 3}},
+        ]}},
+        {"when": {"tool_results": 3}, "answer": {"content": "done"}},
+    ])
+}
+
+/// Returns the text of the next answer, to a request with `message` and the result of its call.
+async fn answered(recall: &Recall, message: &Value) -> Value {
+    let mut request = kept_by(recall);
+    let messages = json!([
+        {"role": "user", "content": "go"},
+        message,
+        {"role": "tool", "tool_call_id": MINE, "content": "mine"},
+    ]);
+    request.body.set("messages", messages.to_string());
+    let charge = |_| Ok::<(), std::convert::Infallible>(());
+    let Ok(()) = recall.restore_messages(&Tenant::ANONYMOUS, &mut request.body, charge).await;
+    let answer = ask_script(turns(), request, SETTINGS).await.expect("an answer");
+    answer["choices"][0]["message"]["content"].clone()
+}
+
+#[tokio::test]
+async fn the_callers_calls_are_returned_alone_and_the_model_sees_all_results_in_the_next_request() {
+    let recall = recall();
+    let answer: Value =
+        ask_script(turns(), kept_by(&recall), SETTINGS).await.expect("an answer").into();
+    let choice = &answer["choices"][0];
+    assert_eq!(
+        (&choice["message"]["content"], &choice["finish_reason"]),
+        (&json!("then"), &json!("tool_calls"))
+    );
+    let calls = choice["message"]["tool_calls"].as_array().expect("calls");
+    assert_eq!(calls.iter().map(|call| &call["id"]).collect::<Vec<_>>(), [MINE]);
+    assert_eq!(answer["airlock"]["calls"].as_array().map(Vec::len), Some(2));
+    assert_eq!(answered(&recall, &choice["message"]).await, "done");
+}
+
+#[tokio::test]
+async fn a_stream_has_the_callers_calls_alone_too() {
+    let recall = recall();
+    let request = Request { is_streamed: true, ..kept_by(&recall) };
+    let mut run =
+        run(Arc::new(fake::scripted(&turns())), caller(&Filter::none()), request, SETTINGS);
+    let mut merged = crate::model::Merged::default();
+    while let Some(event) = run.next().await {
+        if let Event::Chunk(chunk) = event {
+            merged.add(chunk.object());
+        }
+    }
+    let answer = Value::from(merged.finish());
+    let choice = &answer["choices"][0];
+    assert_eq!(
+        (&choice["message"]["content"], &choice["finish_reason"]),
+        (&json!("first\n\nthen"), &json!("tool_calls"))
+    );
+    assert_eq!(choice["message"]["tool_calls"].as_array().map(Vec::len), Some(1));
+    assert_eq!(answered(&recall, &choice["message"]).await, "done");
+}
+
+#[tokio::test]
+async fn results_are_text_only_if_all_pending_calls_need_an_approval_and_no_json_is_wanted() {
+    let own = json!([{"name": "desk-echo"}, {"id": MINE, "name": "desk-write"}]);
+    let mixed =
+        json!([{"name": "desk-echo"}, {"id": MINE, "name": "desk-write"}, {"name": "mine"}]);
+    let (auto, always, never) = (ResultsAsText::Auto, ResultsAsText::Always, ResultsAsText::Never);
+    for (calls, format, results_as_text, is_text) in [
+        (&own, "text", auto, true),
+        (&mixed, "text", auto, false),
+        (&own, "json_schema", auto, false),
+        (&own, "json_object", always, true),
+        (&mixed, "text", always, true),
+        (&own, "text", never, false),
+    ] {
+        let turns = json!([{"answer": {"content": "own text", "tool_calls": calls}}]);
+        let mut request = kept_by(&recall());
+        request.body.set("response_format", json!({"type": format}).to_string());
+        let settings = Settings { results_as_text, ..SETTINGS };
+        let answer = ask_script(turns, request, settings).await.expect("an answer");
+        let text = answer["choices"][0]["message"]["content"].as_str().unwrap_or_default();
+        let found = text.starts_with("The Output from allowed tools calls is - ");
+        assert_eq!(found, is_text, "{calls} {format} {results_as_text:?}: {text}");
+        assert!(is_text || text == "own text", "{text}");
+    }
+}
+
+#[tokio::test]
+async fn rounds_before_the_depth_limit_are_kept() {
+    let recall = recall();
+    let settings = Settings { max_depth: 1, ..SETTINGS };
+    let again =
+        json!([{"answer": {"tool_calls": [{"id": MINE, "name": "desk-echo", "arguments": {}}]}}]);
+    let answer = ask_script(again, kept_by(&recall), settings).await.expect("an answer");
+    let message = &answer["choices"][0]["message"];
+    let id = message["tool_calls"][0]["id"].as_str().expect("an id").to_owned();
+    let mut body = kept_by(&recall).body;
+    let messages = json!([
+        {"role": "user", "content": "go"},
+        message,
+        {"role": "tool", "tool_call_id": id, "content": "of the caller"},
+    ]);
+    body.set("messages", messages.to_string());
+    let charge = |_| Ok::<(), std::convert::Infallible>(());
+    let Ok(()) = recall.restore_messages(&Tenant::ANONYMOUS, &mut body, charge).await;
+    let messages: Value = body.get("messages").expect("messages").parse().expect("JSON");
+    let roles: Vec<_> = messages.as_array().into_iter().flatten().map(|it| &it["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "assistant", "tool"]);
+}

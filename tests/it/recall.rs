@@ -1,0 +1,134 @@
+//! Calls of the gateway's tools that a client does not send back, in the next request.
+
+use airlock_tests::{Gateway, Reply, Service, Setup, misbehaving, service::text};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const ANN: &str = "sk-bf-ann-0123456789";
+const BEN: &str = "sk-bf-ben-0123456789";
+
+/// A model that calls a tool of the gateway and one of the caller in its first answer.
+async fn model() -> Service {
+    let call = |id: &str, name: &str, arguments: Value| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments.to_string()}});
+    let calls = [
+        call("call_0123456789abcdef0", "desk-echo", json!({"text": "ran"})),
+        call("call_0123456789abcdef1", "get_weather", json!({"city": "Bern"})),
+    ];
+    let both = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    Service::saying([both, text("done")]).await
+}
+
+fn setup(model: &Service) -> Setup {
+    Setup::new()
+        .set("/server/require_virtual_key", false)
+        .openai("fake", model.base_url())
+        .client(misbehaving("desk", []).auto(&["echo"]).set("/trust", "trusted"))
+        .key("ann", ANN, &[("desk", &["*"])])
+        .key("ben", BEN, &[("desk", &["*"])])
+}
+
+async fn chat(gateway: &Gateway, key: &str, body: &Value) -> Value {
+    let request = gateway.request(Method::POST, "/v1/chat/completions");
+    Reply::of(request.header("x-bf-vk", key).json(body)).await.ok()
+}
+
+/// Returns the next request of a conversation: with the answer, and the result of the caller's call.
+fn next(answer: &Value) -> Value {
+    let message = &answer["choices"][0]["message"];
+    let id = &message["tool_calls"][0]["id"];
+    json!({"model": "fake/model", "messages": [
+        {"role": "user", "content": "go"},
+        message,
+        {"role": "tool", "tool_call_id": id, "content": "sunny"},
+    ]})
+}
+
+/// Returns the roles of the messages of the last request to the model, and the calls in them.
+fn seen(model: &Service) -> (Vec<Value>, Vec<Value>) {
+    let asked = model.asked();
+    let messages = asked.last().expect("a request").body["messages"].clone();
+    let messages = messages.as_array().cloned().unwrap_or_default();
+    let calls = messages.iter().flat_map(|message| message["tool_calls"].as_array().cloned());
+    let names = calls.flatten().map(|call| call["function"]["name"].clone()).collect();
+    (messages.into_iter().map(|message| message["role"].clone()).collect(), names)
+}
+
+#[tokio::test]
+async fn results_beside_a_callers_call_outlive_a_restart_and_are_for_their_key_alone() {
+    let model = model().await;
+    let gateway = setup(&model).serve_connected().await;
+    let body = json!({"model": "fake/model", "messages": [{"role": "user", "content": "go"}]});
+    let answer = chat(&gateway, ANN, &body).await;
+    let choice = &answer["choices"][0];
+    assert_eq!(
+        (&choice["message"]["content"], &choice["finish_reason"]),
+        (&json!(null), &json!("tool_calls"))
+    );
+    assert_eq!(choice["message"]["tool_calls"].as_array().map(Vec::len), Some(1), "{answer:#}");
+    assert_eq!(answer["airlock"]["calls"][0]["result"], "ran");
+
+    let gateway = gateway.kill().await.serve_connected().await;
+    let next = next(&answer);
+    assert_eq!(chat(&gateway, ANN, &next).await["choices"][0]["message"]["content"], "done");
+    let all = ["user", "assistant", "tool", "tool"].map(Value::from).to_vec();
+    let calls = ["desk-echo", "get_weather"].map(Value::from).to_vec();
+    assert_eq!(seen(&model), (all, calls));
+    let asked = model.asked();
+    let results = &asked.last().expect("a request").body["messages"];
+    assert_eq!((&results[2]["content"], &results[3]["content"]), (&json!("ran"), &json!("sunny")));
+
+    chat(&gateway, BEN, &next).await;
+    let own = ["user", "assistant", "tool"].map(Value::from).to_vec();
+    assert_eq!(seen(&model), (own, vec!["get_weather".into()]));
+}
+
+#[tokio::test]
+async fn results_that_may_not_be_stored_are_reported_as_lost_after_a_restart() {
+    let model = model().await;
+    let gateway = setup(&model).serve_connected().await;
+    let body = json!({"model": "fake/model", "store": false, "messages": [{"role": "user", "content": "go"}]});
+    let answer = chat(&gateway, ANN, &body).await;
+    let next = next(&answer);
+    chat(&gateway, ANN, &next).await;
+    assert_eq!(seen(&model).0.len(), 4);
+    let gateway = gateway.kill().await.serve_connected().await;
+    chat(&gateway, ANN, &next).await;
+    assert_eq!(seen(&model).0.len(), 3);
+    let asked = model.asked();
+    let told = asked.last().expect("a request").body["messages"][2]["content"].to_string();
+    assert!(told.starts_with("\"sunny\\n[Note of the gateway: "), "{told}");
+}
+
+#[tokio::test]
+async fn calls_that_a_responses_client_drops_are_put_back() {
+    let script = json!({"turns": [
+        {"when": {"role": "user"}, "answer": {"tool_calls": [
+            {"name": "desk-echo", "arguments": {"text": "ran"}},
+            {"name": "get_weather", "arguments": {}},
+        ]}},
+        {"when": {"tool_results": 2}, "answer": {"content": "both"}},
+        {"answer": {"content": "one"}},
+    ]});
+    let setup = Setup::new().scripted("script", &script);
+    let gateway = setup
+        .client(misbehaving("desk", []).auto(&["echo"]).set("/trust", "trusted"))
+        .serve_connected()
+        .await;
+    for store in [true, false] {
+        let user = json!({"type": "message", "role": "user", "content": "go"});
+        let tools = json!([{"type": "function", "name": "get_weather", "parameters": {}}]);
+        let ask = async |input: Value| {
+            let body = json!({"model": "script/m", "store": store, "input": input, "tools": tools});
+            gateway.post("/v1/responses", &body).await.ok()
+        };
+        let first = ask(json!([user])).await;
+        let items = first["output"].as_array().expect("items");
+        let kinds: Vec<_> = items.iter().map(|item| &item["type"]).collect();
+        assert!(kinds.contains(&&json!("mcp_call")), "{kinds:?}");
+        let own = items.iter().find(|item| item["type"] == "function_call").expect("a call");
+        let result =
+            json!({"type": "function_call_output", "call_id": own["call_id"], "output": "sunny"});
+        let end = ask(json!([user, own, result])).await;
+        assert_eq!(end["output"][0]["content"][0]["text"], "both", "{end:#}");
+    }
+}
