@@ -1,6 +1,7 @@
 //! Tests across a process or sandbox boundary, with real processes. One file a subject.
 
 mod cli;
+mod clients;
 mod code_mode;
 mod conformance;
 mod conformance_client;
