@@ -8,6 +8,7 @@ mod check;
 mod compile;
 mod credential;
 mod demo;
+mod import;
 mod input;
 mod mcp;
 mod output;
@@ -72,6 +73,7 @@ enum Command {
     Runs(runs::Args),
     Replay(replay::Args),
     Check(check::Args),
+    Import(import::Args),
     Plugin(plugin::Args),
     Upstream(upstream::Args),
     Schema(schema::Args),
@@ -168,6 +170,7 @@ impl Command {
             Self::Runs(args) => runs::run(&args).await,
             Self::Replay(args) => replay::run(&args).await,
             Self::Check(args) => check::run(&args).await,
+            Self::Import(args) => import::run(&args),
             Self::Plugin(args) => plugin::run(&args).await,
             Self::Upstream(args) => upstream::run(&args).await,
             Self::Schema(args) => schema::run(&args),
@@ -193,6 +196,7 @@ impl Command {
             Self::Runs(args) => args.wants_json(),
             Self::Replay(args) => args.json,
             Self::Check(args) => args.json,
+            Self::Import(args) => args.json,
             Self::Plugin(args) => args.wants_json(),
             Self::Upstream(args) => args.wants_json(),
             Self::Serve(_)

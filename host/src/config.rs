@@ -7,10 +7,12 @@ mod error;
 mod file;
 mod files;
 mod fingerprint;
+mod import;
 mod json;
 mod read;
 mod resolve;
 mod schema;
+mod skipped;
 mod unsupported;
 mod values;
 
@@ -19,10 +21,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use self::fingerprint::Fingerprint;
+use self::{error::Segment, read::Reading};
 pub use self::{
     error::{ConfigError, KeyPath, Problem},
     schema::schema,
+};
+pub(crate) use self::{
+    fingerprint::Fingerprint,
+    import::{Imported, Outcome, import},
 };
 use crate::{
     agent,
@@ -116,6 +122,19 @@ pub enum Source {
 impl Config {
     /// Loads a configuration file; `env.NAME` refers to the process's environment.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let (config, problems) = Self::load_valid_parts(path)?;
+        match config {
+            Some(config) if problems.is_empty() => Ok(config),
+            _ => Err(ConfigError::Invalid { file: path.display().to_string(), problems }),
+        }
+    }
+
+    /// Loads a configuration file and leaves out what is not valid. Returns all problems, and the
+    /// rest; `None` if nothing of it can be used. With a problem, the result is good for further
+    /// checks and not for a gateway. Fails if the file cannot be read.
+    pub(crate) fn load_valid_parts(
+        path: &Path,
+    ) -> Result<(Option<Self>, Vec<Problem>), ConfigError> {
         let file = path.display().to_string();
         let unreadable = |source| ConfigError::Unreadable { file: file.clone(), source };
         let mut bytes = Vec::new();
@@ -125,19 +144,16 @@ impl Config {
         std::fs::File::open(path)
             .and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
             .map_err(unreadable)?;
-        match String::from_utf8(bytes) {
-            Ok(text) => {
-                let mut config = Self::parse(&text, &file, &environment)?;
-                config.lock = Some(path.with_file_name(LOCK_FILE));
-                config.file = Some(path.to_owned());
-                config.sandbox.off_limits = config.own_files(path);
-                Ok(config)
-            }
-            Err(_) => Err(ConfigError::Invalid {
-                file,
-                problems: vec![Problem::of_file("is not UTF-8 text")],
-            }),
+        let Ok(text) = String::from_utf8(bytes) else {
+            return Ok((None, vec![Problem::of_file("is not UTF-8 text")]));
+        };
+        let (mut config, problems) = Self::parse_valid_parts(&text, &file, &environment);
+        if let Some(config) = &mut config {
+            config.lock = Some(path.with_file_name(LOCK_FILE));
+            config.file = Some(path.to_owned());
+            config.sandbox.off_limits = config.own_files(path);
         }
+        Ok((config, problems))
     }
 
     /// Returns the layout of the virtual files of code mode.
@@ -190,21 +206,31 @@ impl Config {
         origin: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        let invalid = |problems| ConfigError::Invalid { file: origin.to_owned(), problems };
-        let json = json::parse(text).map_err(|problem| invalid(vec![problem]))?;
-        let (file, mut problems) = read::read(&json);
-        let Some(file) = file else { return Err(invalid(problems)) };
-        let base = Path::new(origin).parent().unwrap_or(Path::new(""));
-        match resolve::resolve(file, base, env) {
-            Ok(config) if problems.is_empty() => {
-                Ok(Self { fingerprint: Fingerprint::of(&json), ..config })
-            }
-            Ok(_) => Err(invalid(problems)),
-            Err(more) => {
-                problems.extend(more);
-                Err(invalid(problems))
-            }
+        let (config, problems) = Self::parse_valid_parts(text, origin, env);
+        match config {
+            Some(config) if problems.is_empty() => Ok(config),
+            _ => Err(ConfigError::Invalid { file: origin.to_owned(), problems }),
         }
+    }
+
+    /// Parses the text of a configuration file, and leaves out what is not valid. Returns all
+    /// problems, and the rest; `None` if nothing of it can be used. With a problem, the result is
+    /// good for further checks and not for a gateway.
+    fn parse_valid_parts(
+        text: &str,
+        origin: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> (Option<Self>, Vec<Problem>) {
+        let json = match json::parse(text) {
+            Ok(json) => json,
+            Err(problem) => return (None, vec![problem]),
+        };
+        let Reading { value, mut problems, skipped } = read::read(&json);
+        let Some(file) = value else { return (None, problems) };
+        let base = Path::new(origin).parent().unwrap_or(Path::new(""));
+        let (config, more) = resolve::resolve(file, base, env);
+        problems.extend(skipped.correct(more));
+        (Some(Self { fingerprint: Fingerprint::of(&json), ..config }), problems)
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod activity;
 mod admin;
+mod alias;
 mod auth;
 mod body;
 mod chat;
@@ -271,8 +272,9 @@ impl App {
     }
 
     /// Handles one request from `peer`. A panic becomes an internal error.
-    async fn handle(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
+    async fn handle(&self, mut request: Request<Incoming>, peer: IpAddr) -> Answer {
         let started = Instant::now();
+        alias::apply(&mut request);
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state

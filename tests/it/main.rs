@@ -16,6 +16,7 @@ mod files;
 mod golden;
 mod hostile;
 mod identity;
+mod import;
 mod languages;
 mod mcp;
 mod mcp_clients;

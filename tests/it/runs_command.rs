@@ -34,7 +34,7 @@ async fn a_run_that_waits_has_its_own_exit_code_from_its_start_to_its_end() {
     let report = waits.json();
     assert_eq!((waits.code, &report["status"]), (WAITS, &json!("needs_approval")), "{waits}");
     let id = report["run"].as_str().expect("an id");
-    assert_eq!(report["error"]["details"]["id"], id);
+    assert_eq!(report["waits"]["id"], id);
 
     let list = command(&setup, ["runs", "list"]).run().await.ok().stdout;
     let (header, row) = list.split_once('\n').expect("a header");
@@ -50,7 +50,7 @@ async fn a_run_that_waits_has_its_own_exit_code_from_its_start_to_its_end() {
 
     let shown = command(&setup, ["runs", "show", id, "--json"]).run().await.ok().json();
     let call = json!([{"position": "2", "tool": "server-note", "arguments": {"text": "b"}}]);
-    assert_eq!((&shown["pending"], &report["error"]["details"]["pending"]), (&call, &call));
+    assert_eq!((&shown["pending"], &report["waits"]["pending"]), (&call, &call));
 
     let state = shown["request_state"].as_str().expect("a state");
     let again = command(&setup, ["runs", "approve", id]).run().await;

@@ -74,10 +74,13 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
                 } else {
                     show(&result)?;
                     if matches!(result, Err(CallError::NotFound { .. })) {
-                        explain(args, &config, gateway);
+                        explain(args, &config, gateway).await;
                     }
                 }
-                Ok(result.is_ok().into())
+                Ok(match result {
+                    Err(CallError::Suspended(_)) => Done::Waits,
+                    result => result.is_ok().into(),
+                })
             },
         )
         .await
@@ -152,6 +155,10 @@ fn report<'a>(
 pub(super) fn show(result: &Result<ToolOutput, CallError>) -> anyhow::Result<()> {
     match result {
         Ok(answer) => output::line(&output::for_stdout(&answer.to_text())),
+        Err(CallError::Suspended(suspension)) => {
+            output::waiting(&Failure::from(&CallError::Suspended(suspension.clone())).message);
+            Ok(())
+        }
         Err(error) => {
             output::complain(&Failure::from(error));
             Ok(())
@@ -159,9 +166,24 @@ pub(super) fn show(result: &Result<ToolOutput, CallError>) -> anyhow::Result<()>
     }
 }
 
-/// Prints why there may be no such tool: the sources that could have it and are not connected or hold
-/// tools back, else that the tool is unknown or not permitted.
-fn explain(args: &Args, config: &Config, gateway: &Gateway) {
+/// Prints why there may be no such tool: the tools of any client that have the name, the sources that
+/// could have it and are not connected or hold tools back, else that the tool is unknown or not
+/// permitted.
+async fn explain(args: &Args, config: &Config, gateway: &Gateway) {
+    if client_of(&args.name).is_none() {
+        gateway.settled(session::SETTLE, |_| true).await;
+        let meant = session::with_own_name(&gateway.caller(Origin::Caller), &args.name);
+        if !meant.is_empty() {
+            return output::hint(&format!(
+                "a tool is called by its full name: {}",
+                meant
+                    .iter()
+                    .map(|name| format!("`airlock call{} {name} …`", args.config.option()))
+                    .collect::<Vec<_>>()
+                    .join(" or ")
+            ));
+        }
+    }
     let could_have = |client: &Client| may_take_part(config, client, &args.name);
     let mut reasons = session::absent_sources(gateway, could_have);
     reasons.extend(session::held_sources(gateway, &args.config, could_have));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Done, output, plugin::accept_command, session::ConfigFile};
 use crate::{
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, Problem},
     plugin::Drift,
     tool::ClientName,
 };
@@ -29,11 +29,12 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let file = args.config.path.display().to_string();
-    let config = Config::load(&args.config.path);
-    let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
-    let checked = match config {
-        Ok(config) => check(&config, &args.config).await,
-        Err(error) => Err(error),
+    let (checked, unpinned) = match args.config.load_valid_parts() {
+        Ok((config, problems)) => {
+            let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
+            (check(config.as_ref(), problems, &args.config).await, unpinned)
+        }
+        Err(error) => (Err(error), Vec::new()),
     };
     if args.json {
         output::document(&report(&file, checked.as_ref().err(), &unpinned))?;
@@ -47,21 +48,28 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     Ok(Done::Yes)
 }
 
-/// Checks the files that a configuration names, and that its lock file permits every plugin.
-async fn check(config: &Config, file: &ConfigFile) -> Result<(), ConfigError> {
+/// Checks the files that the valid parts of a configuration name, and that its lock file permits
+/// every plugin. `problems` are those of the configuration itself.
+async fn check(
+    config: Option<&Config>,
+    mut problems: Vec<Problem>,
+    file: &ConfigFile,
+) -> Result<(), ConfigError> {
     let name = file.path.display().to_string();
-    let mut problems = match config.check_files(&name).await {
-        Ok(()) => Vec::new(),
-        Err(ConfigError::Invalid { problems, .. }) => problems,
-        Err(error @ ConfigError::Unreadable { .. }) => return Err(error),
-    };
-    let remedy = |drift: &Drift| {
-        let (client, option) = (&drift.client, file.option());
-        let accept = accept_command(drift, file);
-        format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
-    };
-    problems.extend(config.check_pins(remedy).await);
-    problems.extend(config.check_accepted());
+    if let Some(config) = config {
+        match config.check_files(&name).await {
+            Ok(()) => {}
+            Err(ConfigError::Invalid { problems: more, .. }) => problems.extend(more),
+            Err(error @ ConfigError::Unreadable { .. }) => return Err(error),
+        }
+        let remedy = |drift: &Drift| {
+            let (client, option) = (&drift.client, file.option());
+            let accept = accept_command(drift, file);
+            format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
+        };
+        problems.extend(config.check_pins(remedy).await);
+        problems.extend(config.check_accepted());
+    }
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: name, problems }) }
 }
 
@@ -110,7 +118,9 @@ mod tests {
     async fn checked(file: &ConfigFile) -> Result<(), String> {
         let config = Config::load(&file.path).expect("a good file");
         let home = file.path.parent().expect("a directory").display().to_string();
-        check(&config, file).await.map_err(|error| error.to_string().replace(&home, "HOME"))
+        check(Some(&config), Vec::new(), file)
+            .await
+            .map_err(|error| error.to_string().replace(&home, "HOME"))
     }
 
     #[tokio::test]
@@ -141,6 +151,45 @@ mod tests {
         fs::write(&path, "this is a text").expect("written");
         let unreadable = checked(&file).await.expect_err("nothing tells what was accepted");
         assert!(unreadable.contains("HOME/airlock.lock is no lock file"), "{unreadable}");
+    }
+
+    #[tokio::test]
+    async fn mistakes_of_every_stage_are_found_at_once() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (_, file) = configured(home.path());
+        let client = |name: Value, component: &str| json!({"name": name, "connection_type": "wasm", "wasm_config": {"component": component}});
+        let clients = [
+            json!({"name": "typed", "connection_type": "stdio", "stdio_config": {"command": 7}}),
+            client(json!(7), "p.wasm"),
+            client(json!("not a name"), "p.wasm"),
+            json!({"name": "untyped"}),
+            client(json!("lost"), "lost.wasm"),
+            json!({"name": "s", "connection_type": "http", "connection_string": "http://localhost", "prefix": "a b"}),
+        ];
+        let keys =
+            json!([{"name": "a", "value": "short", "mcp_configs": [{"mcp_client_name": "typed"}]}]);
+        let text = json!({
+            "sever": {}, "server": {"read_timeout": 1, "max_body": "1PiB", "allowed_hosts": [3]},
+            "mcp": {"client_configs": clients}, "governance": {"virtual_keys": keys},
+        });
+        fs::write(&file.path, text.to_string()).expect("a file");
+        let (config, problems) = file.load_valid_parts().expect("a file");
+        let found = check(config.as_ref(), problems, &file).await.expect_err("mistakes");
+        let home = home.path().display().to_string();
+        insta::assert_snapshot!(found.to_string().replace(&home, "HOME"), @r#"
+        HOME/gateway.json has 11 errors:
+          sever: unknown key; did you mean "server"?
+          server.read_timeout: expected a time with its unit, such as "250ms", "30s" or "10m", found 1
+          server.allowed_hosts[0]: expected a string, found 3
+          mcp.client_configs[0].stdio_config.command: expected a string, found 7
+          mcp.client_configs[1].name: expected a string, found 7
+          mcp.client_configs[3].connection_type: is required, but missing
+          mcp.client_configs[2].name: "not a name" is not a valid client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters
+          server.max_body: must be from 1KiB to 256MiB, found 1048576GiB
+          mcp.client_configs[5].prefix: "a b" is not a valid prefix: use a letter or `_`, then letters, digits or `_`, at most 32 characters; or "" for none
+          governance.virtual_keys[0].value: must start with "sk-bf-" and have at least 20 characters, without spaces
+          mcp.client_configs[name = "lost"].wasm_config.component: there is no file HOME/lost.wasm
+        "#);
     }
 
     #[tokio::test]

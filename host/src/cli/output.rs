@@ -164,6 +164,12 @@ pub(super) fn complain(failure: &Failure) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
+/// Prints that a run waits for a decision. It is no failure.
+pub(super) fn waiting(text: &str) {
+    let (bold, end) = if is_colourful() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
+    let _ = writeln!(io::stderr(), "{bold}waiting:{end} {}", shown(text));
+}
+
 /// Prints a warning for people to standard error. The text may have several lines.
 pub(super) fn warning(text: &str) {
     let (bold, end) = if is_colourful() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };

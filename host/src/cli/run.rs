@@ -40,7 +40,8 @@ pub(super) struct Args {
     /// Approve every call that the script makes.
     #[arg(long)]
     approve: bool,
-    /// Print a JSON document: `{run, status, result, output, calls, fuel, duration_ms, error}`.
+    /// Print a JSON document: `{run, status, result, output, calls, fuel, duration_ms, waits, error}`.
+    /// `waits` has the calls that a suspended run waits for.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -69,7 +70,12 @@ struct Report {
     calls: Vec<NestedCall>,
     fuel: Option<u64>,
     duration_ms: f64,
+    /// The calls that the run waits for; `None` if it is not suspended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<Value>,
     error: Option<Failure>,
+    #[serde(skip)]
+    suspension: Option<String>,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
@@ -160,12 +166,19 @@ impl Report {
             calls: Vec::new(),
             fuel: None,
             duration_ms: 0.0,
+            waits: None,
             error: Some(Failure::from(error)),
+            suspension: None,
         }
     }
 
     fn of(result: &Result<ToolOutput, CallError>, account: Account) -> Self {
         let structured = result.as_ref().ok().and_then(|output| output.structured.as_ref());
+        let error = result.as_ref().err();
+        let suspension = match error {
+            Some(CallError::Suspended(suspension)) => Some(suspension),
+            _ => None,
+        };
         Self {
             run: account.run,
             status: result.as_ref().err().map_or(Status::Ok, Status::of),
@@ -177,7 +190,9 @@ impl Report {
             calls: account.nested,
             fuel: account.fuel,
             duration_ms: millis(account.duration),
-            error: result.as_ref().err().map(Failure::from),
+            waits: suspension.map(|suspension| suspension.to_json()),
+            suspension: error.filter(|_| suspension.is_some()).map(ToString::to_string),
+            error: error.filter(|_| suspension.is_none()).map(Failure::from),
         }
     }
 }
@@ -214,6 +229,15 @@ fn show(report: &Report, config: &str, script: &Path) -> anyhow::Result<()> {
     if !report.output.is_empty() {
         output::line(&output::for_stdout(&report.output))?;
     }
+    if let Some(suspension) = &report.suspension {
+        output::waiting(&located(suspension, script));
+        if let Some(run) = &report.run {
+            output::hint(&format!(
+                "`airlock runs show{config} {run}` shows the calls, `airlock runs approve{config} {run}` approves them and resumes the run"
+            ));
+        }
+        return Ok(());
+    }
     match (&report.error, &report.result) {
         (Some(failure), _) => {
             output::complain(&Failure {
@@ -221,13 +245,7 @@ fn show(report: &Report, config: &str, script: &Path) -> anyhow::Result<()> {
                 ..failure.clone()
             });
             if report.status == Status::NeedsApproval {
-                let details = failure.details.as_ref();
-                match details.and_then(|details| details["id"].as_str()) {
-                    Some(run) => output::hint(&format!(
-                        "`airlock runs show{config} {run}` shows the calls, `airlock runs approve{config} {run}` approves them and resumes the run"
-                    )),
-                    None => output::hint("`--approve` approves every call of the script"),
-                }
+                output::hint("`--approve` approves every call of the script");
             } else if let Some(run) = &report.run {
                 output::hint(&format!("`airlock runs show{config} {run}` shows the run"));
             }

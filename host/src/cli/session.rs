@@ -9,8 +9,8 @@ use std::{
 use super::{output, signals::Signals};
 use crate::{
     catalog::{Client, State},
-    config::{self, Config, Source},
-    door::ScriptLanguage,
+    config::{self, Config, ConfigError, Problem, Source},
+    door::{Caller, ScriptLanguage},
     gateway::Gateway,
     sandbox::Compiling,
     tool::CallError,
@@ -53,6 +53,11 @@ impl ConfigFile {
             return String::new();
         }
         format!(" --config {}", output::quoted(&self.path.display().to_string()))
+    }
+
+    /// Reads the configuration, without what is not valid, and all problems.
+    pub(super) fn load_valid_parts(&self) -> Result<(Option<Config>, Vec<Problem>), ConfigError> {
+        Config::load_valid_parts(&self.path)
     }
 
     /// Reads the configuration of a gateway that compiles each component in its own process.
@@ -181,6 +186,12 @@ fn announcement(waiting: &[&config::Client]) -> String {
         .map(|runner| format!("; {runner} may have to download it first"))
         .unwrap_or_default();
     format!("waiting for {} to start{advice}", names.join(", "))
+}
+
+/// Returns the names of the tools that are named `name` at their sources, without a client.
+pub(super) fn with_own_name(caller: &Caller, name: &str) -> Vec<String> {
+    let entries = caller.list().filter(|entry| *entry.tool.original == *name);
+    entries.map(|entry| entry.tool.name.to_string()).collect()
 }
 
 /// Returns settings that compile each component in its own process.

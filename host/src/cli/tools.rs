@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal as _;
 
+use anyhow::bail;
+use rustix::termios::tcgetwinsize;
 use serde_json::{Value, json};
 
 use super::{
@@ -11,24 +13,34 @@ use super::{
 use crate::{
     door::{Entry, Origin, Placement},
     gateway::Gateway,
-    text::{visible, visible_line},
+    text::{nearest, visible, visible_line},
 };
 
-/// Width of a table line on a terminal, in columns. Elsewhere, descriptions are cut only to keep
-/// one line per tool.
-const TERMINAL_WIDTH: usize = 100;
+/// Width of a table line on a terminal that does not say its own, in columns.
+const TERMINAL_WIDTH: usize = 80;
+/// Width of a table line elsewhere: descriptions are cut only to keep one line per tool.
 const FILE_WIDTH: usize = 400;
+/// Smallest width of a description beside its name. On a narrower terminal it is on a line of its own.
+const MIN_DESCRIPTION: usize = 24;
+/// Width of the column of modes, with the gaps on both sides.
+const MODE_WIDTH: usize = 16;
 
 /// List every tool and how it may be called
 ///
 /// A tool in mode `auto` runs when a model calls it; in mode `asks` it waits for an approval. A
-/// tool in mode `script` is offered to scripts and not to models.
+/// tool in mode `script` is offered to scripts and not to models. With a name, shows the whole
+/// description and the schemas of that tool.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  airlock tools --config airlock.json")]
+#[command(
+    after_help = "Examples:\n  airlock tools --config airlock.json\n  airlock tools text-word_count"
+)]
 pub(super) struct Args {
     #[command(flatten)]
     config: ConfigFile,
-    /// Print a JSON document: `{tools: [{name, client, mode, …}], sources: [{name, state, …}]}`.
+    /// The tool to show, by its name in the list.
+    name: Option<String>,
+    /// Print a JSON document: `{tools: [{name, client, mode, …}], sources: [{name, state, …}]}`; with a
+    /// name, the tool alone.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -38,10 +50,10 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         .with_gateway(
             |_, _| true,
             async |gateway, _| {
-                if args.json {
-                    output::document(&document(gateway))?;
-                } else {
-                    table(gateway, &args.config)?;
+                match &args.name {
+                    Some(name) => one(gateway, name, args)?,
+                    None if args.json => output::document(&document(gateway))?,
+                    None => table(gateway, &args.config)?,
                 }
                 Ok(Done::Yes)
             },
@@ -61,15 +73,12 @@ fn mode(entry: &Entry) -> &'static str {
 fn table(gateway: &Gateway, config: &ConfigFile) -> anyhow::Result<()> {
     let caller = gateway.caller(Origin::Caller);
     let entries: Vec<_> = caller.list().collect();
-    let width = if std::io::stdout().is_terminal() { TERMINAL_WIDTH } else { FILE_WIDTH };
-    let name_width =
-        entries.iter().map(|entry| entry.tool.name.as_str().len()).max().unwrap_or(0).max(4);
-    let rest = width.saturating_sub(name_width + 16).max(20);
-    output::line(&format!("{:name_width$}  {:12}  DESCRIPTION", "NAME", "MODE"))?;
-    for entry in entries {
-        let (name, mode) = (entry.tool.name.as_str(), mode(entry));
-        let description = output::one_line(entry.tool.announced_description(), rest);
-        output::line(format!("{name:name_width$}  {mode:12}  {description}").trim_end())?;
+    let rows: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.tool.name.as_str(), mode(entry), entry.tool.announced_description()))
+        .collect();
+    for line in lines(&rows, width()) {
+        output::line(&line)?;
     }
     let absent = session::absent_sources(gateway, |_| true);
     for line in absent.into_iter().chain(session::held_sources(gateway, config, |_| true)) {
@@ -78,23 +87,97 @@ fn table(gateway: &Gateway, config: &ConfigFile) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the width of a line of the table.
+fn width() -> usize {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return FILE_WIDTH;
+    }
+    let columns = tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { TERMINAL_WIDTH } else { columns }
+}
+
+/// Returns the lines of the table: name, mode and description of each tool.
+fn lines(rows: &[(&str, &str, &str)], width: usize) -> Vec<String> {
+    let name_width = rows.iter().map(|(name, _, _)| name.len()).max().unwrap_or(0).max(4);
+    let rest = width.saturating_sub(name_width + MODE_WIDTH);
+    if rest < MIN_DESCRIPTION {
+        let stacked = |(name, mode, description): &(&str, &str, &str)| {
+            let description = output::one_line(description, width.saturating_sub(2));
+            [format!("{name}  {mode}"), format!("  {description}").trim_end().to_owned()]
+        };
+        return rows.iter().flat_map(stacked).filter(|line| !line.is_empty()).collect();
+    }
+    let line = |(name, mode, description): &(&str, &str, &str)| {
+        let description = output::one_line(description, rest);
+        format!("{name:name_width$}  {mode:12}  {description}").trim_end().to_owned()
+    };
+    std::iter::once(line(&("NAME", "MODE", "DESCRIPTION"))).chain(rows.iter().map(line)).collect()
+}
+
+/// Shows one tool. Fails if there is none of this name.
+fn one(gateway: &Gateway, name: &str, args: &Args) -> anyhow::Result<()> {
+    let caller = gateway.caller(Origin::Caller);
+    let is_named =
+        |entry: &&Entry| entry.tool.name.as_str() == name || entry.tool.full_name.as_str() == name;
+    let Some(entry) = caller.list().find(is_named) else {
+        let names: Vec<_> = caller.list().map(|entry| entry.tool.name.as_str()).collect();
+        let known = session::with_own_name(&caller, name)
+            .into_iter()
+            .next()
+            .or_else(|| nearest(name, names.iter().copied()).map(str::to_owned));
+        let known = known.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let option = args.config.option();
+        bail!(
+            "no tool that may be called is named {name:?}{known} `airlock tools{option}` lists them"
+        );
+    };
+    let tool = document_of(entry);
+    if args.json {
+        return output::document(&tool);
+    }
+    output::line(&format!("{}  {}", entry.tool.name, mode(entry)))?;
+    for (label, member) in
+        [("title", "title"), ("client", "client"), ("name at the source", "original_name")]
+    {
+        if let Some(text) = tool[member].as_str() {
+            output::line(&format!("{label}: {text}"))?;
+        }
+    }
+    output::line(&format!("\n{}", output::for_stdout(entry.tool.announced_description())))?;
+    for (label, member) in [
+        ("input schema", "input_schema"),
+        ("output schema", "output_schema"),
+        ("annotations", "annotations"),
+        ("changes to the source's definition", "repairs"),
+    ] {
+        let value = &tool[member];
+        if !value.is_null() && *value != json!([]) && *value != json!({}) {
+            output::line(&format!("\n{label}:"))?;
+            output::visible_document(value)?;
+        }
+    }
+    Ok(())
+}
+
+fn document_of(entry: &Entry) -> Value {
+    json!({
+        "name": entry.tool.name,
+        "client": entry.tool.client,
+        "mode": mode(entry),
+        "title": entry.tool.announced_title().map(visible_line),
+        "description": visible(entry.tool.announced_description()),
+        "input_schema": entry.tool.visible_schema(),
+        "output_schema": entry.tool.output_schema,
+        "annotations": entry.tool.annotations,
+        "full_name": entry.tool.full_name,
+        "original_name": visible_line(&entry.tool.original),
+        "repairs": entry.tool.changes().collect::<Vec<_>>(),
+    })
+}
+
 fn document(gateway: &Gateway) -> Value {
     let caller = gateway.caller(Origin::Caller);
-    let tool = |entry: &Entry| {
-        json!({
-            "name": entry.tool.name,
-            "client": entry.tool.client,
-            "mode": mode(entry),
-            "title": entry.tool.announced_title().map(visible_line),
-            "description": visible(entry.tool.announced_description()),
-            "input_schema": entry.tool.visible_schema(),
-            "output_schema": entry.tool.output_schema,
-            "annotations": entry.tool.annotations,
-            "full_name": entry.tool.full_name,
-            "original_name": visible_line(&entry.tool.original),
-            "repairs": entry.tool.changes().collect::<Vec<_>>(),
-        })
-    };
     let snapshot = gateway.catalog().snapshot();
     let sources = snapshot.clients().map(|client| {
         let pins = gateway.upstream_pins().client(client.name.as_str());
@@ -109,5 +192,28 @@ fn document(gateway: &Gateway) -> Value {
             "pin_problem": pins.and_then(|pins| pins.problem()),
         })
     });
-    json!({"tools": caller.list().map(tool).collect::<Vec<_>>(), "sources": sources.collect::<Vec<_>>()})
+    json!({"tools": caller.list().map(document_of).collect::<Vec<_>>(), "sources": sources.collect::<Vec<_>>()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_fits_the_terminal() {
+        let rows = [("a-read", "auto", "Reads a file and returns its text."), ("b", "asks", "")];
+        assert_eq!(
+            lines(&rows, 46),
+            [
+                "NAME    MODE          DESCRIPTION",
+                "a-read  auto          Reads a file and return…",
+                "b       asks"
+            ]
+        );
+        assert_eq!(lines(&rows, 20), ["a-read  auto", "  Reads a file and …", "b  asks"]);
+        for width in [20, 45, 46, 80] {
+            let longest = lines(&rows, width).iter().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{width}");
+        }
+    }
 }

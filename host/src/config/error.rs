@@ -3,13 +3,14 @@
 use std::{fmt, io};
 
 use serde::Serialize;
+use serde_json::Value;
 
 /// Reason that there is no configuration. Values of the file or the environment that may be secrets
 /// are never quoted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("{file} cannot be read")]
+    #[error("{}", unreadable(file, source))]
     Unreadable {
         /// The file.
         file: String,
@@ -70,7 +71,7 @@ impl fmt::Display for Problem {
 }
 
 /// Path of a key in the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct KeyPath(String);
 
@@ -78,6 +79,51 @@ impl KeyPath {
     /// Returns a path that is already text.
     pub(crate) fn parse(text: &str) -> Self {
         Self(text.to_owned())
+    }
+
+    /// Returns the names and indices of the path. A quoted name that was cut is not the whole name.
+    pub(super) fn segments(&self) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let mut rest = self.0.as_str();
+        while !rest.is_empty() {
+            let (segment, after) = match rest.strip_prefix('[') {
+                None => {
+                    let name = rest.strip_prefix('.').unwrap_or(rest);
+                    let end = name.find(['.', '[']).unwrap_or(name.len());
+                    (Segment::Member(name[..end].to_owned()), &name[end..])
+                }
+                Some(inner) => {
+                    let mut texts = serde_json::Deserializer::from_str(inner).into_iter();
+                    let value = texts.next().and_then(Result::ok).unwrap_or(Value::Null);
+                    let after = inner[texts.byte_offset()..].split_once(']');
+                    let segment = match value {
+                        Value::String(name) => Segment::Member(name),
+                        value => Segment::Element(
+                            value.as_u64().and_then(|it| it.try_into().ok()).unwrap_or(usize::MAX),
+                        ),
+                    };
+                    (segment, after.map_or("", |(_, after)| after))
+                }
+            };
+            segments.push(segment);
+            rest = after;
+        }
+        segments
+    }
+
+    /// Returns whether this is the file as a whole.
+    pub(super) fn is_file(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the array and the index if this is the path of an element.
+    pub(super) fn as_element(&self) -> Option<(&str, usize)> {
+        let (array, index) = self.0.strip_suffix(']')?.rsplit_once('[')?;
+        Some((array, index.parse().ok()?))
     }
 
     /// Returns the path of a member. Names with characters other than ASCII letters, digits, `_`,
@@ -116,9 +162,25 @@ impl KeyPath {
     }
 }
 
+/// One step of a [`KeyPath`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Segment {
+    Member(String),
+    Element(usize),
+}
+
 impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+fn unreadable(file: &str, source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no file {file}; `--config FILE` names the configuration")
+        }
+        _ => format!("{file} cannot be read"),
     }
 }
 

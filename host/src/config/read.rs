@@ -16,17 +16,57 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::{KeyPath, Problem, unsupported};
+use super::{KeyPath, Problem, skipped::Skipped, unsupported};
 use crate::text::nearest;
 
-/// Reads a value. Even with problems there may be a value: an unknown key does not hide other
-/// problems.
-pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> (Option<T>, Vec<Problem>) {
-    let unknown = RefCell::default();
-    let read = T::deserialize(Reader { value, key: KeyPath::default(), unknown: &unknown });
-    let mut problems = unknown.into_inner();
-    let value = read.map_err(|invalid| problems.push(invalid.into())).ok();
-    (value, problems)
+/// Maximum number of values that are skipped. A file with more mistakes is read again after they are
+/// corrected.
+const MAX_SKIPPED: usize = 100;
+
+/// A file, as far as it could be read.
+pub(super) struct Reading<T> {
+    /// The file without the values that could not be read; `None` if nothing of it can be used.
+    pub(super) value: Option<T>,
+    /// All problems that reading found.
+    pub(super) problems: Vec<Problem>,
+    /// The values that could not be read.
+    pub(super) skipped: Skipped,
+}
+
+/// Reads a value. A value that cannot be read is noted and skipped, together with the object that
+/// requires it, so that one reading finds every problem.
+pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> Reading<T> {
+    let mut problems: Vec<Problem> = Vec::new();
+    let mut skipped = Skipped::default();
+    loop {
+        let unknown = RefCell::default();
+        let reader =
+            Reader { value, key: KeyPath::default(), unknown: &unknown, skipped: &skipped };
+        let read = T::deserialize(reader);
+        // A repeated reading finds the unknown keys again.
+        for problem in unknown.into_inner() {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        let invalid = match read {
+            Ok(value) => return Reading { value: Some(value), problems, skipped },
+            Err(invalid) => invalid,
+        };
+        let Invalid { key, owner, is_absent, .. } = &invalid;
+        let key = key.clone().unwrap_or_default();
+        let was_skipped = skipped.contains(&key);
+        let unusable = if was_skipped || *is_absent { owner.clone() } else { Some(key) };
+        if !was_skipped {
+            problems.push(invalid.into());
+        }
+        match unusable {
+            Some(unusable) if !unusable.is_file() && skipped.len() < MAX_SKIPPED => {
+                skipped.insert(unusable);
+            }
+            _ => return Reading { value: None, problems, skipped },
+        }
+    }
 }
 
 /// One value and its key path.
@@ -34,6 +74,7 @@ struct Reader<'de, 'p> {
     value: &'de Value,
     key: KeyPath,
     unknown: &'p RefCell<Vec<Problem>>,
+    skipped: &'p Skipped,
 }
 
 impl<'de> Reader<'de, '_> {
@@ -57,13 +98,16 @@ impl<'de> Reader<'de, '_> {
     }
 
     fn child(&self, value: &'de Value, key: KeyPath) -> Self {
-        Self { value, key, unknown: self.unknown }
+        Self { value, key, ..*self }
     }
 
-    /// Notes every key that the type `owner` does not have.
+    /// Notes every key that the type `owner` does not have, except those whose value asks for what
+    /// the gateway does anyway.
     fn note_unknown(&self, owner: &'static str, known: &[&str], members: &Map<String, Value>) {
-        let unknown = members.keys().filter(|name| !known.contains(&name.as_str()));
-        self.unknown.borrow_mut().extend(unknown.map(|name| Problem {
+        let unknown = members.iter().filter(|(name, value)| {
+            !known.contains(&name.as_str()) && !unsupported::is_moot(owner, name, value)
+        });
+        self.unknown.borrow_mut().extend(unknown.map(|(name, _)| Problem {
             key: self.key.member(name),
             message: unsupported::key(owner, name).unwrap_or_else(|| unknown_key(name, known)),
         }));
@@ -147,7 +191,11 @@ impl<'de> SeqAccess<'de> for Elements<'de, '_> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Invalid> {
-        let Some((index, element)) = self.elements.next() else { return Ok(None) };
+        let reader = &self.reader;
+        let is_kept = |index: &usize| !reader.skipped.contains(&reader.key.element(*index));
+        let Some((index, element)) = self.elements.find(|(index, _)| is_kept(index)) else {
+            return Ok(None);
+        };
         let key = self.reader.key.element(index);
         seed.deserialize(self.reader.child(element, key.clone()))
             .map(Some)
@@ -180,9 +228,11 @@ impl<'de> MapAccess<'de> for Members<'de, '_> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Invalid> {
-        let only = self.only;
+        let (only, reader) = (self.only, &self.reader);
         let is_wanted = |name: &str, value: &Value| {
-            !value.is_null() && only.is_none_or(|only| only.contains(&name))
+            !value.is_null()
+                && only.is_none_or(|only| only.contains(&name))
+                && !reader.skipped.contains(&reader.key.member(name))
         };
         let Some((name, value)) = self.rest.find(|(name, value)| is_wanted(name, value)) else {
             return Ok(None);
@@ -204,19 +254,27 @@ struct Invalid {
     /// Member of the current value that the problem is about.
     member: Option<&'static str>,
     key: Option<KeyPath>,
+    /// The object or array that `key` is directly in.
+    owner: Option<KeyPath>,
+    /// True if the file has no value with this key.
+    is_absent: bool,
     message: String,
 }
 
 impl Invalid {
     fn new(message: impl Into<String>) -> Self {
-        Self { member: None, key: None, message: message.into() }
+        Self { member: None, key: None, owner: None, is_absent: false, message: message.into() }
     }
 
     /// Sets the key path, unless it is already set by a more specific position.
     fn at(mut self, key: &KeyPath) -> Self {
         let member = self.member;
-        self.key
+        let own = self
+            .key
             .get_or_insert_with(|| member.map_or_else(|| key.clone(), |member| key.member(member)));
+        if own != key {
+            self.owner.get_or_insert_with(|| key.clone());
+        }
         self
     }
 }
@@ -270,7 +328,7 @@ impl de::Error for Invalid {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self { member: Some(field), ..Self::new("is required, but missing") }
+        Self { member: Some(field), is_absent: true, ..Self::new("is required, but missing") }
     }
 }
 

@@ -31,21 +31,21 @@ use crate::{
     units::{Size, Span},
 };
 
+/// Beginning of the message about a variable without a value; its name follows.
+pub(super) const VARIABLE: &str = "the environment variable ";
+
 /// Looks up a variable of the gateway's environment.
 pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Resolves a whole file. Its paths are relative to `base`.
-pub(super) fn resolve(file: file::File, base: &Path, env: Env<'_>) -> Result<Config, Vec<Problem>> {
+/// Resolves a whole file. Its paths are relative to `base`. The result is complete only if there is
+/// no problem.
+pub(super) fn resolve(file: file::File, base: &Path, env: Env<'_>) -> (Config, Vec<Problem>) {
     let problems = RefCell::default();
     let root = Field { key: KeyPath::default(), base, env, problems: &problems };
     let config = config(&root, file);
-    match problems.into_inner() {
-        problems if problems.is_empty() => Ok(config),
-        problems => Err(problems),
-    }
+    (config, problems.into_inner())
 }
 
-/// The result is complete only if no problem was noted.
 fn config(root: &Field<'_>, file: file::File) -> Config {
     let mcp = root.member("mcp");
     let names = client::names(&mcp.member("client_configs"), &file.mcp.client_configs);
@@ -318,7 +318,7 @@ impl<'a> Field<'a> {
         let state = if found.is_some() { "empty" } else { "not set" };
         let value = found.filter(|value| !value.is_empty());
         if value.is_none() {
-            self.refuse(format_args!("the environment variable {name} is {state}"));
+            self.refuse(format_args!("{VARIABLE}{name} is {state}"));
         }
         value.map(Secret::new)
     }

@@ -288,7 +288,11 @@ fn a_wrong_type_names_key_and_types_and_never_quotes_text() {
     );
     assert_snapshot!(
         error(&json!({"providers": {"a b": {"kind": "openai", "api_key": 7}}})),
-        @r#"providers["a b"].api_key: expected a string, "env.NAME", or {"env_var": "env.NAME"}, found 7"#
+        @r#"
+    providers["a b"].api_key: expected a string, "env.NAME", or {"env_var": "env.NAME"}, found 7
+    providers["a b"]: a provider's name has 1 to 64 letters, digits, `_`, `-` or `.`
+    providers["a b"].base_url: is required, because no service of this name is known
+    "#
     );
 }
 
@@ -341,11 +345,17 @@ fn a_missing_or_empty_variable_is_named_with_its_key() {
         |api_key: Value| json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}});
     assert_snapshot!(
         error(&provider(json!({"env_var": "GOOD"}))),
-        @r#"providers.o.api_key: `env_var` must have the form "env.NAME""#
+        @r#"
+    providers.o.api_key: `env_var` must have the form "env.NAME"
+    providers.o.base_url: is required, because no service of this name is known
+    "#
     );
     assert_snapshot!(
         error(&provider(json!({"value": SECRET, "env_var": "env.GOOD"}))),
-        @"providers.o.api_key: expected either `env_var` (from the environment) or `value` (as it is), and not both"
+        @r"
+    providers.o.api_key: expected either `env_var` (from the environment) or `value` (as it is), and not both
+    providers.o.base_url: is required, because no service of this name is known
+    "
     );
 }
 
@@ -441,6 +451,37 @@ fn a_prefix_belongs_to_one_client_and_trust_to_mcp_servers() {
 }
 
 #[test]
+fn settings_that_ask_for_what_the_gateway_does_anyway_are_accepted() {
+    let off = json!({"enabled": false, "type": "sqlite"});
+    good(&with(
+        with(fs_with("tool_pricing", json!({})), "config_store", off.clone()),
+        "logs_store",
+        off,
+    ));
+    good(&with(fs_with("needs_session_stickiness", json!(true)), "version", json!(2)));
+    error(&fs_with("needs_session_stickiness", json!(false)));
+    error(&with(json!({}), "config_store", json!({"enabled": true})));
+    let key = json!({"name": "a", "value": "env.GOOD", "provider_configs": [], "budgets": []});
+    assert_snapshot!(
+        error(&json!({"governance": {"virtual_keys": [key]}})),
+        @"governance.virtual_keys[0].provider_configs: this build does not act on it: every key may use every provider"
+    );
+}
+
+#[test]
+fn keys_of_other_programs_are_refused_with_the_keys_to_write() {
+    let server = json!({"id": "1", "name": "a", "type": "http", "url": "http://localhost"});
+    let file = json!({"mcpServers": {}, "mcp": {"client_configs": [server]}});
+    assert_snapshot!(error(&file), @r#"
+    mcpServers: is the list of servers of a desktop agent; `airlock import FILE` translates it to `mcp.client_configs`
+    mcp.client_configs[0].id: use `client_id`, or leave it out
+    mcp.client_configs[0].type: use `connection_type`: "stdio", "docker", "http", "sse" or "wasm"
+    mcp.client_configs[0].url: use `connection_string`, with the `connection_type` "http" or "sse"
+    mcp.client_configs[0].connection_type: is required, but missing
+    "#);
+}
+
+#[test]
 fn unimplemented_settings_are_refused_and_not_ignored() {
     let http = json!({"name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp"});
     for accepted in ["none", "headers", "oauth"] {
@@ -454,8 +495,8 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
         error(&fs_with("connection_type", json!("stdoi"))),
         @r#"mcp.client_configs[0].connection_type: found "stdoi"; did you mean "stdio"? Valid: "stdio", "docker", "http", "sse", "wasm" or "inprocess""#
     );
-    assert_snapshot!(error(&with(fs_with("tool_pricing", json!({})), "encryption_key", json!(SECRET))), @"
-    encryption_key: this build does not act on it: the configuration is this file alone
+    assert_snapshot!(error(&with(fs_with("tool_pricing", json!({"read": 1})), "encryption_key", json!(SECRET))), @"
+    encryption_key: this build does not act on it: what is stored is not encrypted; protect the file of `store` by the rights of its directory
     mcp.client_configs[0].tool_pricing: this build does not act on it: calls have no prices
     ");
     assert_snapshot!(
@@ -655,7 +696,7 @@ fn every_sample_is_accepted() {
 #[test]
 fn a_missing_configuration_file_is_reported_with_the_cause() {
     let error = Config::load(Path::new("/nowhere/gateway.json")).expect_err("no file");
-    assert_snapshot!(error, @"/nowhere/gateway.json cannot be read");
+    assert_snapshot!(error, @"there is no file /nowhere/gateway.json; `--config FILE` names the configuration");
     assert!(std::error::Error::source(&error).is_some());
 }
 

@@ -1,11 +1,84 @@
-//! Settings of Bifrost's configuration that this build does not implement. Each is refused with a
-//! reason: an operator would rely on a protection that does not exist if the setting were accepted
-//! and ignored.
+//! Settings of other programs' configurations that this build does not implement. Each is refused
+//! with a reason: an operator would rely on a protection that does not exist if the setting were
+//! accepted and ignored. A setting that asks for what the gateway does anyway is accepted.
+
+use serde_json::Value;
 
 /// Returns the reason that a known key is refused; `None` for other keys. `owner` is the type's
 /// name in [`file`](super::file).
 pub(super) fn key(owner: &str, key: &str) -> Option<String> {
-    let reason = match (owner, key) {
+    let not_built =
+        || Some(format!("this build does not act on it: {}", key_not_built(owner, key)?));
+    other_spelling(owner, key).map(str::to_owned).or_else(not_built)
+}
+
+/// Returns whether a key that is not implemented has a value that asks for what the gateway does
+/// anyway, such as a feature that is turned off.
+pub(super) fn is_moot(owner: &str, key: &str, value: &Value) -> bool {
+    if key_not_built(owner, key).is_none() {
+        return false;
+    }
+    match (owner, key) {
+        // An empty list of providers forbids all of them.
+        ("VirtualKey", "provider_configs") => false,
+        ("Client", "needs_session_stickiness") => *value == true,
+        ("Client", "tool_mode") => value == "direct",
+        ("File", "version") => *value == 2,
+        _ => is_off(value),
+    }
+}
+
+/// Returns whether a value turns a feature off.
+fn is_off(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => {
+            members.is_empty() || members.get("enabled") == Some(&Value::Bool(false))
+        }
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
+/// Returns the key of this file that means the same as a key of another program's file.
+fn other_spelling(owner: &str, key: &str) -> Option<&'static str> {
+    Some(match (owner, key) {
+        ("File", "mcpServers" | "servers" | "context_servers") => {
+            "is the list of servers of a desktop agent; `airlock import FILE` translates it to `mcp.client_configs`"
+        }
+        ("File" | "Mcp", "clients" | "tools") | ("File", "client_configs") => {
+            "sources of tools are in `mcp.client_configs`"
+        }
+        ("Client", "id") => "use `client_id`, or leave it out",
+        ("Client", "type" | "transport") => {
+            "use `connection_type`: \"stdio\", \"docker\", \"http\", \"sse\" or \"wasm\""
+        }
+        ("Client", "url" | "serverUrl" | "httpUrl" | "endpoint") => {
+            "use `connection_string`, with the `connection_type` \"http\" or \"sse\""
+        }
+        ("Client", "command" | "args" | "cwd") => {
+            "belongs into `stdio_config`, with the `connection_type` \"stdio\""
+        }
+        ("Client", "env" | "envs") => {
+            "use `stdio_config.envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one"
+        }
+        ("Client", "component" | "grants" | "config") => {
+            "belongs into `wasm_config`, with the `connection_type` \"wasm\""
+        }
+        ("Stdio" | "Docker", "env" | "environment") => {
+            "use `envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one"
+        }
+        ("Client", "autoApprove" | "alwaysAllow") => "use `tools_to_auto_execute`",
+        ("Provider", "url" | "api_base" | "baseUrl" | "baseURL") => "use `base_url`",
+        ("Provider", "key" | "apiKey") => "use `api_key`",
+        ("Provider", "type") => "use `kind`: \"openai\", \"anthropic\" or \"scripted\"",
+        _ => return None,
+    })
+}
+
+fn key_not_built(owner: &str, key: &str) -> Option<&'static str> {
+    Some(match (owner, key) {
         ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => {
             "the gateway does not read this value; leave it out"
         }
@@ -22,7 +95,7 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
             "certificates are always checked; put the server's own authority into `ca_cert_pem` or `ca_file`"
         }
         ("Client", "endpoint_slug") => {
-            "MCP endpoints of the gateway are not built yet; use a virtual key to choose tools"
+            "one client alone is not served at a path of its own; give its tools to a virtual key, and MCP clients that key"
         }
         ("Client", "tool_mode") => "use `is_code_mode_client`",
         ("Client", "allow_by_default") => "use `allow_on_all_virtual_keys`",
@@ -83,21 +156,25 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
         ("File", "client") => {
             "its `mcp_…` settings are in `mcp.tool_manager_config`, the rest in `server`"
         }
-        ("File", "config_store" | "logs_store" | "vector_store" | "encryption_key") => {
+        ("File", "config_store" | "logs_store" | "vector_store") => {
             "the configuration is this file alone"
+        }
+        ("File", "encryption_key") => {
+            "what is stored is not encrypted; protect the file of `store` by the rights of its directory"
         }
         ("File", "plugins") => "a plugin is a client with `connection_type` \"wasm\"",
         ("File", "framework" | "version" | "auth_config") => "leave it out",
         _ => return None,
-    };
-    Some(format!("this build does not act on it: {reason}"))
+    })
 }
 
 /// Returns the reason that a known value is refused; `None` for other values. `owner` is the type's
 /// name in [`file`](super::file).
 pub(super) fn value(owner: &str, value: &str) -> Option<String> {
     let reason = match (owner, value) {
-        ("ConnectionType", "websocket" | "openapi") => "use \"stdio\", \"http\" or \"wasm\"",
+        ("ConnectionType", "websocket" | "openapi") => {
+            "use \"stdio\", \"docker\", \"http\", \"sse\" or \"wasm\""
+        }
         ("ProxyKind", "environment") => "name the proxy in `url`",
         ("AuthType", "per_user_oauth" | "per_user_headers" | "token_exchange") => {
             "use \"oauth\", with one login for all users, or \"headers\" with a token in `headers`"

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tracing::warn;
 
+use super::alias;
 use crate::{
     agent::{AgentError, Answering, EXTENSION},
     model::{Object, object},
@@ -134,9 +135,11 @@ impl ApiError {
     }
 
     pub(super) fn no_such_path(path: &str) -> Self {
+        let meant =
+            alias::meant(path).map(|meant| format!(" did you mean {meant}?")).unwrap_or_default();
         let path = cut(path.to_owned(), SHOWN_BYTES);
         let message = format!(
-            "there is nothing at {path:?}; the paths for clients are /v1/chat/completions, /v1/responses, \
+            "there is nothing at {path:?};{meant} the paths for clients are /v1/chat/completions, /v1/responses, \
              /v1/models, /v1/mcp/tool/execute, /v1/runs and /mcp"
         );
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)

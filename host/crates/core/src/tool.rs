@@ -28,7 +28,10 @@ pub use self::{
     descriptor::{Annotations, ToolDefinition},
     error::{CallError, Cause, ErrorKind, HOST_CODE, ToolError, own_code},
     hidden::without_hidden,
-    name::{BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names},
+    name::{
+        BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,
+        with_internal_client,
+    },
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
     policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},

@@ -47,7 +47,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     );
     let config = Config::load(&args.config.path)?;
     let mut pins = Pins::of(&config.clients, &args.config.path)?;
-    let mut refusals = Vec::new();
+    let (mut refusals, mut is_changed) = (Vec::new(), pins.is_new);
     for (client, settings) in pins.select(&args.clients)? {
         let (component, drift) = pins.drift(&client, &settings).await?;
         let decision = Decision::as_configured(&component, &client, &config);
@@ -58,14 +58,20 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         for note in args.consent.unneeded(drift.as_ref()) {
             output::hint(&note);
         }
+        is_changed |= drift.is_some();
         if let Some(drift) = drift {
             refusals.extend(refusal(args, &pins, &client, &component, &drift, obstacles).await?);
         }
         pins.lock.accept(&client, &component.metadata);
     }
     ensure!(refusals.is_empty(), "{}", text(&refusals));
-    pins.save()?;
-    output::line(&format!("accepted in {}", pins.path.display()))?;
+    let path = pins.path.display();
+    if is_changed {
+        pins.save()?;
+        output::line(&format!("accepted in {path}"))?;
+    } else {
+        output::line(&format!("nothing has changed since it was accepted; {path} stays as it is"))?;
+    }
     for client in pins.unpinned() {
         output::hint(&format!(
             "{client} is not in it and is not loaded before you type `airlock plugin accept {client}{}`",

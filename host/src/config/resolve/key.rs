@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{super::file, Field};
 use crate::{
     door::{Keys, RelayRow, VirtualKey},
-    tool::{ClientName, Whitelist},
+    tool::{ClientName, INTERNAL_CLIENT, Whitelist, with_internal_client},
 };
 
 /// Prefix of credentials, which distinguishes them from a provider's own keys.
@@ -77,8 +77,13 @@ fn rows(
             prompts: field.member("prompts_to_get").whitelist(&row.prompts_to_get),
         };
         let field = field.member("mcp_client_name");
-        let Some(client) = clients.iter().find(|client| client.as_str() == row.mcp_client_name)
-        else {
+        let name = with_internal_client(&row.mcp_client_name);
+        let client = if name == INTERNAL_CLIENT {
+            // Registered at run time by the embedding program.
+            ClientName::internal()
+        } else if let Some(client) = clients.iter().find(|client| client.as_str() == name) {
+            client.clone()
+        } else {
             field.refuse(format_args!("no client is named {:?}", row.mcp_client_name));
             continue;
         };

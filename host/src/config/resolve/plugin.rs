@@ -16,7 +16,7 @@ use crate::{
     sandbox::Access,
     secret::Source,
     text::cut,
-    tool::{ClientName, INTERNAL_CLIENT},
+    tool::{ClientName, INTERNAL_CLIENT, with_internal_client},
     units::Size,
 };
 
@@ -74,6 +74,7 @@ fn slots(
 }
 
 fn tools(field: &Field<'_>, tools: Vec<String>, clients: &Clients<'_>) -> Vec<String> {
+    let tools: Vec<_> = tools.iter().map(|tool| with_internal_client(tool).into_owned()).collect();
     for (index, tool) in tools.iter().enumerate() {
         check_full_name(&field.element(index), tool, clients);
     }

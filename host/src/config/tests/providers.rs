@@ -250,7 +250,7 @@ fn keys_are_checked() {
             {"name": "a", "value": "", "weight": -1},
             {"value": "has a space"},
             {},
-            {"value": "k", "aliases": {}, "azure_key_config": {}, "wieght": 1},
+            {"value": "k", "aliases": {"a": "b"}, "azure_key_config": {"endpoint": "x"}, "wieght": 1},
         ]}),
     );
     assert_snapshot!(error(&file), @r#"

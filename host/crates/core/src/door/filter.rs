@@ -3,12 +3,13 @@
 //! Grammar: items separated by `,`; blanks around an item and empty items are ignored. An absent
 //! header filters nothing. A present header admits only the items that it names, so a header
 //! without items admits nothing. (Bifrost treats a client header of blanks as "no filter". Here a
-//! client header admits all clients only if it names `*`.)
+//! client header admits all clients only if it names `*`.) `bifrostInternal` means the tools of the
+//! embedding program, as in Bifrost.
 
 use std::collections::BTreeSet;
 
 use super::{CallerHeaders, ScriptLanguage};
-use crate::tool::{ClientName, Tool};
+use crate::tool::{ClientName, Tool, with_internal_client};
 
 /// Header that names clients; `*` stands for all.
 pub const INCLUDE_CLIENTS: &str = "x-bf-mcp-include-clients";
@@ -100,5 +101,6 @@ impl Filter {
 }
 
 fn items(header: &str) -> BTreeSet<String> {
-    header.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    let items = header.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(|item| with_internal_client(item).into_owned()).collect()
 }

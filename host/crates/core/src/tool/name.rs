@@ -2,6 +2,7 @@
 //! wire.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::Arc,
@@ -15,6 +16,8 @@ use sha2::{Digest, Sha256};
 const MAX_WIRE_NAME: usize = 64;
 /// Client name of an embedding program's own tools. A configured client cannot have this name.
 pub const INTERNAL_CLIENT: &str = "internal";
+/// The name that Bifrost gives to an embedding program's own tools, in headers and lists.
+const INTERNAL_CLIENT_OF_BIFROST: &str = "bifrostInternal";
 /// Names of the gateway's own tools, in lower case. No tool of a client has one of them, in any case:
 /// a model would take it for the gateway's.
 pub const OWN_TOOLS: [&str; 6] = [
@@ -46,7 +49,23 @@ pub struct BadClientName {
     found: String,
 }
 
+/// Returns the name of a client or the full name of a tool, with the gateway's own name of an embedding
+/// program's tools for Bifrost's.
+pub fn with_internal_client(name: &str) -> Cow<'_, str> {
+    match name.strip_prefix(INTERNAL_CLIENT_OF_BIFROST) {
+        Some(rest) if rest.is_empty() || rest.starts_with('-') => {
+            format!("{INTERNAL_CLIENT}{rest}").into()
+        }
+        _ => name.into(),
+    }
+}
+
 impl ClientName {
+    /// Name of the client that has an embedding program's own tools.
+    pub fn internal() -> Self {
+        Self(INTERNAL_CLIENT.into())
+    }
+
     /// Parses a client's name.
     pub fn parse(text: &str) -> Result<Self, BadClientName> {
         let mut characters = text.chars();

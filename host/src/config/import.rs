@@ -1,0 +1,128 @@
+//! Translates the configuration of another program into one of the gateway's own, and reports what
+//! became of each setting.
+//!
+//! The translation only moves and renames settings. What the result may contain is decided by the
+//! same reading as for every file: a setting that it refuses is removed and reported with the reason.
+
+mod bifrost;
+mod desktop;
+mod draft;
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use self::draft::Draft;
+use super::{KeyPath, Problem, environment, file::File, json, read, resolve};
+
+/// Maximum number of times that a draft is read. Each reading removes what the one before refused.
+const MAX_READINGS: usize = 8;
+
+/// A translated configuration.
+#[derive(Debug)]
+pub(crate) struct Imported {
+    /// The program whose configuration it was.
+    pub(crate) program: &'static str,
+    /// The configuration of the gateway.
+    pub(crate) file: Value,
+    /// What became of each setting.
+    pub(crate) lines: Vec<Line>,
+    /// Environment variables that the configuration names and that are not set now.
+    pub(crate) variables: Vec<String>,
+}
+
+/// What became of one setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Line {
+    /// Key in the file that was read, or in the result for what was not in it.
+    pub(crate) key: KeyPath,
+    /// The outcome.
+    pub(crate) outcome: Outcome,
+    /// The reason, or the new form of the setting.
+    pub(crate) message: String,
+}
+
+/// Outcome of one setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// It is in the result with its meaning.
+    Taken,
+    /// It is in the result in another form.
+    Changed,
+    /// It is not in the result because it has no meaning for the gateway.
+    NoMeaning,
+    /// It is not in the result, and the gateway behaves differently without it.
+    Refused,
+    /// It is in the result, and the gateway does not start before it is corrected.
+    Invalid,
+}
+
+impl Outcome {
+    /// Returns the outcome as one or two words.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Changed => "changed",
+            Self::NoMeaning => "no meaning",
+            Self::Refused => "refused",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// Translates the text of a configuration file of Bifrost, or of a desktop agent. `directory` is
+/// where the result will be: its relative paths are checked there.
+pub(crate) fn import(text: &str, directory: &Path) -> Result<Imported, Problem> {
+    let source = json::parse(text)?;
+    let is_of = |names: &[&str]| names.iter().any(|name| source.get(name).is_some());
+    let (program, mut draft) = if is_of(&desktop::LISTS) {
+        ("a desktop agent", desktop::translate(&source))
+    } else if is_of(&["mcp", "providers", "governance", "client", "config_store"]) {
+        ("Bifrost", bifrost::translate(&source))
+    } else {
+        return Err(Problem::of_file(
+            "is neither a configuration of Bifrost (with `mcp` or `providers`) nor of a desktop agent (with `mcpServers`, \
+             or `servers` of VS Code)",
+        ));
+    };
+    let variables = correct(&mut draft, directory);
+    draft.note_taken();
+    Ok(Imported { program, file: draft.file, lines: draft.lines, variables })
+}
+
+/// Removes what the gateway refuses, and notes what has to be corrected by hand. Returns the
+/// environment variables that are not set.
+fn correct(draft: &mut Draft, directory: &Path) -> Vec<String> {
+    for _ in 0..MAX_READINGS {
+        let reading = read::read::<File>(&draft.file);
+        let Some(file) = reading.value.filter(|_| reading.problems.is_empty()) else {
+            let unusable = reading.skipped.into_keys();
+            if !draft.refuse(reading.problems, unusable) {
+                break;
+            }
+            continue;
+        };
+        let (_, problems) = resolve::resolve(file, directory, &environment);
+        let (unset, invalid): (Vec<_>, Vec<_>) =
+            problems.into_iter().partition(|problem| unset_variable(problem).is_some());
+        for problem in invalid {
+            draft.note(problem.key, Outcome::Invalid, problem.message);
+        }
+        let mut variables: Vec<_> =
+            unset.iter().filter_map(unset_variable).map(str::to_owned).collect();
+        variables.sort_unstable();
+        variables.dedup();
+        return variables;
+    }
+    Vec::new()
+}
+
+/// Returns the variable if the problem is that it has no value.
+fn unset_variable(problem: &Problem) -> Option<&str> {
+    problem.message.strip_prefix(resolve::VARIABLE)?.split_once(' ').map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests;

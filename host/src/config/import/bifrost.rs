@@ -1,0 +1,207 @@
+//! Bifrost's `config.json`. Most of it is the gateway's own form; what differs is moved here.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Outcome, desktop::client_name, draft::Draft};
+use crate::config::KeyPath;
+
+/// Settings of the file without a meaning for the gateway, with the reason.
+const NO_MEANING: [(&str, &str); 8] = [
+    ("$schema", "`airlock schema` prints the schema of the gateway"),
+    ("version", "the gateway's file has no versions; an empty list permits nothing"),
+    ("framework", "it concerns downloads of prices"),
+    ("config_store", "the configuration is the file alone"),
+    ("logs_store", "no calls are recorded in a database"),
+    ("vector_store", "responses are not cached"),
+    ("websocket", "no WebSocket is served"),
+    ("cluster_config", "one process serves a file"),
+];
+
+/// Members of a client without a meaning for the gateway, with the reason.
+const NO_MEANING_OF_A_CLIENT: [(&str, &str); 5] = [
+    ("state", "it is the state of the other gateway"),
+    ("oauth_client_id", "it is written by the other gateway; `airlock upstream login` logs in"),
+    ("oauth_client_secret", "it is written by the other gateway; `airlock upstream login` logs in"),
+    ("needs_session_stickiness", "one session is kept for each server"),
+    ("tool_pricing", "calls have no prices"),
+];
+
+/// Settings in `client`: where each is here, and its unit.
+const MOVED: [(&str, &[&str], Unit); 9] = [
+    ("mcp_agent_depth", &["mcp", "tool_manager_config", "max_agent_depth"], Unit::None),
+    (
+        "mcp_tool_execution_timeout",
+        &["mcp", "tool_manager_config", "tool_execution_timeout"],
+        Unit::Text("s"),
+    ),
+    (
+        "mcp_code_mode_binding_level",
+        &["mcp", "tool_manager_config", "code_mode_binding_level"],
+        Unit::None,
+    ),
+    (
+        "mcp_disable_auto_tool_inject",
+        &["mcp", "tool_manager_config", "disable_auto_tool_inject"],
+        Unit::None,
+    ),
+    ("enforce_auth_on_inference", &["server", "require_virtual_key"], Unit::None),
+    ("enforce_governance_header", &["server", "require_virtual_key"], Unit::None),
+    ("is_vk_mandatory", &["server", "require_virtual_key"], Unit::None),
+    ("allowed_origins", &["server", "allowed_origins"], Unit::None),
+    ("max_request_body_size_mb", &["server", "max_body"], Unit::Text("MiB")),
+];
+
+/// Unit of a number.
+#[derive(Clone, Copy)]
+enum Unit {
+    None,
+    /// The number becomes text with this unit.
+    Text(&'static str),
+}
+
+pub(super) fn translate(source: &Value) -> Draft {
+    let mut draft = Draft::new(source.clone());
+    let root = KeyPath::default();
+    for (name, reason) in NO_MEANING {
+        draft.drop_member(&root, name, reason);
+    }
+    move_client_settings(&mut draft);
+    let mcp = root.member("mcp");
+    draft.drop_member(
+        &mcp,
+        "health_monitor_config",
+        "`heartbeat_interval` and `restart` of each client do the same",
+    );
+    let sync = draft.take(&mcp, "tool_sync_interval").and_then(|interval| span(&interval));
+    let renamed = translate_clients(&mut draft, &mcp.member("client_configs"), sync.as_deref());
+    if let Some(sync) = sync {
+        let message = format!("{sync} is `tool_sync_interval` of each client");
+        draft.note(mcp.member("tool_sync_interval"), Outcome::Changed, message);
+    }
+    translate_keys(&mut draft, &renamed);
+    draft
+}
+
+/// Moves the settings in `client` to their places.
+fn move_client_settings(draft: &mut Draft) {
+    let root = KeyPath::default();
+    let key = root.member("client");
+    let Some(Value::Object(settings)) = draft.take(&root, "client") else { return };
+    for (name, value) in settings {
+        let moved = MOVED.iter().find(|(known, _, _)| *known == name);
+        let key = key.member(&name);
+        match moved {
+            Some((_, path, unit)) => {
+                let value = match unit {
+                    Unit::Text(unit) if value.is_u64() => format!("{value}{unit}").into(),
+                    _ => value,
+                };
+                draft.set(path, value);
+                draft.note(key, Outcome::Changed, format!("is `{}`", path.join(".")));
+            }
+            None if is_about_rights(&name) => {
+                draft.note(
+                    key,
+                    Outcome::Refused,
+                    "the gateway has no such setting, and callers may get other rights without it",
+                );
+            }
+            None => draft.note(key, Outcome::NoMeaning, "the gateway has no such setting"),
+        }
+    }
+}
+
+/// Returns whether a setting decides who may do what.
+fn is_about_rights(name: &str) -> bool {
+    ["auth", "allow", "header", "oauth", "restrict", "key", "token"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+/// Translates the clients. Returns the names that had to be changed.
+fn translate_clients(
+    draft: &mut Draft,
+    clients: &KeyPath,
+    sync: Option<&str>,
+) -> BTreeMap<String, String> {
+    let mut renamed = BTreeMap::new();
+    let mut of_an_embedder = Vec::new();
+    for key in draft.elements(clients) {
+        for (name, reason) in NO_MEANING_OF_A_CLIENT {
+            draft.drop_member(&key, name, reason);
+        }
+        let Some(client) = draft.object(&key) else { continue };
+        if client.get("connection_type") == Some(&json!("inprocess"))
+            && !client.contains_key("wasm_config")
+        {
+            of_an_embedder.push(key);
+            continue;
+        }
+        if client.get("auth_type") == Some(&json!("")) {
+            client.shift_remove("auth_type");
+        }
+        if let Some(interval) = client.get("tool_sync_interval").and_then(span) {
+            client.insert("tool_sync_interval".into(), interval.into());
+        } else if let Some(sync) = sync {
+            client.insert("tool_sync_interval".into(), sync.into());
+        }
+        rename(client, "allow_by_default", "allow_on_all_virtual_keys");
+        if client.get("tool_mode") == Some(&json!("code")) {
+            client.shift_remove("tool_mode");
+            client.insert("is_code_mode_client".into(), true.into());
+        }
+        let name = client.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let valid = client_name(&name);
+        if valid != name && !name.is_empty() {
+            client.insert("name".into(), valid.as_str().into());
+            let message = format!(
+                "the client is named {valid:?}: names have no other characters than letters, digits and `_`"
+            );
+            draft.note(key.member("name"), Outcome::Changed, message);
+            renamed.insert(name, valid);
+        }
+    }
+    for key in of_an_embedder.iter().rev() {
+        let name = draft.label(key);
+        draft.remove(key);
+        draft.note(key.clone(), Outcome::Refused, format!("{name}its tools are part of a program that embeds the gateway; see `Gateway::builder`, or write a plugin"));
+    }
+    renamed
+}
+
+fn rename(object: &mut serde_json::Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = object.shift_remove(from) {
+        object.entry(to).or_insert(value);
+    }
+}
+
+/// Returns a time with its unit. Numbers are nanoseconds, and a negative one turns the interval off.
+fn span(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(number) => {
+            let nanoseconds = u64::try_from(number.as_i64()?).unwrap_or(0);
+            Some(format!("{}ms", nanoseconds / 1_000_000))
+        }
+        Value::String(text) if text.starts_with('-') => Some("0s".to_owned()),
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// Translates the rows of virtual keys.
+fn translate_keys(draft: &mut Draft, renamed: &BTreeMap<String, String>) {
+    let keys = KeyPath::default().member("governance").member("virtual_keys");
+    for key in draft.elements(&keys) {
+        for row in draft.elements(&key.member("mcp_configs")) {
+            let Some(members) = draft.object(&row) else { continue };
+            members.shift_remove("id");
+            members.shift_remove("virtual_key_id");
+            let name = members.get("mcp_client_name").and_then(Value::as_str);
+            if let Some(valid) = name.and_then(|name| renamed.get(name)) {
+                members.insert("mcp_client_name".into(), valid.as_str().into());
+            }
+        }
+    }
+}

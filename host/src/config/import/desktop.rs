@@ -1,0 +1,176 @@
+//! Lists of MCP servers of desktop agents: `mcpServers` of Claude, Cursor, Windsurf and others,
+//! `servers` of VS Code, `context_servers` of Zed.
+
+use serde_json::{Map, Value, json};
+
+use super::{Outcome, draft::Draft};
+use crate::{config::KeyPath, tool::ClientName};
+
+/// Keys of the lists.
+pub(super) const LISTS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
+
+/// Members of a server that are settings of the agent's user interface.
+const OF_THE_AGENT: [&str; 8] =
+    ["gallery", "version", "icon", "iconPath", "description", "dev", "source", "enabled"];
+
+pub(super) fn translate(source: &Value) -> Draft {
+    let mut draft = Draft::new(json!({"mcp": {"client_configs": []}}));
+    let members = source.as_object().into_iter().flatten();
+    for (name, value) in members {
+        let key = KeyPath::default().member(name);
+        if !LISTS.contains(&name.as_str()) {
+            draft.note(key, Outcome::NoMeaning, "is a setting of the agent, and no server");
+            continue;
+        }
+        for (server, value) in value.as_object().into_iter().flatten() {
+            translate_server(&mut draft, &key.member(server), server, value);
+        }
+    }
+    draft
+}
+
+fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value) {
+    let Some(members) = server.as_object() else {
+        draft.note(key.clone(), Outcome::Refused, "expected an object");
+        return;
+    };
+    let client_name = client_name(name);
+    if client_name != name {
+        let message = format!(
+            "the client is named {client_name:?}: names have no other characters than letters, digits and `_`"
+        );
+        draft.note(key.clone(), Outcome::Changed, message);
+    }
+    let mut client = Map::new();
+    client.insert("name".into(), client_name.into());
+    let url = ["url", "serverUrl", "httpUrl"].iter().find_map(|name| members.get(*name));
+    let kind = members.get("type").or_else(|| members.get("transport")).and_then(Value::as_str);
+    match (url, members.get("command")) {
+        (Some(url), _) => {
+            let kind = if kind == Some("sse") { "sse" } else { "http" };
+            client.insert("connection_type".into(), kind.into());
+            client.insert("connection_string".into(), variable(url));
+            if let Some(headers) = members.get("headers").and_then(Value::as_object) {
+                let headers: Map<_, _> =
+                    headers.iter().map(|(name, value)| (name.clone(), variable(value))).collect();
+                client.insert("headers".into(), headers.into());
+            }
+        }
+        (None, Some(command)) => {
+            client.insert("connection_type".into(), "stdio".into());
+            client.insert("stdio_config".into(), process(draft, key, command, members));
+        }
+        (None, None) => {
+            draft.note(key.clone(), Outcome::Refused, "has neither `command` nor `url`");
+            return;
+        }
+    }
+    // An agent offers every tool of its servers, and asks its user before each call.
+    client.insert("tools_to_execute".into(), json!(["*"]));
+    let auto = ["autoApprove", "alwaysAllow"].iter().find_map(|name| members.get(*name));
+    client.insert("tools_to_auto_execute".into(), auto.cloned().unwrap_or_else(|| json!([])));
+    if members.get("disabled") == Some(&Value::Bool(true)) {
+        client.insert("disabled".into(), true.into());
+    }
+    if let Some(seconds) = members.get("timeout").and_then(Value::as_u64) {
+        // Some agents count in milliseconds.
+        let timeout = if seconds < 1_000 { format!("{seconds}s") } else { format!("{seconds}ms") };
+        client.insert("request_timeout".into(), timeout.into());
+    }
+    note_rest(draft, key, members);
+    draft.file["mcp"]["client_configs"]
+        .as_array_mut()
+        .expect("the draft began with the list")
+        .push(client.into());
+}
+
+fn process(
+    draft: &mut Draft,
+    key: &KeyPath,
+    command: &Value,
+    members: &Map<String, Value>,
+) -> Value {
+    let mut process = Map::new();
+    process.insert("command".into(), command.clone());
+    process.insert("args".into(), members.get("args").cloned().unwrap_or_else(|| json!([])));
+    if let Some(directory) = members.get("cwd") {
+        process.insert("cwd".into(), directory.clone());
+    }
+    let mut envs = Vec::new();
+    for (name, value) in members.get("env").and_then(Value::as_object).into_iter().flatten() {
+        let Some(text) = value.as_str().map(str::to_owned).or_else(|| plain(value)) else {
+            draft.note(key.member("env").member(name), Outcome::Refused, "expected text");
+            continue;
+        };
+        let text = variable(&text.into());
+        envs.push(format!("{name}={}", text.as_str().unwrap_or_default()));
+    }
+    if !envs.is_empty() {
+        draft.note(
+            key.member("env"),
+            Outcome::Changed,
+            "is `stdio_config.envs`, with the values as they were: put credentials into the gateway's environment and write `NAME=env.NAME`",
+        );
+    }
+    process.insert("envs".into(), json!(envs));
+    process.into()
+}
+
+/// Returns a number or a truth value as text.
+fn plain(value: &Value) -> Option<String> {
+    (value.is_number() || value.is_boolean()).then(|| value.to_string())
+}
+
+/// Returns a text in which a reference to an environment variable has the gateway's form.
+fn variable(value: &Value) -> Value {
+    let reference = |text: &str| {
+        let name = text.strip_prefix("${")?.strip_suffix('}')?;
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        (is_name && !name.is_empty()).then(|| format!("env.{name}"))
+    };
+    value.as_str().and_then(reference).map_or_else(|| value.clone(), Value::from)
+}
+
+/// Notes the members that the translation does not use.
+fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
+    const USED: [&str; 15] = [
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "url",
+        "serverUrl",
+        "httpUrl",
+        "type",
+        "transport",
+        "headers",
+        "autoApprove",
+        "alwaysAllow",
+        "disabled",
+        "timeout",
+        "name",
+    ];
+    for name in members.keys().filter(|name| !USED.contains(&name.as_str())) {
+        let (outcome, reason) = if OF_THE_AGENT.contains(&name.as_str()) {
+            (Outcome::NoMeaning, "is a setting of the agent")
+        } else {
+            (
+                Outcome::Refused,
+                "is not known; if the server needs it, look for the setting in docs/configuration.md",
+            )
+        };
+        draft.note(key.member(name), outcome, reason);
+    }
+}
+
+/// Returns the nearest name that a client may have.
+pub(super) fn client_name(name: &str) -> String {
+    let cleaned = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    let mut cleaned: String = cleaned.take(32).collect();
+    if ClientName::parse(&cleaned).is_err() {
+        cleaned.insert(0, '_');
+        cleaned.truncate(32);
+    }
+    cleaned
+}

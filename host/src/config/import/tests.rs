@@ -1,0 +1,134 @@
+use serde_json::json;
+
+use super::*;
+
+fn imported(source: &Value) -> Imported {
+    import(&source.to_string(), Path::new("/nowhere")).expect("a configuration")
+}
+
+/// Returns one line for each outcome.
+fn lines(imported: &Imported) -> String {
+    let line = |line: &Line| format!("{} {}: {}", line.outcome.name(), line.key, line.message);
+    imported.lines.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
+    let imported = imported(&json!({
+        "$schema": "https://www.getbifrost.ai/schema",
+        "version": 2,
+        "encryption_key": "env.BIFROST_KEY",
+        "config_store": {"enabled": true, "type": "sqlite"},
+        "client": {
+            "mcp_agent_depth": 4, "mcp_tool_execution_timeout": 20, "drop_excess_requests": false,
+            "enforce_auth_on_inference": true, "allow_direct_keys": true, "max_request_body_size_mb": 20,
+        },
+        "providers": {"openai": {"keys": [{"name": "k", "value": "sk-1", "models": ["*"], "weight": 1}], "custom_provider_config": {"x": 1}}},
+        "mcp": {
+            "tool_sync_interval": "10m",
+            "client_configs": [
+                {"name": "web/search", "connection_type": "http", "connection_string": "https://mcp.example.com/mcp",
+                 "state": "connected", "auth_type": "", "tools_to_execute": ["*"], "tool_sync_interval": 60_000_000_000_i64},
+                {"name": "own", "connection_type": "inprocess"},
+                {"name": "files", "connection_type": "stdio", "stdio_config": {"command": "npx", "args": ["-y", "server"]},
+                 "tool_mode": "code", "allow_by_default": true, "is_ping_available": "yes"},
+                {"name": "socket", "connection_type": "websocket", "connection_string": "wss://x"},
+            ],
+        },
+        "governance": {"virtual_keys": [
+            {"id": "vk1", "name": "team", "value": "sk-bf-0123456789abcdef", "team_id": "t",
+             "mcp_configs": [{"id": 3, "mcp_client_name": "web/search", "tools_to_execute": ["*"]}]},
+        ]},
+    }));
+    insta::assert_snapshot!(lines(&imported), @r#"
+    no meaning $schema: `airlock schema` prints the schema of the gateway
+    no meaning version: the gateway's file has no versions; an empty list permits nothing
+    no meaning config_store: the configuration is the file alone
+    changed client.mcp_agent_depth: is `mcp.tool_manager_config.max_agent_depth`
+    changed client.mcp_tool_execution_timeout: is `mcp.tool_manager_config.tool_execution_timeout`
+    no meaning client.drop_excess_requests: the gateway has no such setting
+    changed client.enforce_auth_on_inference: is `server.require_virtual_key`
+    refused client.allow_direct_keys: the gateway has no such setting, and callers may get other rights without it
+    changed client.max_request_body_size_mb: is `server.max_body`
+    no meaning mcp.client_configs[0].state: "web/search": it is the state of the other gateway
+    changed mcp.client_configs[0].name: the client is named "web_search": names have no other characters than letters, digits and `_`
+    refused mcp.client_configs[1]: "own": its tools are part of a program that embeds the gateway; see `Gateway::builder`, or write a plugin
+    changed mcp.tool_sync_interval: 10m is `tool_sync_interval` of each client
+    refused encryption_key: this build does not act on it: what is stored is not encrypted; protect the file of `store` by the rights of its directory
+    refused providers.openai.custom_provider_config: this build does not act on it: use `kind` and `base_url`
+    refused mcp.client_configs[1].is_ping_available: "files": expected true or false, found a string
+    refused mcp.client_configs[2].connection_type: "socket": "websocket" is not built yet: use "stdio", "docker", "http", "sse" or "wasm"
+    refused governance.virtual_keys[0].team_id: "team": this build does not act on it: teams and customers are not built yet
+    taken providers.openai: 
+    taken mcp.client_configs[0]: web_search
+    taken mcp.client_configs[1]: files
+    taken mcp.tool_manager_config.max_agent_depth: 
+    taken mcp.tool_manager_config.tool_execution_timeout: 
+    taken governance.virtual_keys[0]: team
+    taken server.require_virtual_key: 
+    taken server.max_body: 
+    "#);
+    let expected = json!({
+        "providers": {"openai": {"keys": [{"name": "k", "value": "sk-1", "models": ["*"], "weight": 1}]}},
+        "mcp": {
+            "client_configs": [
+                {"name": "web_search", "connection_type": "http", "connection_string": "https://mcp.example.com/mcp",
+                 "tools_to_execute": ["*"], "tool_sync_interval": "60000ms"},
+                {"name": "files", "connection_type": "stdio", "stdio_config": {"command": "npx", "args": ["-y", "server"]},
+                 "is_code_mode_client": true, "allow_on_all_virtual_keys": true, "tool_sync_interval": "10m"},
+            ],
+            "tool_manager_config": {"max_agent_depth": 4, "tool_execution_timeout": "20s"},
+        },
+        "governance": {"virtual_keys": [
+            {"id": "vk1", "name": "team", "value": "sk-bf-0123456789abcdef",
+             "mcp_configs": [{"mcp_client_name": "web_search", "tools_to_execute": ["*"]}]},
+        ]},
+        "server": {"require_virtual_key": true, "max_body": "20MiB"},
+    });
+    assert_eq!(imported.file, expected, "{:#}", imported.file);
+    let text = imported.file.to_string();
+    let env = |_: &str| None;
+    crate::config::Config::parse(&text, "airlock.json", &env).expect("a good configuration");
+}
+
+#[test]
+fn servers_of_desktop_agents_become_clients_whose_calls_need_an_approval() {
+    let imported = imported(&json!({
+        "globalShortcut": "Ctrl+Space",
+        "mcpServers": {
+            "brave-search": {"command": "npx", "args": ["-y", "brave"], "env": {"KEY": "secret", "DEPTH": 3, "HOME": "${env:HOME}"}},
+            "remote": {"type": "http", "url": "https://mcp.example.com/mcp", "headers": {"Authorization": "${AIRLOCK_UNSET_TOKEN}"}},
+            "old": {"type": "sse", "url": "http://localhost:9/sse", "disabled": true, "autoApprove": ["read"], "icon": "x", "odd": 1},
+            "empty": {},
+        },
+    }));
+    insta::assert_snapshot!(lines(&imported), @r#"
+    no meaning globalShortcut: is a setting of the agent, and no server
+    changed mcpServers.brave-search: the client is named "brave_search": names have no other characters than letters, digits and `_`
+    changed mcpServers.brave-search.env: is `stdio_config.envs`, with the values as they were: put credentials into the gateway's environment and write `NAME=env.NAME`
+    no meaning mcpServers.old.icon: is a setting of the agent
+    refused mcpServers.old.odd: is not known; if the server needs it, look for the setting in docs/configuration.md
+    refused mcpServers.empty: has neither `command` nor `url`
+    taken mcp.client_configs[0]: brave_search
+    taken mcp.client_configs[1]: remote
+    taken mcp.client_configs[2]: old
+    "#);
+    assert_eq!(imported.variables, ["AIRLOCK_UNSET_TOKEN"]);
+    let clients = json!([
+        {"name": "brave_search", "connection_type": "stdio",
+         "stdio_config": {"command": "npx", "args": ["-y", "brave"], "envs": ["KEY=secret", "DEPTH=3", "HOME=env.HOME"]},
+         "tools_to_execute": ["*"], "tools_to_auto_execute": []},
+        {"name": "remote", "connection_type": "http", "connection_string": "https://mcp.example.com/mcp",
+         "headers": {"Authorization": "env.AIRLOCK_UNSET_TOKEN"}, "tools_to_execute": ["*"], "tools_to_auto_execute": []},
+        {"name": "old", "connection_type": "sse", "connection_string": "http://localhost:9/sse", "disabled": true,
+         "tools_to_execute": ["*"], "tools_to_auto_execute": ["read"]},
+    ]);
+    assert_eq!(imported.file, json!({"mcp": {"client_configs": clients}}), "{:#}", imported.file);
+}
+
+#[test]
+fn a_file_of_no_known_program_is_an_error() {
+    for source in ["{}", "[]", "{\"name\": 1}", ""] {
+        import(source, Path::new("")).expect_err(source);
+    }
+}
