@@ -10,12 +10,12 @@ use super::{
     allowance::Allowance,
     calls::ToolCall,
     event::{self, Emitter, Event, Reports, Started},
-    present::{Message, Presenter},
+    present::{Message, Presenter, ResultSource},
 };
 use crate::{
     catalog::log_failure,
     door::{CallId, Caller},
-    results::{Provenance, Results},
+    results::Results,
     tool::{CallError, InputRequired, Suspension, ToolOutput},
 };
 
@@ -343,26 +343,14 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
     // waited for its turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
-            let id = admitted.chain().id();
+            let source = ResultSource::of(&admitted);
+            let id = source.id();
             listener.reports.begin(id, &call.id);
-            let own = admitted.tool().client.clone().zip(admitted.server());
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
                 .unwrap_or(Err(CallError::Cancelled));
             log_failure(&call.name, result.as_ref().err());
-            let is_servers_own = own.is_some();
-            let server = match own {
-                Some((server, trust)) => Some(Provenance::of(server, trust)),
-                // A script or a plugin may return what a server told it.
-                None => Provenance::through(caller.ledger().untrusted_within(id)),
-            };
-            let presenter = Presenter {
-                results: *results,
-                tenant: caller.view().tenant(),
-                server,
-                is_servers_own,
-                reads_images: *reads_images,
-            };
+            let presenter = source.presenter(caller, *results, *reads_images);
             Ended::ran(call, id, result, &presenter)
         }
         Err(error) => Ended::refused(call, None, error),

@@ -508,11 +508,11 @@ async fn a_chat_ends_with_the_question_and_the_caller_goes_on_with_the_answer() 
         let mut body = call.clone();
         body["request_state"] = asked["request_state"].clone();
         body["input_responses"] = json!({key: good_answer(question)});
-        let reply = asking.gateway.post("/v1/mcp/tool/execute", &body).await.ok();
+        let reply = asking.gateway.post("/v1/mcp/tool/execute?present=raw", &body).await.ok();
         let content: Value =
             serde_json::from_str(reply["content"].as_str().expect("text")).expect("JSON");
         assert_eq!(content["answers"]["0"]["content"]["name"], "Ann", "{reply}");
-        let again = asking.gateway.post("/v1/mcp/tool/execute", &body).await;
+        let again = asking.gateway.post("/v1/mcp/tool/execute?present=raw", &body).await;
         assert_eq!(again.refusal().0, 400, "{}", again.text);
         assert_eq!(again.code(), "not_waiting");
         // Executed by hand from the start, the tool asks in the same way.
