@@ -45,6 +45,7 @@ use tracing::{debug, error};
 
 use self::{
     body::Intake,
+    mcp::sse::Pipes,
     memory::{Charge, Memory},
     operator::Act,
     respond::{ApiError, Payload, Reply},
@@ -203,6 +204,8 @@ pub struct App {
     mcp: Arc<Service>,
     /// Sessions of MCP clients.
     sessions: Arc<Sessions>,
+    /// MCP clients over HTTP+SSE.
+    pipes: Arc<Pipes>,
 }
 
 /// Hooks into parts that the server does not depend on.
@@ -257,6 +260,7 @@ impl App {
         Arc::new(Self {
             mcp,
             sessions: Sessions::new(settings.mcp.sessions),
+            pipes: Arc::default(),
             settings,
             catalog,
             models: Arc::new(models),
@@ -284,7 +288,11 @@ impl App {
             });
         let answer = answer.unwrap_or_else(|error| {
             let reply =
-                if mcp::is_path(&path) { mcp::rpc_failure(error) } else { error.into_reply() };
+                if mcp::is_path(&path) || mcp::sse::target(&path).is_some() {
+                    mcp::rpc_failure(error)
+                } else {
+                    error.into_reply()
+                };
             (reply, None)
         });
         debug!(%method, path, status = answer.0.status().as_u16(), duration = ?started.elapsed(), "request");
@@ -294,6 +302,7 @@ impl App {
     async fn route(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Answer, ApiError> {
         origin::check(&self.settings, request.headers(), request.uri())?;
         let route = Route::find(request.uri().path())
+            .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
             .ok_or_else(|| ApiError::no_such_path(request.uri().path()))?;
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
@@ -316,7 +325,7 @@ impl App {
             return identity::show(self, request.uri().path()).map(|reply| (reply, None));
         }
         let sender = match route {
-            Route::Mcp => identity::sender(self, request.headers()).await?,
+            Route::Mcp | Route::Sse(_) => identity::sender(self, request.headers()).await?,
             _ => self.sender(request.headers())?,
         };
         let charge = self.memory.open(sender.tenant(), request.headers())?;
@@ -348,6 +357,10 @@ impl App {
             }
             Route::Clients => admin::clients(self, sender, request.uri().query()),
             Route::Mcp => mcp::handle(self, sender, request, charge).await,
+            Route::Sse(mcp::sse::Target::Stream) => mcp::sse::open(self, sender, &request),
+            Route::Sse(mcp::sse::Target::Message) => {
+                mcp::sse::post(self, sender, request, charge).await
+            }
             Route::Reload => {
                 let path = request.into_parts().0.uri;
                 reload::run(self, reload::client_of(path.path()).unwrap_or_default()).await
@@ -454,6 +467,8 @@ enum Route {
     Execute,
     Clients,
     Mcp,
+    /// The deprecated transport of MCP.
+    Sse(mcp::sse::Target),
     /// Metadata of the gateway for OAuth clients.
     ResourceMetadata,
     Reload,
@@ -470,6 +485,9 @@ impl Route {
         }
         if let Some((target, _)) = runs::Target::find(path) {
             return Some(Self::Runs(target));
+        }
+        if let Some(target) = mcp::sse::target(path) {
+            return Some(Self::Sse(target));
         }
         if let Some((operation, _)) = Operation::find(path) {
             return Some(Self::Upstream(operation));
@@ -496,6 +514,7 @@ impl Route {
             Self::Runs(target) => target.methods(),
             Self::Upstream(operation) => operation.methods(),
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
+            Self::Sse(target) => target.methods(),
             Self::Models
             | Self::Clients
             | Self::Metrics
