@@ -27,6 +27,7 @@ mod peer;
 mod reload;
 mod respond;
 mod responses;
+mod results;
 mod runs;
 mod upstreams;
 
@@ -287,12 +288,11 @@ impl App {
                 Err(ApiError::internal())
             });
         let answer = answer.unwrap_or_else(|error| {
-            let reply =
-                if mcp::is_path(&path) || mcp::sse::target(&path).is_some() {
-                    mcp::rpc_failure(error)
-                } else {
-                    error.into_reply()
-                };
+            let reply = if mcp::is_path(&path) || mcp::sse::target(&path).is_some() {
+                mcp::rpc_failure(error)
+            } else {
+                error.into_reply()
+            };
             (reply, None)
         });
         debug!(%method, path, status = answer.0.status().as_u16(), duration = ?started.elapsed(), "request");
@@ -350,6 +350,7 @@ impl App {
             Route::Stored(_) => responses::stored(self, sender, request, charge).await,
             Route::Runs(_) => runs::run(self, sender, request, charge).await,
             Route::Execute => execute::run(self, sender, request, charge).await,
+            Route::Result => results::raw(self, sender, request.uri().path()),
             Route::Models => {
                 // Drops the unread body, so that it is not held while the providers are queried.
                 drop(request);
@@ -465,6 +466,8 @@ enum Route {
     Runs(runs::Target),
     Models,
     Execute,
+    /// Unchanged result of a call.
+    Result,
     Clients,
     Mcp,
     /// The deprecated transport of MCP.
@@ -500,6 +503,7 @@ impl Route {
             "/api/mcp/clients" => Self::Clients,
             "/health" => Self::Health,
             "/metrics" => Self::Metrics,
+            path if results::handle_of(path).is_some() => Self::Result,
             path if reload::client_of(path).is_some() => Self::Reload,
             path if mcp::is_path(path) => Self::Mcp,
             path if identity::is_metadata(path) => Self::ResourceMetadata,
@@ -516,6 +520,7 @@ impl Route {
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
             Self::Sse(target) => target.methods(),
             Self::Models
+            | Self::Result
             | Self::Clients
             | Self::Metrics
             | Self::Health

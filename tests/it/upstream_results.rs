@@ -284,3 +284,52 @@ async fn an_executed_call_has_its_images_where_the_model_reads_them() {
     let seeing = run("?format=responses&model=seeing%2Fm", call).await;
     assert_eq!(seeing["output"][1]["image_url"], "data:image/png;base64,AAAA", "{seeing:#}");
 }
+
+#[tokio::test]
+async fn the_unchanged_result_of_a_call_is_read_by_its_own_key() {
+    let calls = [("web-mixed", json!({})), ("web-spoof", json!({})), ("web-coded", json!({}))];
+    let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
+    let rows: &[(&str, &[&str])] = &[("web", &["*"])];
+    let gateway = Setup::new()
+        .openai("fake", service.base_url())
+        .client(misbehaving("web", ["results"]).auto(&["*"]))
+        .key("ann", ANN, rows)
+        .key("bob", BOB, rows)
+        .set("/server/require_virtual_key", false)
+        .serve_connected()
+        .await;
+    let get = async |path: &str, key: &str| {
+        let request = gateway.request(reqwest::Method::GET, path).header("x-bf-vk", key);
+        airlock_tests::Reply::of(request).await
+    };
+    let body = json!({"model": "fake/model", "messages": [{"role": "user", "content": "go"}]});
+    let chat =
+        gateway.request(reqwest::Method::POST, "/v1/chat/completions").header("x-bf-vk", ANN);
+    let answer = airlock_tests::Reply::of(chat.json(&body)).await.ok();
+    let calls = &answer["airlock"]["calls"];
+    let path = |call: usize| {
+        format!("/v1/mcp/results/{}", calls[call]["raw_result"].as_str().expect("a handle"))
+    };
+    let mixed = get(&path(0), ANN).await.ok();
+    assert_eq!(
+        mixed["content"][1],
+        json!({"type": "image", "data": "AAAA", "mimeType": "image/png"})
+    );
+    assert_eq!(mixed["content"][2]["uri"], "note://1");
+    assert_eq!(mixed["_meta"], json!({"vendor/key": 7}));
+    assert_eq!(calls[1].get("raw_result"), None, "it is text alone: {calls:#}");
+    let coded = get(&path(2), ANN).await.ok();
+    assert_eq!(
+        (&coded["isError"], &coded["structuredContent"]["retryable"]),
+        (&json!(true), &json!(0))
+    );
+    let unknown = format!("/v1/mcp/results/content_{}", "0".repeat(32));
+    for (path, key) in [(path(0), BOB), (unknown, ANN), ("/v1/mcp/results/x".to_owned(), ANN)] {
+        let refused = get(&path, key).await;
+        assert_eq!((refused.status, refused.code()), (404, "unknown_result"), "{path}");
+    }
+    // A model cannot read it.
+    let read = json!({"handle": calls[0]["raw_result"]});
+    let refused = gateway.execute_with(&[("x-bf-vk", ANN)], "readContent", &read).await.ok();
+    assert_eq!(refused["is_error"], true, "{refused:#}");
+}

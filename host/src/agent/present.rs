@@ -10,7 +10,7 @@ use crate::{
     door::{Admitted, CallId, Caller},
     results::{Marks, Presented, Provenance, Results, untrusted},
     tenant::Tenant,
-    tool::{CallError, ClientName, Content, ContentBlock, ToolOutput, Trust, join},
+    tool::{CallError, ClientName, Content, ContentBlock, ToolError, ToolOutput, Trust, join},
 };
 
 /// Content of the message with the result of a call.
@@ -83,6 +83,19 @@ impl ResultSource {
 }
 
 impl Presenter<'_> {
+    /// Keeps a result for programs if it has more than texts. Returns its handle.
+    pub(super) fn keep(&self, result: &Result<ToolOutput, CallError>) -> Option<String> {
+        let results = self.results?;
+        let json = match result {
+            Ok(output) if output.has_more_than_text() => serde_json::to_string(output).ok()?,
+            Err(CallError::Tool(own)) if !own.content.is_empty() || own.details.is_some() => {
+                raw_error(own).to_string()
+            }
+            _ => return None,
+        };
+        results.keep_raw(self.tenant, json)
+    }
+
     /// Presents a result. Structured data is YAML.
     pub(crate) fn output(&self, output: ToolOutput) -> Message {
         let content = output.into_readable(self.is_servers_own);
@@ -189,6 +202,19 @@ impl Frame {
         let line_break = if tail.is_empty() || inside.ends_with('\n') { "" } else { "\n" };
         lead + &inside + line_break + &tail
     }
+}
+
+/// Returns the error of a tool as MCP's `CallToolResult`.
+pub(crate) fn raw_error(error: &ToolError) -> Value {
+    let message = Content::text(error.message.as_str());
+    let mut result = serde_json::json!(ToolOutput {
+        content: [message].into_iter().chain(error.content.iter().cloned()).collect(),
+        structured: error.details.clone(),
+        meta: error.meta.clone(),
+        extra: error.extra.clone(),
+    });
+    result["isError"] = true.into();
+    result
 }
 
 fn heading(name: &str) -> String {

@@ -101,6 +101,8 @@ pub(super) struct Ended {
     /// The result with its images as content parts, as JSON text. The model receives it instead of
     /// the text. `None` if there are no images, or the provider does not read them.
     pub(super) parts: Option<String>,
+    /// Handle of the unchanged result, for programs; `None` if it is not kept.
+    pub(super) raw: Option<String>,
     /// Error of the call; `None` if it succeeded.
     pub(super) error: Option<CallError>,
 }
@@ -156,7 +158,7 @@ impl Ended {
     /// Ends a call that was not made, or whose result does not fit.
     fn refused(call: ToolCall, id: Option<CallId>, error: CallError) -> Self {
         let Message { text, parts } = Message::refusal(&call.name, &error);
-        Self { call, id, text: text.into(), parts, error: Some(error) }
+        Self { call, id, text: text.into(), parts, raw: None, error: Some(error) }
     }
 
     /// Ends a call and presents its result.
@@ -166,11 +168,12 @@ impl Ended {
         result: Result<ToolOutput, CallError>,
         presenter: &Presenter<'_>,
     ) -> Self {
+        let raw = presenter.keep(&result);
         let (Message { text, parts }, error) = match result {
             Ok(output) => (presenter.output(output), None),
             Err(error) => (presenter.error(&call.name, &error), Some(error)),
         };
-        Self { call, id: Some(id), text: text.into(), parts, error }
+        Self { call, id: Some(id), text: text.into(), parts, raw, error }
     }
 
     /// Returns whether the call waits for the caller and so has no result.

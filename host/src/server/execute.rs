@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::form::{Call, Options, Reader};
 use super::{
@@ -35,7 +35,7 @@ use crate::{
     catalog::log_failure,
     door::{CallId, Caller, Hearing, Ledger, Origin},
     model::Object,
-    tool::{CallError, Content, QuestionKinds, ToolError, ToolOutput},
+    tool::{CallError, QuestionKinds, ToolError, ToolOutput},
 };
 
 /// Member of `airlock` with the result as MCP's `CallToolResult`.
@@ -148,7 +148,7 @@ fn failure(
             return Message::plain(error.to_string());
         }
         CallError::Tool(own) => {
-            airlock.insert(RESULT.to_owned(), raw(own));
+            airlock.insert(RESULT.to_owned(), agent::raw_error(own));
         }
         _ => {}
     }
@@ -157,19 +157,6 @@ fn failure(
         Some(presenter) => presenter.error(name, error),
         None => Message::plain(error.to_text()),
     }
-}
-
-/// Returns the error of a tool as MCP's `CallToolResult`.
-fn raw(error: &ToolError) -> Value {
-    let message = Content::text(error.message.as_str());
-    let mut result = json!(ToolOutput {
-        content: [message].into_iter().chain(error.content.iter().cloned()).collect(),
-        structured: error.details.clone(),
-        meta: error.meta.clone(),
-        extra: error.extra.clone(),
-    });
-    result["isError"] = true.into();
-    result
 }
 
 fn refusal(error: &CallError) -> ApiError {
