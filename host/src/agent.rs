@@ -67,6 +67,7 @@ pub use self::{
     event::{Answering, Completion, Ended, Event, Run, Started},
 };
 pub(crate) use self::{
+    present::{Message, Presenter, ResultSource, raw_error},
     record::{describe, milliseconds},
     trace::{INPUT_REQUIRED, RUN, input_required},
 };

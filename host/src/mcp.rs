@@ -4,7 +4,7 @@
 //! transport sends what the exchange yields. Two eras of the protocol are served: in the *modern*
 //! one (2026-07-28) every request is complete in itself; in the *legacy* one (2025-11-25 and older) a
 //! client opens a [`Session`](session::Session) with `initialize`. HTTP is in
-//! [`server`](crate::server); standard input and output are in [`stdio`].
+//! [`server`](crate::server); one client over a pair of queues, such as standard input and output, is in [`stdio`].
 //!
 //! | module | purpose |
 //! |---|---|
@@ -26,7 +26,7 @@
 //! | [`session`] | sessions of the legacy era, bounded and expiring |
 //! | [`event_log`] | the events of one stream, kept for a client that lost the connection |
 //! | [`watch`] | notices a change of a list |
-//! | [`stdio`] | one client over standard input and output |
+//! | [`stdio`] | one client over a pair of queues: standard input and output, or HTTP+SSE |
 //! | [`bridge`] | forwards messages between standard input and output and a running gateway |
 //! | [`lines`] | messages as lines of standard input and output |
 //! | [`headers`] | headers of streamable HTTP |

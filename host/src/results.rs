@@ -4,7 +4,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | `marks` | the lines around an untrusted result, and look-alikes of them inside it |
-//! | `kept` | large results, by tenant, until they expire |
+//! | `kept` | large results, and unchanged ones for programs, by tenant, until they expire |
 //! | `preview` | beginning and end of a large result, with its handle |
 //! | `reader` | the tool `readContent`, which reads a large result in pages |
 //!
@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 pub(crate) use self::kept::Kept;
 pub use self::marks::Marks;
 pub(crate) use self::marks::untrusted;
-use self::reader::Reader;
+use self::{kept::Entry, reader::Reader};
 use crate::{
     door::OwnTools,
     tenant::Tenant,
@@ -80,9 +80,25 @@ impl Results {
         }
         let preview = preview::of(&text, self.settings.max_inline_bytes);
         let bytes = text.len();
-        let handle = self.kept.put(tenant, provenance.clone(), text);
+        let entry = Entry::Text { provenance: provenance.clone(), text: text.into() };
+        let handle = self.kept.put(tenant, entry);
         let remark = preview.remark(bytes, handle.as_ref(), self.settings.expire_after);
         Presented { text: preview.text, remark }
+    }
+
+    /// Keeps the JSON text of a result for the programs of `tenant`. Returns its handle; `None` if it
+    /// is larger than a tenant's share.
+    pub fn keep_raw(&self, tenant: &Tenant, json: String) -> Option<String> {
+        self.kept.put(tenant, Entry::Raw(json.into())).map(|handle| handle.to_string())
+    }
+
+    /// Returns the JSON text of a result that was kept for programs; `None` if there is none with this
+    /// handle, or if it expired or is another tenant's.
+    pub fn raw(&self, tenant: &Tenant, handle: &str) -> Option<Arc<str>> {
+        match self.kept.get(tenant, handle)? {
+            Entry::Raw(json) => Some(json),
+            Entry::Text { .. } => None,
+        }
     }
 
     /// Returns the tool that reads kept results, for

@@ -28,6 +28,7 @@ mod peer;
 mod reload;
 mod respond;
 mod responses;
+mod results;
 mod runs;
 mod upstreams;
 
@@ -46,6 +47,7 @@ use tracing::{debug, error};
 
 use self::{
     body::Intake,
+    mcp::sse::Pipes,
     memory::{Charge, Memory},
     operator::Act,
     respond::{ApiError, Payload, Reply},
@@ -204,6 +206,8 @@ pub struct App {
     mcp: Arc<Service>,
     /// Sessions of MCP clients.
     sessions: Arc<Sessions>,
+    /// MCP clients over HTTP+SSE.
+    pipes: Arc<Pipes>,
 }
 
 /// Hooks into parts that the server does not depend on.
@@ -258,6 +262,7 @@ impl App {
         Arc::new(Self {
             mcp,
             sessions: Sessions::new(settings.mcp.sessions),
+            pipes: Arc::default(),
             settings,
             catalog,
             models: Arc::new(models),
@@ -285,8 +290,11 @@ impl App {
                 Err(ApiError::internal())
             });
         let answer = answer.unwrap_or_else(|error| {
-            let reply =
-                if mcp::is_path(&path) { mcp::rpc_failure(error) } else { error.into_reply() };
+            let reply = if mcp::is_path(&path) || mcp::sse::target(&path).is_some() {
+                mcp::rpc_failure(error)
+            } else {
+                error.into_reply()
+            };
             (reply, None)
         });
         debug!(%method, path, status = answer.0.status().as_u16(), duration = ?started.elapsed(), "request");
@@ -296,6 +304,7 @@ impl App {
     async fn route(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Answer, ApiError> {
         origin::check(&self.settings, request.headers(), request.uri())?;
         let route = Route::find(request.uri().path())
+            .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
             .ok_or_else(|| ApiError::no_such_path(request.uri().path()))?;
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
@@ -318,7 +327,7 @@ impl App {
             return identity::show(self, request.uri().path()).map(|reply| (reply, None));
         }
         let sender = match route {
-            Route::Mcp => identity::sender(self, request.headers()).await?,
+            Route::Mcp | Route::Sse(_) => identity::sender(self, request.headers()).await?,
             _ => self.sender(request.headers())?,
         };
         let charge = self.memory.open(sender.tenant(), request.headers())?;
@@ -343,6 +352,7 @@ impl App {
             Route::Stored(_) => responses::stored(self, sender, request, charge).await,
             Route::Runs(_) => runs::run(self, sender, request, charge).await,
             Route::Execute => execute::run(self, sender, request, charge).await,
+            Route::Result => results::raw(self, sender, request.uri().path()),
             Route::Models => {
                 // Drops the unread body, so that it is not held while the providers are queried.
                 drop(request);
@@ -350,6 +360,10 @@ impl App {
             }
             Route::Clients => admin::clients(self, sender, request.uri().query()),
             Route::Mcp => mcp::handle(self, sender, request, charge).await,
+            Route::Sse(mcp::sse::Target::Stream) => mcp::sse::open(self, sender, &request),
+            Route::Sse(mcp::sse::Target::Message) => {
+                mcp::sse::post(self, sender, request, charge).await
+            }
             Route::Reload => {
                 let path = request.into_parts().0.uri;
                 reload::run(self, reload::client_of(path.path()).unwrap_or_default()).await
@@ -454,8 +468,12 @@ enum Route {
     Runs(runs::Target),
     Models,
     Execute,
+    /// Unchanged result of a call.
+    Result,
     Clients,
     Mcp,
+    /// The deprecated transport of MCP.
+    Sse(mcp::sse::Target),
     /// Metadata of the gateway for OAuth clients.
     ResourceMetadata,
     Reload,
@@ -473,6 +491,9 @@ impl Route {
         if let Some((target, _)) = runs::Target::find(path) {
             return Some(Self::Runs(target));
         }
+        if let Some(target) = mcp::sse::target(path) {
+            return Some(Self::Sse(target));
+        }
         if let Some((operation, _)) = Operation::find(path) {
             return Some(Self::Upstream(operation));
         }
@@ -484,6 +505,7 @@ impl Route {
             "/api/mcp/clients" => Self::Clients,
             "/health" => Self::Health,
             "/metrics" => Self::Metrics,
+            path if results::handle_of(path).is_some() => Self::Result,
             path if reload::client_of(path).is_some() => Self::Reload,
             path if mcp::is_path(path) => Self::Mcp,
             path if identity::is_metadata(path) => Self::ResourceMetadata,
@@ -498,7 +520,9 @@ impl Route {
             Self::Runs(target) => target.methods(),
             Self::Upstream(operation) => operation.methods(),
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
+            Self::Sse(target) => target.methods(),
             Self::Models
+            | Self::Result
             | Self::Clients
             | Self::Metrics
             | Self::Health

@@ -27,6 +27,7 @@
 //! | `listing`, `skipped` | reads the list of tools |
 //! | [`pins`] | the definitions that the operator has accepted, and the quarantine of others |
 //! | `server` | runs the tools of one server, connected or not |
+//! | `tasks` | follows calls whose results a server returns later |
 //! | `result` | reads the result of a tool call |
 //! | `questions` | questions of a server to the caller of a running request |
 //! | `relay` | relays requests for resources and prompts, and what the server reports of them |
@@ -73,6 +74,7 @@ mod status;
 mod stderr;
 mod stdio;
 mod supervise;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod transport;

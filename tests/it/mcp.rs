@@ -13,6 +13,7 @@ mod refusals;
 mod relay;
 mod reports;
 mod sessions;
+mod sse;
 mod stdio;
 mod streams;
 mod upstream;

@@ -1,5 +1,5 @@
 //! Real MCP clients against the gateway, over HTTP and as `airlock mcp`, in both eras of the
-//! protocol. `tests/fixtures/mcp_clients` has their programs, and describes what these print; the
+//! protocol; and over the deprecated HTTP+SSE. `tests/fixtures/mcp_clients` has their programs, and describes what these print; the
 //! MCP Inspector is run as it is.
 
 mod inspector;
@@ -92,12 +92,15 @@ fn unknown(name: &str) -> Value {
 #[derive(Clone, Copy)]
 enum Transport {
     Http,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
     Stdio,
 }
 
 /// The gateway as an MCP server.
 enum Server {
     Http(Gateway),
+    Sse(Gateway),
     Stdio(Setup),
 }
 
@@ -105,6 +108,7 @@ impl Server {
     async fn start(setup: Setup, transport: Transport) -> Self {
         match transport {
             Transport::Http => Self::Http(setup.serve_connected().await),
+            Transport::Sse => Self::Sse(setup.set("/mcp_server/sse", true).serve_connected().await),
             // Its client starts it.
             Transport::Stdio => Self::Stdio(setup),
         }
@@ -114,6 +118,10 @@ impl Server {
     fn at(&self, path: &str) -> Vec<String> {
         match self {
             Self::Http(gateway) => vec!["http".into(), format!("{}{path}", gateway.address())],
+            Self::Sse(gateway) => {
+                let path = path.replacen("/mcp", "/sse", 1);
+                vec!["sse".into(), format!("{}{path}", gateway.address())]
+            }
             Self::Stdio(setup) => {
                 let (airlock, config) = (binary("airlock-under-test"), setup.write());
                 let [airlock, config] = [airlock, config].map(|path| path.display().to_string());
@@ -126,9 +134,17 @@ impl Server {
         self.at("/mcp")
     }
 
+    /// Returns the eras that a program is tried in.
+    fn eras(&self, program: Program) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Sse(_) => &[LEGACY],
+            Self::Http(_) | Self::Stdio(_) => program.eras(),
+        }
+    }
+
     fn directory(&self) -> &Path {
         match self {
-            Self::Http(gateway) => gateway.directory(),
+            Self::Http(gateway) | Self::Sse(gateway) => gateway.directory(),
             Self::Stdio(setup) => setup.directory(),
         }
     }
@@ -136,7 +152,8 @@ impl Server {
 
 async fn lists_and_calls_tools(program: Program, transport: Transport) {
     let server = Server::start(setup(), transport).await;
-    for (era, version) in program.eras().iter().copied().chain([program.automatic()]) {
+    let automatic = Some(program.automatic()).filter(|_| !matches!(server, Server::Sse(_)));
+    for (era, version) in server.eras(program).iter().copied().chain(automatic) {
         let [tool, arguments] = COUNT_WORDS;
         let options = ["--tool", tool, "--arguments", arguments];
         let toured = program.run("tour", era, &options, &server.target()).await;
@@ -157,14 +174,14 @@ async fn lists_and_calls_tools(program: Program, transport: Transport) {
 async fn receives_progress_and_cancels(program: Program, transport: Transport) {
     let server = Server::start(setup(), transport).await;
     let target = server.target();
-    for (era, _) in program.eras() {
+    for (era, _) in server.eras(program) {
         let counted = program.run("progress", era, &["--tool", "count-run"], &target).await;
         let steps = json!([[1, 3, "step"], [2, 3, "step"], [3, 3, "step"]]);
         assert_eq!(counted, json!({"progress": steps, "result": result("ok", false)}), "{era}");
         let [tool, arguments] = COUNT_WORDS;
         let options = ["--tool", "hang-run", "--then", tool, "--then-arguments", arguments];
         let begun = program.begin("cancel", era, &options, &target, "cancelled").await;
-        if let Server::Http(gateway) = &server {
+        if let Server::Http(gateway) | Server::Sse(gateway) = &server {
             // The guest has ended, although the client is still connected.
             gateway.sandbox_is_empty().await;
         }
@@ -178,7 +195,7 @@ async fn asks_its_user(program: Program, transport: Transport) {
     let server = Server::start(setup(), transport).await;
     let question = "Run the tool guest-ok with these arguments?\n\n{}";
     let declined = result("tool 'guest-ok' did not run: the user declined it", true);
-    for (era, _) in program.eras() {
+    for (era, _) in server.eras(program) {
         for (answer, expected) in [("accept", &result("ok", false)), ("decline", &declined)] {
             let options = ["--answer", answer, "--tool", "guest-ok"];
             let asked = program.run("elicit", era, &options, &server.target()).await;
@@ -191,7 +208,8 @@ async fn asks_its_user(program: Program, transport: Transport) {
 }
 
 async fn notices_the_tool_of_a_reloaded_plugin(program: Program, transport: Transport) {
-    for (era, _) in program.eras() {
+    let eras = if matches!(transport, Transport::Sse) { &[LEGACY] } else { program.eras() };
+    for (era, _) in eras {
         let (setup, component) = one_plugin();
         let server = Server::start(setup, transport).await;
         let begun = program.begin("changed", era, &[], &server.target(), "ready").await;
@@ -250,10 +268,13 @@ macro_rules! clients {
 
 clients! {
     python_over_http: Python, Http;
+    python_over_sse: Python, Sse;
     python_over_stdio: Python, Stdio;
     node_over_http: Node, Http;
+    node_over_sse: Node, Sse;
     node_over_stdio: Node, Stdio;
     sdk_over_http: Sdk, Http;
+    sdk_over_sse: Sdk, Sse;
     sdk_over_stdio: Sdk, Stdio;
 }
 

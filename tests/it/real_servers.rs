@@ -130,10 +130,43 @@ async fn the_time_server_of_the_2026_revision_is_listed_and_called() {
 async fn a_tool_also_runs_in_the_responses_format() {
     let gateway = Setup::new().client(peers::everything("everything")).serve_connected().await;
     let call = json!({"type": "function_call", "call_id": "c7", "name": "everything-echo", "arguments": r#"{"message": "hi"}"#});
-    let mut answer = gateway.post("/v1/mcp/tool/execute?format=responses", &call).await.ok();
+    let mut answer =
+        gateway.post("/v1/mcp/tool/execute?format=responses&present=raw", &call).await.ok();
     answer.as_object_mut().expect("an object").remove("airlock");
     assert_eq!(
         answer,
         json!({"type": "function_call_output", "call_id": "c7", "output": "Echo: hi"})
     );
+}
+
+#[tokio::test]
+async fn a_tool_that_runs_as_a_task_alone_is_called_and_may_ask() {
+    let research = "everything-simulate-research-query";
+    let over_http = peers::EverythingOverHttp::start().await;
+    let everything = peers::everything("everything").set("/allow", ["elicitation"].as_slice());
+    let gateway =
+        Setup::new().client(everything).client(over_http.client("remote")).serve_connected().await;
+    let plain = json!({"topic": "tides"});
+    let (local, remote) = tokio::join!(
+        gateway.execute(research, &plain),
+        gateway.execute("remote-simulate-research-query", &plain)
+    );
+    for report in [local.content(), remote.content()] {
+        assert!(report.starts_with("# Research Report: tides\n"), "{report}");
+    }
+    let arguments = json!({"topic": "python", "ambiguous": true});
+    let asked = gateway.execute(research, &arguments).await.ok();
+    let asked = &asked["airlock"]["input_required"];
+    let questions = asked["input_requests"].as_object().expect("questions");
+    let (key, question) = questions.iter().next().expect("one");
+    assert!(question["params"]["message"].to_string().contains("multiple interpretations"));
+    let answer = json!({"action": "accept", "content": {"interpretation": "snake"}});
+    let body = json!({
+        "id": "call_1", "type": "function",
+        "function": {"name": research, "arguments": arguments.to_string()},
+        "request_state": asked["request_state"],
+        "input_responses": {key: answer},
+    });
+    let report = gateway.post("/v1/mcp/tool/execute?present=raw", &body).await.content();
+    assert!(report.starts_with("# Research Report: python (snake)\n"), "{report}");
 }

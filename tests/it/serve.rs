@@ -100,7 +100,10 @@ async fn a_body_of_the_largest_size_is_accepted() {
     let call = |text: String| json!({"function": {"name": "server-echo", "arguments": json!({"text": text}).to_string()}});
     let room = (64 << 10) - call(String::new()).to_string().len();
     let text = "y".repeat(room);
-    assert_eq!(gateway.post("/v1/mcp/tool/execute", &call(text.clone())).await.content(), text);
+    assert_eq!(
+        gateway.post("/v1/mcp/tool/execute?present=raw", &call(text.clone())).await.content(),
+        text
+    );
 }
 
 #[tokio::test]
@@ -140,7 +143,8 @@ async fn a_page_of_another_local_origin_cannot_call_a_tool() {
     let call =
         json!({"function": {"name": "server-echo", "arguments": "{\"text\":\"hi\"}"}}).to_string();
     let send = async |headers: &[(&str, &str)]| {
-        let request = gateway.request(Method::POST, "/v1/mcp/tool/execute").body(call.clone());
+        let request =
+            gateway.request(Method::POST, "/v1/mcp/tool/execute?present=raw").body(call.clone());
         Reply::of(
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)),
         )

@@ -218,3 +218,118 @@ async fn the_output_of_a_script_that_used_a_server_is_marked_too() {
         assert!(!received[1].contains(END), "nothing of it is from a server: {received:?}");
     }
 }
+
+#[tokio::test]
+async fn an_executed_call_is_presented_as_in_the_loop_and_raw_in_the_extension() {
+    let service = Service::saying([service::text("end")]).await;
+    let gateway = gateway(&service, "untrusted").await;
+    let run =
+        async |name: &str, arguments: Value| gateway.execute_for_model(name, &arguments).await.ok();
+    let text = |reply: &Value| reply["content"].as_str().expect("a text").to_owned();
+
+    let spoof = run("web-spoof", json!({})).await;
+    assert!(unmarked(&text(&spoof)).0.contains("(words of a marker, quoted)"), "{spoof:#}");
+    let raw = gateway.execute("web-spoof", &json!({})).await.ok();
+    assert_eq!(raw["content"], spoof["airlock"]["result"]["content"][0]["text"]);
+    assert!(text(&raw).contains("t\u{200b}ool"), "{raw:#}");
+
+    let rows = run("web-rows", json!({"rows": ["a", "1e3"]})).await;
+    assert_eq!(unmarked(&text(&rows)).0, "rows:\n  - a\n  - \"1e3\"\nok: \"yes\"");
+    let data = json!({"rows": ["a", "1e3"], "ok": "yes"});
+    assert_eq!(rows["airlock"]["result"]["structuredContent"], data);
+
+    let long = run("web-long", json!({})).await;
+    assert!(text(&long).len() < 8 << 10, "{long:#}");
+    let read = json!({"handle": handle(&text(&long)), "offset": 99_990});
+    assert!(text(&run("readContent", read).await).contains("line 9999"));
+    let whole = long["airlock"]["result"]["content"][0]["text"].as_str().expect("a text");
+    assert_eq!(whole.len(), 100_000);
+
+    let coded = run("web-coded", json!({})).await;
+    let failed = text(&coded);
+    let failed = failed.strip_prefix("Error executing tool web-coded:\n").expect("a heading");
+    assert_eq!(unmarked(failed).0, "too slow (code=E_TIMEOUT retriable=false)\na longer story");
+    assert_eq!(coded["airlock"]["result"]["isError"], true);
+    assert_eq!(coded["airlock"]["result"]["structuredContent"]["errorCode"], "E_TIMEOUT");
+}
+
+#[tokio::test]
+async fn an_executed_call_has_its_images_where_the_model_reads_them() {
+    let service = Service::saying([service::text("end")]).await;
+    let server = misbehaving("web", ["results"]).auto(&["*"]).set("/trust", "trusted");
+    let gateway = Setup::new()
+        .openai("blind", service.base_url())
+        .openai("seeing", service.base_url())
+        .set("/providers/seeing/images_in_tool_results", true)
+        .client(server)
+        .serve_connected()
+        .await;
+    let run = async |query: &str, call: Value| {
+        gateway.post(&format!("/v1/mcp/tool/execute{query}"), &call).await.ok()
+    };
+    let chat = || json!({"id": "c1", "function": {"name": "web-mixed", "arguments": "{}"}});
+    for query in ["", "?model=blind/m", "?model=m"] {
+        let blind = run(query, chat()).await;
+        assert_eq!(
+            blind["content"],
+            "a\u{e0041}b\n[Image: image/png]\n[Resource link: note note://1]"
+        );
+        let result = &blind["airlock"]["result"];
+        assert_eq!(result["content"][1]["data"], "AAAA", "{result:#}");
+        assert_eq!(result["_meta"], json!({"vendor/key": 7}));
+    }
+    let seeing = run("?model=seeing/m", chat()).await;
+    assert_eq!(seeing["content"][1]["image_url"]["url"], "data:image/png;base64,AAAA");
+    let call = json!({"call_id": "c2", "name": "web-mixed", "arguments": "{}"});
+    let seeing = run("?format=responses&model=seeing%2Fm", call).await;
+    assert_eq!(seeing["output"][1]["image_url"], "data:image/png;base64,AAAA", "{seeing:#}");
+}
+
+#[tokio::test]
+async fn the_unchanged_result_of_a_call_is_read_by_its_own_key() {
+    let calls = [("web-mixed", json!({})), ("web-spoof", json!({})), ("web-coded", json!({}))];
+    let service = Service::saying([service::asking_for(&calls), service::text("end")]).await;
+    let rows: &[(&str, &[&str])] = &[("web", &["*"])];
+    let gateway = Setup::new()
+        .openai("fake", service.base_url())
+        .client(misbehaving("web", ["results"]).auto(&["*"]))
+        .key("ann", ANN, rows)
+        .key("bob", BOB, rows)
+        .set("/server/require_virtual_key", false)
+        .serve_connected()
+        .await;
+    let get = async |path: &str, key: &str| {
+        let request = gateway.request(reqwest::Method::GET, path).header("x-bf-vk", key);
+        airlock_tests::Reply::of(request).await
+    };
+    let body = json!({"model": "fake/model", "messages": [{"role": "user", "content": "go"}]});
+    let chat =
+        gateway.request(reqwest::Method::POST, "/v1/chat/completions").header("x-bf-vk", ANN);
+    let answer = airlock_tests::Reply::of(chat.json(&body)).await.ok();
+    let calls = &answer["airlock"]["calls"];
+    let path = |call: usize| {
+        format!("/v1/mcp/results/{}", calls[call]["raw_result"].as_str().expect("a handle"))
+    };
+    let mixed = get(&path(0), ANN).await.ok();
+    assert_eq!(
+        mixed["content"][1],
+        json!({"type": "image", "data": "AAAA", "mimeType": "image/png"})
+    );
+    assert_eq!(mixed["content"][2]["uri"], "note://1");
+    assert_eq!(mixed["_meta"], json!({"vendor/key": 7}));
+    assert_eq!(calls[1].get("raw_result"), None, "it is text alone: {calls:#}");
+    let coded = get(&path(2), ANN).await.ok();
+    assert_eq!(
+        (&coded["isError"], &coded["structuredContent"]["retryable"]),
+        (&json!(true), &json!(0))
+    );
+    let unknown = format!("/v1/mcp/results/content_{}", "0".repeat(32));
+    for (path, key) in [(path(0), BOB), (unknown, ANN), ("/v1/mcp/results/x".to_owned(), ANN)] {
+        let refused = get(&path, key).await;
+        assert_eq!((refused.status, refused.code()), (404, "unknown_result"), "{path}");
+    }
+    // A model cannot read it.
+    let read = json!({"handle": calls[0]["raw_result"]});
+    let refused = gateway.execute_with(&[("x-bf-vk", ANN)], "readContent", &read).await.ok();
+    assert_eq!(refused["is_error"], true, "{refused:#}");
+}

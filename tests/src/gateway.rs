@@ -110,8 +110,14 @@ impl Gateway {
         Reply::of(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Runs one tool through the endpoint for tool execution.
+    /// Runs one tool through the endpoint for tool execution. The text of its result is as the tool
+    /// sent it, for programs such as tests.
     pub async fn execute(&self, name: &str, arguments: &Value) -> Reply {
+        self.post(EXECUTE, &tool_call(name, arguments)).await
+    }
+
+    /// Runs one tool like [`execute`](Self::execute), but its result is presented for a model.
+    pub async fn execute_for_model(&self, name: &str, arguments: &Value) -> Reply {
         self.post("/v1/mcp/tool/execute", &tool_call(name, arguments)).await
     }
 
@@ -122,8 +128,7 @@ impl Gateway {
         name: &str,
         arguments: &Value,
     ) -> Reply {
-        let request =
-            self.request(Method::POST, "/v1/mcp/tool/execute").json(&tool_call(name, arguments));
+        let request = self.request(Method::POST, EXECUTE).json(&tool_call(name, arguments));
         let request =
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         Reply::of(request).await
@@ -245,6 +250,9 @@ impl Drop for Gateway {
 }
 
 /// Returns the body of a request to run one tool.
+/// The endpoint that runs one tool, with the raw text of its result.
+const EXECUTE: &str = "/v1/mcp/tool/execute?present=raw";
+
 fn tool_call(name: &str, arguments: &Value) -> Value {
     json!({"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments.to_string()}})
 }

@@ -3,35 +3,45 @@
 //! The result of an MCP server is marked as untrusted, unless the operator trusts the server, and a
 //! large one is replaced by a preview. Errors of the gateway itself are not marked.
 
+use serde_json::Value;
+
 use super::parts;
 use crate::{
+    door::{Admitted, CallId, Caller},
     results::{Marks, Presented, Provenance, Results, untrusted},
     tenant::Tenant,
-    tool::{CallError, Content, ContentBlock, ToolOutput, join},
+    tool::{CallError, ClientName, Content, ContentBlock, ToolError, ToolOutput, Trust, join},
 };
 
 /// Content of the message with the result of a call.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// The result as text.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The result with its images as content parts, as JSON text; `None` if there are no images, or
     /// the provider does not read them.
-    pub(super) parts: Option<String>,
+    pub(crate) parts: Option<String>,
+}
+
+/// The source of the result of one call.
+pub(crate) struct ResultSource {
+    call: CallId,
+    /// The MCP server that the tool belongs to; `None` if it belongs to none.
+    server: Option<(ClientName, Trust)>,
 }
 
 /// Presents the results of one tool.
-pub(super) struct Presenter<'a> {
+pub(crate) struct Presenter<'a> {
     /// Keeps large results; `None` if results are not shortened.
-    pub(super) results: Option<&'a Results>,
+    results: Option<&'a Results>,
     /// Tenant that large results are kept for.
-    pub(super) tenant: &'a Tenant,
+    tenant: &'a Tenant,
     /// The MCP servers whose data the result has; `None` if it has none.
-    pub(super) server: Option<Provenance>,
+    server: Option<Provenance>,
     /// True if the tool belongs to an MCP server. Its structured data is YAML for models.
-    pub(super) is_servers_own: bool,
+    is_servers_own: bool,
     /// True if the provider reads images in the results of tools.
-    pub(super) reads_images: bool,
+    reads_images: bool,
 }
 
 /// Texts around a result.
@@ -42,15 +52,58 @@ pub(super) struct Frame {
     remark: String,
 }
 
+impl ResultSource {
+    /// Returns the source of a call that is about to run.
+    pub(crate) fn of(call: &Admitted) -> Self {
+        Self { call: call.chain().id(), server: call.tool().client.clone().zip(call.server()) }
+    }
+
+    /// Identifier of the call.
+    pub(crate) fn id(&self) -> CallId {
+        self.call
+    }
+
+    /// Returns the presenter of the result, once the call has ended. `reads_images` tells whether
+    /// the model's provider reads images in the results of tools.
+    pub(crate) fn presenter<'a>(
+        self,
+        caller: &'a Caller,
+        results: Option<&'a Results>,
+        reads_images: bool,
+    ) -> Presenter<'a> {
+        let is_servers_own = self.server.is_some();
+        let server = match self.server {
+            Some((server, trust)) => Some(Provenance::of(server, trust)),
+            // A script or a plugin may return what a server told it.
+            None => Provenance::through(caller.ledger().untrusted_within(self.call)),
+        };
+        let tenant = caller.view().tenant();
+        Presenter { results, tenant, server, is_servers_own, reads_images }
+    }
+}
+
 impl Presenter<'_> {
+    /// Keeps a result for programs if it has more than texts. Returns its handle.
+    pub(super) fn keep(&self, result: &Result<ToolOutput, CallError>) -> Option<String> {
+        let results = self.results?;
+        let json = match result {
+            Ok(output) if output.has_more_than_text() => serde_json::to_string(output).ok()?,
+            Err(CallError::Tool(own)) if !own.content.is_empty() || own.details.is_some() => {
+                raw_error(own).to_string()
+            }
+            _ => return None,
+        };
+        results.keep_raw(self.tenant, json)
+    }
+
     /// Presents a result. Structured data is YAML.
-    pub(super) fn output(&self, output: ToolOutput) -> Message {
+    pub(crate) fn output(&self, output: ToolOutput) -> Message {
         let content = output.into_readable(self.is_servers_own);
         self.message(String::new(), &content.iter().collect::<Vec<_>>(), self.server.as_ref())
     }
 
     /// Presents an error of the tool `name`.
-    pub(super) fn error(&self, name: &str, error: &CallError) -> Message {
+    pub(crate) fn error(&self, name: &str, error: &CallError) -> Message {
         let heading = heading(name);
         let message = Content::text(error.message());
         match error {
@@ -93,6 +146,22 @@ impl Presenter<'_> {
 }
 
 impl Message {
+    /// Creates a message of one text.
+    pub(crate) fn plain(text: String) -> Self {
+        Self { text, parts: None }
+    }
+
+    /// Returns the content of a tool message of chat completions.
+    pub(crate) fn into_content(self) -> Value {
+        let parts = self.parts.and_then(|parts| serde_json::from_str(&parts).ok());
+        parts.unwrap_or(Value::String(self.text))
+    }
+
+    /// Returns the output of a call in the Responses API.
+    pub(crate) fn into_output(self) -> Value {
+        self.parts.as_deref().and_then(parts::to_input).unwrap_or(Value::String(self.text))
+    }
+
     /// Presents an error of the gateway itself.
     pub(super) fn refusal(name: &str, error: &CallError) -> Self {
         Self { text: heading(name) + &error.to_text(), parts: None }
@@ -135,6 +204,19 @@ impl Frame {
     }
 }
 
+/// Returns the error of a tool as MCP's `CallToolResult`.
+pub(crate) fn raw_error(error: &ToolError) -> Value {
+    let message = Content::text(error.message.as_str());
+    let mut result = serde_json::json!(ToolOutput {
+        content: [message].into_iter().chain(error.content.iter().cloned()).collect(),
+        structured: error.details.clone(),
+        meta: error.meta.clone(),
+        extra: error.extra.clone(),
+    });
+    result["isError"] = true.into();
+    result
+}
+
 fn heading(name: &str) -> String {
     format!("Error executing tool {name}: ")
 }
@@ -145,12 +227,12 @@ fn is_image(part: &Content) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::{
         results::SETTINGS,
-        tool::{ClientName, ErrorKind, ToolError, ToolName, Trust},
+        tool::{ErrorKind, ToolError, ToolName},
     };
 
     fn server(trust: Trust) -> Provenance {

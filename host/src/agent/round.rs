@@ -10,12 +10,12 @@ use super::{
     allowance::Allowance,
     calls::ToolCall,
     event::{self, Emitter, Event, Reports, Started},
-    present::{Message, Presenter},
+    present::{Message, Presenter, ResultSource},
 };
 use crate::{
     catalog::log_failure,
     door::{CallId, Caller},
-    results::{Provenance, Results},
+    results::Results,
     tool::{CallError, InputRequired, Suspension, ToolOutput},
 };
 
@@ -101,6 +101,8 @@ pub(super) struct Ended {
     /// The result with its images as content parts, as JSON text. The model receives it instead of
     /// the text. `None` if there are no images, or the provider does not read them.
     pub(super) parts: Option<String>,
+    /// Handle of the unchanged result, for programs; `None` if it is not kept.
+    pub(super) raw: Option<String>,
     /// Error of the call; `None` if it succeeded.
     pub(super) error: Option<CallError>,
 }
@@ -156,7 +158,7 @@ impl Ended {
     /// Ends a call that was not made, or whose result does not fit.
     fn refused(call: ToolCall, id: Option<CallId>, error: CallError) -> Self {
         let Message { text, parts } = Message::refusal(&call.name, &error);
-        Self { call, id, text: text.into(), parts, error: Some(error) }
+        Self { call, id, text: text.into(), parts, raw: None, error: Some(error) }
     }
 
     /// Ends a call and presents its result.
@@ -166,11 +168,12 @@ impl Ended {
         result: Result<ToolOutput, CallError>,
         presenter: &Presenter<'_>,
     ) -> Self {
+        let raw = presenter.keep(&result);
         let (Message { text, parts }, error) = match result {
             Ok(output) => (presenter.output(output), None),
             Err(error) => (presenter.error(&call.name, &error), Some(error)),
         };
-        Self { call, id: Some(id), text: text.into(), parts, error }
+        Self { call, id: Some(id), text: text.into(), parts, raw, error }
     }
 
     /// Returns whether the call waits for the caller and so has no result.
@@ -343,26 +346,14 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
     // waited for its turn.
     match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
         Ok(admitted) => {
-            let id = admitted.chain().id();
+            let source = ResultSource::of(&admitted);
+            let id = source.id();
             listener.reports.begin(id, &call.id);
-            let own = admitted.tool().client.clone().zip(admitted.server());
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
                 .unwrap_or(Err(CallError::Cancelled));
             log_failure(&call.name, result.as_ref().err());
-            let is_servers_own = own.is_some();
-            let server = match own {
-                Some((server, trust)) => Some(Provenance::of(server, trust)),
-                // A script or a plugin may return what a server told it.
-                None => Provenance::through(caller.ledger().untrusted_within(id)),
-            };
-            let presenter = Presenter {
-                results: *results,
-                tenant: caller.view().tenant(),
-                server,
-                is_servers_own,
-                reads_images: *reads_images,
-            };
+            let presenter = source.presenter(caller, *results, *reads_images);
             Ended::ran(call, id, result, &presenter)
         }
         Err(error) => Ended::refused(call, None, error),

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A call that the model asked for and that was admitted also has a `result`, even if it failed:
-//! the text that the model received, up to 64 KiB. `calls` holds every call, in the order in which
+//! the text that the model received, up to 64 KiB, and if it had more than texts, `raw_result`: the
+//! handle with which programs read it unchanged. `calls` holds every call, in the order in which
 //! the model asked for them. Each is followed by the calls that it made in turn, which name it as
 //! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
 //! has the `id` null. `reason` is `needs_approval`, `input_required`, `not_offered` or
@@ -77,6 +78,8 @@ struct Top {
     id: Option<CallId>,
     /// Text that the model received; `None` if the call waits for the caller.
     result: Option<Arc<str>>,
+    /// Handle of the unchanged result; `None` if it is not kept.
+    raw: Option<String>,
     /// JSON of the call if the ledger has no record of it.
     refused: Value,
 }
@@ -207,6 +210,9 @@ impl<'a> Trace<'a> {
                     if let Some(result) = &top.result {
                         call["result"] = shortened(result).into();
                     }
+                    if let Some(raw) = &top.raw {
+                        call["raw_result"] = raw.as_str().into();
+                    }
                     calls.push(call);
                     calls.extend(index.describe_below(record.id));
                 }
@@ -235,7 +241,8 @@ impl Top {
             "duration_ms": 0.0,
         });
         let result = (!ended.is_waiting()).then(|| ended.text.clone());
-        Self { tool_call_id: ended.call.id.clone(), id: ended.id, result, refused }
+        let (tool_call_id, raw) = (ended.call.id.clone(), ended.raw.clone());
+        Self { tool_call_id, id: ended.id, result, raw, refused }
     }
 }
 

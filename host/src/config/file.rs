@@ -147,6 +147,9 @@ pub(super) struct McpServer {
     pub(super) max_streams_per_key: Option<u64>,
     /// Time after which a session without requests and streams expires. Default: 30m.
     pub(super) session_timeout: Option<Span>,
+    /// True to serve `/sse` too, for clients that speak nothing newer than the deprecated transport
+    /// HTTP+SSE of 2024-11-05. Default: false.
+    pub(super) sse: Option<bool>,
     /// Access tokens of an identity provider. With it, every request to `/mcp` needs a token or a
     /// virtual key.
     pub(super) oauth: Option<OAuth>,

@@ -40,6 +40,8 @@ pub struct Settings {
     pub approval_timeout: Duration,
     /// Bounds on sessions and streams.
     pub sessions: Bounds,
+    /// True if the transport HTTP+SSE of 2024-11-05 is served too.
+    pub sse: bool,
 }
 
 impl Default for Settings {
@@ -48,6 +50,7 @@ impl Default for Settings {
             approval: ApprovalMode::default(),
             approval_timeout: Duration::from_mins(5),
             sessions: Bounds::default(),
+            sse: false,
         }
     }
 }

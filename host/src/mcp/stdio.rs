@@ -1,4 +1,5 @@
-//! One client over standard input and output: each message is a line of JSON.
+//! One client over a pair of queues: standard input and output, where each message is a line of JSON,
+//! or the transport HTTP+SSE.
 //!
 //! Requests of both eras may be mixed. A client of the legacy era declares its capabilities with
 //! `initialize`; before, it is treated as a client without any.
@@ -19,12 +20,31 @@ use super::{
     meta::{self, Peer},
     running::{Running, guarded},
     service::{self, Client, EMPTY, Service},
+    session::no_memory,
     subscriptions::Subscriptions,
     toolbox::Selection,
     version::Version,
     watch::{Known, ListWatch},
 };
-use crate::tool::QuestionKinds;
+use crate::{
+    memory::{Held, MemoryBudget},
+    tool::QuestionKinds,
+};
+
+/// A message of the client.
+pub(crate) enum Input {
+    /// A line, as it came.
+    Line(Line),
+    /// A message that its transport has read. What it and its response take is charged to the budget,
+    /// which is kept until the response is in the queue.
+    Message(Message, MemoryBudget),
+}
+
+impl From<Line> for Input {
+    fn from(line: Line) -> Self {
+        Self::Line(line)
+    }
+}
 
 /// Settings of a connection.
 pub(crate) struct Settings {
@@ -45,7 +65,7 @@ pub(crate) struct Settings {
 pub(crate) async fn serve(
     service: Arc<Service>,
     settings: Settings,
-    mut lines: mpsc::Receiver<Line>,
+    mut input: mpsc::Receiver<impl Into<Input>>,
     output: mpsc::Sender<String>,
 ) {
     let (stop, drain_timeout) = (settings.stop.clone(), settings.drain_timeout);
@@ -53,10 +73,10 @@ pub(crate) async fn serve(
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            line = lines.recv() => match line {
+            next = input.recv() => match next {
                 // The client may not read what is answered.
-                Some(line) => {
-                    if stop.run_until_cancelled(connection.take(line)).await.is_none() {
+                Some(next) => {
+                    if stop.run_until_cancelled(connection.take(next.into())).await.is_none() {
                         return;
                     }
                 }
@@ -100,10 +120,14 @@ impl Connection {
         }
     }
 
-    async fn take(&mut self, line: Line) {
-        match self.read(line) {
+    async fn take(&mut self, input: Input) {
+        let (read, memory) = match input {
+            Input::Line(line) => (self.read(line), MemoryBudget::unlimited()),
+            Input::Message(message, memory) => (Ok(Some(message)), memory),
+        };
+        match read {
             Ok(None) => {}
-            Ok(Some(Message::Request(request))) => self.request(request).await,
+            Ok(Some(Message::Request(request))) => self.request(request, memory.hold()).await,
             Ok(Some(Message::Notification(notification))) => self.notification(&notification),
             Ok(Some(Message::Response(response))) => {
                 // One to a request that the gateway has given up changes nothing.
@@ -119,7 +143,7 @@ impl Connection {
         text.map(|text| Message::read(text, &caps(limit_bytes))).transpose()
     }
 
-    async fn request(&mut self, request: Request) {
+    async fn request(&mut self, request: Request, memory: Held) {
         let id = request.id.clone();
         let is_modern = meta::names_version(&request.params) || request.method == "server/discover";
         let result = match request.method.as_str() {
@@ -135,8 +159,8 @@ impl Connection {
                 })
             }
             _ => {
-                match self.client(&request, is_modern).and_then(|client| self.run(request, client))
-                {
+                let client = self.client(&request, is_modern);
+                match client.and_then(|client| self.run(request, client, memory)) {
                     Ok(()) => return,
                     Err(error) => Err(error),
                 }
@@ -169,7 +193,7 @@ impl Connection {
     }
 
     /// Runs a request in a task of its own.
-    fn run(&mut self, request: Request, client: Client) -> Result<(), RpcError> {
+    fn run(&mut self, request: Request, client: Client, memory: Held) -> Result<(), RpcError> {
         let (id, cancel) = (request.id.clone(), self.settings.stop.child_token());
         lock(&self.running).begin(&id, &cancel)?;
         let (service, ready) = (self.service.clone(), self.settings.ready.clone());
@@ -186,8 +210,11 @@ impl Connection {
             // Before the response, which the client may answer with the next request.
             lock(&running).end(&id);
             if let Some(response) = response {
-                let _ = output.send(response).await;
+                let has_room = memory.grow(response.len());
+                let refused = || message::failure(Some(&id), &no_memory());
+                let _ = output.send(if has_room { response } else { refused() }).await;
             }
+            drop(memory);
         });
         Ok(())
     }

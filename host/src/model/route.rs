@@ -70,6 +70,16 @@ impl Models {
         (provider.has_responses(), may_fall_back)
     }
 
+    /// Returns whether the provider of this model reads images in the results of tools; without a
+    /// model, whether every provider does.
+    pub(crate) fn reads_images(&self, model: Option<&str>) -> bool {
+        let named = model.and_then(|model| self.target(model)).map(|target| target.provider);
+        match named.or_else(|| self.providers.first().filter(|_| model.is_some())) {
+            Some(provider) => provider.reads_images(),
+            None => !self.providers.is_empty() && self.providers.iter().all(Provider::reads_images),
+        }
+    }
+
     /// Returns the model that `NAME/model` names; `None` if no provider has the name.
     fn target(&self, model: &str) -> Option<Target<'_>> {
         self.providers.iter().find_map(|provider| {

@@ -1,4 +1,5 @@
-//! Entries in memory, kept by tenant until they expire: large results, by their handles.
+//! Entries in memory, kept by tenant until they expire: large results, and unchanged ones for
+//! programs, by their handles.
 //!
 //! They end with the process. A handle is a random number, and opens a result for the tenant alone
 //! that the result was kept for.
@@ -38,11 +39,16 @@ pub(crate) struct Handle(Uuid);
 
 /// A kept result.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    /// The server that sent it.
-    pub(super) provenance: Provenance,
-    /// Its whole text.
-    pub(super) text: Arc<str>,
+pub(crate) enum Entry {
+    /// The text of a result, for models.
+    Text {
+        /// The server that sent it.
+        provenance: Provenance,
+        /// The whole text.
+        text: Arc<str>,
+    },
+    /// A result as JSON text, for programs.
+    Raw(Arc<str>),
 }
 
 struct State<K, E> {
@@ -64,17 +70,11 @@ struct Share<K> {
 }
 
 impl Kept {
-    /// Keeps a text and evicts what has no room beside it. `None` if the text is larger than a
-    /// tenant's share.
-    pub(super) fn put(
-        &self,
-        tenant: &Tenant,
-        provenance: Provenance,
-        text: String,
-    ) -> Option<Handle> {
+    /// Keeps a result and evicts what has no room beside it. `None` if it is larger than a tenant's
+    /// share.
+    pub(super) fn put(&self, tenant: &Tenant, entry: Entry) -> Option<Handle> {
         let handle = Handle(Uuid::new_v4());
-        let bytes = text.len();
-        let entry = Entry { provenance, text: text.into() };
+        let bytes = entry.bytes();
         self.insert(tenant, handle, entry, bytes).then_some(handle)
     }
 
@@ -82,6 +82,14 @@ impl Kept {
     /// tenant's. All three look the same.
     pub(super) fn get(&self, tenant: &Tenant, handle: &str) -> Option<Entry> {
         self.find(tenant, &handle.parse().ok()?)
+    }
+}
+
+impl Entry {
+    /// Length of the text, in bytes.
+    fn bytes(&self) -> usize {
+        let (Self::Text { text, .. } | Self::Raw(text)) = self;
+        text.len()
     }
 }
 
@@ -222,8 +230,8 @@ mod tests {
     fn put(kept: &Kept, of: u8, size: usize) -> Option<String> {
         let server = ClientName::parse("s").expect("a good name");
         let provenance = Provenance::of(server, Trust::Untrusted);
-        let text = "x".repeat(size - FRAME_BYTES);
-        kept.put(&tenant(of), provenance, text).map(|handle| handle.to_string())
+        let entry = Entry::Text { provenance, text: "x".repeat(size - FRAME_BYTES).into() };
+        kept.put(&tenant(of), entry).map(|handle| handle.to_string())
     }
 
     fn held(kept: &Kept, of: u8, handles: &[String]) -> Vec<bool> {
@@ -234,7 +242,7 @@ mod tests {
     async fn a_result_is_read_by_its_own_tenant_until_it_expires() {
         let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 8 * SIZE);
         let handle = put(&kept, 1, SIZE).expect("it fits");
-        assert_eq!(kept.get(&tenant(1), &handle).expect("kept").text.len(), SIZE - FRAME_BYTES);
+        assert_eq!(kept.get(&tenant(1), &handle).expect("kept").bytes(), SIZE - FRAME_BYTES);
         assert!(kept.get(&tenant(2), &handle).is_none());
         assert!(kept.get(&Tenant::ANONYMOUS, &handle).is_none());
         for odd in

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::kept::{Entry, Kept};
+use super::{
+    Provenance,
+    kept::{Entry, Kept},
+};
 use crate::{
     door::{Admitted, Provider},
     tool::{Annotations, CallError, ErrorKind, Tool, ToolError, ToolOutput},
@@ -84,9 +87,13 @@ impl Reader {
                 "there is no content with this handle; it may have expired: call its tool again";
             ToolError::new(ErrorKind::NotFound, message)
         };
-        let entry = self.kept.get(call.chain().tenant(), handle).ok_or_else(unknown)?;
-        let page = page(&entry.text, offset, length.min(self.max_page_bytes));
-        Ok(ToolOutput::text(page.show(&entry)))
+        // Results for programs are none of a model's.
+        let Some(Entry::Text { provenance, text }) = self.kept.get(call.chain().tenant(), handle)
+        else {
+            return Err(unknown());
+        };
+        let page = page(&text, offset, length.min(self.max_page_bytes));
+        Ok(ToolOutput::text(page.show(&provenance)))
     }
 }
 
@@ -98,12 +105,12 @@ impl Provider for Reader {
 
 impl Page<'_> {
     /// Renders the page: marked like the result that it is a part of, with its place.
-    fn show(&self, entry: &Entry) -> String {
+    fn show(&self, provenance: &Provenance) -> String {
         let end = self.start + self.text.len();
         if self.text.is_empty() {
             return format!("The content has {} bytes; there is nothing at this offset.", self.of);
         }
-        let text = match entry.provenance.marks() {
+        let text = match provenance.marks() {
             Some(marks) => marks.wrap(self.text),
             None => self.text.to_owned(),
         };

@@ -2,34 +2,44 @@
 //! approval.
 //!
 //! The body is a tool call as a model writes it. The response is the message that a model is sent
-//! back: in the form of chat completions, or of responses with `?format=responses`. The response
-//! also has an `airlock` object, with `duration_ms`, `fuel` if the tool ran in the sandbox, `calls`
+//! back: in the form of chat completions, or of responses with `?format=responses`. Its text is what
+//! the agent loop would send to the model: marked, without hidden characters, with a preview of a
+//! large result. With `?present=raw`, the text is as its source sent it. The response
+//! also has an `airlock` object, with `result` as MCP's `CallToolResult`, unchanged, unless the text
+//! is all of it; `duration_ms`,
+//! `fuel` if the tool ran in the sandbox, `calls`
 //! with the calls that the tool made in turn, and `error.code` if the tool failed. A tool may ask the user during a call:
 //! `input_required` has the questions, and the caller sends the call once more with
 //! `request_state` and `input_responses`. A script that stops at a call that needs an approval is
 //! described by `run`; executed again with `request_state`, it is resumed, and the calls that were
 //! shown are approved.
 
-use std::collections::BTreeMap;
+mod form;
+
+use std::time::Duration;
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use self::form::{Call, Options, Reader};
 use super::{
     App, Sender,
     memory::Charge,
-    options,
     respond::{self, ApiError, Reply},
 };
 use crate::{
-    agent::{self, EXTENSION, INPUT_REQUIRED, RUN, input_required},
+    agent::{
+        self, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource, input_required,
+    },
     catalog::log_failure,
     door::{CallId, Caller, Hearing, Ledger, Origin},
-    model::{Object, object},
-    tool::{Answers, CallError, QuestionKinds, ToolError},
+    model::Object,
+    tool::{CallError, QuestionKinds, ToolError, ToolOutput},
 };
+
+/// Member of `airlock` with the result as MCP's `CallToolResult`.
+const RESULT: &str = "result";
 
 /// Runs the tool that the body names. An error result of the tool is a normal response with
 /// `is_error`. Fails if the call is refused or does not complete.
@@ -39,59 +49,114 @@ pub(super) async fn run(
     request: Request<Incoming>,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let format = Format::parse(request.uri().query())?;
-    let timeout = options::timeout(request.headers(), app.budget.script.max(app.budget.deadline))?;
-    let call = format.read(app.intake.object(request, &app.settings, charge).await?)?;
-    let view = app.view(sender);
-    let budget = app.budget.within(timeout);
-    let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
-    let mut caller = Caller::hearing(view, Origin::Caller, budget, hearing);
-    if app.hooks.runs.as_ref().is_some_and(|runs| runs.settings().approves_whole_scripts) {
-        caller = caller.approving_scripts();
-    }
-    let (name, arguments) = (&call.name, &call.arguments);
-    let (id, result) = match call.answers {
-        None => {
-            let admitted = caller.admit(name, arguments).map_err(|error| refusal(&error))?;
-            (admitted.chain().id(), admitted.run().await)
-        }
-        Some(answers) => {
-            let resumed =
-                caller.resume(name, arguments, answers).map_err(|error| refusal(&error))?;
-            (resumed.id(), resumed.run().await)
-        }
-    };
-    log_failure(name, result.as_ref().err());
-    let mut airlock = extension(caller.ledger(), id);
-    let mut reply = match result {
-        Ok(output) => format.write(call.id, &output.to_text()),
-        // Also a limit of a script: it is the script's failure, and the report says what it has done.
-        Err(error @ (CallError::Tool(_) | CallError::ScriptLimit { .. })) => {
-            airlock.insert("error".to_owned(), json!({"code": code(&error)}));
-            let mut reply = format.write(call.id, &error.to_text());
-            reply.insert("is_error".to_owned(), true.into());
-            reply
-        }
-        Err(error @ CallError::InputRequired { .. }) => {
-            if let CallError::InputRequired { asked, .. } = &error {
-                airlock.insert(INPUT_REQUIRED.to_owned(), input_required(asked));
-            }
-            let mut reply = format.write(call.id, &error.to_string());
-            reply.insert("is_error".to_owned(), true.into());
-            reply
-        }
-        Err(error @ CallError::Suspended(_)) => {
-            if let CallError::Suspended(suspension) = &error {
-                airlock.insert(RUN.to_owned(), suspension.to_json());
-            }
-            let mut reply = format.write(call.id, &error.to_string());
-            reply.insert("is_error".to_owned(), true.into());
-            reply
+    let options = Options::parse(request.uri().query())?;
+    let most = app.budget.script.max(app.budget.deadline);
+    let timeout = super::options::timeout(request.headers(), most)?;
+    let body = app.intake.object(request, &app.settings, charge).await?;
+    let call = options.format.read(body)?;
+    let caller = caller(app, sender, timeout);
+    let (source, result) = make(&caller, &call).await?;
+    log_failure(&call.name, result.as_ref().err());
+    let mut airlock = extension(caller.ledger(), source.id());
+    let presenter = (options.reader == Reader::Model).then(|| {
+        let reads_images = app.models.reads_images(options.model.as_deref());
+        source.presenter(&caller, app.hooks.results.as_ref(), reads_images)
+    });
+    let is_error = result.is_err();
+    let message = match result {
+        Ok(output) => success(output, presenter.as_ref(), &mut airlock),
+        Err(error) if has_message(&error) => {
+            failure(&call.name, &error, presenter.as_ref(), &mut airlock)
         }
         Err(error) => return Err(refusal(&error).with_airlock(airlock)),
     };
+    let mut reply = options.format.write(call.id, message);
+    if is_error {
+        reply.insert("is_error".to_owned(), true.into());
+    }
     reply.insert(EXTENSION.to_owned(), airlock.into());
     Ok(respond::json(&reply.into()))
+}
+
+/// Returns the caller of a request. The request approves its call.
+fn caller(app: &App, sender: &Sender, timeout: Duration) -> Caller {
+    let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
+    let budget = app.budget.within(timeout);
+    let caller = Caller::hearing(app.view(sender), Origin::Caller, budget, hearing);
+    match &app.hooks.runs {
+        Some(runs) if runs.settings().approves_whole_scripts => caller.approving_scripts(),
+        _ => caller,
+    }
+}
+
+/// Makes a call, or goes on with one that waits. Fails if the door refuses it.
+async fn make(
+    caller: &Caller,
+    call: &Call,
+) -> Result<(ResultSource, Result<ToolOutput, CallError>), ApiError> {
+    let Call { name, arguments, answers, .. } = call;
+    Ok(match answers {
+        None => {
+            let admitted = caller.admit(name, arguments).map_err(|error| refusal(&error))?;
+            (ResultSource::of(&admitted), admitted.run().await)
+        }
+        Some(answers) => {
+            let resumed = caller.resume(name, arguments, answers.clone());
+            let resumed = resumed.map_err(|error| refusal(&error))?;
+            (ResultSource::of(resumed.call()), resumed.run().await)
+        }
+    })
+}
+
+/// Returns the message with the result of a call, for a model if there is a presenter.
+fn success(output: ToolOutput, presenter: Option<&Presenter<'_>>, airlock: &mut Object) -> Message {
+    if presenter.is_some() || output.has_more_than_text() {
+        airlock.insert(RESULT.to_owned(), json!(output));
+    }
+    match presenter {
+        Some(presenter) => presenter.output(output),
+        None => Message::plain(output.to_text()),
+    }
+}
+
+/// Returns whether a failure is a message with `is_error`. Also a limit of a script is: it is the
+/// script's failure, and the report says what it has done.
+fn has_message(error: &CallError) -> bool {
+    matches!(
+        error,
+        CallError::Tool(_)
+            | CallError::ScriptLimit { .. }
+            | CallError::InputRequired { .. }
+            | CallError::Suspended(_)
+    )
+}
+
+/// Returns the message of a failure that [has one](has_message).
+fn failure(
+    name: &str,
+    error: &CallError,
+    presenter: Option<&Presenter<'_>>,
+    airlock: &mut Object,
+) -> Message {
+    match error {
+        CallError::InputRequired { asked, .. } => {
+            airlock.insert(INPUT_REQUIRED.to_owned(), input_required(asked));
+            return Message::plain(error.to_string());
+        }
+        CallError::Suspended(suspension) => {
+            airlock.insert(RUN.to_owned(), suspension.to_json());
+            return Message::plain(error.to_string());
+        }
+        CallError::Tool(own) => {
+            airlock.insert(RESULT.to_owned(), agent::raw_error(own));
+        }
+        _ => {}
+    }
+    airlock.insert("error".to_owned(), json!({"code": code(error)}));
+    match presenter {
+        Some(presenter) => presenter.error(name, error),
+        None => Message::plain(error.to_text()),
+    }
 }
 
 fn refusal(error: &CallError) -> ApiError {
@@ -138,152 +203,4 @@ fn extension(ledger: &Ledger, id: CallId) -> Object {
     }
     extension.insert("calls".to_owned(), agent::describe(&records, id).into());
     extension
-}
-
-/// OpenAI API whose form a call has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Chat,
-    Responses,
-}
-
-/// Tool call, from either form.
-#[derive(Debug)]
-struct Call {
-    /// Echoed unchanged, whatever its type.
-    id: Option<Value>,
-    name: String,
-    arguments: String,
-    answers: Option<Answers>,
-}
-
-/// Members of a body that resume a call that waits for answers.
-#[derive(Default, Deserialize)]
-struct Answered {
-    request_state: Option<String>,
-    #[serde(default)]
-    input_responses: BTreeMap<String, Object>,
-}
-
-#[derive(Deserialize)]
-struct ChatCall {
-    id: Option<Value>,
-    function: Option<Function>,
-}
-
-#[derive(Deserialize)]
-struct ResponsesCall {
-    call_id: Option<Value>,
-    #[serde(flatten)]
-    function: Function,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    name: Option<String>,
-    arguments: Option<String>,
-}
-
-impl Format {
-    fn parse(query: Option<&str>) -> Result<Self, ApiError> {
-        let mut pairs =
-            query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-        match pairs.find(|(key, _)| *key == "format").map_or("", |(_, value)| value) {
-            "" => Ok(Self::Chat),
-            value if value.eq_ignore_ascii_case("chat") => Ok(Self::Chat),
-            value if value.eq_ignore_ascii_case("responses") => Ok(Self::Responses),
-            _ => Err(ApiError::bad_request(
-                "invalid_format",
-                "Invalid format value, must be 'chat' or 'responses'",
-            )
-            .about("format")),
-        }
-    }
-
-    fn read(self, body: Object) -> Result<Call, ApiError> {
-        let body = Value::from(body);
-        let bad_json = |error: serde_json::Error| {
-            ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
-        };
-        let Answered { request_state, input_responses } =
-            Answered::deserialize(&body).map_err(bad_json)?;
-        let (id, function) = match self {
-            Self::Chat => {
-                serde_json::from_value::<ChatCall>(body).map(|call| (call.id, call.function))
-            }
-            Self::Responses => serde_json::from_value::<ResponsesCall>(body)
-                .map(|call| (call.call_id, Some(call.function))),
-        }
-        .map_err(bad_json)?;
-        let function = function.unwrap_or(Function { name: None, arguments: None });
-        let name = function.name.filter(|name| !name.is_empty());
-        let (place, example) = match self {
-            Self::Chat => ("function.name", r#"{"function": {"name": …, "arguments": …}}"#),
-            Self::Responses => ("name", r#"{"name": …, "arguments": …} with format=responses"#),
-        };
-        let missing = || {
-            format!("Tool function name is required: no `{place}` in the body, expected {example}")
-        };
-        let name =
-            name.ok_or_else(|| ApiError::bad_request("missing_name", missing()).about(place))?;
-        let given = input_responses
-            .into_iter()
-            .map(|(key, answer)| (key, Some(Value::from(answer).to_string())))
-            .collect();
-        let answers = request_state.map(|token| Answers { token, given });
-        Ok(Call { id, name, arguments: function.arguments.unwrap_or_default(), answers })
-    }
-
-    fn write(self, id: Option<Value>, text: &str) -> Object {
-        let (mut reply, id_key) = match self {
-            Self::Chat => (object(json!({"role": "tool", "content": text})), "tool_call_id"),
-            Self::Responses => {
-                (object(json!({"type": "function_call_output", "output": text})), "call_id")
-            }
-        };
-        reply.extend(id.map(|id| (id_key.to_owned(), id)));
-        reply
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_format_is_chat_unless_the_query_selects_responses() {
-        for (query, format) in [
-            (None, Format::Chat),
-            (Some(""), Format::Chat),
-            (Some("format="), Format::Chat),
-            (Some("a=b&format=CHAT"), Format::Chat),
-            (Some("format=Responses"), Format::Responses),
-        ] {
-            assert_eq!(Format::parse(query).expect("a good format"), format, "{query:?}");
-        }
-        assert!(Format::parse(Some("format=xml")).is_err());
-    }
-
-    #[test]
-    fn a_call_needs_a_name_and_keeps_its_id() {
-        let call = Format::Chat
-            .read(object(json!({"id": 7, "function": {"name": "t"}})))
-            .expect("a good call");
-        assert_eq!(
-            (call.id, call.name.as_str(), call.arguments.as_str()),
-            (Some(json!(7)), "t", "")
-        );
-        let call = Format::Responses
-            .read(object(json!({"name": "t", "arguments": "{}"})))
-            .expect("a good call");
-        assert_eq!((call.id, call.arguments.as_str()), (None, "{}"));
-        for bad in [
-            json!({}),
-            json!({"function": {}}),
-            json!({"function": {"name": ""}}),
-            json!({"function": {"name": 1}}),
-        ] {
-            assert!(Format::Chat.read(object(bad)).is_err());
-        }
-    }
 }

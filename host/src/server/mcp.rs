@@ -8,6 +8,7 @@
 mod accept;
 mod headers;
 mod reply;
+pub(super) mod sse;
 mod stream;
 
 use std::{sync::Arc, time::Duration};
@@ -63,7 +64,7 @@ pub(super) async fn handle(
     request: Request<Incoming>,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let selection = selection(app, sender, request.uri().path())?;
+    let selection = selection(app, sender, &request.uri().path()[PATH.len()..])?;
     let call = Call { app, selection, charge };
     match *request.method() {
         Method::GET => call.open_stream(request.headers()),
@@ -72,11 +73,11 @@ pub(super) async fn handle(
     }
 }
 
-/// Returns the tools that a request asks for. Fails if the path names a client that does not exist,
-/// or that the sender may not see.
-fn selection(app: &App, sender: &Sender, path: &str) -> Result<Selection, ApiError> {
+/// Returns the tools that a request asks for. `rest` is its path after that of the endpoint. Fails if
+/// it names a client that does not exist, or that the sender may not see.
+fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiError> {
     let (key, filter) = (sender.key.clone(), sender.filter.clone());
-    let name = path[PATH.len()..].trim_matches('/');
+    let name = rest.trim_matches('/');
     if name.is_empty() {
         return Ok(Selection { key, filter, scope: Scope::All });
     }

@@ -138,6 +138,12 @@ impl Charge {
         Self(Arc::new(Charged { memory, tenant, bytes }))
     }
 
+    /// Returns a charge of its own for what this one has now, for work that outlives the request.
+    pub(super) fn handed_on(&self) -> Self {
+        let bytes = *self.0.bytes();
+        self.beside(bytes)
+    }
+
     /// Replaces the whole charge by `bytes`. A response is charged even if there is no room,
     /// because the work is done; until it is sent, less room is left for new requests.
     pub(super) fn settle(&self, bytes: usize) {

@@ -294,8 +294,9 @@ async fn a_tool_is_executed_in_both_formats_and_its_failure_is_a_result() {
     let gateway = Gateway::standard().await;
     let (status, mut answer) = gateway.execute("desk-write", &[]).await;
     assert!(answer["airlock"]["duration_ms"].take().is_number());
-    let airlock = json!({"duration_ms": null, "fuel": 7, "calls": []});
     let content = r#"write {"code":"files-write"}"#;
+    let result = json!({"content": [{"type": "text", "text": content}]});
+    let airlock = json!({"duration_ms": null, "fuel": 7, "calls": [], "result": result});
     assert_eq!(
         answer,
         json!({"role": "tool", "content": content, "tool_call_id": "c1", "airlock": airlock})
@@ -305,7 +306,7 @@ async fn a_tool_is_executed_in_both_formats_and_its_failure_is_a_result() {
     let (status, answer) = gateway.execute("desk-fail", &[]).await;
     assert_eq!(
         (status, &answer["content"], &answer["is_error"]),
-        (200, &json!("no luck"), &json!(true))
+        (200, &json!("Error executing tool desk-fail: no luck"), &json!(true))
     );
     let (_, answer) = gateway.execute("executeToolCode", &[]).await;
     let names: Vec<_> = answer["airlock"]["calls"]

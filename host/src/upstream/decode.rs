@@ -28,6 +28,7 @@ pub(super) struct RpcError {
 impl RpcError {
     pub(super) const METHOD_NOT_FOUND: i64 = -32_601;
     pub(super) const INVALID_PARAMS: i64 = -32_602;
+    pub(super) const INTERNAL: i64 = -32_603;
     /// A person has to open a URL first (2025-11-25).
     pub(super) const URL_ELICITATION_REQUIRED: i64 = -32_042;
     /// The server does not speak the revision of the request (2026-07-28).

@@ -57,12 +57,18 @@ pub(super) struct Agreed {
 
 /// Member of `_meta` with the capabilities of the client, of which each request has its own.
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The extension for tasks, of the modern era.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 impl Agreed {
-    /// Returns the members of `_meta` of a request whose caller can be asked `questions`; `None` in
-    /// the legacy era.
-    pub(super) fn request_meta(&self, questions: QuestionKinds) -> Option<String> {
-        self.version.is_modern().then(|| with_capabilities(&self.meta, questions))
+    /// Returns the members of `_meta` of a request whose caller can be asked `questions`, and whose
+    /// response may be a task if `takes_tasks`; `None` in the legacy era.
+    pub(super) fn request_meta(
+        &self,
+        questions: QuestionKinds,
+        takes_tasks: bool,
+    ) -> Option<String> {
+        self.version.is_modern().then(|| with_capabilities(&self.meta, questions, takes_tasks))
     }
 
     /// Returns whether the server has a capability.
@@ -81,10 +87,12 @@ pub(super) enum Capability {
     Prompts,
     PromptChanges,
     Logging,
+    /// Tasks of the legacy era for calls of tools.
+    ToolTasks,
 }
 
 /// Paths of the capabilities, in the order of [`Capability`].
-const USED: [&str; 7] = [
+const USED: [&str; 8] = [
     "/tools/listChanged",
     "/resources",
     "/resources/listChanged",
@@ -92,6 +100,7 @@ const USED: [&str; 7] = [
     "/prompts",
     "/prompts/listChanged",
     "/logging",
+    "/tasks/requests/tools/call",
 ];
 
 /// Reads the capabilities that are used. The others are not kept: a server may send megabytes.
@@ -129,8 +138,12 @@ impl Identity {
     }
 }
 
-fn with_capabilities(meta: &str, questions: QuestionKinds) -> String {
-    format!(r#"{meta},"{CAPABILITIES}":{}"#, questions.to_capabilities())
+fn with_capabilities(meta: &str, questions: QuestionKinds, takes_tasks: bool) -> String {
+    let mut capabilities = questions.to_capabilities();
+    if takes_tasks {
+        capabilities["extensions"] = json!({TASKS: {}});
+    }
+    format!(r#"{meta},"{CAPABILITIES}":{capabilities}"#)
 }
 
 /// Completes a handshake. The answer to the modern handshake may come at any time: after
@@ -197,7 +210,7 @@ enum Probed {
 
 async fn discover(link: &Link, identity: &Identity) -> Result<Probed, ConnectionError> {
     let meta = identity.meta(Version::LATEST);
-    let full = with_capabilities(&meta, QuestionKinds::NONE);
+    let full = with_capabilities(&meta, QuestionKinds::NONE, false);
     let probe = || Request::new("server/discover").uncancellable().with_raw_meta(&full);
     let mut asked = link.ask(probe()).await;
     // A server may refuse the first request with the revisions that it speaks (2026-07-28, section

@@ -121,6 +121,12 @@ pub(super) const MAX_CODE_BYTES: usize = 64;
 /// Maximum characters of a raw result that is used as a message.
 pub(super) const MAX_RAW_CHARS: usize = 2_000;
 
+/// Delay before the state of a task is asked for, if its server names none.
+pub(super) const TASK_POLL: Duration = Duration::from_secs(1);
+/// Minimum and maximum delay before the state of a task is asked for, in milliseconds, whatever delay
+/// its server names.
+pub(super) const TASK_POLL_MILLIS: std::ops::RangeInclusive<u64> = 50..=30_000;
+
 /// Tools of one server whose calls are counted apart. Calls of further ones are counted together.
 pub(super) const MAX_COUNTED_TOOLS: usize = crate::catalog::MAX_TOOLS_PER_CLIENT;
 /// Time after which the operator is told that a call has waited for its server.

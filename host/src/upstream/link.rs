@@ -38,7 +38,7 @@ pub(super) struct Link {
     inbox: Arc<Inbox>,
     next_id: AtomicI64,
     agreed: OnceLock<Agreed>,
-    abandoned: mpsc::Sender<i64>,
+    abandoned: mpsc::Sender<Abandoned>,
     check_request: Notify,
     log_level: Mutex<Option<LogLevel>>,
 }
@@ -51,8 +51,17 @@ pub(super) enum Report {
     Log(Vec<u8>),
 }
 
-/// Queue of abandoned requests, whose cancellations are to be sent.
-pub(super) type AbandonedRequests = mpsc::Receiver<i64>;
+/// Queue of what was given up, whose cancellations are to be sent.
+pub(super) type AbandonedRequests = mpsc::Receiver<Abandoned>;
+
+/// Work of the server that was given up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Abandoned {
+    /// A request.
+    Request(i64),
+    /// A task.
+    Task(String),
+}
 
 /// Task that receives messages until the connection ends, and returns the reason that it ended.
 pub(super) type Receiver = AbortOnDropHandle<ConnectionError>;
@@ -282,17 +291,35 @@ impl Link {
         }
     }
 
-    /// Sends cancellations for abandoned requests, as long as the connection exists.
+    /// Gives up a task at the server.
+    pub(super) fn abandon_task(&self, id: String) {
+        // A full queue means that the server does not read cancellations either.
+        let _ = self.abandoned.try_send(Abandoned::Task(id));
+    }
+
+    async fn cancel(&self, abandoned: Abandoned) {
+        // A server that does not take it works on in vain.
+        match abandoned {
+            Abandoned::Request(id) => {
+                let params =
+                    serde_json::json!({"requestId": id, "reason": "the caller no longer waits"});
+                let _ = self.notify("notifications/cancelled", &params).await;
+            }
+            Abandoned::Task(id) => {
+                let request = Request::new("tasks/cancel").about("taskId", &id).taking_tasks();
+                let _ = self.ask(request.uncancellable()).await;
+            }
+        }
+    }
+
+    /// Sends cancellations for abandoned work, as long as the connection exists.
     pub(super) async fn cancel_abandoned(self: &Arc<Self>, mut abandoned: AbandonedRequests) {
         let mut sending = JoinSet::new();
         loop {
             tokio::select! {
-                Some(id) = abandoned.recv() => {
+                Some(abandoned) = abandoned.recv() => {
                     let link = self.clone();
-                    let params = serde_json::json!({"requestId": id, "reason": "the caller no longer waits"});
-                    sending.spawn(async move {
-                        timeout(CANCEL_TIMEOUT, link.notify("notifications/cancelled", &params)).await
-                    });
+                    sending.spawn(async move { timeout(CANCEL_TIMEOUT, link.cancel(abandoned)).await });
                 }
                 Some(_) = sending.join_next() => {}
                 else => return,
@@ -339,7 +366,7 @@ impl Drop for Pending<'_> {
             && !self.link.transport.cancels_by_drop()
         {
             // A full queue means that the server does not read cancellations either.
-            let _ = self.link.abandoned.try_send(id);
+            let _ = self.link.abandoned.try_send(Abandoned::Request(id));
         }
     }
 }

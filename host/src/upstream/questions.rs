@@ -18,5 +18,5 @@ mod read;
 pub(super) use self::{
     conversation::{Answering, Conversation, conversation},
     parked::{Bound, Parked, Waits},
-    read::{Asked, Refused, ServerQuestion, asked, is_question},
+    read::{Asked, Refused, ServerQuestion, TASK, asked, is_question},
 };

@@ -36,9 +36,6 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
     };
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
-        Some("task") => {
-            return Err(unsupported("task", "it answers with a task to ask about later"));
-        }
         Some(_) => return Err(no_result(tool, "the result is of an unknown type")),
     }
     let is_failure = result.get("isError") == Some(&Value::Bool(true));
@@ -192,9 +189,10 @@ mod tests {
         let mut asking = json!({"resultType": "input_required", "requestState": "s"});
         assert!(asks(&mut asking).expect("it asks").is_ok());
         assert!(asks(&mut json!({"content": []})).is_none());
-        assert_eq!(error(json!({"resultType": "task"})).code.as_deref(), Some("task"));
         assert!(output(json!({"resultType": "complete", "content": []})).content.is_empty());
-        for odd in [json!({"resultType": "novel"}), json!([]), json!(null)] {
+        for odd in
+            [json!({"resultType": "novel"}), json!({"resultType": "task"}), json!([]), json!(null)]
+        {
             assert!(matches!(read(&tool(), odd), Err(CallError::BadResult { .. })));
         }
     }

@@ -43,7 +43,7 @@ impl Caller {
     pub(crate) fn of(gateway: &Gateway) -> Self {
         // A proxy of this machine must not come between the two.
         let http = airlock::tls::client().no_proxy().timeout(Duration::from_mins(1)).build();
-        let url = format!("{}/v1/mcp/tool/execute", gateway.address());
+        let url = format!("{}/v1/mcp/tool/execute?present=raw", gateway.address());
         Self { http: http.expect("a client"), url }
     }
 

@@ -48,6 +48,7 @@ pub(super) fn resolve(
             .within(file.approval_timeout, Span::secs(5 * 60), Span::secs(1)..=Span::days(1))
             .0,
         sessions,
+        sse: file.sse.unwrap_or_default(),
     }
 }
 

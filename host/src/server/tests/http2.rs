@@ -152,7 +152,8 @@ async fn a_response_is_charged_until_the_client_has_read_it() {
     let fit = memory::Memory::share_of(least) / (memory::REQUEST_BYTES + fake::LARGE);
     let streams = u32::try_from(fit).expect("a small number");
     for stream in 0..streams {
-        unread.write_all(&post(stream * 2 + 1, "/v1/mcp/tool/execute", &call)).await.expect("sent");
+        let path = "/v1/mcp/tool/execute?present=raw";
+        unread.write_all(&post(stream * 2 + 1, path, &call)).await.expect("sent");
         assert_eq!(next(&mut unread, HEADERS).await[0], 0x88, "status 200");
     }
     assert_eq!(gateway.get("/v1/models", &[]).await.0, 429);

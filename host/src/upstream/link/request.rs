@@ -26,6 +26,7 @@ pub(in super::super) struct Request {
     pub(super) logs: Logs,
     /// Questions that the caller can answer.
     kinds: QuestionKinds,
+    takes_tasks: bool,
     pub(super) questions: Option<Taker>,
     /// The tenant whose request it is; `None` if it is the gateway's own.
     pub(super) tenant: Option<Tenant>,
@@ -45,6 +46,7 @@ impl Request {
             wants_progress: false,
             logs: Logs::Dropped,
             kinds: QuestionKinds::NONE,
+            takes_tasks: false,
             questions: None,
             tenant: None,
         }
@@ -110,6 +112,12 @@ impl Request {
         self
     }
 
+    /// Permits a modern server to respond with a task.
+    pub(in super::super) fn taking_tasks(mut self) -> Self {
+        self.takes_tasks = true;
+        self
+    }
+
     /// Keeps the response as received, because its items are read one by one.
     pub(in super::super) fn in_pages(mut self) -> Self {
         self.kind = ResponseKind::Pages;
@@ -129,7 +137,7 @@ impl Request {
         let mut params: Vec<String> =
             self.params.iter().map(|(name, json)| member(name, json)).collect();
         let mut meta = self.meta.clone();
-        meta.extend(agreed.and_then(|agreed| agreed.request_meta(self.kinds)));
+        meta.extend(agreed.and_then(|agreed| agreed.request_meta(self.kinds, self.takes_tasks)));
         if self.wants_progress {
             meta.push(member("progressToken", &id.to_string()));
         }

@@ -26,6 +26,10 @@ const APPROVAL: &str = "approval";
 const MAX_MESSAGE_CHARS: usize = 2_000;
 /// Maximum tokens that the caller's model may be asked for.
 const MAX_TOKENS: f64 = 32_768.0;
+/// Parameter with the state that a modern server wants back.
+const STATE: &str = "requestState";
+/// Parameter with the task whose questions are answered.
+pub(in super::super) const TASK: &str = "taskId";
 /// Answer to a form or a URL that nobody answers.
 const CANCELLED: &str = r#"{"action":"cancel"}"#;
 
@@ -47,7 +51,8 @@ pub(in super::super) fn is_question(method: &str) -> bool {
 #[derive(Debug)]
 pub(in super::super) struct Asked {
     requests: Map<String, Value>,
-    state: Option<String>,
+    /// Name and value of the parameter that resumes the request.
+    state: Option<(&'static str, String)>,
 }
 
 /// Reason that a question is not passed on.
@@ -80,9 +85,10 @@ pub(in super::super) fn asked(result: &mut Map<String, Value>) -> Result<Asked, 
         Some(Value::Object(requests)) => requests,
         Some(_) => return Err(Refused::Malformed),
     };
-    let state = match result.remove("requestState") {
+    let name = if result.contains_key(TASK) { TASK } else { STATE };
+    let state = match result.remove(name) {
         None | Some(Value::Null) => None,
-        Some(Value::String(state)) if state.len() <= MAX_STATE_BYTES => Some(state),
+        Some(Value::String(state)) if state.len() <= MAX_STATE_BYTES => Some((name, state)),
         Some(Value::String(_)) => return Err(Refused::TooLarge),
         Some(_) => return Err(Refused::Malformed),
     };
@@ -99,7 +105,8 @@ pub(in super::super) fn asked(result: &mut Map<String, Value>) -> Result<Asked, 
 #[derive(Debug)]
 pub(in super::super) struct Again {
     keys: Vec<Asking>,
-    state: Option<String>,
+    /// Name and value of the parameter that resumes the request.
+    state: Option<(&'static str, String)>,
     /// Times that it was sent.
     pub(in super::super) rounds: u32,
 }
@@ -163,8 +170,8 @@ impl Again {
         if !self.keys.is_empty() {
             parameters.push(("inputResponses", format!("{{{}}}", members.join(","))));
         }
-        let state = self.state.as_deref();
-        parameters.extend(state.map(|state| ("requestState", Value::from(state).to_string())));
+        let state = self.state.as_ref();
+        parameters.extend(state.map(|(name, state)| (*name, Value::from(&**state).to_string())));
         Ok(parameters)
     }
 }

@@ -1,6 +1,6 @@
 //! Sends one call to the server, in a task of its own.
 
-use std::future::pending;
+use std::{borrow::Cow, future::pending, time::Instant};
 
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
@@ -13,8 +13,8 @@ use super::{
         error::ConnectionError,
         http::mirror,
         link::{AskError, Link, Report, Request},
-        questions::Answering,
-        relay, result,
+        questions::{Answering, TASK},
+        relay, result, tasks,
         transport::SendError,
     },
     access::{Access, PerCall, Permits, Shared},
@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     door::Admitted,
+    json::raw,
     tool::{CallError, Cause, QuestionKinds, Tool, ToolName},
 };
 
@@ -118,7 +119,8 @@ impl Shared {
     }
 }
 
-/// Sends a call. Progress is passed on in the order of its arrival.
+/// Sends a call, and follows the task that the server makes of it. Progress is passed on in the
+/// order of its arrival.
 async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
     let Sending { call, permitted, parameters, answering } = sending;
     let (tool, level) = (call.tool(), call.chain().heard().log_level);
@@ -128,9 +130,14 @@ async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
         .with_headers(headers(link, call))
         .of_tenant(call.chain().tenant())
         .asking(*permitted, (!link.is_modern()).then(|| answering.questions.clone()))
+        .taking_tasks()
         .with_progress();
     for (name, json) in parameters.iter() {
         request = request.with(name, json.as_str());
+    }
+    let time_left = call.chain().deadline().saturating_duration_since(Instant::now());
+    if let Some(task) = tasks::parameter(link, tool, time_left) {
+        request = request.with("task", task);
     }
     let request = relay::with_log_level(link, request, level).await;
     let reporter = call.chain().reporter();
@@ -142,8 +149,23 @@ async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
             }
         }
     };
+    let conditions = tasks::Conditions {
+        tenant: call.chain().tenant(),
+        permitted: *permitted,
+        taker: (!link.is_modern()).then(|| answering.questions.clone()),
+    };
+    let answered = parameters.iter().find(|(name, _)| *name == TASK);
+    let asking = async {
+        match answered.and_then(|(_, id)| raw::string(id)).map(Cow::into_owned) {
+            Some(id) => tasks::resume(link, id, parameters, &conditions).await,
+            None => {
+                let result = link.ask_with_reports(request, report).await?;
+                tasks::settled(link, result, &conditions).await
+            }
+        }
+    };
     tokio::select! {
-        asked = link.ask_with_reports(request, report) => asked,
+        asked = asking => asked,
         () = answering.responses.send(link) => Err(AskError::Lost),
     }
 }

@@ -12,6 +12,7 @@ pub(crate) fn tools() -> Vec<Value> {
         json!({"name": "rows", "inputSchema": any, "outputSchema": rows}),
         json!({"name": "coded", "inputSchema": any}),
         json!({"name": "long", "inputSchema": any}),
+        json!({"name": "mixed", "inputSchema": any}),
     ]
 }
 
@@ -32,6 +33,14 @@ pub(crate) fn call(name: &str, arguments: &Value) -> Option<Value> {
             "structuredContent": {"error": {"message": "too slow"}, "errorCode": "E_TIMEOUT", "retryable": 0},
         }),
         "long" => json!({"content": text(&long())}),
+        "mixed" => json!({
+            "content": [
+                {"type": "text", "text": "a\u{e0041}b"},
+                {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+                {"type": "resource_link", "uri": "note://1", "name": "note"},
+            ],
+            "_meta": {"vendor/key": 7},
+        }),
         _ => return None,
     })
 }

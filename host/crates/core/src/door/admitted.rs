@@ -171,6 +171,11 @@ impl Resumed {
         self.call.chain.id()
     }
 
+    /// The continuation as a call.
+    pub fn call(&self) -> &Admitted {
+        &self.call
+    }
+
     /// Goes on with the call. Fails with [`CallError::NotWaiting`] if no such call waits. Dropping
     /// the future cancels the call.
     pub async fn run(self) -> Result<ToolOutput, CallError> {

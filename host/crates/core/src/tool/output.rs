@@ -50,6 +50,13 @@ impl ToolOutput {
         }
     }
 
+    /// Returns whether the result has anything but texts.
+    pub fn has_more_than_text(&self) -> bool {
+        let Self { content, structured, meta, extra } = self;
+        let is_other = |part: &Content| part.as_text().is_none();
+        structured.is_some() || meta.is_some() || extra.is_some() || content.iter().any(is_other)
+    }
+
     /// Returns the approximate size of the result in bytes, for the limits on results.
     pub fn size(&self) -> usize {
         let structured = self.structured.as_ref().map_or(0, json::text_len);

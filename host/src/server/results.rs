@@ -1,0 +1,30 @@
+//! `GET /v1/mcp/results/{handle}`: the result of a call, unchanged, as MCP's `CallToolResult`.
+//!
+//! The agent loop keeps a result that has more than texts, such as images, structured data or links,
+//! because a model receives it as text. A handle is in `raw_result` of the call in `airlock`, and is
+//! valid for the tenant of the request alone, for some time.
+
+use http::StatusCode;
+
+use super::{
+    App, Sender,
+    respond::{self, ApiError, Reply},
+};
+
+const PATH: &str = "/v1/mcp/results/";
+
+/// Returns the handle that a path names; `None` for other paths.
+pub(super) fn handle_of(path: &str) -> Option<&str> {
+    path.strip_prefix(PATH).filter(|handle| !handle.is_empty())
+}
+
+/// Returns the result that a path names. Fails if there is none; one that expired and one of another
+/// tenant look the same.
+pub(super) fn raw(app: &App, sender: &Sender, path: &str) -> Result<Reply, ApiError> {
+    let results = app.hooks.results.as_ref().zip(handle_of(path));
+    let found = results.and_then(|(results, handle)| results.raw(&sender.tenant(), handle));
+    found.map(|json| respond::json_text(json.to_string())).ok_or_else(|| {
+        let message = "no result has this handle; it may have expired, or belongs to another key";
+        ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_result", message)
+    })
+}
