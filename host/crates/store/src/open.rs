@@ -44,6 +44,20 @@ pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), Open
     Ok((writer, reader))
 }
 
+/// Opens a database for reading, without making or changing it. Returns its version too; `None` if
+/// there is no file.
+pub(super) fn look(path: &Path) -> Result<Option<(Connection, i32)>, OpenError> {
+    let path = std::path::absolute(path).map_err(|error| unusable(path, error))?;
+    if !path.try_exists().map_err(|error| unusable(&path, error))? {
+        return Ok(None);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(&path, flags).map_err(|error| sort(&path, error))?;
+    let version = schema::check(&connection, &path)?;
+    Ok(Some((connection, version)))
+}
+
 /// Maps an error of `SQLite`: the file is damaged, or cannot be used for another reason.
 pub(super) fn sort(path: &Path, cause: rusqlite::Error) -> OpenError {
     match cause.sqlite_error_code() {
