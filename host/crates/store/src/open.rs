@@ -4,7 +4,9 @@
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    },
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     thread,
@@ -96,6 +98,21 @@ fn make_private(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Identity of a file: two paths, or one path at two times, name the same file if it is equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// Returns the identity of the file at `path`; `None` if there is none, or if it cannot be read.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self { device: metadata.dev(), inode: metadata.ino() })
+    }
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

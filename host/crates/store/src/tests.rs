@@ -283,3 +283,18 @@ async fn a_new_party_has_places_however_many_others_there_are() {
         party.read(|_| Ok(())).await.expect("the places of dropped operations are free");
     }
 }
+
+#[tokio::test]
+async fn a_database_that_was_deleted_or_replaced_is_noticed_by_the_next_operation() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("airlock.db");
+    let database = Database::open(settings(&path)).await.expect("it is made");
+    let store = database.kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20);
+    store.set("key", vec![1], None, None).await.expect("written");
+    fs::remove_file(&path).expect("deleted");
+    let refused = |error: kv::KvError| matches!(error, kv::KvError::Unavailable(Unavailable::Gone));
+    assert!(refused(store.set("key", vec![2], None, None).await.expect_err("it is gone")));
+    assert!(refused(store.get("key").await.expect_err("it is gone")));
+    fs::write(&path, "another file").expect("written");
+    assert!(refused(store.get("key").await.expect_err("it is another file")));
+}

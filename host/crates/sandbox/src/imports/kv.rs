@@ -43,7 +43,7 @@ impl From<kv::KvError> for KvError {
         warn!(%cause, "a plugin's store cannot be reached");
         // The cause of the failure is for the operator only.
         match cause {
-            Unavailable::Failed(_) => Self::Other(cause.to_string()),
+            Unavailable::Failed(_) | Unavailable::Gone => Self::Other(cause.to_string()),
             _ => Self::Store(error),
         }
     }
