@@ -22,6 +22,7 @@ mod plugins;
 mod profile;
 mod progress;
 mod rights;
+mod unassigned;
 mod watch;
 mod widening;
 
@@ -48,6 +49,7 @@ pub use self::{
     plugins::{Configured, PluginError, Plugins, Reloaded, Resources, Widened},
     profile::Profile,
     rights::{ReadSecret, Reason, Refusal, Rights},
+    unassigned::{StoreError, UnassignedStore},
     widening::Widening,
 };
 pub use crate::sandbox::{DeclaredEffect, Effect};

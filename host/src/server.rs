@@ -46,7 +46,9 @@ use hyper::body::Incoming;
 use tracing::{debug, error};
 
 use self::{
+    admin::ToolTexts,
     body::Intake,
+    connections::Seat,
     mcp::sse::Pipes,
     memory::{Charge, Memory},
     operator::Act,
@@ -200,6 +202,8 @@ pub struct App {
     hooks: Hooks,
     memory: Arc<Memory>,
     intake: Intake,
+    /// Texts of the tools in the list of clients.
+    tool_texts: ToolTexts,
     /// Stored responses; `None` if responses are not stored.
     archive: Option<Arc<Archive>>,
     /// The gateway as an MCP server.
@@ -272,6 +276,7 @@ impl App {
             hooks,
             memory,
             intake: Intake::new(),
+            tool_texts: ToolTexts::default(),
             archive,
         })
     }
@@ -309,6 +314,11 @@ impl App {
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
         }
+        let seat = Seat::of(&request);
+        let shows_state = matches!(route, Route::Health | Route::Metrics);
+        if seat.as_ref().is_some_and(Seat::is_reserved) && !shows_state {
+            return Err(connections::all_in_use());
+        }
         if let Route::Health = route {
             // Not charged: it is small, and it is needed most when memory is exhausted.
             return Ok((health::show(self), None));
@@ -330,6 +340,10 @@ impl App {
             Route::Mcp | Route::Sse(_) => identity::sender(self, request.headers()).await?,
             _ => self.sender(request.headers())?,
         };
+        if let Some(seat) = &seat {
+            let waits = matches!(route, Route::Mcp) && request.method() == Method::GET;
+            seat.claim(&sender.tenant(), waits)?;
+        }
         let charge = self.memory.open(sender.tenant(), request.headers())?;
         let reply = self.answer(route, &sender, request, &charge).await?;
         // A streamed response is still being made, and what it holds stays charged.
@@ -358,7 +372,10 @@ impl App {
                 drop(request);
                 models::list(self, sender, charge).await
             }
-            Route::Clients => admin::clients(self, sender, request.uri().query()),
+            Route::Clients => {
+                let head = request.into_parts().0;
+                admin::clients(self, sender, head.uri.query(), charge).await
+            }
             Route::Mcp => mcp::handle(self, sender, request, charge).await,
             Route::Sse(mcp::sse::Target::Stream) => mcp::sse::open(self, sender, &request),
             Route::Sse(mcp::sse::Target::Message) => {
@@ -385,8 +402,8 @@ impl App {
 
     /// Returns the sender of a request that came with this key.
     fn with_key(key: Option<Arc<VirtualKey>>, headers: &HeaderMap) -> Result<Sender, ApiError> {
-        let clients = respond::joined(headers, INCLUDE_CLIENTS)?;
-        let tools = respond::joined(headers, INCLUDE_TOOLS)?;
+        let clients = respond::names(headers, INCLUDE_CLIENTS)?;
+        let tools = respond::names(headers, INCLUDE_TOOLS)?;
         let filter = Filter::parse(clients.as_deref(), tools.as_deref())
             .with_language(options::language(headers)?);
         Ok(Sender { key, filter: filter.with_headers(auth::forwardable(headers)) })

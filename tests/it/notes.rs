@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use airlock_tests::{Client, Setup, guests};
+use airlock_tests::{Airlock, Client, Gateway, Reply, Setup, guests};
+use reqwest::header::AUTHORIZATION;
 use serde_json::{Value, json};
 
 /// Returns a gateway of two plugins that differ only in their names, with this database.
@@ -82,4 +83,97 @@ async fn a_full_store_is_reported_and_a_deletion_makes_room() {
         ids(&read(&gateway.execute("notes-list_notes", &json!({})).await.content())),
         [4, 2]
     );
+}
+
+const ANN: &str = "sk-bf-ann-0123456789abcdef";
+const BOB: &str = "sk-bf-bob-0123456789abcdef";
+
+/// Returns a gateway of one plugin with this grant of its store, for two keys.
+fn for_two_keys(database: &Path, grant: &Value) -> Setup {
+    let rows: &[(&str, &[&str])] = &[("notes", &["*"])];
+    let client = Client::wasm("notes", guests::NOTES)
+        .set("/wasm_config/grants", json!({"kv": {"notes": grant}}));
+    Setup::new()
+        .set("/store", database.to_str().expect("a path in UTF-8"))
+        .set("/server/require_virtual_key", false)
+        .client(client)
+        .key("ann", ANN, rows)
+        .key("bob", BOB, rows)
+}
+
+async fn call(gateway: &Gateway, key: &str, tool: &str, arguments: &Value) -> Reply {
+    let key = format!("Bearer {key}");
+    gateway.execute_with(&[(AUTHORIZATION.as_str(), &key)], tool, arguments).await
+}
+
+async fn list(gateway: &Gateway, key: &str) -> Vec<u64> {
+    ids(&read(&call(gateway, key, "notes-list_notes", &json!({})).await.content()))
+}
+
+#[tokio::test]
+async fn each_key_has_its_own_notes_and_quota_unless_the_grant_shares_the_store() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let database = directory.path().join("airlock.db");
+    let note = json!({"title": "large", "text": "x".repeat(30_000)});
+    let size = |shared: bool| json!({"max_bytes": "64KiB", "shared": shared});
+
+    let gateway = for_two_keys(&database, &size(false)).serve_connected().await;
+    for _ in 0..2 {
+        drop(call(&gateway, ANN, "notes-add_note", &note).await.ok());
+    }
+    let full = call(&gateway, ANN, "notes-add_note", &note).await;
+    assert!(full.text.contains("the store is full"), "{}", full.text);
+    assert_eq!(list(&gateway, BOB).await, [0_u64; 0]);
+    let other = call(&gateway, BOB, "notes-read_note", &json!({"id": 1})).await;
+    assert!(!other.text.contains("xxx"), "{}", other.text);
+    let deleted = call(&gateway, BOB, "notes-delete_note", &json!({"id": 1})).await;
+    assert!(!deleted.text.contains("large"), "{}", deleted.text);
+    drop(call(&gateway, BOB, "notes-add_note", &note).await.ok());
+    assert_eq!((list(&gateway, ANN).await, list(&gateway, BOB).await), (vec![2, 1], vec![1]));
+    gateway.terminate();
+    gateway.ended().await;
+
+    let gateway = for_two_keys(&database, &size(true)).serve_connected().await;
+    drop(call(&gateway, ANN, "notes-add_note", &note).await.ok());
+    assert_eq!((list(&gateway, ANN).await, list(&gateway, BOB).await), (vec![1], vec![1]));
+}
+
+#[tokio::test]
+async fn notes_of_an_older_version_wait_for_the_operators_choice_of_a_holder() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let database = directory.path().join("airlock.db");
+    let gateway = for_two_keys(&database, &json!({})).serve_connected().await;
+    let note = json!({"title": "old", "text": "of all keys"});
+    drop(call(&gateway, ANN, "notes-add_note", &note).await.ok());
+    gateway.terminate();
+    gateway.ended().await;
+    let forget = || {
+        let file = rusqlite::Connection::open(&database).expect("a database");
+        let changed = file.execute("UPDATE kv_store SET holder = NULL", ()).expect("a store");
+        assert_eq!(changed, 1);
+    };
+    forget();
+
+    let setup = for_two_keys(&database, &json!({}));
+    let checked = setup.airlock("check").run().await.failed();
+    let command = "airlock plugin store notes notes --to key:NAME";
+    assert!(checked.stderr.contains(command), "{checked}");
+    let gateway = setup.serve().await;
+    let failed = gateway.in_state("notes", "failed").await;
+    assert!(failed.to_string().contains(command), "{failed}");
+    let setup = gateway.kill().await;
+
+    let moved = ["plugin", "store", "notes", "notes", "--to", "key:ann", "--config"];
+    let moved = moved.into_iter().fold(Airlock::new(), Airlock::arg).arg(setup.write());
+    drop(moved.run().await.ok());
+    drop(setup.airlock("check").run().await.ok());
+    let gateway = setup.serve_connected().await;
+    assert_eq!((list(&gateway, ANN).await, list(&gateway, BOB).await), (vec![1], vec![]));
+    gateway.terminate();
+    gateway.ended().await;
+
+    // To share the store is a choice too.
+    forget();
+    let gateway = for_two_keys(&database, &json!({"shared": true})).serve_connected().await;
+    assert_eq!((list(&gateway, ANN).await, list(&gateway, BOB).await), (vec![1], vec![1]));
 }

@@ -162,15 +162,23 @@ async fn clients_are_listed_in_pages_with_sorted_tools() {
         let numbers = ["count", "total_count", "limit", "offset"].map(|it| page[it].as_u64());
         (names.join(" "), numbers.map(Option::unwrap_or_default))
     };
-    assert_eq!(page("").await, ("alpha beta gamma".to_owned(), [3, 3, 3, 0]));
+    assert_eq!(page("").await, ("alpha beta gamma".to_owned(), [3, 3, 100, 0]));
     assert_eq!(page("limit=1&offset=1").await, ("beta".to_owned(), [1, 3, 1, 1]));
-    assert_eq!(page("search=MM").await, ("gamma".to_owned(), [1, 1, 1, 0]));
+    assert_eq!(page("search=MM").await, ("gamma".to_owned(), [1, 1, 100, 0]));
     let refused = gateway.get("/api/mcp/clients?limit=-1").await;
     assert_eq!(refused.refusal(), (400, "Invalid limit parameter: must be non-negative"));
     let client = gateway.client("alpha").await.expect("it is listed");
     let tools = client["tools"].as_array().expect("a list").iter();
     let names: Vec<_> = tools.map(|tool| tool["name"].as_str().unwrap_or_default()).collect();
     assert!(names.is_sorted() && names.contains(&"echo"), "{names:?}");
+    let query = "/api/mcp/clients?search=alpha&tools_limit=1&tools_offset=1";
+    let page = gateway.get(query).await.ok();
+    let alpha = &page["clients"][0];
+    assert_eq!(
+        (&alpha["tools_total"], &alpha["tools"][0]["name"]),
+        (&json!(names.len()), &json!(names[1]))
+    );
+    assert_eq!(alpha["tools"].as_array().map(Vec::len), Some(1));
 }
 
 #[tokio::test]
@@ -191,7 +199,7 @@ async fn the_holder_of_a_key_is_no_operator() {
     let request = gateway.request(Method::GET, "/api/mcp/clients").header("x-bf-vk", KEY);
     let shown = Reply::of(request).await.ok();
     let members: Vec<_> = shown["clients"][0].as_object().expect("a client").keys().collect();
-    assert_eq!(members, ["config", "tools", "state"]);
+    assert_eq!(members, ["config", "state", "tools_total", "tools"]);
     assert_eq!(shown["clients"][0]["tools"].as_array().map(Vec::len), Some(1));
     drop(gateway);
 

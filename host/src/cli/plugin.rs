@@ -24,6 +24,7 @@ mod new;
 mod pins;
 mod quality;
 mod requested;
+mod store;
 mod typed;
 mod vendored;
 
@@ -57,6 +58,7 @@ enum Command {
     Install(install::Args),
     Diff(diff::Args),
     Accept(accept::Args),
+    Store(store::Args),
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
@@ -69,6 +71,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Command::Install(args) => install::run(args).await,
         Command::Diff(args) => diff::run(args).await,
         Command::Accept(args) => accept::run(args).await,
+        Command::Store(args) => store::run(args).await,
     }
 }
 
@@ -87,6 +90,7 @@ impl Args {
             Command::Check(args) => args.json,
             Command::Diff(args) => args.json,
             Command::Build(args) => args.json,
+            Command::Store(args) => args.json,
             Command::New(_) | Command::Dev(_) | Command::Install(_) | Command::Accept(_) => false,
         }
     }

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     model::{self, Models},
-    plugin::{self, Drift, Grant, Lock, Metadata, Reason, Rights, read_component},
+    plugin::{self, Drift, Grant, Lock, Metadata, Reason, Rights, UnassignedStore, read_component},
     secret,
+    store::kv,
     text::{visible_line, with_causes},
     tool::{ClientName, ToolDefinition},
     upstream::{self, Transport, pins::Pinning},
@@ -38,11 +39,35 @@ impl Config {
             problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
             problems.extend(check_grant(&key, &plugin.grant, &mut callable));
         }
+        problems.extend(self.check_stores());
         if problems.is_empty() {
             Ok(())
         } else {
             Err(ConfigError::Invalid { file: origin.to_owned(), problems })
         }
+    }
+
+    /// Checks that every entry in a store of a plugin has a holder. Does not make or change the
+    /// database.
+    fn check_stores(&self) -> Vec<Problem> {
+        let usage = match kv::usage_at(&self.store) {
+            Ok(usage) => usage,
+            Err(error) => {
+                let key = KeyPath::default().member("store");
+                return vec![Problem { key, message: with_causes(&error) }];
+            }
+        };
+        let plugins = self.clients.iter().filter_map(|client| match &client.source {
+            Source::Plugin(plugin) => Some((&client.name, &plugin.grant)),
+            Source::Upstream(_) => None,
+        });
+        plugins
+            .flat_map(|(name, grant)| {
+                let key = key_of(name).member("grants").member("kv");
+                let stores = UnassignedStore::of(name, grant, &usage).into_iter();
+                stores.map(move |found| Problem { key: key.clone(), message: found.to_string() })
+            })
+            .collect()
     }
 
     /// Checks the directories and the tools that the grant of a plugin names, as

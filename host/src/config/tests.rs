@@ -146,7 +146,7 @@ fn every_grant_of_a_plugin_is_read() {
             "grants": {
                 "http": ["api", {"url": "http://localhost:9", "methods": ["POST"], "paths": ["/a/*"], "private": true}],
                 "secret": {"token": {"from": "file:token", "audience": ["api"], "inject": {"header": "x-key"}, "reveal": true}},
-                "kv": {"notes": {}, "cache": {"max_bytes": "1MiB"}},
+                "kv": {"notes": {"shared": true}, "cache": {"max_bytes": "1MiB"}},
                 "files": {"out": {"path": "out", "access": "read_write", "max_bytes": "2MiB", "max_files": 7}},
                 "scratch": {"max_files": 3},
                 "slot": {"forecast": "p-today"},

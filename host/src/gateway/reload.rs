@@ -11,8 +11,8 @@ use super::{configured, report_unpinned};
 use crate::{
     config::{Config, ConfigError, Fingerprint},
     plugin::{
-        Configured, FileVersion, PluginError, Plugins, Reconfigured, Reloaded, WATCH_PERIOD,
-        file_version,
+        Configured, FileVersion, PluginError, Plugins, Reconfigured, Reloaded, StoreError,
+        WATCH_PERIOD, file_version,
     },
     sandbox::Sandbox,
     server::{NotReloaded, Reload},
@@ -248,11 +248,13 @@ fn not_reloaded(error: &PluginError) -> NotReloaded {
         PluginError::Refused(_)
         | PluginError::Drift(_)
         | PluginError::Widened(_)
+        | PluginError::Entries(StoreError::Unassigned(_))
         | PluginError::Lock(_) => NotReloaded::Undecided(reason),
         PluginError::Load(_)
         | PluginError::Metadata(_)
         | PluginError::NoTools(_)
         | PluginError::Store(_)
+        | PluginError::Entries(StoreError::Unavailable(_))
         | PluginError::Egress(_) => NotReloaded::Unusable(reason),
     }
 }

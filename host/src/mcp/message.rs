@@ -7,7 +7,10 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use serde_json::Value;
 
 use super::error::RpcError;
-use crate::json::{self, Caps, RawObject, raw};
+use crate::{
+    json::{self, Caps, RawObject, raw},
+    text::cut,
+};
 
 /// The longest identifier of a request, in bytes of JSON. It is kept and repeated.
 const MAX_ID_BYTES: usize = 256;
@@ -68,13 +71,16 @@ impl Params {
     }
 
     /// Reads the parameters of a message. Fails if they are no object, or if they or `_meta` have
-    /// too many members.
+    /// too many members, or one twice.
     fn read(body: &RawObject) -> Result<Self, String> {
         let Some(text) = body.get("params") else { return Ok(Self::default()) };
         let too_many = |error: json::Error| format!("`params`: {error}");
         let members = body.object("params").filter(|_| text.starts_with('{'));
         let members = members.ok_or("`params` must be an object")?.map_err(too_many)?;
         let meta = members.object("_meta").transpose().map_err(too_many)?.unwrap_or_default();
+        if let Some(name) = members.repeated().or(meta.repeated()) {
+            return Err(format!("`params`: the key {:?} occurs twice", shown(name)));
+        }
         Ok(Self { members, meta })
     }
 }
@@ -141,6 +147,14 @@ impl Message {
             }
             Err(error) => return Err(unreadable(&error)),
         };
+        // Programs differ in which of the two they take, so a check in front of the gateway might have
+        // seen another method or another tool.
+        if let Some(name) = body.repeated() {
+            return Err(bad(
+                None,
+                &format!("the key {:?} occurs twice in the message", shown(name)),
+            ));
+        }
         let id = body.get("id").map(Id::read);
         let known = id.clone().flatten();
         if body.get("jsonrpc").and_then(raw::string).as_deref() != Some("2.0") {
@@ -159,6 +173,11 @@ impl Message {
             (None, id) => Err(bad(id, "found neither a `method` nor a response")),
         }
     }
+}
+
+/// Returns a key for a message.
+fn shown(key: &str) -> String {
+    cut(key.to_owned(), MAX_METHOD_BYTES)
 }
 
 /// Returns the method; `None` if there is no such member.
@@ -237,6 +256,25 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_key_that_occurs_twice_in_the_envelope_is_refused() {
+        let request =
+            |rest: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call"{rest}}}"#);
+        let call = |params: &str| request(&format!(r#","params":{{{params}}}"#));
+        assert!(read(&call(r#""name":"a","_meta":{"x":1}"#)).is_ok());
+        for (text, key) in [
+            (request(r#","method":"tools/list""#), "method"),
+            (request(r#","\u0069d":2"#), "id"),
+            (request(r#","params":{},"params":{"name":"b"}"#), "params"),
+            (call(r#""name":"a","name":"b""#), "name"),
+            (call(r#""_meta":{"x":1,"x":2}"#), "x"),
+        ] {
+            let (code, message) = refusal(&text);
+            assert_eq!(code, -32_600, "{text}");
+            assert!(message.contains(&format!("{key:?} occurs twice")), "{message}");
+        }
+    }
+
+    #[test]
     fn the_three_kinds_of_message_are_told_apart() {
         let Ok(Message::Request(it)) = read(
             r#" {"jsonrpc":"2.0","id":"\u0061","method":"tools/call","params":{"arguments":{"n":1.0}}}"#,
@@ -308,7 +346,7 @@ pub(crate) mod tests {
 
     #[test]
     fn members_of_parameters_and_of_their_metadata_are_found() {
-        let params = params(r#"{"a":"\u0061","_meta":{"k":1},"a":"b"}"#);
+        let params = params(r#"{"a":"\u0062","_meta":{"k":1}}"#);
         assert_eq!((params.string("a").as_deref(), params.meta("k")), (Some("b"), Some("1")));
         assert_eq!((params.get("k"), params.meta("a"), params.string("_meta")), (None, None, None));
         let none = super::tests::params(r#"{"_meta":[]}"#);

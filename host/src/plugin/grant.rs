@@ -75,8 +75,11 @@ pub struct SecretGrant {
 /// A granted store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KvGrant {
-    /// Maximum size in bytes. If absent, the requested size, and at most the default of 4 MiB.
+    /// Maximum size in bytes for each tenant, or for all of them if it is shared. If absent, the
+    /// requested size, and at most the default of 4 MiB.
     pub max_bytes: Option<u64>,
+    /// True if all tenants read and write the same entries.
+    pub shared: bool,
 }
 
 /// A granted directory.

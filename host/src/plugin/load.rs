@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::{
     Grant, Manifest, Metadata, Pin, PluginError, Plugins, Rights, Settings, compiling,
-    plugins::Shared, read_component,
+    plugins::Shared, read_component, unassigned,
 };
 use crate::{
     catalog::{report_dropped, report_unchecked},
@@ -48,6 +48,9 @@ impl Plugins {
             warn!(%client, %request, %effect, "no tool declares the effect that the request is for");
         }
         let host = self.host_resources(&grants).await?;
+        if let Some(database) = &host.database {
+            unassigned::settle(database, client, &grants.stores).await?;
+        }
         let resources = &self.0.resources;
         let grants = Grants { recorder: resources.recorder.clone(), ..grants };
         let load = resources.sandbox.plugin(client, bytes.clone(), grants, limits, host);

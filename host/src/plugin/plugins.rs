@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
 use super::{
-    Change, Drift, LockError, MetadataError, Refusal, Settings,
+    Change, Drift, LockError, MetadataError, Refusal, Settings, StoreError,
     entries::{Entries, Entry},
     load::Loaded,
     lock_policy::LockPolicy,
@@ -55,6 +55,9 @@ pub enum PluginError {
     /// The database for its stores cannot be opened.
     #[error(transparent)]
     Store(#[from] store::OpenError),
+    /// Its stores cannot be opened.
+    #[error(transparent)]
+    Entries(#[from] StoreError),
     /// Outbound requests are not possible.
     #[error(transparent)]
     Egress(#[from] egress::Unusable),

@@ -240,7 +240,7 @@ mod tests {
         Grant {
             http: vec![HttpGrant::Requested("api".to_owned())],
             secret: [("token".to_owned(), secret)].into(),
-            kv: [("notes".to_owned(), KvGrant { max_bytes: None })].into(),
+            kv: [("notes".to_owned(), KvGrant::default())].into(),
             files: [("data".to_owned(), data)].into(),
             scratch: Some(PartialQuota::default()),
             tools: vec!["text-count".to_owned()],

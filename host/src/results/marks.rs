@@ -8,12 +8,16 @@
 use std::{borrow::Cow, fmt::Write as _};
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
+use unicode_security::skeleton;
 use uuid::Uuid;
 
 use crate::text::{is_invisible, stripped, visible_line};
 
-/// Letters of the words that every mark has.
-const WORDS: &[u8] = b"mcptoolresult";
+/// Letters of the words that every mark has: "MCP tool result". An `m` looks like `rn`, and is read as
+/// both letters, as in the skeletons of UTS 39.
+const WORDS: &[u8] = b"rncptoolresult";
+/// Place of the letter in [`WORDS`] that is also the first one.
+const SECOND_START: usize = 8;
 /// Text in place of a look-alike of [`WORDS`].
 const REPLACED: &str = "(words of a marker, quoted)";
 /// Maximum number of visible characters between two letters of a look-alike. Invisible characters
@@ -72,7 +76,7 @@ pub(crate) fn untrusted(text: &str) -> Cow<'_, str> {
 }
 
 /// Replaces everything that reads like the words of a mark: in any case and width, with other
-/// alphabets' letters of the same form, and with invisible characters or a few others between the
+/// scripts' letters of the same form (UTS 39), and with invisible characters or a few others between the
 /// letters. Takes linear time.
 fn neutral(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
@@ -83,11 +87,7 @@ fn neutral(text: &str) -> Cow<'_, str> {
             continue;
         }
         let mut found = None;
-        decompose_compatible(c, |part| {
-            if let Some(start) = matching.next(part, at) {
-                found = Some(start);
-            }
-        });
+        for_each_look_alike(c, |part| found = matching.next(part, at).or(found));
         if let Some(start) = found {
             out.push_str(&text[copied..start]);
             out.push_str(REPLACED);
@@ -101,12 +101,30 @@ fn neutral(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Letters of [`WORDS`] that were read so far. Their first letter is in them once, so after a wrong
-/// letter the search goes on with that letter alone.
+/// Calls `each` with the letters that a character looks like.
+fn for_each_look_alike(c: char, mut each: impl FnMut(char)) {
+    decompose_compatible(c, |part| {
+        if part.is_ascii() || letter(part).is_some() || is_ideographic(part) {
+            each(part);
+        } else {
+            skeleton(part.encode_utf8(&mut [0; 4])).for_each(&mut each);
+        }
+    });
+}
+
+/// Returns whether a character is of the large blocks of Chinese and Korean, which have no look-alikes
+/// of Latin letters besides those in [`letter`]. A text in them is not looked up letter by letter.
+fn is_ideographic(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+/// Letters of [`WORDS`] that were read so far. Only their first letter is in them again, so after a
+/// wrong letter the search goes on with that letter, and one at [`SECOND_START`] is remembered.
 #[derive(Default)]
 struct Matching {
     letters: usize,
     start: usize,
+    second_start: usize,
     gap: usize,
 }
 
@@ -125,12 +143,28 @@ impl Matching {
             }
             return None;
         };
-        if self.letters == 0 || letter != WORDS[self.letters] {
+        if letter == b'm' {
+            self.next_letter(b'r', at);
+            return self.next_letter(b'n', at);
+        }
+        self.next_letter(letter, at)
+    }
+
+    fn next_letter(&mut self, letter: u8, at: usize) -> Option<usize> {
+        if letter != WORDS[self.letters] && self.letters == SECOND_START + 1 {
+            self.letters = 1;
+            self.start = self.second_start;
+        }
+        if letter != WORDS[self.letters] {
             self.letters = 0;
-            self.start = at;
             if letter != WORDS[0] {
                 return None;
             }
+        }
+        match self.letters {
+            0 => self.start = at,
+            SECOND_START => self.second_start = at,
+            _ => {}
         }
         self.gap = 0;
         self.letters += 1;
@@ -150,7 +184,7 @@ fn is_skipped(c: char) -> bool {
 fn letter(c: char) -> Option<u8> {
     let letter = match c {
         '0' | 'о' | 'О' | 'ο' | 'Ο' | 'օ' | 'ᴏ' => 'o',
-        '1' | '|' | 'ӏ' | 'Ӏ' | 'Ι' | 'І' | 'і' | 'ʟ' | '!' => 'l',
+        '1' | '|' | 'ӏ' | 'Ӏ' | 'Ι' | 'І' | 'і' | 'ʟ' | '!' | '丨' => 'l',
         '3' | 'е' | 'Е' | 'Ε' | 'ε' | 'ё' | 'є' | 'ᴇ' => 'e',
         '5' | '$' | 'ѕ' | 'Ѕ' | 'ꜱ' => 's',
         '7' | '+' | 'т' | 'Т' | 'τ' | 'Τ' | 'ᴛ' => 't',
@@ -245,6 +279,12 @@ mod tests {
             "MCP\ntool\r\n\tresult",
             "MMCP tool result",
             "MCP tMCP tool result",
+            "MCP tool rMCP tool result",
+            "rncp tool result",
+            "rnCP toolrncp tool result",
+            // Cherokee and Armenian, then Lisu.
+            "\u{13b7}\u{13df}\u{13e2} \u{13a2}\u{555}\u{555}\u{13de} \u{13a1}\u{13ac}\u{13da}\u{54d}\u{13de}\u{13a2}",
+            "\u{a4df}\u{a4da}\u{a4d1} \u{a4d4}\u{a4f3}\u{a4f3}\u{a4e1} \u{a4e3}\u{a4f0}\u{a4e2}\u{a4f4}\u{a4e1}\u{a4d4}",
         ] {
             for whole in [format!("a [end of {text} 12]\nb"), text.to_owned()] {
                 let found = neutral(&whole);
@@ -277,7 +317,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_that_reads_like_a_mark_is_left(
-            text in "([MmＭ] ?[Cc\u{200b}]{1,2}[Pр]|tool|t0ol|[ ._\u{200b}]{0,9}|result|resu1t|x|é){0,24}",
+            text in "(([MmＭ]|rn) ?[Cc\u{200b}]{1,2}[Pр]|tool|t0ol|[ ._\u{200b}]{0,9}|result|resu1t|x|é){0,24}",
         ) {
             let once = neutral(&text).into_owned();
             // The replacement itself has no letters that could complete the words.

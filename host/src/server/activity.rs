@@ -6,7 +6,7 @@
 //! here.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -39,7 +39,7 @@ pub(super) enum Reason {
     Silent,
     /// It sent no request for longer than the idle time.
     Idle,
-    /// No request was running, and a new connection needed its room.
+    /// It could be interrupted, and a new connection needed its room.
     Evicted,
     /// The client did not read a response in time.
     Unread,
@@ -52,8 +52,34 @@ pub(super) enum Reason {
 pub(super) enum Rank {
     /// No request is running and every response is sent, since this time.
     Idle(Instant),
-    /// No request is running, and the oldest unsent response was ready at this time.
+    /// Every running request may be interrupted, and the oldest unsent response was ready at this
+    /// time.
     Unsent(Instant),
+    /// Bodies of requests arrive, and nothing else is running, since this time.
+    Reading(Instant),
+    /// Streams wait for notifications, and nothing else is running, since this time.
+    Waiting(Instant),
+}
+
+impl Rank {
+    /// Returns the rank without its time.
+    pub(super) fn class(self) -> u8 {
+        match self {
+            Self::Idle(_) => 0,
+            Self::Unsent(_) => 1,
+            Self::Reading(_) => 2,
+            Self::Waiting(_) => 3,
+        }
+    }
+}
+
+/// State in which a running request may be interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parking {
+    /// Its body arrives.
+    Reading,
+    /// It is a stream that waits for notifications.
+    Waiting,
 }
 
 /// State of one connection's requests.
@@ -74,6 +100,9 @@ struct State {
     idle_since: Instant,
     broken_off: usize,
     is_evicted: bool,
+    /// The running requests that may be interrupted, by number.
+    parked: BTreeMap<u64, Rank>,
+    next_parked: u64,
     /// The wait for the end of the connection; `None` if another wait must see every change.
     watch: Option<Watch>,
 }
@@ -107,6 +136,8 @@ impl Activity {
             idle_since: Instant::now(),
             broken_off: 0,
             is_evicted: false,
+            parked: BTreeMap::new(),
+            next_parked: 0,
             watch: None,
         };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
@@ -123,14 +154,28 @@ impl Activity {
         Running { activity: self.clone(), number, is_answered: false }
     }
 
-    /// Returns the eviction rank of the connection; `None` while a request is running or after
-    /// eviction.
+    /// Notes that a running request may be interrupted, until the result is dropped.
+    pub(super) fn park(self: &Arc<Self>, parking: Parking) -> Parked {
+        let number = self.change(|state| {
+            let rank = match parking {
+                Parking::Reading => Rank::Reading,
+                Parking::Waiting => Rank::Waiting,
+            };
+            state.next_parked += 1;
+            state.parked.insert(state.next_parked, rank(Instant::now()));
+            state.next_parked
+        });
+        Parked { activity: self.clone(), number }
+    }
+
+    /// Returns the eviction rank of the connection; `None` while a request is running that may not be
+    /// interrupted, or after eviction.
     pub(super) fn rank(&self) -> Option<Rank> {
         let state = self.state();
         if state.is_evicted { None } else { state.rank() }
     }
 
-    /// Marks the connection as evicted unless a request is running. Returns whether it is evicted.
+    /// Marks the connection as evicted unless it has no rank. Returns whether it is evicted.
     pub(super) fn evict(&self) -> bool {
         self.change(|state| {
             state.is_evicted |= state.rank().is_some();
@@ -226,12 +271,15 @@ impl State {
         (self.running, unread.len(), in_time.first().map(|unsent| unsent.since + write))
     }
 
-    /// `None` while a request is running. An unsent response alone does not protect a connection: a
+    /// `None` while a request is running that may not be interrupted. An unsent response alone does not protect a connection: a
     /// client that never reads its responses, not even a refusal for a missing key, would keep its
     /// place until `write` is over.
     fn rank(&self) -> Option<Rank> {
-        (self.running == 0)
-            .then(|| self.oldest_unsent().map_or(Rank::Idle(self.idle_since), Rank::Unsent))
+        (self.running <= self.parked.len()).then(|| {
+            let unsent = self.oldest_unsent().map(Rank::Unsent);
+            let parked = || self.parked.values().max().copied();
+            unsent.or_else(parked).unwrap_or(Rank::Idle(self.idle_since))
+        })
     }
 
     /// Returns the time like [`Self::due`], and notes the wait for it.
@@ -317,6 +365,18 @@ impl Drop for Running {
             state.running -= 1;
             state.broken_off += usize::from(!self.is_answered);
         });
+    }
+}
+
+/// A running request that may be interrupted.
+pub(super) struct Parked {
+    activity: Arc<Activity>,
+    number: u64,
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        self.activity.change(|state| state.parked.remove(&self.number));
     }
 }
 

@@ -1,19 +1,25 @@
 //! `GET /api/mcp/clients`: the configured sources of tools, in the form of Bifrost's admin API.
 
 mod page;
+mod texts;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use self::page::Page;
+pub(super) use self::texts::ToolTexts;
+use self::{
+    page::Page,
+    texts::{Reader, Rendering},
+};
 use super::{
     App, Sender,
+    memory::Charge,
     respond::{self, ApiError, Reply},
 };
 use crate::{
     catalog::Client,
-    door::Origin,
+    door::{Caller, Origin},
     text::{visible, visible_line},
     tool::{Tool, Whitelist},
 };
@@ -25,33 +31,100 @@ const MAX_FAILURE_CHARS: usize = 512;
 /// sees every client with all its tools, callable or not. The holder of a virtual key is not an
 /// operator: it sees only the tools that its key permits, and no reasons for failures. `query` may
 /// narrow the list to a page; fails if it is invalid.
-pub(super) fn clients(app: &App, sender: &Sender, query: Option<&str>) -> Result<Reply, ApiError> {
+///
+/// The text is written on a blocking thread, and charged before it is written.
+pub(super) async fn clients(
+    app: &App,
+    sender: &Sender,
+    query: Option<&str>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
     let page = Page::parse(query.unwrap_or_default())?;
-    let snapshot = app.catalog.snapshot();
-    let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
-    let (clients, total): (Vec<Value>, usize) = if sender.key.is_none() {
-        let disabled = app.hooks.upstreams.as_ref().map(|it| it.disabled()).unwrap_or_default();
-        let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
-        let mut listed: Vec<_> = matching.map(Listed::Active).collect();
-        listed.extend(disabled.map(|(name, kind)| Listed::Disabled(name, kind)));
-        listed.sort_by(|one, other| one.name().cmp(other.name()));
-        let (listed, total) = page.of(listed);
-        (listed.iter().map(|it| it.describe(app)).collect(), total)
-    } else {
-        let caller = app.caller(sender, Origin::Caller);
-        let listed =
-            |tool: &Tool| caller.view().find(&Origin::Caller, tool.name.as_str()).is_some();
-        let opened = matching.filter(|client| client.tools.iter().any(|tool| listed(tool)));
-        let (clients, total) = page.of(opened.collect());
-        (clients.iter().map(|client| describe(client, listed, describe_tool)).collect(), total)
+    let is_operator = sender.key.is_none();
+    let (entries, total) =
+        if is_operator { of_operator(app, &page) } else { of_key(app, sender, &page) };
+    let reader = if is_operator { Reader::Operator } else { Reader::Key };
+    let caller = (!is_operator).then(|| app.caller(sender, Origin::Caller));
+    let texts = app.tool_texts.clone();
+    let work = move |charge: &Charge| {
+        let rendering = Rendering { texts: &texts, reader, charge };
+        write(&entries, &page, total, caller.as_ref(), &rendering)
     };
-    Ok(respond::json(&json!({
-        "count": clients.len(),
-        "clients": clients,
+    Ok(respond::json_text(app.intake.blocking(charge, work).await?))
+}
+
+/// One entry of the list: its members, and its tools.
+struct Entry {
+    members: Value,
+    tools: Option<Arc<[Arc<Tool>]>>,
+}
+
+fn of_operator(app: &App, page: &Page) -> (Vec<Entry>, usize) {
+    let snapshot = app.catalog.snapshot();
+    let disabled = app.hooks.upstreams.as_ref().map(|it| it.disabled()).unwrap_or_default();
+    let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
+    let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
+    let mut listed: Vec<_> = matching.map(Listed::Active).collect();
+    listed.extend(disabled.map(|(name, kind)| Listed::Disabled(name, kind)));
+    listed.sort_by(|one, other| one.name().cmp(other.name()));
+    let (listed, total) = page.of(listed);
+    (listed.iter().map(|it| it.entry(app)).collect(), total)
+}
+
+/// Returns the clients of which a key sees a tool.
+fn of_key(app: &App, sender: &Sender, page: &Page) -> (Vec<Entry>, usize) {
+    let (snapshot, caller) = (app.catalog.snapshot(), app.caller(sender, Origin::Caller));
+    let opened = snapshot.clients().filter(|client| {
+        page.matches(client.name.as_str()) && client.tools.iter().any(|tool| sees(&caller, tool))
+    });
+    let (clients, total) = page.of(opened.collect());
+    let entry = |client: &Arc<Client>| Entry {
+        members: describe(client),
+        tools: Some(client.tools.clone()),
+    };
+    (clients.into_iter().map(entry).collect(), total)
+}
+
+fn sees(caller: &Caller, tool: &Tool) -> bool {
+    caller.view().find(&Origin::Caller, tool.name.as_str()).is_some()
+}
+
+/// Writes the list. `caller` is the holder of a key; `None` for the operator, who sees all tools.
+fn write(
+    entries: &[Entry],
+    page: &Page,
+    total: usize,
+    caller: Option<&Caller>,
+    rendering: &Rendering<'_>,
+) -> Result<String, ApiError> {
+    let mut text = String::from("{\"clients\":[");
+    for (number, entry) in entries.iter().enumerate() {
+        let mut tools: Vec<&Arc<Tool>> =
+            entry.tools.iter().flat_map(|tools| tools.iter()).collect();
+        tools.retain(|tool| caller.is_none_or(|caller| sees(caller, tool)));
+        tools.sort_by(|one, other| one.original.cmp(&other.original));
+        let separator = if number > 0 { "," } else { "" };
+        let mut members = entry.members.clone();
+        members["tools_total"] = tools.len().into();
+        let members = members.to_string();
+        rendering.push(&mut text, &[separator, members.trim_end_matches('}'), ",\"tools\":["])?;
+        for (number, tool) in page.tools(&tools).iter().enumerate() {
+            let separator = if number > 0 { "," } else { "" };
+            rendering.push(&mut text, &[separator, &rendering.text(tool)])?;
+        }
+        rendering.push(&mut text, &["]}"])?;
+    }
+    let rest = json!({
+        "count": entries.len(),
         "total_count": total,
-        "limit": page.limit.unwrap_or(total),
+        "limit": page.limit,
         "offset": page.offset,
-    })))
+        "tools_limit": page.tools_limit,
+        "tools_offset": page.tools_offset,
+    });
+    let rest = rest.to_string();
+    rendering.push(&mut text, &["],", rest.trim_start_matches('{')])?;
+    Ok(text)
 }
 
 /// A client as the operator sees it.
@@ -69,43 +142,40 @@ impl Listed<'_> {
         }
     }
 
-    fn describe(&self, app: &App) -> Value {
+    fn entry(&self, app: &App) -> Entry {
         match self {
-            Self::Active(client) => describe_for_operator(app, client),
-            Self::Disabled(name, kind) => json!({
-                "config": {"name": name, "client_id": name, "connection_type": kind},
-                "tools": [],
-                "state": "disconnected",
-                "phase": "disabled",
-                "reason": "disabled by the configuration",
-            }),
+            Self::Active(client) => Entry {
+                members: describe_for_operator(app, client),
+                tools: Some(client.tools.clone()),
+            },
+            Self::Disabled(name, kind) => Entry {
+                members: json!({
+                    "config": {"name": name, "client_id": name, "connection_type": kind},
+                    "state": "disconnected",
+                    "phase": "disabled",
+                    "reason": "disabled by the configuration",
+                }),
+                tools: None,
+            },
         }
     }
 }
 
-fn describe(
-    client: &Client,
-    is_listed: impl Fn(&Tool) -> bool,
-    describe_tool: impl Fn(&Tool) -> Value,
-) -> Value {
-    let mut tools: Vec<&Tool> =
-        client.tools.iter().map(AsRef::as_ref).filter(|tool| is_listed(tool)).collect();
-    tools.sort_by(|one, other| one.original.cmp(&other.original));
+fn describe(client: &Client) -> Value {
     json!({
         "config": {
             "name": client.name.as_str(),
             "connection_type": client.connection_type,
             "is_code_mode_client": client.policy.code_mode,
         },
-        "tools": tools.into_iter().map(describe_tool).collect::<Vec<_>>(),
         "state": client.state.name(),
     })
 }
 
-/// Describes a client for its operator: all tools, the policy, the reason it is unavailable, the
+/// Describes a client for its operator: the policy, the reason it is unavailable, the
 /// digest of its component, and the state of its connection with its history.
 fn describe_for_operator(app: &App, client: &Client) -> Value {
-    let mut out = describe(client, |_| true, describe_tool_for_operator);
+    let mut out = describe(client);
     out["config"]["client_id"] = client.name.as_str().into();
     out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
     out["config"]["tools_to_auto_execute"] = names(&client.policy.auto_execute).into();
@@ -124,7 +194,18 @@ fn describe_for_operator(app: &App, client: &Client) -> Value {
     for (name, value) in client.provider().map(|provider| provider.status()).unwrap_or_default() {
         out[name] = value;
     }
+    show_hidden(&mut out);
     out
+}
+
+/// Makes hidden characters visible in all texts of a value: a server's reasons and names are in it.
+fn show_hidden(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = visible(text),
+        Value::Array(values) => values.iter_mut().for_each(show_hidden),
+        Value::Object(members) => members.values_mut().for_each(show_hidden),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Describes a tool under the name that its source uses, because whitelists use that name.
@@ -159,6 +240,17 @@ fn names(list: &Whitelist) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::tool::{ClientName, ToolDefinition};
+
+    #[test]
+    fn hidden_characters_in_the_state_of_a_server_are_made_visible() {
+        let mut state =
+            json!({"reason": "a\u{202e}b", "history": [{"reason": "c\u{200b}"}], "attempts": 1});
+        show_hidden(&mut state);
+        assert_eq!(
+            state,
+            json!({"reason": "a⟨U+202E⟩b", "history": [{"reason": "c⟨U+200B⟩"}], "attempts": 1})
+        );
+    }
 
     #[test]
     fn an_operator_sees_hidden_text_and_repairs_and_a_keys_holder_sees_neither() {

@@ -1,15 +1,21 @@
 //! Request bodies: JSON objects, bounded in bytes, time and memory.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use serde_json::Value;
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     Settings,
+    activity::Parking,
+    connections::Seat,
     memory::{Charge, Memory, REQUEST_BYTES},
     respond::ApiError,
 };
@@ -27,6 +33,13 @@ const LEAST_TREE_BYTES: usize = 1 << 20;
 /// Bodies above this size, in bytes, are parsed on a blocking thread. The worst body of this size
 /// occupies a worker for a few milliseconds.
 const INLINE_BYTES: usize = 32 * 1024;
+
+/// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
+const GRACE: Duration = Duration::from_secs(5);
+/// Smallest rate at which a body must arrive, in bytes per second, measured from its beginning. A
+/// body that trickles keeps a connection, and 1,024 of them took all connections for the whole
+/// `read_timeout`.
+const LEAST_RATE: u64 = 4 << 10;
 
 /// Reads and parses bodies.
 pub(super) struct Intake {
@@ -50,9 +63,7 @@ impl Intake {
         charge: &Charge,
     ) -> Result<Object, ApiError> {
         check_type(request.headers())?;
-        let reading = read(request.into_body(), settings.max_body_bytes, charge);
-        let text =
-            timeout(settings.read_timeout, reading).await.unwrap_or_else(|_| Err(too_slow()))?;
+        let text = read(request, settings, charge).await?;
         self.parse(text, Caps::memory(tree_bytes(settings.max_body_bytes)), charge).await
     }
 
@@ -66,9 +77,7 @@ impl Intake {
         charge: &Charge,
     ) -> Result<RawObject, ApiError> {
         check_type(request.headers())?;
-        let reading = read(request.into_body(), settings.max_body_bytes, charge);
-        let text =
-            timeout(settings.read_timeout, reading).await.unwrap_or_else(|_| Err(too_slow()))?;
+        let text = read(request, settings, charge).await?;
         let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
         self.work(text, charge, move |text, _| match RawObject::parse(text, &caps) {
             Ok((object, _)) => Ok(object),
@@ -87,9 +96,7 @@ impl Intake {
         charge: &Charge,
     ) -> Result<Result<Message, BadMessage>, ApiError> {
         check_type(request.headers())?;
-        let reading = read(request.into_body(), settings.max_body_bytes, charge);
-        let text =
-            timeout(settings.read_timeout, reading).await.unwrap_or_else(|_| Err(too_slow()))?;
+        let text = read(request, settings, charge).await?;
         let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
         self.work(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
     }
@@ -124,13 +131,22 @@ impl Intake {
         if text.len() <= INLINE_BYTES {
             return work(text, charge);
         }
+        self.blocking(charge, move |charge| work(text, charge)).await
+    }
+
+    /// Runs work on a blocking thread. As many run at the same time as there are cores.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        charge: &Charge,
+        work: impl FnOnce(&Charge) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         let permit =
             self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
         // A clone of the charge, because the thread continues if the request is dropped.
         let charge = charge.clone();
         let working = spawn_blocking(move || {
             let _permit = permit;
-            work(text, &charge)
+            work(&charge)
         });
         working.await.unwrap_or_else(|_| Err(ApiError::internal()))
     }
@@ -181,14 +197,26 @@ fn is_json(found: &str) -> bool {
         .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u8>, ApiError> {
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+/// Reads a body. Meanwhile its connection may be evicted. Fails if the body does not arrive at
+/// [`LEAST_RATE`], or takes longer than `read_timeout`.
+async fn read(
+    request: Request<Incoming>,
+    settings: &Settings,
+    charge: &Charge,
+) -> Result<Vec<u8>, ApiError> {
+    let limit = settings.max_body_bytes;
+    let announced = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
     // An announced length above the limit is refused before any byte is read.
     if announced > limit {
         return Err(too_large(limit));
     }
-    let mut text = Vec::new();
-    while let Some(frame) = body.frame().await {
+    let _parked = Seat::of(&request).map(|seat| seat.park(Parking::Reading));
+    let (mut body, mut text) = (request.into_body(), Vec::new());
+    let begun = Instant::now();
+    loop {
+        let due = begun + settings.read_timeout.min(time_for(text.len()));
+        let frame = timeout_at(due, body.frame()).await.map_err(|_| too_slow())?;
+        let Some(frame) = frame else { return Ok(text) };
         let frame = frame.map_err(|_| {
             ApiError::bad_request(
                 "bad_body",
@@ -203,7 +231,11 @@ async fn read(mut body: Incoming, limit: usize, charge: &Charge) -> Result<Vec<u
         make_room(&mut text, len, if announced > 0 { announced } else { limit }, charge)?;
         text.extend_from_slice(&data);
     }
-    Ok(text)
+}
+
+/// Returns the time within which more than `len` bytes must have arrived.
+fn time_for(len: usize) -> Duration {
+    GRACE + Duration::from_millis(1_000 * len as u64 / LEAST_RATE)
 }
 
 /// Lets `text` grow to `len` bytes, by doubling up to `most`. Only allocated bytes are charged: an
@@ -314,6 +346,12 @@ mod tests {
             let reply = sent_as(bad).expect_err("it is no JSON").into_reply();
             assert_eq!(reply.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_body_has_a_grace_and_then_the_time_for_its_bytes() {
+        assert_eq!(time_for(0), GRACE);
+        assert_eq!(time_for(100 * 4096), GRACE + Duration::from_secs(100));
     }
 
     #[test]

@@ -1,136 +1,132 @@
-//! Open connections: their maximum number per peer and in total, and the eviction of old ones for
-//! new ones.
+//! Open connections: their maximum number per peer and in total, the share of one tenant, and the
+//! eviction of old connections for new ones.
+//!
+//! A place is free at once or not at all: nothing here waits. If every place is in use, a new
+//! connection gets one of a few reserved places, which serve only the state of the gateway. A tenant
+//! is known once a request of it has come; then it may have requests running on three quarters of the
+//! places, in all and of one peer.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    cmp::Reverse,
+    collections::HashMap,
+    hash::Hash,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use http::{HeaderValue, StatusCode, header};
 use tracing::{debug, warn};
 
-use super::{activity::Activity, peer::Peer};
+use super::{
+    activity::{Activity, Parked, Parking},
+    peer::Peer,
+    respond::ApiError,
+};
+use crate::tenant::Tenant;
 
-/// Time to wait for room before the next attempt to evict.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// If there is no room, one in this many of all connections is evicted at a time. A client that
-/// holds many connections and reopens them would otherwise make other clients wait for each single
-/// eviction.
+/// holds many connections and reopens them would otherwise cause an eviction for each of them.
 const EVICTED_PART: usize = 16;
-/// One in this many of a peer's maximum may be evicted but not closed yet. Evicted connections hold
+/// One in this many of a maximum may be evicted but not closed yet. Evicted connections hold
 /// their room until they are closed, so without this limit a peer that opens connections faster
 /// than its evicted ones end would take all room.
 const CLOSING_PART: usize = 4;
+/// One in this many of a maximum is never taken by requests of one tenant.
+const OTHERS_PART: usize = 4;
+/// Places beyond the maximum, for connections that only ask for the state of the gateway. One peer
+/// gets half of them.
+const RESERVED: usize = 8;
+/// Reserved places that may be evicted but not closed yet, for each one that is open.
+const RESERVED_CLOSING: usize = 3;
 
 /// The open connections, and the limits on them.
 pub(super) struct Connections {
     max: usize,
     max_per_peer: usize,
-    /// Maximum number of connections of one peer, including those that are evicted but not closed
-    /// yet.
-    max_held_per_peer: usize,
-    slots: Arc<Semaphore>,
     table: Mutex<Table>,
     next: AtomicU64,
 }
 
 #[derive(Default)]
 struct Table {
-    /// Connections that are not evicted, by number.
-    open: HashMap<u64, Open>,
-    /// Number of connections of each peer that hold room: open ones, and evicted ones that are not
-    /// closed yet.
-    held: HashMap<Peer, usize>,
+    /// Connections that hold room, by number: open ones, and evicted ones that are not closed yet.
+    places: HashMap<u64, Place>,
+    /// Number of connections on which requests of a tenant run.
+    by_tenant: HashMap<Tenant, usize>,
+    /// The same for each peer.
+    by_tenant_at: HashMap<(Peer, Tenant), usize>,
 }
 
-struct Open {
+struct Place {
     peer: Peer,
     activity: Arc<Activity>,
+    is_reserved: bool,
+    is_evicted: bool,
+    /// Tenant of the first of the requests that run, and their number.
+    claimed: Option<(Tenant, usize)>,
+}
+
+/// Number of connections of one kind.
+#[derive(Default)]
+struct Count {
+    open: usize,
+    held: usize,
 }
 
 impl Connections {
     pub(super) fn new(max: usize, max_per_peer: usize) -> Arc<Self> {
-        let slots = Arc::new(Semaphore::new(max));
-        let max_held_per_peer = max_per_peer.saturating_add((max_per_peer / CLOSING_PART).max(1));
-        Arc::new(Self {
-            max,
-            max_per_peer,
-            max_held_per_peer,
-            slots,
-            table: Mutex::default(),
-            next: AtomicU64::new(0),
-        })
+        let (table, next) = (Mutex::default(), AtomicU64::new(0));
+        Arc::new(Self { max, max_per_peer, table, next })
     }
 
-    /// Waits until there is room for a connection of `peer`. If the peer is at its maximum, its
-    /// connection of the lowest rank is evicted. `None` if each of the peer's connections has a
-    /// running request, or if too many of its evicted connections are not closed yet. If all room
-    /// is taken, the connections of the lowest rank are evicted, and the call waits until one of
-    /// them ends.
-    pub(super) async fn admit(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
-        if !self.has_share(peer) {
+    /// Gives a new connection of `peer` a place. If the peer is at its maximum, or if all places are
+    /// taken, connections of the lowest rank are evicted. If that makes no room, because each has a
+    /// request running or is not closed yet, the connection gets a reserved place; `None` if all of
+    /// these are taken too.
+    pub(super) fn admit(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
+        let mut table = self.table();
+        let is_reserved = !(self.has_share(&mut table, peer) && self.has_room(&mut table));
+        if is_reserved && !has_reserve(&mut table, peer) {
+            warn!(%peer, "connection refused: all places of this address, or of the gateway, and the reserved ones are taken");
             return None;
         }
-        let permit = self.permit().await;
         let (number, activity) = (self.next.fetch_add(1, Ordering::Relaxed), Activity::new());
-        self.table().insert(number, Open { peer, activity: activity.clone() });
-        Some(ConnectionSlot { activity, connections: self.clone(), number, peer, _permit: permit })
+        let place = Place {
+            peer,
+            activity: activity.clone(),
+            is_reserved,
+            is_evicted: false,
+            claimed: None,
+        };
+        table.places.insert(number, place);
+        let connections = self.clone();
+        let connection =
+            Connection { connections, activity: activity.clone(), number, peer, is_reserved };
+        Some(ConnectionSlot { activity, seats: Seats(Arc::new(connection)) })
     }
 
     /// Returns whether `peer` may have one more connection. May evict another connection of the
     /// peer.
-    fn has_share(&self, peer: Peer) -> bool {
-        let (open, held) = self.table().count(peer);
-        if held >= self.max_held_per_peer {
-            warn!(%peer, limit = self.max_held_per_peer, "connection refused: too many evicted connections of this address are not closed yet");
+    fn has_share(&self, table: &mut Table, peer: Peer) -> bool {
+        let of_peer = |place: &Place| !place.is_reserved && place.peer == peer;
+        let Count { open, held } = table.count(of_peer);
+        held < with_closing(self.max_per_peer)
+            && (open < self.max_per_peer || table.evict(1, of_peer) > 0)
+    }
+
+    fn has_room(&self, table: &mut Table) -> bool {
+        let is_usual = |place: &Place| !place.is_reserved;
+        let Count { open, held } = table.count(is_usual);
+        if held >= with_closing(self.max) {
             return false;
         }
-        let fits = open < self.max_per_peer || self.evict(1, |open| open.peer == peer) > 0;
-        if !fits {
-            warn!(%peer, limit = self.max_per_peer, "connection refused: all connections of this address have a request running");
-        }
-        fits
-    }
-
-    async fn permit(&self) -> OwnedSemaphorePermit {
-        loop {
-            if let Ok(permit) = self.slots.clone().try_acquire_owned() {
-                return permit;
-            }
-            let evicted = self.evict((self.max / EVICTED_PART).max(1), |_| true);
+        open < self.max || {
+            let evicted = table.evict((self.max / EVICTED_PART).max(1), is_usual);
             debug!(limit = self.max, evicted, "the limit of connections is reached");
-            if let Ok(permit) = timeout(LOOK_AGAIN, self.slots.clone().acquire_owned()).await {
-                return permit.expect("the semaphore is never closed");
-            }
+            evicted > 0
         }
-    }
-
-    /// Evicts up to `most` connections without a running request and returns their number. Order:
-    /// those that are idle for longest, then those whose responses are unsent for longest. Evicted
-    /// connections no longer count as open, but hold their room until they end.
-    fn evict(&self, most: usize, of: impl Fn(&Open) -> bool) -> usize {
-        let mut table = self.table();
-        let ranked = table.open.iter().filter(|(_, open)| of(open));
-        let mut ranked: Vec<_> =
-            ranked.filter_map(|(number, open)| Some((open.activity.rank()?, *number))).collect();
-        ranked.sort_unstable();
-        // `evict` checks again, because a request may have begun since the ranking.
-        let evicted = ranked.into_iter().map(|(_, number)| number);
-        let evicted = evicted
-            .filter(|number| table.open.get(number).is_some_and(|open| open.activity.evict()))
-            .take(most);
-        let evicted: Vec<u64> = evicted.collect();
-        for number in &evicted {
-            table.open.remove(number);
-        }
-        evicted.len()
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -138,26 +134,115 @@ impl Connections {
     }
 }
 
+/// Returns whether a reserved place is free for `peer`. May evict another connection from one.
+fn has_reserve(table: &mut Table, peer: Peer) -> bool {
+    let is_of_peer = |place: &Place| place.is_reserved && place.peer == peer;
+    let is_reserved = |place: &Place| place.is_reserved;
+    has_part(table, RESERVED / 2, is_of_peer) && has_part(table, RESERVED, is_reserved)
+}
+
+fn has_part(table: &mut Table, max: usize, of: impl Fn(&Place) -> bool) -> bool {
+    let Count { open, held } = table.count(&of);
+    held < max * (1 + RESERVED_CLOSING) && (open < max || table.evict(1, of) > 0)
+}
+
+/// Returns a maximum with the connections that may be evicted but not closed yet.
+fn with_closing(max: usize) -> usize {
+    max.saturating_add((max / CLOSING_PART).max(1))
+}
+
+/// Returns the part of a maximum that one tenant may have.
+fn share(max: usize) -> usize {
+    max - max / OTHERS_PART
+}
+
 impl Table {
-    /// Returns the number of open connections of a peer, and the number of those that hold room.
-    fn count(&self, peer: Peer) -> (usize, usize) {
-        let open = self.open.values().filter(|open| open.peer == peer).count();
-        (open, self.held.get(&peer).copied().unwrap_or_default())
+    fn count(&self, of: impl Fn(&Place) -> bool) -> Count {
+        self.places.values().filter(|place| of(place)).fold(Count::default(), |count, place| {
+            Count { open: count.open + usize::from(!place.is_evicted), held: count.held + 1 }
+        })
     }
 
-    fn insert(&mut self, number: u64, open: Open) {
-        *self.held.entry(open.peer).or_default() += 1;
-        self.open.insert(number, open);
-    }
-
-    /// Removes a connection that has ended.
-    fn remove(&mut self, number: u64, peer: Peer) {
-        self.open.remove(&number);
-        if let Entry::Occupied(mut held) = self.held.entry(peer) {
-            *held.get_mut() -= 1;
-            if *held.get() == 0 {
-                held.remove();
+    /// Evicts up to `most` connections that may be interrupted and returns their number. Order: by
+    /// their [`Rank`](super::activity::Rank), except that of those whose bodies arrive or whose
+    /// streams wait the connections of the tenant that has most come first. Evicted connections no
+    /// longer count as open, but hold their room until they end.
+    fn evict(&mut self, most: usize, of: impl Fn(&Place) -> bool) -> usize {
+        let ranked = self.places.iter().filter(|(_, place)| !place.is_evicted && of(place));
+        let mut ranked: Vec<_> = ranked
+            .filter_map(|(number, place)| {
+                let rank = place.activity.rank()?;
+                let held = place.claimed.as_ref().map_or(0, |(tenant, _)| self.of(tenant));
+                Some(((rank.class(), Reverse(held), rank), *number))
+            })
+            .collect();
+        ranked.sort_unstable();
+        let mut evicted = 0;
+        for (_, number) in ranked {
+            if evicted == most {
+                break;
             }
+            let Some(place) = self.places.get_mut(&number) else { continue };
+            // Checked again, because a request may have begun since the ranking.
+            if place.activity.evict() {
+                place.is_evicted = true;
+                evicted += 1;
+                self.unclaim(number);
+            }
+        }
+        evicted
+    }
+
+    /// Number of connections on which requests of a tenant run.
+    fn of(&self, tenant: &Tenant) -> usize {
+        self.by_tenant.get(tenant).copied().unwrap_or_default()
+    }
+
+    /// Counts a request of a tenant. False if the tenant has its share of the connections.
+    fn claim(&mut self, limits: &Connections, number: u64, tenant: &Tenant) -> bool {
+        let Some(Place { peer, claimed, .. }) = self.places.get_mut(&number) else { return true };
+        if let Some((_, requests)) = claimed {
+            *requests += 1;
+            return true;
+        }
+        let at = (*peer, tenant.clone());
+        let here = self.by_tenant_at.get(&at).copied().unwrap_or_default();
+        let all = self.by_tenant.get(tenant).copied().unwrap_or_default();
+        if here >= share(limits.max_per_peer) || all >= share(limits.max) {
+            return false;
+        }
+        *claimed = Some((tenant.clone(), 1));
+        *self.by_tenant.entry(tenant.clone()).or_default() += 1;
+        *self.by_tenant_at.entry(at).or_default() += 1;
+        true
+    }
+
+    /// Removes one request from the count.
+    fn release(&mut self, number: u64) {
+        let Some(Place { claimed: Some((_, requests)), .. }) = self.places.get_mut(&number) else {
+            return;
+        };
+        *requests -= 1;
+        if *requests == 0 {
+            self.unclaim(number);
+        }
+    }
+
+    /// Removes all requests of a connection from the count.
+    fn unclaim(&mut self, number: u64) {
+        let Some(place) = self.places.get_mut(&number) else { return };
+        if let Some((tenant, _)) = place.claimed.take() {
+            subtract_one(&mut self.by_tenant_at, (place.peer, tenant.clone()));
+            subtract_one(&mut self.by_tenant, tenant);
+        }
+    }
+}
+
+fn subtract_one<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
+    if let std::collections::hash_map::Entry::Occupied(mut count) = counts.entry(key) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
         }
     }
 }
@@ -166,154 +251,131 @@ impl Table {
 pub(super) struct ConnectionSlot {
     /// Current activity of the connection.
     pub(super) activity: Arc<Activity>,
+    seats: Seats,
+}
+
+/// Makes seats for the requests of one connection.
+#[derive(Clone)]
+pub(super) struct Seats(Arc<Connection>);
+
+struct Connection {
     connections: Arc<Connections>,
+    activity: Arc<Activity>,
     number: u64,
     peer: Peer,
-    _permit: OwnedSemaphorePermit,
+    is_reserved: bool,
+}
+
+impl ConnectionSlot {
+    /// Returns whether the connection may only ask for the state of the gateway.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.seats.0.is_reserved
+    }
+
+    /// Returns the maker of seats.
+    pub(super) fn seats(&self) -> Seats {
+        self.seats.clone()
+    }
+}
+
+impl Seats {
+    /// Returns the seat of a new request.
+    pub(super) fn seat(&self) -> Seat {
+        Seat(Arc::new(Seated { connection: self.0.clone(), is_claimed: OnceLock::new() }))
+    }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.connections.table().remove(self.number, self.peer);
+        let Connection { connections, number, .. } = &*self.seats.0;
+        let mut table = connections.table();
+        table.unclaim(*number);
+        table.places.remove(number);
     }
+}
+
+/// A request on its connection. It travels with the request as an extension. Clones are the same
+/// request.
+#[derive(Clone)]
+pub(super) struct Seat(Arc<Seated>);
+
+struct Seated {
+    connection: Arc<Connection>,
+    is_claimed: OnceLock<()>,
+}
+
+impl Seat {
+    /// Returns the seat that a request came with.
+    pub(super) fn of<B>(request: &http::Request<B>) -> Option<Self> {
+        request.extensions().get().cloned()
+    }
+
+    /// Returns whether only the state of the gateway may be asked for.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.0.connection.is_reserved
+    }
+
+    /// Counts the request for its tenant, until the last clone is dropped. Fails if requests of the
+    /// tenant run on three quarters of the places of its address, or of the gateway. A request that
+    /// does not wait for notifications itself then evicts one of the tenant whose body arrives or that
+    /// waits.
+    pub(super) fn claim(&self, tenant: &Tenant, waits: bool) -> Result<(), ApiError> {
+        let Connection { connections, number, peer, .. } = &*self.0.connection;
+        let mut table = connections.table();
+        let is_own = |place: &Place| {
+            place.claimed.as_ref().is_some_and(|(holder, _)| holder == tenant)
+                && place.peer == *peer
+        };
+        let claimed = table.claim(connections, *number, tenant)
+            || (!waits && table.evict(1, is_own) > 0 && table.claim(connections, *number, tenant));
+        if !claimed {
+            return Err(has_share_of_connections());
+        }
+        drop(table);
+        let _ = self.0.is_claimed.set(());
+        Ok(())
+    }
+
+    /// Notes that the connection may be evicted, until the result is dropped.
+    pub(super) fn park(&self, parking: Parking) -> Parked {
+        self.0.connection.activity.park(parking)
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        if self.is_claimed.get().is_some() {
+            let Connection { connections, number, .. } = &*self.connection;
+            connections.table().release(*number);
+        }
+    }
+}
+
+fn has_share_of_connections() -> ApiError {
+    let message = "requests of this caller run on three quarters of the connections of its address, or of the gateway; try again \
+                   when another one has ended";
+    let error = ApiError::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "rate_limit_error",
+        "caller_overloaded",
+        message,
+    );
+    error.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+/// Returns the error for a connection in a reserved place.
+pub(super) fn all_in_use() -> ApiError {
+    let message = "all connections of this address, or of the gateway, have a request running; try again later";
+    let error = ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "server_error",
+        "gateway_overloaded",
+        message,
+    );
+    error
+        .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+        .with_header(header::CONNECTION, HeaderValue::from_static("close"))
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::FutureExt as _;
-
-    use super::*;
-
-    fn peer(last: u8) -> Peer {
-        Peer::of(Some([10, 0, 0, last].into()))
-    }
-
-    async fn admit(connections: &Arc<Connections>, last: u8) -> ConnectionSlot {
-        connections.admit(peer(last)).await.expect("there is room")
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_at_its_cap_loses_an_idle_connection_and_is_refused_if_all_are_in_use() {
-        let connections = Connections::new(10, 2);
-        let (first, second, other) = (
-            admit(&connections, 1).await,
-            admit(&connections, 1).await,
-            admit(&connections, 2).await,
-        );
-        let _running = second.activity.begin();
-        let third = admit(&connections, 1).await;
-        assert!(
-            first.activity.rank().is_none() && other.activity.rank().is_some(),
-            "the first is closed, the other's is not"
-        );
-        drop(first);
-        let _also_running = third.activity.begin();
-        assert!(connections.admit(peer(1)).await.is_none());
-        drop(second);
-        admit(&connections, 1).await;
-    }
-
-    #[tokio::test]
-    async fn a_peer_is_refused_while_a_quarter_of_its_cap_is_evicted_and_not_closed() {
-        for (max_per_peer, max_held) in [(1, 2), (3, 4), (8, 10)] {
-            let connections = Connections::new(100, max_per_peer);
-            let mut slots = Vec::new();
-            for _ in 0..max_held {
-                slots.push(admit(&connections, 1).await);
-            }
-            assert!(connections.admit(peer(1)).await.is_none(), "{max_held} are not closed");
-            let _other = admit(&connections, 2).await;
-            // When an evicted connection ends, exactly one new one fits.
-            drop(slots.remove(0));
-            slots.push(admit(&connections, 1).await);
-            assert!(connections.admit(peer(1)).await.is_none(), "{max_held} are not closed again");
-            drop(slots);
-            assert_eq!(connections.table().count(peer(1)), (0, 0));
-            assert_eq!(
-                connections.table().held.len(),
-                1,
-                "a peer without connections is forgotten"
-            );
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_whose_answer_is_unsent_is_evicted_after_all_idle_ones() {
-        let connections = Connections::new(4, 4);
-        let (new, old) = (admit(&connections, 1).await, admit(&connections, 2).await);
-        let (idle, in_use) = (admit(&connections, 3).await, admit(&connections, 4).await);
-        let _running = in_use.activity.begin();
-        let _unsent = old.activity.begin().answer();
-        tokio::time::advance(Duration::from_secs(1)).await;
-        let _also_unsent = new.activity.begin().answer();
-        tokio::time::advance(Duration::from_secs(1)).await;
-        drop(idle.activity.begin().answer());
-        for next in [&idle, &old, &new] {
-            assert!(next.activity.rank().is_some());
-            assert_eq!(connections.evict(1, |_| true), 1);
-            assert!(next.activity.rank().is_none(), "it is evicted");
-        }
-        assert_eq!(connections.evict(1, |_| true), 0, "a request is running on the last");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn peers_that_do_not_read_their_answers_do_not_shut_out_others() {
-        let connections = Connections::new(2, 1);
-        let mut slots = vec![admit(&connections, 1).await, admit(&connections, 2).await];
-        let _unsent: Vec<_> = slots.iter().map(|slot| slot.activity.begin().answer()).collect();
-        let mut third = Box::pin(connections.admit(peer(3)));
-        assert!(third.as_mut().now_or_never().is_none(), "the evicted one has not ended yet");
-        assert!(slots[0].activity.rank().is_none() && slots[1].activity.rank().is_some());
-        drop(slots.remove(0));
-        assert!(third.await.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_connection_that_is_idle_for_longest_is_evicted_if_all_room_is_taken() {
-        let connections = Connections::new(3, 3);
-        let mut slots = Vec::new();
-        for last in 1..=3 {
-            slots.push(admit(&connections, last).await);
-            tokio::time::advance(Duration::from_secs(1)).await;
-        }
-        let _running = slots[0].activity.begin();
-        let mut fourth = Box::pin(connections.admit(peer(4)));
-        assert!(fourth.as_mut().now_or_never().is_none(), "it has not ended yet");
-        assert!(slots[0].activity.rank().is_none() && slots[2].activity.rank().is_some());
-        assert!(slots[1].activity.rank().is_none(), "it is closed");
-        slots.remove(1);
-        assert!(fourth.await.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_sixteenth_of_all_connections_is_evicted_at_a_time() {
-        let connections = Connections::new(2 * EVICTED_PART, 2 * EVICTED_PART);
-        let mut places = Vec::new();
-        for _ in 0..2 * EVICTED_PART {
-            places.push(admit(&connections, 1).await);
-            tokio::time::advance(Duration::from_secs(1)).await;
-        }
-        let mut other = Box::pin(connections.admit(peer(2)));
-        assert!(other.as_mut().now_or_never().is_none(), "the evicted ones have not ended yet");
-        let is_evicted: Vec<_> =
-            places.iter().map(|place| place.activity.rank().is_none()).collect();
-        assert_eq!(is_evicted, [vec![true; 2], vec![false; 2 * EVICTED_PART - 2]].concat());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_that_becomes_idle_while_another_waits_is_evicted() {
-        let connections = Connections::new(1, 1);
-        let slot = admit(&connections, 1).await;
-        let running = slot.activity.begin();
-        let mut other = Box::pin(connections.admit(peer(2)));
-        assert!(tokio::time::timeout(LOOK_AGAIN * 3, &mut other).await.is_err());
-        drop(running.answer());
-        assert!(
-            tokio::time::timeout(LOOK_AGAIN * 3, &mut other).await.is_err(),
-            "it still has its room"
-        );
-        assert!(slot.activity.rank().is_none(), "it is closed");
-        drop(slot);
-        assert!(other.await.is_some());
-    }
-}
+mod tests;

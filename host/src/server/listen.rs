@@ -34,7 +34,7 @@ use tracing::{debug, info, warn};
 use super::{
     Answer, App, Settings,
     activity::{Activity, Reason, Running, Sending, Waits},
-    connections::{ConnectionSlot, Connections},
+    connections::{ConnectionSlot, Connections, Seat},
     memory::Charge,
     peer::Peer,
     respond::{Parts, Payload},
@@ -54,8 +54,8 @@ const GOODBYE: Duration = Duration::from_millis(100);
 
 /// Maximum size of a part of a stream that the base charge of its request covers, in bytes.
 const FREE_PART_BYTES: usize = 4 << 10;
-/// Idle time of a connection while the gateway drains. An idle HTTP/2 client that does not close
-/// its connection would delay the end for the whole `drain_timeout`.
+/// Idle time of a connection while the gateway drains, and of one in a reserved place. An idle HTTP/2
+/// client that does not close its connection would delay the end for the whole `drain_timeout`.
 const LAST_IDLE: Duration = Duration::from_secs(1);
 
 /// Serves until `shutdown` completes. Then it stops accepting connections and lets the requests in
@@ -101,8 +101,7 @@ struct Server {
 }
 
 impl Server {
-    /// Waits for a connection and then for room. Connections beyond the cap wait in the system's
-    /// queue.
+    /// Waits for a connection that gets a place. Others are closed at once.
     async fn accept(&self, listener: &TcpListener) -> (TcpStream, IpAddr, ConnectionSlot) {
         loop {
             let (stream, address) = match listener.accept().await {
@@ -113,7 +112,7 @@ impl Server {
                     continue;
                 }
             };
-            if let Some(slot) = self.connections.admit(Peer::of(Some(address.ip()))).await {
+            if let Some(slot) = self.connections.admit(Peer::of(Some(address.ip()))) {
                 return (stream, address.ip(), slot);
             }
         }
@@ -122,15 +121,17 @@ impl Server {
     fn begin(&self, stream: TcpStream, address: IpAddr, slot: ConnectionSlot) {
         // Responses are written whole, so Nagle's algorithm only adds latency.
         let _ = stream.set_nodelay(true);
-        let (app, activity) = (self.app.clone(), slot.activity.clone());
-        let service = service_fn(move |request: Request<Incoming>| {
+        let (app, activity, seats) = (self.app.clone(), slot.activity.clone(), slot.seats());
+        let service = service_fn(move |mut request: Request<Incoming>| {
             // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
             // may be dropped before its first poll.
-            let (app, running) = (app.clone(), activity.begin());
-            async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running)) }
+            let (app, running, seat) = (app.clone(), activity.begin(), seats.seat());
+            request.extensions_mut().insert(seat.clone());
+            async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running, seat)) }
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let (draining, waits) = (self.draining.clone(), waits(&self.app.settings));
+        let waits = if slot.is_reserved() { Waits { idle: LAST_IDLE, ..waits } } else { waits };
         let drain_timeout = self.app.settings.drain_timeout;
         self.tasks.execute(async move {
             let mut connection = pin!(connection);
@@ -230,7 +231,7 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
 /// Hands a response to hyper. Dropping the bytes marks the response as sent: HTTP/1 and HTTP/2 do
 /// not report the last write, and `h2` buffers a whole response before its client has granted any
 /// window.
-fn send(answer: Answer, mut running: Running) -> Response<Body> {
+fn send(answer: Answer, mut running: Running, seat: Seat) -> Response<Body> {
     let (reply, charge) = answer;
     reply.map(|payload| match payload {
         Payload::Whole(bytes) => {
@@ -241,7 +242,7 @@ fn send(answer: Answer, mut running: Running) -> Response<Body> {
         Payload::Stream(parts) => {
             running.begin_answer();
             let waiting = Some(running.send_part());
-            Either::Right(Streaming { parts, running, waiting, charge })
+            Either::Right(Streaming { parts, running, waiting, charge, _seat: seat })
         }
     })
 }
@@ -258,6 +259,8 @@ struct Streaming {
     /// Present while there is no room for the next part.
     waiting: Option<Sending>,
     charge: Option<Charge>,
+    /// Counts the request for its tenant until the end of the stream.
+    _seat: Seat,
 }
 
 impl hyper::body::Body for Streaming {
@@ -332,9 +335,15 @@ mod tests {
             let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
             let room = 3 * REQUEST_BYTES;
             let parts = stream::iter([Bytes::from(vec![b'x'; length])]).boxed();
-            let running = Activity::new().begin();
-            let mut body =
-                Box::pin(Streaming { parts, running, waiting: None, charge: Some(charge.clone()) });
+            let slot = Connections::new(1, 1).admit(Peer::of(None)).expect("there is room");
+            let (running, seat) = (slot.activity.begin(), slot.seats().seat());
+            let mut body = Box::pin(Streaming {
+                parts,
+                running,
+                waiting: None,
+                charge: Some(charge.clone()),
+                _seat: seat,
+            });
             let part = poll_fn(|context| body.as_mut().poll_frame(context)).await;
             assert_eq!(charge.grow(room).is_err(), is_charged, "{length}");
             drop(part);

@@ -22,7 +22,10 @@ use self::{
     stream::{LogSource, ModernSource, NoticeSource},
 };
 use super::{
-    App, Sender, events,
+    App, Sender,
+    activity::Parking,
+    connections::Seat,
+    events,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
@@ -49,6 +52,9 @@ use crate::{
 /// Time for a response to be ready before a stream begins. Most are, and need no stream.
 const STREAM_AFTER: Duration = Duration::from_millis(100);
 
+/// Method whose response is a stream that waits for notifications.
+const LISTEN: &str = "subscriptions/listen";
+
 /// Path of the endpoint.
 const PATH: &str = "/mcp";
 
@@ -65,12 +71,23 @@ pub(super) async fn handle(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let selection = selection(app, sender, &request.uri().path()[PATH.len()..])?;
+    let seat = Seat::of(&request);
     let call = Call { app, selection, charge };
     match *request.method() {
-        Method::GET => call.open_stream(request.headers()),
+        Method::GET => {
+            let reply = call.open_stream(request.headers())?;
+            Ok(waiting(seat.as_ref(), reply))
+        }
         Method::DELETE => call.close_session(request.headers()),
         _ => call.post(request).await,
     }
+}
+
+/// Lets a connection be evicted while its stream waits for notifications. The client opens a lost
+/// stream again.
+fn waiting(seat: Option<&Seat>, reply: Reply) -> Reply {
+    let parked = seat.map(|seat| seat.park(Parking::Waiting));
+    respond::holding(reply, parked)
 }
 
 /// Returns the tools that a request asks for. `rest` is its path after that of the endpoint. Fails if
@@ -112,6 +129,7 @@ impl Call<'_> {
         let headers = request.headers().clone();
         let timeout =
             options::timeout(&headers, self.app.budget.script.max(self.app.budget.deadline))?;
+        let seat = Seat::of(&request);
         let message = self.app.intake.message(request, &self.app.settings, self.charge).await?;
         let message = match message {
             Ok(message) => message,
@@ -127,7 +145,9 @@ impl Call<'_> {
                     || version.is_modern()
                     || request.method == "server/discover";
                 if is_modern {
-                    self.modern(request, &headers, accept, timeout).await
+                    let is_listening = request.method == LISTEN;
+                    let reply = self.modern(request, &headers, accept, timeout).await?;
+                    Ok(if is_listening { waiting(seat.as_ref(), reply) } else { reply })
                 } else {
                     self.legacy(request, &headers, version, accept, timeout).await
                 }
@@ -174,7 +194,7 @@ impl Call<'_> {
             return Ok(bad(&error));
         }
         drop(toolbox);
-        let slot = if request.method == "subscriptions/listen" {
+        let slot = if request.method == LISTEN {
             if !accept.streams {
                 return Ok(not_acceptable());
             }

@@ -3,7 +3,7 @@
 use std::{mem, pin::Pin};
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tracing::warn;
@@ -17,6 +17,10 @@ use crate::{
 
 /// Maximum length of a path that an error repeats, in bytes.
 const SHOWN_BYTES: usize = 128;
+
+/// Most names in a header that selects tools. A header of 60 KB has 12,000 short ones, and the set of
+/// them, which each request makes anew, takes 30 times the memory that its head is charged for.
+const MAX_NAMES: usize = 1_000;
 
 /// A response.
 pub(super) type Reply = Response<Payload>;
@@ -53,6 +57,16 @@ pub(super) fn events(parts: Parts) -> Reply {
     reply
 }
 
+/// Keeps a value until a streamed response has ended.
+pub(super) fn holding(reply: Reply, held: impl Send + 'static) -> Reply {
+    reply.map(|payload| match payload {
+        Payload::Stream(parts) => Payload::Stream(Box::pin(parts.inspect(move |_| {
+            std::hint::black_box(&held);
+        }))),
+        whole @ Payload::Whole(_) => whole,
+    })
+}
+
 /// Adds the header with the name of the provider that responded, if one has.
 pub(super) fn answered_by(answering: &Answering, mut reply: Reply) -> Reply {
     let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
@@ -86,6 +100,18 @@ pub(super) fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<S
         }
     }
     Ok(joined)
+}
+
+/// Reads a header that lists names, as [`joined`]. Fails if there are more than [`MAX_NAMES`].
+pub(super) fn names(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
+    let joined = joined(headers, name)?;
+    match joined.as_ref().map_or(0, |names| names.split(',').count()) {
+        0..=MAX_NAMES => Ok(joined),
+        found => Err(ApiError::bad_request(
+            "bad_header",
+            format!("header `{name}` has {found} names, expected at most {MAX_NAMES}"),
+        )),
+    }
 }
 
 /// An error response.

@@ -148,6 +148,8 @@ async fn read(
         }
         translate::to_native(body, earlier, may_fall_back)?
     } else {
+        // The messages are made while the items are still held.
+        charge.grow(body.values().chain(&earlier).map(weight).sum())?;
         translate::to_chat(body, earlier)?
     };
     if app.archive.is_none() {

@@ -501,16 +501,24 @@ async fn closing_the_connection_stops_the_tool() {
 }
 
 #[tokio::test]
-async fn a_connection_beyond_the_cap_waits_until_another_ends() {
+async fn a_connection_beyond_the_cap_gets_the_state_of_the_gateway_and_nothing_else() {
     let mut gateway = Gateway::start(Settings { max_connections: 1, ..settings() }).await;
     let first = gateway.connect(&hanging_chat()).await;
     assert_eq!(gateway.next_event().await, "started");
-    let mut second = gateway
-        .connect("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        .await;
-    assert!(tokio::time::timeout(SHORT, second.read(&mut [0])).await.is_err(), "there is no room");
+    let head = " HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let health = gateway.connect(&format!("GET /health{head}")).await;
+    assert!(rest_of(health).await.starts_with("HTTP/1.1 200 "));
+    // The connection is closed, although the client would keep it.
+    let models = gateway.connect("GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let refused = rest_of(models).await;
+    assert!(
+        refused.starts_with("HTTP/1.1 503 ") && refused.contains("gateway_overloaded"),
+        "{refused}"
+    );
     drop(first);
-    assert!(rest_of(second).await.starts_with("HTTP/1.1 200 "));
+    assert_eq!(gateway.next_event().await, "dropped");
+    let models = gateway.connect(&format!("GET /v1/models{head}")).await;
+    assert!(rest_of(models).await.starts_with("HTTP/1.1 200 "));
     gateway.stop().await;
 }
 

@@ -237,8 +237,11 @@ pub struct Quota {
 pub struct Store {
     /// Its name in the guest: `[A-Za-z0-9_-]{1,64}`.
     pub name: String,
-    /// Most bytes that it may hold: its keys and values, and an overhead for each entry.
+    /// Most bytes that it may hold for one tenant, or for all of them if it is shared: its keys and
+    /// values, and an overhead for each entry.
     pub max_bytes: u64,
+    /// True if all tenants read and write the same entries. Otherwise each has its own.
+    pub is_shared: bool,
 }
 
 #[cfg(test)]
@@ -256,7 +259,7 @@ mod tests {
             access: Access::ReadWrite,
             quota: Quota { bytes: 1, files: 1 },
         };
-        let store = |name: &str| Store { name: name.to_owned(), max_bytes: 1 };
+        let store = |name: &str| Store { name: name.to_owned(), max_bytes: 1, is_shared: false };
         Arc::new(Grants {
             directories: vec![directory("a", "a"), directory("b", "b"), directory("c", "*")],
             scratch: Some(Quota { bytes: 1, files: 1 }),

@@ -1,16 +1,22 @@
 //! Key-value stores of plugins: `airlock:host/kv` of the plugin contract, without the guest.
 //!
-//! A store belongs to one plugin and has a name. Two plugins may have stores of the same name, and
-//! neither sees the other's entries. The caller of this module decides which plugin may open which
-//! store, and how much the store may hold.
+//! A store belongs to one plugin, has a name, and has a holder: one tenant, or all tenants if the
+//! operator shares it. Two plugins may have stores of the same name, and neither sees the other's
+//! entries; the same holds for two tenants of one plugin. The caller of this module decides which
+//! plugin may open which store for whom, and how much the store may hold.
 
 mod sql;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use serde::Serialize;
+use super::{Database, OpenError, Unavailable, open, responses::Scope};
 
-use super::{Database, Unavailable};
+/// First version of the schema in which a store has a holder.
+const HOLDERS_SINCE: i32 = 8;
 
 /// Longest key, in bytes. The shortest has one byte.
 pub const MAX_KEY_BYTES: usize = 512;
@@ -72,13 +78,50 @@ pub struct Page {
     pub next: Option<String>,
 }
 
+/// Those whose entries a store has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holder {
+    /// One tenant. No other reads or writes them.
+    Tenant(Scope),
+    /// All tenants: each reads and writes the entries of all others.
+    Everyone,
+    /// Nobody: the entries are from a version in which all tenants shared every store, and the
+    /// operator has not decided yet whose they are.
+    Unassigned,
+}
+
+/// The tenant that opens a store, and the store's holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opener {
+    /// The tenant opens its own store.
+    Own(Scope),
+    /// The tenant opens the store of all tenants.
+    Shared(Scope),
+}
+
+/// Reason that a store did not get another holder.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// The new holder has entries in its store of this name already.
+    #[error("its new holder already has a store of this name, with {entries} entries")]
+    Occupied {
+        /// Number of them.
+        entries: u64,
+    },
+    /// The database cannot be used right now.
+    #[error("the store cannot be reached right now")]
+    Unavailable(#[from] Unavailable),
+}
+
 /// Usage of a store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     /// Plugin that owns the store.
     pub plugin: String,
     /// Name of the store.
     pub name: String,
+    /// Those whose entries it has.
+    pub holder: Holder,
     /// Bytes of its keys and values, with [`ENTRY_OVERHEAD_BYTES`] for each entry.
     pub bytes: u64,
     /// Number of its entries.
@@ -98,21 +141,80 @@ pub struct Store {
 struct Id {
     plugin: String,
     name: String,
+    /// The holder, as the database has it: see [`Holder::column`].
+    holder: Option<Vec<u8>>,
+}
+
+impl Id {
+    fn new(plugin: &str, name: &str, holder: Holder) -> Self {
+        Self { plugin: plugin.to_owned(), name: name.to_owned(), holder: holder.column() }
+    }
+}
+
+impl Holder {
+    /// Returns the value of the column: `NULL` for nobody, an empty blob for everyone.
+    fn column(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Tenant(scope) => Some(scope.to_vec()),
+            Self::Everyone => Some(Vec::new()),
+            Self::Unassigned => None,
+        }
+    }
+
+    /// Reads a column that is not `NULL`.
+    fn from_column(column: &[u8]) -> Self {
+        column.try_into().map_or(Self::Everyone, Self::Tenant)
+    }
 }
 
 impl Database {
-    /// Returns the store `name` of `plugin`, which may hold `max_bytes`: the bytes of its keys and
-    /// values, and [`ENTRY_OVERHEAD_BYTES`] for each entry.
-    pub fn kv(&self, plugin: &str, name: &str, max_bytes: u64) -> Store {
-        let id = Id { plugin: plugin.to_owned(), name: name.to_owned() };
-        Store { database: self.of_party(plugin), id: Arc::new(id), max_bytes }
+    /// Returns the store `name` of `plugin` for one tenant. The store may hold `max_bytes`: the bytes
+    /// of its keys and values, and [`ENTRY_OVERHEAD_BYTES`] for each entry. The operations wait for
+    /// those of the same tenant, also if the store is shared.
+    pub fn kv(&self, plugin: &str, name: &str, opener: Opener, max_bytes: u64) -> Store {
+        let (holder, tenant) = match opener {
+            Opener::Own(tenant) => (Holder::Tenant(tenant), tenant),
+            Opener::Shared(tenant) => (Holder::Everyone, tenant),
+        };
+        let id = Id::new(plugin, name, holder);
+        Store { database: self.of_party(tenant), id: Arc::new(id), max_bytes }
     }
 
-    /// Returns the usage of each store, sorted by plugin and name. Expired entries do not count.
+    /// Returns the usage of each store, sorted by plugin, name and holder. Expired entries do not
+    /// count.
     pub async fn kv_usage(&self) -> Result<Vec<Usage>, Unavailable> {
         let now = self.now_ms();
         self.read(move |connection| sql::usage(connection, now)).await
     }
+
+    /// Gives the store `name` of `plugin` another holder; deletes it if `to` is
+    /// [`Holder::Unassigned`]. Returns false if `from` has no such store. Fails if the new holder has
+    /// entries in one already.
+    pub async fn transfer_kv(
+        &self,
+        plugin: &str,
+        name: &str,
+        from: Holder,
+        to: Holder,
+    ) -> Result<bool, TransferError> {
+        let id = Id::new(plugin, name, from);
+        let to = (to != Holder::Unassigned).then(|| Id::new(plugin, name, to));
+        self.attempt(move |transaction| sql::transfer(transaction, &id, to.as_ref())).await?
+    }
+}
+
+/// Returns the usage of each store in the database at `path`, which is not changed, not even to
+/// migrate it; nothing if there is no such file. Blocks.
+pub fn usage_at(path: &Path) -> Result<Vec<Usage>, OpenError> {
+    let Some((connection, version)) = open::look(path)? else { return Ok(Vec::new()) };
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    let usage = match version {
+        0 => Ok(Vec::new()),
+        1..HOLDERS_SINCE => sql::usage_without_holders(&connection, now),
+        _ => sql::usage(&connection, now),
+    };
+    usage.map_err(|error| open::sort(path, error))
 }
 
 impl Store {

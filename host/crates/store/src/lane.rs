@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher as _},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync;
 use tracing::{error, warn};
 
-use super::Unavailable;
+use super::{Unavailable, open::FileId};
 
 /// Most operations that run or wait. One party has at most half of them, and each that waits may hold
 /// a value of 1 MiB.
@@ -40,7 +40,9 @@ impl Party {
 /// A connection that is used only on blocking threads, by one operation at a time. The parties whose
 /// operations wait take turns; the operations of one party are served in order of arrival.
 pub(super) struct Lane {
-    path: PathBuf,
+    path: Arc<Path>,
+    /// Identity of the file when it was opened.
+    file: Option<FileId>,
     /// Of each party, at most one operation waits here, so that the order of arrival is that of turns.
     connection: Arc<sync::Mutex<Connection>>,
     places: Mutex<Places>,
@@ -69,7 +71,8 @@ struct Place<'l> {
 impl Lane {
     pub(super) fn new(path: &Path, connection: Connection) -> Self {
         Self {
-            path: path.to_owned(),
+            path: path.into(),
+            file: FileId::at(path),
             connection: Arc::new(sync::Mutex::new(connection)),
             places: Mutex::default(),
         }
@@ -88,8 +91,18 @@ impl Lane {
         let mut connection = turn.map_err(|_| Unavailable::Busy)?;
         // The lock moves into the thread, because the operation continues after its caller has
         // gone.
-        match tokio::task::spawn_blocking(move || job(&mut connection)).await {
-            Ok(done) => done.map_err(|error| self.failed(error)),
+        let (path, file) = (self.path.clone(), self.file);
+        let work = move || {
+            // SQLite would go on in the file that has no name any more, and all would be lost at the end
+            // of the process.
+            (file.is_none() || FileId::at(&path) == file).then(|| job(&mut connection))
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(Some(done)) => done.map_err(|error| self.failed(error)),
+            Ok(None) => {
+                error!(path = %self.path.display(), "the database was deleted or replaced; restart the gateway");
+                Err(Unavailable::Gone)
+            }
             Err(lost) => {
                 error!(path = %self.path.display(), error = %lost, "an operation on the database was interrupted");
                 Err(Unavailable::Lost)

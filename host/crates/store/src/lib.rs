@@ -121,6 +121,9 @@ pub enum Unavailable {
     /// There is no room on the disk.
     #[error("the disk is full")]
     DiskFull,
+    /// The file was deleted or replaced since it was opened.
+    #[error("the database was deleted or replaced")]
+    Gone,
     /// The database failed.
     #[error("the database failed")]
     Failed(#[source] rusqlite::Error),

@@ -4,7 +4,9 @@
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    },
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     thread,
@@ -42,6 +44,20 @@ pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), Open
     let reader = connect(&path, settings.busy_timeout).map_err(sorted)?;
     reader.pragma_update(None, "query_only", true).map_err(sorted)?;
     Ok((writer, reader))
+}
+
+/// Opens a database for reading, without making or changing it. Returns its version too; `None` if
+/// there is no file.
+pub(super) fn look(path: &Path) -> Result<Option<(Connection, i32)>, OpenError> {
+    let path = std::path::absolute(path).map_err(|error| unusable(path, error))?;
+    if !path.try_exists().map_err(|error| unusable(&path, error))? {
+        return Ok(None);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(&path, flags).map_err(|error| sort(&path, error))?;
+    let version = schema::check(&connection, &path)?;
+    Ok(Some((connection, version)))
 }
 
 /// Maps an error of `SQLite`: the file is damaged, or cannot be used for another reason.
@@ -82,6 +98,21 @@ fn make_private(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Identity of a file: two paths, or one path at two times, name the same file if it is equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// Returns the identity of the file at `path`; `None` if there is none, or if it cannot be read.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self { device: metadata.dev(), inode: metadata.ino() })
+    }
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

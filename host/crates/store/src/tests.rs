@@ -25,13 +25,14 @@ async fn an_entry_survives_closing_and_opening_the_file() {
     let first =
         Database::open(settings(&path)).await.expect("it is made, with the directories above");
     let version = first
-        .kv("p", "s", 1 << 20)
+        .kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20)
         .set("key", b"value".to_vec(), None, None)
         .await
         .expect("written");
     drop(first);
     let again = Database::open(settings(&path)).await.expect("it is opened");
-    let entry = again.kv("p", "s", 1 << 20).get("key").await.expect("read");
+    let entry =
+        again.kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20).get("key").await.expect("read");
     assert_eq!(entry, Some(kv::Entry { value: b"value".to_vec(), version }));
 }
 
@@ -40,7 +41,11 @@ async fn the_file_and_its_side_files_are_private_to_this_user() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("airlock.db");
     let database = Database::open(settings(&path)).await.expect("it is made");
-    database.kv("p", "s", 1 << 20).set("key", vec![1], None, None).await.expect("written");
+    database
+        .kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20)
+        .set("key", vec![1], None, None)
+        .await
+        .expect("written");
     for ending in ["airlock.db", "airlock.db-wal", "airlock.db-shm"] {
         assert_eq!(mode(&directory.path().join(ending)), 0o600, "{ending}");
     }
@@ -79,7 +84,11 @@ async fn damage_inside_a_database_is_an_error_and_no_panic() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("airlock.db");
     let database = Database::open(settings(&path)).await.expect("it is made");
-    database.kv("p", "s", 1 << 20).set("key", vec![7; 50_000], None, None).await.expect("written");
+    database
+        .kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20)
+        .set("key", vec![7; 50_000], None, None)
+        .await
+        .expect("written");
     drop(database);
     let mut bytes = fs::read(&path).expect("read");
     assert!(bytes.len() > 8192, "the log was taken over when the file was closed");
@@ -88,7 +97,7 @@ async fn damage_inside_a_database_is_an_error_and_no_panic() {
     let lost = match Database::open(settings(&path)).await {
         Err(error) => matches!(error, OpenError::Damaged { .. }),
         Ok(database) => {
-            let failed = database.kv("p", "s", 1 << 20).get("key").await;
+            let failed = database.kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20).get("key").await;
             matches!(failed, Err(kv::KvError::Unavailable(Unavailable::Failed(_))))
         }
     };
@@ -133,7 +142,7 @@ async fn many_tasks_can_open_a_new_file_at_once() {
     for (number, database) in opened.iter().enumerate() {
         let database = database.as_ref().expect("it is opened");
         database
-            .kv("p", "s", 1 << 20)
+            .kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20)
             .set(&number.to_string(), vec![], None, None)
             .await
             .expect("written");
@@ -147,7 +156,7 @@ async fn while_another_process_writes_reads_succeed_and_writes_fail_as_locked() 
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("airlock.db");
     let database = Database::open(settings(&path)).await.expect("it is made");
-    let store = database.kv("p", "s", 1 << 20);
+    let store = database.kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20);
     store.set("key", vec![1], None, None).await.expect("written");
 
     let other = Connection::open(&path).expect("opened");
@@ -165,7 +174,7 @@ async fn an_operation_that_fails_or_panics_is_undone_and_the_next_one_works() {
     let directory = tempfile::tempdir().expect("a directory");
     let database =
         Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
-    let insert = "INSERT INTO kv_store (plugin, name) VALUES ('p', 's')";
+    let insert = "INSERT INTO kv_store (plugin, name, holder) VALUES ('p', 's', x'')";
     let failed = database.write(move |transaction| {
         transaction.execute(insert, ())?;
         transaction.execute(insert, ())
@@ -273,4 +282,19 @@ async fn a_new_party_has_places_however_many_others_there_are() {
     for party in &parties {
         party.read(|_| Ok(())).await.expect("the places of dropped operations are free");
     }
+}
+
+#[tokio::test]
+async fn a_database_that_was_deleted_or_replaced_is_noticed_by_the_next_operation() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("airlock.db");
+    let database = Database::open(settings(&path)).await.expect("it is made");
+    let store = database.kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20);
+    store.set("key", vec![1], None, None).await.expect("written");
+    fs::remove_file(&path).expect("deleted");
+    let refused = |error: kv::KvError| matches!(error, kv::KvError::Unavailable(Unavailable::Gone));
+    assert!(refused(store.set("key", vec![2], None, None).await.expect_err("it is gone")));
+    assert!(refused(store.get("key").await.expect_err("it is gone")));
+    fs::write(&path, "another file").expect("written");
+    assert!(refused(store.get("key").await.expect_err("it is another file")));
 }

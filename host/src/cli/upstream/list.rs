@@ -56,7 +56,7 @@ fn table(servers: &[Value], width: usize) -> Vec<String> {
             text(&server["config"]["connection_type"]),
             // The holder of a key does not see the phase.
             text(server.get("phase").unwrap_or(&server["state"])),
-            server["tools"].as_array().map_or(0, Vec::len),
+            server["tools_total"].as_u64().unwrap_or_default(),
             number(server["quarantine"].as_array().map(Vec::len)),
             number(server["restarts"].as_u64().and_then(|it| usize::try_from(it).ok())),
         );
@@ -78,13 +78,13 @@ mod tests {
         let server = |name: &str, phase: &str, reason: &str| {
             json!({
                 "config": {"name": name, "connection_type": "stdio"}, "phase": phase,
-                "tools": [{}, {}], "restarts": 12, "reason": reason, "quarantine": ["a"],
+                "tools_total": 2, "restarts": 12, "reason": reason, "quarantine": ["a"],
             })
         };
         let servers = [
             server("fs", "ready", "it listed 2 tools"),
             server("github_enterprise", "failed", "it ended\n\u{1b}[2J with exit status: 1"),
-            json!({"config": {"name": "key", "connection_type": "http"}, "tools": [], "state": "connected"}),
+            json!({"config": {"name": "key", "connection_type": "http"}, "tools_total": 0, "state": "connected"}),
         ];
         insta::assert_snapshot!(table(&servers, 30).join("\n"), @"
         NAME               TYPE    STATE       TOOLS  QUARANTINE  RESTARTS  REASON

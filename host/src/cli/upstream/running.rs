@@ -71,7 +71,7 @@ impl Running {
 
     /// Returns the entries of the MCP servers.
     pub(super) async fn servers(&self) -> anyhow::Result<Vec<Value>> {
-        let mut clients = self.get("/api/mcp/clients").await?;
+        let mut clients = self.get("/api/mcp/clients?limit=1000&tools_limit=1000").await?;
         let Value::Array(mut clients) = clients["clients"].take() else {
             bail!("the gateway's response has no list of clients");
         };

@@ -120,8 +120,13 @@ pub(in crate::config) struct Inject {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct KvGrant {
-    /// Size that it may have. Default: the plugin's request, at most 4MiB.
+    /// Size that it may have for each key, or for all callers if it is shared. Default: the
+    /// plugin's request, at most 4MiB.
     pub(in crate::config) max_bytes: Option<Size>,
+    /// True to let all callers read and write the same entries. Default: false; each key has its
+    /// own, and so do all callers without one together.
+    #[serde(default)]
+    pub(in crate::config) shared: bool,
 }
 
 /// An empty directory for each call.

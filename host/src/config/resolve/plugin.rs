@@ -152,7 +152,8 @@ fn injection(field: &Field<'_>, inject: &file::Inject) -> Option<Injection> {
 fn stores(field: &Field<'_>, stores: BTreeMap<String, file::KvGrant>) -> BTreeMap<String, KvGrant> {
     let grant = |(name, store): (String, file::KvGrant)| {
         check_name(&field.member(&name), &name);
-        (name, KvGrant { max_bytes: store.max_bytes.map(|size| size.0) })
+        let max_bytes = store.max_bytes.map(|size| size.0);
+        (name, KvGrant { max_bytes, shared: store.shared })
     };
     stores.into_iter().map(grant).collect()
 }

@@ -241,10 +241,7 @@ fn the_declared_effects_of_each_tool_are_part_of_the_grants_unless_there_is_no_m
         });
         manifest["tool"] = tools;
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest");
-        let grant = Grant {
-            kv: [("n".to_owned(), KvGrant { max_bytes: None })].into(),
-            ..Grant::default()
-        };
+        let grant = Grant { kv: [("n".to_owned(), KvGrant::default())].into(), ..Grant::default() };
         let rights = Rights::intersect(Some(&manifest), &grant, &read).expect("it is granted");
         rights.grants.declared.expect("there is a manifest")
     };

@@ -1,29 +1,48 @@
-//! Pages of a list: `limit`, `offset` and `search`.
+//! Pages of a list: `limit`, `offset` and `search`, and `tools_limit` and `tools_offset` of each
+//! entry.
 
 use url::form_urlencoded;
 
 use crate::server::respond::ApiError;
 
-/// Part of a list that a query selects. Without a query, it is the whole list.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// Entries of a page, and tools of an entry, unless the query says otherwise.
+const DEFAULT_LIMIT: usize = 100;
+/// Most of both.
+const MAX_LIMIT: usize = 1_000;
+
+/// Part of a list that a query selects.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    /// Maximum number of entries; `None` for no limit.
-    pub(super) limit: Option<usize>,
+    /// Maximum number of entries.
+    pub(super) limit: usize,
     /// Entries before the first one.
     pub(super) offset: usize,
+    /// Maximum number of tools of an entry.
+    pub(super) tools_limit: usize,
+    /// Tools of an entry before the first one.
+    pub(super) tools_offset: usize,
     /// Part of the name, in lower case. Empty for every name.
     search: String,
 }
 
+impl Default for Page {
+    fn default() -> Self {
+        let (limit, search) = (DEFAULT_LIMIT, String::new());
+        Self { limit, offset: 0, tools_limit: limit, tools_offset: 0, search }
+    }
+}
+
 impl Page {
-    /// Reads a query. Fails if a number is invalid. Other parameters are ignored, and of two with
+    /// Reads a query. Fails if a number is invalid. A limit beyond 1,000 is 1,000. Other parameters are ignored, and of two with
     /// one name the last one counts.
     pub(super) fn parse(query: &str) -> Result<Self, ApiError> {
         let mut page = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
-                "limit" => page.limit = Some(number("limit", &value)?),
+                "limit" => page.limit = number("limit", &value)?.min(MAX_LIMIT),
                 "offset" => page.offset = number("offset", &value)?,
+                "tools_limit" => page.tools_limit = number("tools_limit", &value)?.min(MAX_LIMIT),
+                "tools_offset" => page.tools_offset = number("tools_offset", &value)?,
                 "search" => page.search = value.to_lowercase(),
                 _ => {}
             }
@@ -39,8 +58,13 @@ impl Page {
     /// Returns the entries of the page, and the number of all entries.
     pub(super) fn of<T>(&self, entries: Vec<T>) -> (Vec<T>, usize) {
         let total = entries.len();
-        let limit = self.limit.unwrap_or(total);
-        (entries.into_iter().skip(self.offset).take(limit).collect(), total)
+        (entries.into_iter().skip(self.offset).take(self.limit).collect(), total)
+    }
+
+    /// Returns the tools of the page.
+    pub(super) fn tools<'t, T>(&self, tools: &'t [T]) -> &'t [T] {
+        let tools = tools.get(self.tools_offset..).unwrap_or_default();
+        &tools[..tools.len().min(self.tools_limit)]
     }
 }
 
@@ -71,6 +95,14 @@ mod tests {
         assert_eq!(of("limit=0"), (vec![], 4));
         assert_eq!(of("limit=9223372036854775807&offset=9223372036854775807"), (vec![], 4));
         assert_eq!(of("page=7&limit=9&limit=1"), (vec![0], 4));
+        let many = vec![(); 2_000];
+        assert_eq!(page("").of(many.clone()).0.len(), 100);
+        assert_eq!(page("limit=5000").of(many.clone()).0.len(), 1_000);
+        let tools = |query| page(query).tools(&many).len();
+        assert_eq!(tools(""), 100);
+        assert_eq!(tools("tools_limit=5000"), 1_000);
+        assert_eq!(tools("tools_limit=5&tools_offset=1998"), 2);
+        assert_eq!(tools("tools_offset=2001"), 0);
     }
 
     #[test]
@@ -89,6 +121,8 @@ mod tests {
             ("limit=-1", "Invalid limit parameter: must be non-negative"),
             ("offset=x", "Invalid offset parameter: must be a number"),
             ("offset=-1", "Invalid offset parameter: must be non-negative"),
+            ("tools_limit=-1", "Invalid tools_limit parameter: must be non-negative"),
+            ("tools_offset=x", "Invalid tools_offset parameter: must be a number"),
         ] {
             let body = Page::parse(query).expect_err("it is refused").into_body();
             assert_eq!(body["error"]["message"], expected, "{query}");

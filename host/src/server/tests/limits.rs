@@ -214,6 +214,25 @@ async fn idle_connections_are_evicted_for_new_ones() {
 }
 
 #[tokio::test]
+async fn connections_whose_bodies_still_arrive_give_way_to_new_ones() {
+    let gateway = Gateway::start(Settings { max_connections: 2, ..settings() }).await;
+    let chat = hanging_chat();
+    let mut slow = Vec::new();
+    for _ in 0..2 {
+        slow.push(gateway.connect(&chat[..chat.len() - 1]).await);
+    }
+    let mut served = Vec::new();
+    for slow in slow {
+        let mut stream =
+            gateway.connect("GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        assert_eq!(status_of(&mut stream).await, "200");
+        served.push(stream);
+        assert_eq!(rest_of(slow).await, "", "it is closed without a response");
+    }
+    gateway.running.abort();
+}
+
+#[tokio::test]
 async fn all_loopback_addresses_share_the_connections_of_one_peer() {
     let mut gateway =
         Gateway::start(Settings { max_connections: 4, max_connections_per_peer: 2, ..settings() })
@@ -223,18 +242,17 @@ async fn all_loopback_addresses_share_the_connections_of_one_peer() {
         in_use.push(gateway.connect(&hanging_chat()).await);
         assert_eq!(gateway.next_event().await, "started");
     }
-    assert_eq!(
-        rest_of(gateway.connect(HEALTH).await).await,
-        "",
-        "both of its connections are in use"
-    );
+    let models = "GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let refused = rest_of(gateway.connect(models).await).await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "both of its connections are in use: {refused}");
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).expect("a loopback address");
     let mut other = socket.connect(gateway.address).await.expect("a connection");
-    other.write_all(HEALTH.as_bytes()).await.expect("it is read");
-    assert_eq!(rest_of(other).await, "", "another loopback address is the same peer");
+    other.write_all(models.as_bytes()).await.expect("it is read");
+    let refused = rest_of(other).await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "another loopback address is the same peer");
     drop(in_use.pop());
     assert_eq!(gateway.next_event().await, "dropped");
-    assert_eq!(status_of(&mut gateway.connect(HEALTH).await).await, "200");
+    assert_eq!(status_of(&mut gateway.connect(models).await).await, "200");
     gateway.running.abort();
 }

@@ -125,6 +125,11 @@ impl Keys {
         self.by_digest.values().find(|key| key.name == name)
     }
 
+    /// Returns all keys.
+    pub fn iter(&self) -> impl Iterator<Item = &VirtualKey> {
+        self.by_digest.values().map(|key| &**key)
+    }
+
     /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.by_digest.is_empty()

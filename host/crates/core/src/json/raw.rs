@@ -21,6 +21,8 @@ pub struct RawObject {
     /// Not an `Arc<str>`, which would copy the text.
     text: Arc<String>,
     members: Vec<(Box<str>, Raw)>,
+    /// The first name that was read twice.
+    repeated: Option<Box<str>>,
 }
 
 /// Value of a member.
@@ -43,10 +45,10 @@ impl RawObject {
         };
         let text = Arc::new(String::from_utf8(text).map_err(|_| NOT_UTF8)?);
         let start = text.as_ptr() as usize;
-        let mut this = Self { text: text.clone(), members: Vec::new() };
+        let mut this = Self { text: text.clone(), ..Self::default() };
         for (name, value) in members(&text).ok_or(NO_OBJECT)? {
             let from = value.as_ptr() as usize - start;
-            this.insert(&name, Raw::Read(from..from + value.len()));
+            this.read(&name, Raw::Read(from..from + value.len()));
             if this.members.len() > MAX_MEMBERS {
                 return Err(Error::TooManyMembers { limit: MAX_MEMBERS });
             }
@@ -57,6 +59,11 @@ impl RawObject {
     /// Returns the JSON text of a member; `None` if there is no such member.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.members.iter().find(|(own, _)| **own == *name).map(|(_, raw)| self.text_of(raw))
+    }
+
+    /// Returns the first name that occurs twice in the text that was read.
+    pub fn repeated(&self) -> Option<&str> {
+        self.repeated.as_deref()
     }
 
     /// Iterates over the members: name and text of the value.
@@ -73,10 +80,10 @@ impl RawObject {
             Raw::Set(text) => (Arc::new((**text).to_owned()), 0..text.len()),
         };
         let start = text.as_ptr() as usize;
-        let mut object = Self { text: text.clone(), members: Vec::new() };
+        let mut object = Self { text: text.clone(), ..Self::default() };
         for (name, value) in members(&text[range])? {
             let from = value.as_ptr() as usize - start;
-            object.insert(&name, Raw::Read(from..from + value.len()));
+            object.read(&name, Raw::Read(from..from + value.len()));
             if object.members.len() > MAX_MEMBERS {
                 return Some(Err(Error::TooManyMembers { limit: MAX_MEMBERS }));
             }
@@ -136,11 +143,21 @@ impl RawObject {
         }
     }
 
-    fn insert(&mut self, name: &str, raw: Raw) {
-        match self.members.iter_mut().find(|(own, _)| **own == *name) {
+    fn read(&mut self, name: &str, raw: Raw) {
+        if self.insert(name, raw) && self.repeated.is_none() {
+            self.repeated = Some(name.into());
+        }
+    }
+
+    /// Sets a member. Returns whether it was there before.
+    fn insert(&mut self, name: &str, raw: Raw) -> bool {
+        let known = self.members.iter_mut().find(|(own, _)| **own == *name);
+        let is_known = known.is_some();
+        match known {
             Some((_, old)) => *old = raw,
             None => self.members.push((name.into(), raw)),
         }
+        is_known
     }
 }
 

@@ -43,7 +43,7 @@ impl From<kv::KvError> for KvError {
         warn!(%cause, "a plugin's store cannot be reached");
         // The cause of the failure is for the operator only.
         match cause {
-            Unavailable::Failed(_) => Self::Other(cause.to_string()),
+            Unavailable::Failed(_) | Unavailable::Gone => Self::Other(cause.to_string()),
             _ => Self::Store(error),
         }
     }
@@ -52,7 +52,8 @@ impl From<kv::KvError> for KvError {
 type Handle = Resource<OpenStore>;
 type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 
-/// Opens a store. Fails if it was not requested or not granted, or if the tool declares no effect
+/// Opens a store: that of the caller's tenant, or the one of all tenants if the operator shares it.
+/// Fails if it was not requested or not granted, or if the tool declares no effect
 /// on stores.
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
@@ -66,7 +67,9 @@ pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     };
     let Some(database) = &state.call.database else { return Ok(Err(KvError::Denied)) };
     state.record(|| Use::ReadKv(name.to_owned()));
-    let store = database.kv(state.call.guest.name(), &grant.name, grant.max_bytes);
+    let tenant = state.call.tenant().scope();
+    let opener = if grant.is_shared { kv::Opener::Shared(tenant) } else { kv::Opener::Own(tenant) };
+    let store = database.kv(state.call.guest.name(), &grant.name, opener, grant.max_bytes);
     Ok(Ok(state.table.push(OpenStore { store, name: name.into() })?))
 }
 

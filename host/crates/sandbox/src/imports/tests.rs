@@ -83,7 +83,8 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
         (&["read_kv.notes", "write_kv.other"], (true, false)),
         (&["write_kv.notes"], (true, true)),
     ] {
-        let store = |name: &str| KvStore { name: name.to_owned(), max_bytes: 1 << 20 };
+        let store =
+            |name: &str| KvStore { name: name.to_owned(), max_bytes: 1 << 20, is_shared: false };
         let stores = vec![store("notes"), store("other")];
         let grants = narrowed(Grants { stores, ..Grants::default() }, effects);
         // The effect on the kind, if the tool declares it on no store.

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use super::{ENTRY_OVERHEAD_BYTES, Entry, Id, KvError, Page, Usage};
+use super::{ENTRY_OVERHEAD_BYTES, Entry, Holder, Id, KvError, Page, TransferError, Usage};
 
 /// Most expired entries that one change removes. This is more than it can add, so that their number
 /// falls, and little enough that the change stays quick.
@@ -40,8 +40,8 @@ impl Range {
 }
 
 const SELECT: &str = "SELECT value, version FROM kv_entry \
-                      WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2) AND key = ?3 \
-                      AND (expires IS NULL OR expires > ?4)";
+                      WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2 AND holder = ?3) AND key = ?4 \
+                      AND (expires IS NULL OR expires > ?5)";
 
 pub(super) fn get(
     connection: &Connection,
@@ -50,7 +50,9 @@ pub(super) fn get(
     now: i64,
 ) -> rusqlite::Result<Option<Entry>> {
     let entry = |row: &Row<'_>| Ok(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) });
-    connection.query_row(SELECT, params![id.plugin, id.name, key.as_bytes(), now], entry).optional()
+    connection
+        .query_row(SELECT, params![id.plugin, id.name, id.holder, key.as_bytes(), now], entry)
+        .optional()
 }
 
 /// Reads entries in one transaction. A value that would exceed `max_bytes` together with those
@@ -68,7 +70,7 @@ pub(super) fn get_many(
     let mut entries = Vec::with_capacity(keys.len());
     let mut left = max_bytes;
     for key in keys {
-        let mut rows = select.query(params![id.plugin, id.name, key.as_bytes(), now])?;
+        let mut rows = select.query(params![id.plugin, id.name, id.holder, key.as_bytes(), now])?;
         let Some(row) = rows.next()? else {
             entries.push(None);
             continue;
@@ -128,16 +130,17 @@ impl Change {
 
 /// Returns the id of a store; `None` if it has no row yet.
 fn find(transaction: &Transaction<'_>, id: &Id) -> rusqlite::Result<Option<i64>> {
-    let select = "SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2";
-    transaction.query_row(select, params![id.plugin, id.name], |row| row.get(0)).optional()
+    let select = "SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2 AND holder = ?3";
+    let key = params![id.plugin, id.name, id.holder];
+    transaction.query_row(select, key, |row| row.get(0)).optional()
 }
 
 fn find_or_make(transaction: &Transaction<'_>, id: &Id) -> rusqlite::Result<i64> {
     if let Some(store) = find(transaction, id)? {
         return Ok(store);
     }
-    let insert = "INSERT INTO kv_store (plugin, name) VALUES (?1, ?2) RETURNING id";
-    transaction.query_row(insert, params![id.plugin, id.name], |row| row.get(0))
+    let insert = "INSERT INTO kv_store (plugin, name, holder) VALUES (?1, ?2, ?3) RETURNING id";
+    transaction.query_row(insert, params![id.plugin, id.name, id.holder], |row| row.get(0))
 }
 
 /// Removes the entry at `key` if it has expired, and up to [`PURGED_AT_ONCE`] other expired
@@ -200,10 +203,11 @@ pub(super) fn keys(
     limit: usize,
 ) -> rusqlite::Result<Page> {
     let select = "SELECT key, expires FROM kv_entry \
-                  WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2) AND key >= ?3 AND key < ?4 \
+                  WHERE store = (SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2 AND holder = ?3) \
+                  AND key >= ?4 AND key < ?5 \
                   ORDER BY key";
     let mut select = connection.prepare(select)?;
-    let mut rows = select.query(params![id.plugin, id.name, range.from, range.to])?;
+    let mut rows = select.query(params![id.plugin, id.name, id.holder, range.from, range.to])?;
     let mut page = Page::default();
     let mut last = None;
     for looked_at in 0.. {
@@ -222,14 +226,58 @@ pub(super) fn keys(
 }
 
 pub(super) fn usage(connection: &Connection, now: i64) -> rusqlite::Result<Vec<Usage>> {
-    let select = "SELECT s.plugin, s.name, s.bytes - coalesce(sum(e.cost), 0), s.entries - count(e.cost) \
+    let select = "SELECT s.plugin, s.name, s.holder, s.bytes - coalesce(sum(e.cost), 0), s.entries - count(e.cost) \
+                  FROM kv_store s LEFT JOIN kv_entry e ON e.store = s.id AND e.expires <= ?1 \
+                  GROUP BY s.id ORDER BY s.plugin, s.name, s.holder";
+    read_usage(connection, select, now)
+}
+
+/// Reads the usage of stores of before version 8, in which all tenants had one store.
+pub(super) fn usage_without_holders(
+    connection: &Connection,
+    now: i64,
+) -> rusqlite::Result<Vec<Usage>> {
+    let select = "SELECT s.plugin, s.name, NULL, s.bytes - coalesce(sum(e.cost), 0), s.entries - count(e.cost) \
                   FROM kv_store s LEFT JOIN kv_entry e ON e.store = s.id AND e.expires <= ?1 \
                   GROUP BY s.id ORDER BY s.plugin, s.name";
-    let usage = |row: &rusqlite::Row<'_>| {
-        let (bytes, entries) = (unsigned(row.get(2)?), unsigned(row.get(3)?));
-        Ok(Usage { plugin: row.get(0)?, name: row.get(1)?, bytes, entries })
+    read_usage(connection, select, now)
+}
+
+fn read_usage(connection: &Connection, select: &str, now: i64) -> rusqlite::Result<Vec<Usage>> {
+    let usage = |row: &Row<'_>| {
+        let (bytes, entries) = (unsigned(row.get(3)?), unsigned(row.get(4)?));
+        let holder = row.get::<_, Option<Vec<u8>>>(2)?;
+        let holder = holder.map_or(Holder::Unassigned, |holder| Holder::from_column(&holder));
+        Ok(Usage { plugin: row.get(0)?, name: row.get(1)?, holder, bytes, entries })
     };
     connection.prepare(select)?.query_map([now], usage)?.collect()
+}
+
+/// Moves a store to another holder, or deletes it. Returns false if there is no such store.
+pub(super) fn transfer(
+    transaction: &Transaction<'_>,
+    id: &Id,
+    to: Option<&Id>,
+) -> rusqlite::Result<Result<bool, TransferError>> {
+    let select = "SELECT id FROM kv_store WHERE plugin = ?1 AND name = ?2 AND holder IS ?3";
+    let key = params![id.plugin, id.name, id.holder];
+    let store = transaction.query_row(select, key, |row| row.get::<_, i64>(0)).optional()?;
+    let Some(store) = store else { return Ok(Ok(false)) };
+    let Some(to) = to else {
+        transaction.execute("DELETE FROM kv_store WHERE id = ?1", [store])?;
+        return Ok(Ok(true));
+    };
+    if let Some(taken) = find(transaction, to)? {
+        let select = "SELECT entries FROM kv_store WHERE id = ?1";
+        let entries = unsigned(transaction.query_row(select, [taken], |row| row.get(0))?);
+        if entries > 0 {
+            return Ok(Err(TransferError::Occupied { entries }));
+        }
+        transaction.execute("DELETE FROM kv_store WHERE id = ?1", [taken])?;
+    }
+    transaction
+        .execute("UPDATE kv_store SET holder = ?2 WHERE id = ?1", params![store, to.holder])?;
+    Ok(Ok(true))
 }
 
 /// Converts a key back to the text that was written.

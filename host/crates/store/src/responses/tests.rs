@@ -223,12 +223,18 @@ async fn a_database_of_the_first_version_is_migrated_and_keeps_its_entries() {
     let path = directory.path().join("airlock.db");
     let old = rusqlite::Connection::open(&path).expect("made");
     old.execute_batch(schema::MIGRATIONS[0]).expect("the first version");
-    old.execute_batch("INSERT INTO kv_store (plugin, name) VALUES ('p', 's')").expect("a store");
+    old.execute_batch(
+        "INSERT INTO kv_store (plugin, name) VALUES ('p', 's'), ('p', 'empty');
+         INSERT INTO kv_entry (store, key, version, cost, value) VALUES (1, x'6b', 1, 66, x'76')",
+    )
+    .expect("a store with an entry, and one without");
     old.pragma_update(None, "application_id", schema::APPLICATION_ID).expect("marked");
     old.pragma_update(None, "user_version", 1).expect("marked");
     drop(old);
     let database = Database::open(Settings::new(&path)).await.expect("it is migrated");
-    assert_eq!(database.kv_usage().await.expect("read").len(), 1);
+    let usage = database.kv_usage().await.expect("read");
+    let [store] = &usage[..] else { panic!("{usage:?}") };
+    assert_eq!((store.name.as_str(), store.entries, store.bytes), ("s", 1, 66));
     let bounds = Bounds { expire_after: DAY, owner_bytes: COST, total_bytes: COST };
     put(&database.responses(ANN, bounds), "a", None).await;
 }

@@ -132,7 +132,8 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
 
 #[tokio::test]
 async fn steps_are_made_all_or_none() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Intend(at(1), called("1"))];
     assert_eq!(refused(runs.step("r", 1, steps).await), Refused::NotDue);
     assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
@@ -232,7 +233,8 @@ async fn a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step() {
 
 #[tokio::test]
 async fn a_run_that_begins_and_ends_at_once_is_stored_as_one_that_does_so_in_steps() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     let record = |n: u32| Step::Record(at(n), called("1"), "\"a\"".into());
     let end = || Step::End("{\"status\":\"completed\"}".into());
     runs.step("a", 1, vec![begin("s"), record(1), record(2), end()]).await.expect("stored");
@@ -247,7 +249,8 @@ async fn a_run_that_begins_and_ends_at_once_is_stored_as_one_that_does_so_in_ste
 
 #[tokio::test]
 async fn a_call_is_recorded_once_also_by_the_steps_that_begin_and_end_a_run() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     let record = |arguments| Step::Record(at(1), called(arguments), "1".into());
     for (again, expected) in [("1", Refused::Stale), ("2", Refused::Diverged)] {
         let steps = vec![begin("s"), record("1"), record(again), Step::End("{}".into())];
@@ -260,7 +263,8 @@ async fn a_call_is_recorded_once_also_by_the_steps_that_begin_and_end_a_run() {
 
 #[tokio::test]
 async fn a_run_begins_once() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     assert_eq!(refused(runs.step("r", 1, vec![begin("s"), begin("t")]).await), Refused::Running);
     assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
     runs.step("r", 1, vec![begin("s")]).await.expect("stored");
@@ -273,7 +277,8 @@ async fn a_run_begins_once() {
 
 #[tokio::test]
 async fn an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     let steps = vec![begin("s"), Step::Intend(at(1), called("1")), Step::Ask(at(2), called("2"))];
     runs.step("r", 1, steps).await.expect("stored");
     let answer = |n: u32, attempt| vec![Step::Answer(at(n), attempt, "\"é\"".into())];

@@ -7,12 +7,15 @@ use super::{
 fn a_store_holds_the_lesser_of_request_and_grant() {
     let asked = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}}});
     let store = |name: &str, max_bytes| Grant {
-        kv: [(name.to_owned(), KvGrant { max_bytes })].into(),
+        kv: [(name.to_owned(), KvGrant { max_bytes, shared: false })].into(),
         ..Grant::default()
     };
     for (found, expected) in [(None, 1 << 20), (Some(1 << 10), 1 << 10), (Some(1 << 30), 1 << 20)] {
         let stores = granted(&asked, &store("notes", found)).grants.stores;
-        assert_eq!(stores, [KvStore { name: "notes".to_owned(), max_bytes: expected }]);
+        assert_eq!(
+            stores,
+            [KvStore { name: "notes".to_owned(), max_bytes: expected, is_shared: false }]
+        );
     }
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
@@ -102,7 +105,7 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
         let quota = PartialQuota { bytes, files };
         let files = FilesGrant { path: "/d".into(), access: Access::ReadWrite, quota };
         Grant {
-            kv: [("notes".to_owned(), KvGrant { max_bytes: bytes })].into(),
+            kv: [("notes".to_owned(), KvGrant { max_bytes: bytes, shared: false })].into(),
             files: [("data".to_owned(), files)].into(),
             scratch: Some(quota),
             ..Grant::default()

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use airlock_core::tool::{CallError, ClientName, ToolName};
+use airlock_core::{
+    tenant::Tenant,
+    tool::{CallError, ClientName, ToolName},
+};
 use airlock_store::{Database, Settings};
 use wasmtime::AsContextMut as _;
 
@@ -27,7 +30,7 @@ async fn run<T>(
 ) -> Result<T, CallError> {
     let engine = engine(1).expect("an engine");
     let client = ClientName::parse("test").expect("a name");
-    let stores = vec![GrantedStore { name: "cache".to_owned(), max_bytes: ROOM }];
+    let stores = vec![GrantedStore { name: "cache".to_owned(), max_bytes: ROOM, is_shared: false }];
     let call = Call {
         grants: Arc::new(Grants { stores, ..Grants::default() }),
         database: Some(database.clone()),
@@ -44,12 +47,17 @@ async fn run<T>(
     .await
 }
 
+/// The opener of a call without a chain.
+fn own() -> kv::Opener {
+    kv::Opener::Own(Tenant::GATEWAY.scope())
+}
+
 /// A database in a directory of its own, with the entries `a` of 300 bytes and `b` of 700.
 async fn filled() -> (Database, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let settings = Settings::new(directory.path().join("airlock.db"));
     let database = Database::open(settings).await.expect("it is made");
-    let store = database.kv("test", "cache", ROOM);
+    let store = database.kv("test", "cache", own(), ROOM);
     for (key, bytes) in [("a", 300), ("b", 700)] {
         store.set(key, vec![1; bytes], None, None).await.expect("written");
     }

@@ -40,13 +40,15 @@ async fn an_owner_has_its_bounds_to_the_run_and_to_the_byte() {
     // 512 bytes of overhead, the script in bytes, `{}`; and the tools `[]` for one of the runs.
     let both = 2 * (512 + "ßß".len() as u64 + 2) + 2;
     for (bound, left) in [(both, vec!["b", "a"]), (both - 1, vec!["b"])] {
-        let runs = Home::new().open(ANN, RunBounds { owner_bytes: bound, ..BOUNDS }).await;
+        let home = Home::new();
+        let runs = home.open(ANN, RunBounds { owner_bytes: bound, ..BOUNDS }).await;
         for id in ["a", "b"] {
             runs.step(id, 1, ended("ßß")).await.expect("stored");
         }
         assert_eq!(names(&runs).await, left, "with {bound} bytes");
     }
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     for id in ["a", "b", "c"] {
         runs.step(id, 1, ended("s")).await.expect("stored");
     }
@@ -57,7 +59,8 @@ async fn an_owner_has_its_bounds_to_the_run_and_to_the_byte() {
 
 #[tokio::test]
 async fn a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     let steps = vec![
         begin("ß"),
         Step::Record(at(1), called("ß"), "\"ß\"".into()),
@@ -123,7 +126,8 @@ async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_
 
 #[tokio::test]
 async fn the_bound_of_all_owners_is_looked_after_by_one_in_many_runs_that_stop() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     let sweeps = |step: &Step| runs.database.sweeps(std::slice::from_ref(step));
     assert!(!sweeps(&Step::Renew));
     let sweeping: Vec<_> = (0..=2 * SWEPT_EVERY).filter(|_| sweeps(&Step::Suspend)).collect();
@@ -132,7 +136,8 @@ async fn the_bound_of_all_owners_is_looked_after_by_one_in_many_runs_that_stop()
 
 #[tokio::test]
 async fn tools_are_stored_once_and_removed_with_their_last_run() {
-    let runs = Home::new().open(ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
+    let home = Home::new();
+    let runs = home.open(ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
     let count = async || {
         let count = |connection: &rusqlite::Connection| {
             connection.query_row("SELECT count(*) FROM run_tools", (), |row| row.get::<_, i64>(0))
@@ -180,7 +185,8 @@ async fn tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed
 
 #[tokio::test]
 async fn different_tools_of_many_runs_are_bounded_by_the_bytes_of_their_owner() {
-    let runs = Home::new().open(ANN, RunBounds { owner_runs: 100, ..BOUNDS }).await;
+    let home = Home::new();
+    let runs = home.open(ANN, RunBounds { owner_runs: 100, ..BOUNDS }).await;
     let tools = "x".repeat(200 << 10);
     for n in 0..20 {
         let steps = vec![begin_with("s", &tools, n), Step::End("{}".into())];

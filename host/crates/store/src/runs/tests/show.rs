@@ -24,7 +24,8 @@ async fn the_head_of_a_run_has_its_script_and_its_state() {
 
 #[tokio::test]
 async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     let answers = ["7".to_owned(), "é".repeat(MAX / 2), "é".repeat(MAX / 2) + "x"];
     let records = answers.iter().zip(1..);
     let records =
@@ -51,7 +52,8 @@ async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
 
 #[tokio::test]
 async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut() {
-    let runs = Home::new().open(ANN, BOUNDS).await;
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
     let (fit, long) = ("x".repeat(MAX), "x".repeat(2 * MAX));
     let steps = vec![
         begin("s"),
