@@ -5,6 +5,11 @@
 /// Returns the reason that a known key is refused; `None` for other keys. `owner` is the type's
 /// name in [`file`](super::file).
 pub(super) fn key(owner: &str, key: &str) -> Option<String> {
+    if let Some(ours) = in_milliseconds(owner, key) {
+        return Some(format!(
+            "this build has no times without a unit: use `{ours}` of the client, with a text such as \"30s\" or \"250ms\""
+        ));
+    }
     let reason = match (owner, key) {
         ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => {
             "the gateway does not read this value; leave it out"
@@ -91,6 +96,26 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!("this build does not act on it: {reason}"))
+}
+
+/// Returns the key of a client for a time that other gateways have as a number of milliseconds.
+fn in_milliseconds(owner: &str, key: &str) -> Option<&'static str> {
+    let is_restart = owner == "Restart";
+    if !is_restart && !matches!(owner, "Client" | "Docker" | "Stdio") {
+        return None;
+    }
+    Some(match key {
+        "requestTimeoutMs" => "request_timeout",
+        "startupTimeoutMs" => "startup_timeout",
+        "heartbeatIntervalMs" => "heartbeat_interval",
+        "staleTimeoutMs" => "stale_timeout",
+        "idleTimeoutMs" => "idle_timeout",
+        "toolSyncIntervalMs" => "tool_sync_interval",
+        "backoffMs" if is_restart => "restart.backoff",
+        "maxBackoffMs" if is_restart => "restart.max_backoff",
+        "stableAfterMs" if is_restart => "restart.stable_after",
+        _ => return None,
+    })
 }
 
 /// Returns the reason that a known value is refused; `None` for other values. `owner` is the type's
