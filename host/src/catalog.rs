@@ -20,6 +20,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use self::checked::Checks;
 pub use self::observed::Observer;
 pub(crate) use self::report::{log_failure, report_dropped, report_unchecked};
 use crate::{
@@ -310,11 +311,11 @@ impl Catalog {
     /// Replaces a client's tools and provider, and marks it connected. Invalid definitions are left
     /// out; returns the reason for each. Of two definitions with the same name the first one is
     /// kept. Else the names, and the tools under them, do not depend on the order of the
-    /// definitions. Structured results of an MCP server are checked against the output schemas of
-    /// its tools.
+    /// definitions. Arguments of the tools of MCP servers and of the embedding program, and structured
+    /// results of MCP servers, are checked against the schemas of the tools.
     ///
-    /// The definitions are checked on a blocking thread, which takes about 0.1 s for the largest
-    /// lists. If the future is dropped before it completes, nothing is published.
+    /// The definitions are checked and their schemas compiled on a blocking thread, which takes less
+    /// than a second for the largest ordinary lists. If the future is dropped before it completes, nothing is published.
     ///
     /// # Panics
     ///
@@ -338,12 +339,10 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
         let (name, policy) = (client.clone(), self.policy(client));
-        // The provider of a plugin checks its results itself.
-        let is_server = self.snapshot().clients.get(client).is_some_and(|it| it.is_server());
+        let checks = self.checks(client);
         let adopted = tokio::task::spawn_blocking(move || {
             let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
-            let provider =
-                if is_server { checked::results(&name, &tools, provider) } else { provider };
+            let provider = checked::values(checks, &name, &tools, provider);
             (tools, dropped, provider)
         });
         match adopted.await {
@@ -368,8 +367,20 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
         let (tools, dropped) = naming::adopt_all(client, &self.policy(client), definitions);
+        let provider = checked::values(self.checks(client), client, &tools, provider);
         self.install(client, tools, &dropped, BTreeSet::new(), provider);
         dropped
+    }
+
+    /// Returns the values of a client that are checked against the schemas of its tools.
+    fn checks(&self, client: &ClientName) -> Checks {
+        match self.current.load().clients.get(client) {
+            None => Checks::Nothing,
+            Some(client) if client.is_server() => Checks::ArgumentsAndResults,
+            Some(client) if client.connection_type == "internal" => Checks::Arguments,
+            // The provider of a plugin checks its values itself.
+            Some(_) => Checks::Nothing,
+        }
     }
 
     fn policy(&self, client: &ClientName) -> Policy {
@@ -386,10 +397,12 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) {
         self.change(client, |entry| {
-            let is_observed = entry.policy.code_mode;
-            let provider =
-                if is_observed { observed::results(provider, &self.observer) } else { provider };
             entry.tools = tools.into();
+            let provider = if entry.policy.code_mode {
+                observed::results(provider, entry.tools.clone(), &self.observer)
+            } else {
+                provider
+            };
             entry.left_out = dropped.iter().take(MAX_LEFT_OUT).cloned().collect();
             entry.unaccepted = unaccepted.into();
             entry.provider = Some(provider);

@@ -19,6 +19,7 @@
 //! | `link` | JSON-RPC with one server: requests, notifications, responses |
 //! | `transport` | the contract between a connection and its transport |
 //! | `stdio`, `http`, `sse` | the transports |
+//! | `framing` | the framing of messages to a process that is tried next |
 //! | `process` | runs servers that are child processes |
 //! | `inbox` | screens every message of a server, with `flood`, `envelope`, `scan` and `decode` |
 //! | `secrets` | the secrets of a server's settings, which are redacted in what it sends |
@@ -49,6 +50,7 @@ mod docker;
 mod envelope;
 mod error;
 mod flood;
+mod framing;
 mod handshake;
 mod http;
 mod inbox;
@@ -94,7 +96,9 @@ pub use self::{
     },
     process::is_program,
     runtime::Runtime,
-    settings::{Bounds, Lifecycle, Process, Restart, Settings, Timeouts, Transport},
+    settings::{
+        Bounds, Framing, Lifecycle, Process, Protocol, Restart, Settings, Timeouts, Transport,
+    },
     status::{Phase, Transition},
     supervise::supervise,
 };

@@ -1,9 +1,12 @@
 //! MCP servers in containers, against a real Docker daemon with a private socket.
 //!
 //! The image has nothing but busybox and a server of a few lines of shell. Where no daemon can run,
-//! each test prints `skipped` with the reason.
+//! each test prints `skipped` with the reason, or fails if `AIRLOCK_REQUIRE_DOCKER` is set, as
+//! `.ci/run` does.
 
 mod daemon;
+
+use std::env;
 
 use airlock_tests::{Client, Gateway, Setup, wait};
 use serde_json::{Value, json};
@@ -15,12 +18,22 @@ macro_rules! daemon {
     () => {
         match Daemon::start().await {
             Ok(daemon) => daemon,
-            Err(reason) => {
-                println!("skipped: {reason}");
-                return;
-            }
+            Err(reason) => return skip(&reason, env::var_os("AIRLOCK_REQUIRE_DOCKER").is_some()),
         }
     };
+}
+
+/// Reports that a test cannot run here. Panics if it has to.
+fn skip(reason: &str, is_required: bool) {
+    assert!(!is_required, "AIRLOCK_REQUIRE_DOCKER is set, and {reason}");
+    println!("skipped: {reason}");
+}
+
+#[test]
+#[should_panic(expected = "AIRLOCK_REQUIRE_DOCKER is set, and dockerd is not installed")]
+fn a_test_that_cannot_run_fails_where_it_has_to_run() {
+    skip("dockerd is not installed", false);
+    skip("dockerd is not installed", true);
 }
 
 /// Returns the server in a container of the gateway's own, with more settings.
@@ -116,6 +129,45 @@ async fn a_container_is_reused_until_its_settings_change() {
     }
     assert_eq!(identifiers[0], identifiers[1]);
     assert_ne!(identifiers[1], identifiers[2]);
+}
+
+#[tokio::test]
+async fn each_call_has_a_process_of_its_own_if_the_life_cycle_says_so() {
+    let daemon = daemon!();
+    let client = boxed(&daemon, &json!({})).set("/lifecycle", "per_call");
+    let gateway = Setup::new().client(client).serve_connected().await;
+    let calls = (0..3).map(|_| run(&gateway, "facts"));
+    let alone = run(&gateway, "facts").await;
+    let facts = [futures_util::future::join_all(calls).await, vec![alone]].concat();
+    for facts in facts {
+        assert!(facts.contains("call: 1.") && facts.contains("NoNewPrivs: 1"), "{facts}");
+    }
+    // What a call leaves behind ends with its container.
+    assert_eq!(run(&gateway, "linger").await, "lingering");
+    wait::until("the containers of the calls to be removed", async || {
+        daemon.containers().is_empty().then_some(())
+    })
+    .await;
+    gateway.terminate();
+    gateway.ended().await;
+}
+
+#[tokio::test]
+async fn each_call_has_a_process_of_its_own_in_an_existing_container() {
+    let daemon = daemon!();
+    daemon.docker(&["run", "-d", "--network", "none", "--name", "mine", IMAGE, "sleep", "1000"]);
+    let config = json!({"host": daemon.host(), "container": "mine", "command": ["/server"]});
+    let client = Client::docker("box", config).set("/lifecycle", "per_call");
+    let gateway = Setup::new().client(client).serve_connected().await;
+    for _ in 0..2 {
+        let facts = run(&gateway, "facts").await;
+        assert!(facts.contains("call: 1."), "{facts}");
+    }
+    wait::until("only the main process to be left", async || {
+        (daemon.docker(&["top", "mine"]).lines().count() == 2).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.containers(), ["mine"]);
 }
 
 #[tokio::test]

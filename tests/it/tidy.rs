@@ -38,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sandbox",
         &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
     ),
-    ("catalog", &["door", "schema", "tenant", "text", "tool"]),
+    ("catalog", &["door", "json", "schema", "tenant", "text", "tool"]),
     ("results", &["door", "tenant", "text", "tool"]),
     ("recall", &["json", "results", "store", "tenant", "text"]),
     (

@@ -37,6 +37,11 @@ pub fn python() -> PathBuf {
     installed("python/bin/python")
 }
 
+/// Returns the path of a Python with FastMCP 4.
+pub fn fastmcp() -> PathBuf {
+    installed("fastmcp/bin/python")
+}
+
 /// Returns the command of a Node.js that finds the `openai` client. Panics if the client is missing.
 pub fn node() -> &'static str {
     installed("node_modules/openai");

@@ -1,8 +1,9 @@
-//! Checks the structured results of an MCP server against the output schemas of its tools.
+//! Checks the arguments of calls, and the structured results of MCP servers, against the schemas of
+//! the tools.
 //!
 //! The schemas are compiled once, when the tools are published. A schema that cannot be compiled, or
-//! for which no check is bounded, is reported to the operator, and results pass unchecked: the
-//! server's tools stay usable.
+//! for which no check is bounded, is reported to the operator, and values pass unchecked: the
+//! source's tools stay usable.
 
 use std::{
     collections::HashMap,
@@ -15,26 +16,48 @@ use serde_json::{Map, Value};
 use super::report_unchecked;
 use crate::{
     door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
+    json::JsonText,
     schema::{BadSchema, CompileWork, CompiledSchema},
     tool::{Answers, CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
 };
 
-/// Maximum memory of the compiled schemas of one server, in bytes: enough for thousands of ordinary
+/// Maximum memory of the compiled schemas of one source, in bytes: enough for thousands of ordinary
 /// ones.
 const MAX_BYTES: usize = 64 << 20;
-/// Maximum work of compiling the schemas of one list, usable or not, in documents that take as much
-/// as a document may: about half a second, or two seconds for patterns made for it.
+/// Maximum work of compiling the schemas of one kind in one list, usable or not, in documents that
+/// take as much as a document may: about half a second, or two seconds for patterns made for it.
 const MAX_DOCUMENTS: u64 = 5;
+/// Maximum number of reasons that are kept for operators.
+const MAX_REASONS: usize = 100;
 /// Held while the schemas of a list are compiled: servers take turns, so that all of them together
 /// take one CPU, and the memory of one compiler.
 static COMPILER: Mutex<()> = Mutex::new(());
-/// Name of the schema in reports.
-const WHICH: &str = "outputSchema";
 
-/// A provider whose results are checked.
+/// A provider whose arguments and results are checked.
 struct Checked {
     provider: Arc<dyn Provider>,
-    schemas: HashMap<ToolName, CompiledSchema>,
+    schemas: Schemas,
+}
+
+/// Compiled schemas of a list of tools.
+#[derive(Default)]
+struct Schemas {
+    input: HashMap<ToolName, CompiledSchema>,
+    output: HashMap<ToolName, CompiledSchema>,
+    bytes: usize,
+    /// Reasons for the schemas that are left out.
+    unchecked: Vec<String>,
+}
+
+/// Values of a source that are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checks {
+    /// None: the provider checks its values itself.
+    Nothing,
+    /// The arguments of calls.
+    Arguments,
+    /// The arguments of calls and structured results.
+    ArgumentsAndResults,
 }
 
 /// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
@@ -43,59 +66,94 @@ struct Checked {
 #[error("the structured result is missing; a tool with an output schema must return one")]
 struct NoStructuredResult;
 
-/// Reason that results are not checked against a schema.
+/// Reason that values are not checked against a schema.
 #[derive(Debug, thiserror::Error)]
 enum Unchecked {
     #[error(transparent)]
     Bad(#[from] BadSchema),
     #[error(
-        "nothing can be checked against the {WHICH}: with it, the server's compiled schemas take more than {MAX_BYTES} bytes"
+        "nothing can be checked against the {0}: with it, the source's compiled schemas take more than {MAX_BYTES} bytes"
     )]
-    TooMany,
+    TooMany(&'static str),
 }
 
-/// Returns a provider that checks the results of the tools with an output schema. Reports the
-/// schemas that cannot be checked. Blocks while the schemas are compiled.
-pub(super) fn results(
+/// Returns a provider that checks values of the tools. Reports the schemas that cannot be checked.
+/// Blocks while the schemas are compiled.
+pub(super) fn values(
+    checks: Checks,
     client: &ClientName,
     tools: &[Arc<Tool>],
     provider: Arc<dyn Provider>,
 ) -> Arc<dyn Provider> {
-    let (schemas, unchecked) = compile(tools);
-    report_unchecked(client, &unchecked);
-    if schemas.is_empty() { provider } else { Arc::new(Checked { provider, schemas }) }
+    if checks == Checks::Nothing {
+        return provider;
+    }
+    let schemas = Schemas::compile(checks, tools);
+    report_unchecked(client, &schemas.unchecked);
+    Arc::new(Checked { provider, schemas })
 }
 
-/// Compiles the output schemas. Also returns the reasons for those that are left out.
-fn compile(tools: &[Arc<Tool>]) -> (HashMap<ToolName, CompiledSchema>, Vec<String>) {
-    let (mut schemas, mut unchecked, mut bytes) = (HashMap::new(), Vec::new(), 0_usize);
-    let mut work = CompileWork::of_documents(MAX_DOCUMENTS);
-    // It guards no data.
-    let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
-    for tool in tools {
-        let Some(schema) = &tool.output_schema else { continue };
-        let compiled = CompiledSchema::compile_text_within(WHICH, schema, &mut work);
-        match compiled.map_err(Unchecked::from).and_then(|it| within(&mut bytes, it)) {
-            Ok(compiled) => drop(schemas.insert(tool.full_name.clone(), compiled)),
-            Err(reason) => unchecked.push(format!("tool {:?}: {reason}", tool.original)),
+impl Schemas {
+    /// Compiles the output schemas before the input schemas, so that a list with large ones loses the
+    /// checks of arguments, which its server checks itself.
+    fn compile(checks: Checks, tools: &[Arc<Tool>]) -> Self {
+        let mut schemas = Self::default();
+        // It guards no data.
+        let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+        if checks == Checks::ArgumentsAndResults {
+            let declared =
+                tools.iter().filter_map(|tool| Some((tool, tool.output_schema.as_ref()?)));
+            schemas.output = schemas.compile_all("outputSchema", declared);
         }
+        let declared = tools.iter().map(|tool| (tool, &tool.input_schema));
+        schemas.input = schemas.compile_all("inputSchema", declared);
+        schemas
     }
-    (schemas, unchecked)
-}
 
-/// Counts the memory of a schema. Fails, and counts nothing, if it is more than is left.
-fn within(bytes: &mut usize, schema: CompiledSchema) -> Result<CompiledSchema, Unchecked> {
-    let with_it = bytes.saturating_add(schema.bytes());
-    if with_it > MAX_BYTES {
-        return Err(Unchecked::TooMany);
+    fn compile_all<'t>(
+        &mut self,
+        which: &'static str,
+        declared: impl Iterator<Item = (&'t Arc<Tool>, &'t JsonText)>,
+    ) -> HashMap<ToolName, CompiledSchema> {
+        let mut work = CompileWork::of_documents(MAX_DOCUMENTS);
+        let mut compiled = HashMap::new();
+        for (tool, schema) in declared {
+            match self.compile_one(which, schema, &mut work) {
+                Ok(schema) => drop(compiled.insert(tool.full_name.clone(), schema)),
+                Err(reason) => self.unchecked.push(format!("tool {:?}: {reason}", tool.original)),
+            }
+        }
+        compiled
     }
-    *bytes = with_it;
-    Ok(schema)
+
+    fn compile_one(
+        &mut self,
+        which: &'static str,
+        schema: &JsonText,
+        work: &mut CompileWork,
+    ) -> Result<CompiledSchema, Unchecked> {
+        let compiled = CompiledSchema::compile_text_within(which, schema, work)?;
+        let bytes = self.bytes.saturating_add(compiled.bytes());
+        if bytes > MAX_BYTES {
+            return Err(Unchecked::TooMany(which));
+        }
+        self.bytes = bytes;
+        Ok(compiled)
+    }
 }
 
 impl Checked {
-    fn check(&self, tool: &ToolName, output: &ToolOutput) -> Result<(), CallError> {
-        let Some(schema) = self.schemas.get(tool) else { return Ok(()) };
+    fn check_arguments(&self, call: &Admitted) -> Result<(), CallError> {
+        let Some(schema) = self.schemas.input.get(&call.tool().full_name) else { return Ok(()) };
+        let arguments = Value::Object(call.arguments().to_object());
+        let name = || call.tool().name.clone();
+        schema
+            .check(&arguments)
+            .map_err(|violations| CallError::InvalidArguments { name: name(), violations })
+    }
+
+    fn check_result(&self, tool: &ToolName, output: &ToolOutput) -> Result<(), CallError> {
+        let Some(schema) = self.schemas.output.get(tool) else { return Ok(()) };
         let invalid = |place, cause| CallError::InvalidResult { tool: tool.clone(), place, cause };
         let Some(structured) = &output.structured else {
             return Err(invalid(String::new(), Cause::from(NoStructuredResult)));
@@ -113,8 +171,9 @@ impl Provider for Checked {
         Box::pin(async move {
             // Names on the wire change with those of other clients; this one does not.
             let tool = call.tool().full_name.clone();
+            self.check_arguments(&call)?;
             let output = self.provider.call(call).await?;
-            self.check(&tool, &output)?;
+            self.check_result(&tool, &output)?;
             Ok(output)
         })
     }
@@ -126,8 +185,9 @@ impl Provider for Checked {
     ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async move {
             let tool = call.tool().full_name.clone();
+            // The arguments are those of the call that asked, which were checked.
             let output = self.provider.resume(call, answers).await?;
-            self.check(&tool, &output)?;
+            self.check_result(&tool, &output)?;
             Ok(output)
         })
     }
@@ -150,7 +210,12 @@ impl Provider for Checked {
     }
 
     fn status(&self) -> Map<String, Value> {
-        self.provider.status()
+        let mut status = self.provider.status();
+        if !self.schemas.unchecked.is_empty() {
+            let reasons = self.schemas.unchecked.iter().take(MAX_REASONS);
+            status.insert("unchecked".to_owned(), reasons.cloned().collect());
+        }
+        status
     }
 }
 
@@ -192,6 +257,9 @@ mod tests {
             {"name": "endless", "inputSchema": {}, "outputSchema": endless},
             {"name": "broken", "inputSchema": {}, "outputSchema": {"type": "text"}},
             {"name": "plain", "inputSchema": {}},
+            {"name": "strict", "inputSchema": {"type": "object", "required": ["returns"],
+                "properties": {"returns": {"type": "string"}}}},
+            {"name": "odd", "inputSchema": endless},
         ]);
         let name = ClientName::parse("db").expect("a good name");
         let catalog = Catalog::new();
@@ -229,6 +297,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn arguments_that_do_not_fit_the_input_schema_never_reach_a_server_or_an_embedded_tool() {
+        for connection_type in ["stdio", "http", "internal"] {
+            let caller = caller(connection_type).await;
+            let fits = call(&caller, "strict", &json!({"returns": "x"})).await;
+            assert_eq!(fits.expect("it fits"), "text");
+            let refused = call(&caller, "strict", &json!({"returns": 7})).await;
+            let refused = refused.expect_err("not a text");
+            assert_eq!(refused.code(), "bad_arguments");
+            assert!(refused.to_string().contains("returns"), "{refused}");
+            let missing = call(&caller, "strict", &json!({})).await.expect_err("nothing");
+            assert_eq!(missing.code(), "bad_arguments", "the tool itself would fail otherwise");
+        }
+        let plugin = caller("wasm").await;
+        assert!(call(&plugin, "strict", &json!({"returns": 7})).await.is_ok(), "it checks itself");
+    }
+
+    #[tokio::test]
+    async fn arguments_pass_if_their_schema_cannot_be_checked_and_the_state_says_so() {
+        let caller = caller("stdio").await;
+        assert!(call(&caller, "odd", &json!({"returns": 7})).await.is_ok());
+        let client = ClientName::parse("db").expect("a good name");
+        let tool = json!({"name": "odd", "inputSchema": {"anyOf": [{"$ref": "#"}]}});
+        let tool = Tool::adopt(&client, serde_json::from_value(tool).expect("a definition"));
+        let tools = [Arc::new(tool.expect("a good tool"))];
+        let status = values(Checks::Arguments, &client, &tools, Arc::new(Returns)).status();
+        let reason = status["unchecked"][0].as_str().expect("a reason");
+        assert!(
+            reason.starts_with(r#"tool "odd": nothing can be checked against the inputSchema"#)
+        );
+        assert!(values(Checks::Arguments, &client, &[], Arc::new(Returns)).status().is_empty());
+    }
+
+    #[tokio::test]
     async fn a_failure_is_not_checked() {
         let caller = caller("http").await;
         let failed = call(&caller, "rows", &json!({})).await.expect_err("it failed");
@@ -257,9 +358,10 @@ mod tests {
             .map(|tool| serde_json::from_value(tool).expect("a definition"))
             .map(|tool| Arc::new(Tool::adopt(&client, tool).expect("a good tool")))
             .collect();
-        let (schemas, unchecked) = compile(&tools);
-        assert_eq!((schemas.len(), unchecked.len()), (4, 3), "{unchecked:?}");
-        insta::assert_snapshot!(unchecked[0], @r#"tool "t4": nothing can be checked against the outputSchema: with it, the server's compiled schemas take more than 67108864 bytes"#);
+        let Schemas { output, unchecked, .. } =
+            Schemas::compile(Checks::ArgumentsAndResults, &tools);
+        assert_eq!((output.len(), unchecked.len()), (4, 3), "{unchecked:?}");
+        insta::assert_snapshot!(unchecked[0], @r#"tool "t4": nothing can be checked against the outputSchema: with it, the source's compiled schemas take more than 67108864 bytes"#);
         assert!(unchecked[2].contains("invalid outputSchema"), "{}", unchecked[2]);
     }
 
@@ -273,10 +375,12 @@ mod tests {
                 .map(|n| adopt(serde_json::from_value(tool(n)).expect("a definition")))
                 .collect()
         };
-        let (schemas, unchecked) = compile(&tools(&format!("(?i){}", r"\x80".repeat(10))));
-        assert_eq!(schemas.len(), 6);
-        assert_eq!(schemas.len() + unchecked.len(), 200);
+        let compile = |tools: Vec<_>| Schemas::compile(Checks::ArgumentsAndResults, &tools);
+        let Schemas { input, output, unchecked, .. } =
+            compile(tools(&format!("(?i){}", r"\x80".repeat(10))));
+        assert_eq!((input.len(), output.len()), (200, 6));
+        assert_eq!(output.len() + unchecked.len(), 200);
         insta::assert_snapshot!(unchecked[193], @r#"tool "t199": nothing can be checked against the outputSchema: #: its patterns and "unevaluated" keywords take too much work to compile"#);
-        assert_eq!(compile(&tools(r"^[a-z]{2,20}\d\d$")).1, [""; 0]);
+        assert_eq!(compile(tools(r"^[a-z]{2,20}\d\d$")).unchecked, [""; 0]);
     }
 }

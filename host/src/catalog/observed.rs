@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
     door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
@@ -16,20 +16,26 @@ use crate::{
 pub trait Observer: Send + Sync + 'static {
     /// Sees one result of a tool without output schema, for the tenant that gets it.
     fn observe(&self, tenant: &Tenant, tool: &Arc<Tool>, output: &ToolOutput);
+
+    /// Returns the tools among `tools` with results that did not fit the type observed before, by their
+    /// names at the source, with the number of these results.
+    fn misfits(&self, tools: &[Arc<Tool>]) -> Vec<(String, u64)>;
 }
 
 /// A provider whose results are observed.
 struct Observed {
     provider: Arc<dyn Provider>,
+    tools: Arc<[Arc<Tool>]>,
     observer: Arc<OnceLock<Arc<dyn Observer>>>,
 }
 
 /// Returns a provider whose results the observer sees, once there is one.
 pub(super) fn results(
     provider: Arc<dyn Provider>,
+    tools: Arc<[Arc<Tool>]>,
     observer: &Arc<OnceLock<Arc<dyn Observer>>>,
 ) -> Arc<dyn Provider> {
-    Arc::new(Observed { provider, observer: observer.clone() })
+    Arc::new(Observed { provider, tools, observer: observer.clone() })
 }
 
 impl Observed {
@@ -88,6 +94,12 @@ impl Provider for Observed {
     }
 
     fn status(&self) -> Map<String, Value> {
-        self.provider.status()
+        let mut status = self.provider.status();
+        let misfits = self.observer.get().map(|observer| observer.misfits(&self.tools));
+        if let Some(misfits) = misfits.filter(|misfits| !misfits.is_empty()) {
+            let entry = |(tool, results)| json!({"tool": tool, "results": results});
+            status.insert("misfits".to_owned(), misfits.into_iter().map(entry).collect());
+        }
+        status
     }
 }

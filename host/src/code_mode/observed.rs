@@ -6,12 +6,13 @@
 //! calls.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tracing::warn;
 
 use super::{
     budget::Budget,
@@ -25,8 +26,10 @@ use crate::{
     tool::{Tool, ToolName, ToolOutput},
 };
 
-/// Numbers of results at which the text of a shape changes. The last one ends the observation.
+/// Numbers of results at which the text of a shape changes.
 const STEPS: [u32; 7] = [1, 3, 10, 30, 100, 300, 1_000];
+/// Results after which one that does not fit the shape is reported.
+const SETTLED: u32 = 10;
 /// Results of one tool after which only some are sampled: one of as many.
 const ALL_SAMPLED: u64 = 32;
 /// Maximum length of a text that is read as JSON, in bytes.
@@ -47,6 +50,8 @@ const NODE_BYTES: usize = 192;
 /// Observed shapes of all tenants.
 pub(super) struct Observations {
     tenants: Mutex<Tenants>,
+    /// Results of each tool that did not fit those before them, of all tenants.
+    misfits: Mutex<BTreeMap<ToolName, u64>>,
     samples: mpsc::Sender<Sample>,
     waiting: tokio::sync::Mutex<mpsc::Receiver<Sample>>,
 }
@@ -94,7 +99,12 @@ struct Entry {
 impl Observations {
     pub(super) fn new() -> Arc<Self> {
         let (samples, waiting) = mpsc::channel(MAX_WAITING);
-        Arc::new(Self { tenants: Mutex::default(), samples, waiting: waiting.into() })
+        Arc::new(Self {
+            tenants: Mutex::default(),
+            misfits: Mutex::default(),
+            samples,
+            waiting: waiting.into(),
+        })
     }
 
     /// Returns the observed result of a tool for `tenant`; `None` if the tool declares its result, or
@@ -137,6 +147,8 @@ impl Observations {
         }
         tenants.list.retain(|_, tools| !tools.list.is_empty());
         tenants.bytes -= removed;
+        drop(tenants);
+        self.misfits().retain(|name, _| existing.contains(name));
     }
 
     fn read(&self, sample: Sample) {
@@ -145,7 +157,25 @@ impl Observations {
             Content::Shape(shape) => shape,
             Content::Text(text) => of_text(&text),
         };
-        self.lock().add(&tenant, &tool, shape);
+        if self.lock().add(&tenant, &tool, shape) {
+            self.report_misfit(tool);
+        }
+    }
+
+    /// Counts a result that did not fit, and logs some of them. The log has no key of the result,
+    /// which may be data.
+    fn report_misfit(&self, tool: ToolName) {
+        let mut misfits = self.misfits();
+        let count = misfits.entry(tool.clone()).or_default();
+        *count = count.saturating_add(1);
+        if count.is_power_of_two() {
+            warn!(%tool, results = *count, "results of tool stopped fitting the type observed before");
+        }
+    }
+
+    fn misfits(&self) -> MutexGuard<'_, BTreeMap<ToolName, u64>> {
+        // It is consistent after every statement.
+        self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Tenants> {
@@ -169,6 +199,17 @@ impl Observer for Observations {
         let sample = Sample { tenant: tenant.clone(), tool: tool.full_name.clone(), content };
         // A full queue drops it.
         let _ = self.samples.try_send(sample);
+    }
+
+    fn misfits(&self, tools: &[Arc<Tool>]) -> Vec<(String, u64)> {
+        let misfits = self.misfits();
+        if misfits.is_empty() {
+            return Vec::new();
+        }
+        let count = |tool: &Arc<Tool>| {
+            Some((tool.shown_original().into_owned(), *misfits.get(&tool.full_name)?))
+        };
+        tools.iter().filter_map(count).collect()
     }
 }
 
@@ -203,25 +244,27 @@ impl Tenants {
         let has_room = tools.bytes < TENANT_BYTES;
         let Some(entry) = tools.list.get_mut(tool) else { return has_room };
         entry.results = entry.results.saturating_add(1);
-        entry.read < STEPS[STEPS.len() - 1]
-            && (entry.results < ALL_SAMPLED || entry.results.is_multiple_of(ALL_SAMPLED))
+        entry.results < ALL_SAMPLED || entry.results.is_multiple_of(ALL_SAMPLED)
     }
 
-    fn add(&mut self, tenant: &Tenant, tool: &ToolName, shape: Shape) {
+    /// Adds the shape of a result. Returns true if it does not fit those before it.
+    fn add(&mut self, tenant: &Tenant, tool: &ToolName, shape: Shape) -> bool {
         let uses = self.uses;
         let tools = self.list.entry(tenant.clone()).or_default();
         tools.used = uses;
         if tools.bytes >= TENANT_BYTES && !tools.list.contains_key(tool) {
-            return;
+            return false;
         }
         let entry = tools.list.entry(tool.clone()).or_default();
         let before = entry.bytes;
+        let is_misfit = entry.read >= SETTLED && !entry.shape.accepts(&shape);
         entry.add(shape);
         tools.bytes = tools.bytes - before + entry.bytes;
         self.bytes = self.bytes - before + entry.bytes;
         while self.bytes > TOTAL_BYTES && self.list.len() > 1 {
             self.forget_oldest();
         }
+        is_misfit
     }
 
     fn forget_oldest(&mut self) {
@@ -345,6 +388,31 @@ mod tests {
         assert_eq!(seen(&after(&observations, &id, 20)), "30+ results");
         assert_eq!(seen(&after(&observations, &id, 32 * 67)), "30+ results");
         assert_eq!(seen(&after(&observations, &id, 32 * 4)), "100+ results");
+    }
+
+    #[test]
+    fn a_result_that_stops_fitting_those_before_it_is_counted_for_its_tool() {
+        let (observations, tools) = (Observations::new(), [tool("t"), tool("other")]);
+        let observe = |value: Value| {
+            observations.observe(&key(1), &tools[0], &structured(value));
+            observations.read_waiting();
+        };
+        observe(json!({"id": 7}));
+        observe(json!({"id": "seven"}));
+        assert!(observations.misfits(&tools).is_empty(), "its type is not settled");
+        for _ in 2..SETTLED {
+            observe(json!({"id": 7, "late": true}));
+        }
+        observe(json!({"id": "x", "another": 1}));
+        assert!(observations.misfits(&tools).is_empty(), "{:?}", observations.misfits(&tools));
+        observe(json!({"items": []}));
+        assert_eq!(observations.misfits(&tools), [("t".to_owned(), 1)]);
+        observe(json!({"items": []}));
+        assert_eq!(observations.misfits(&tools), [("t".to_owned(), 1)], "it is known now");
+        observe(json!("text"));
+        assert_eq!(observations.misfits(&tools), [("t".to_owned(), 2)]);
+        observations.retain(&BTreeSet::new());
+        assert!(observations.misfits(&tools).is_empty());
     }
 
     #[test]

@@ -105,6 +105,28 @@ impl Shape {
         }
     }
 
+    /// Returns whether values of another shape fit the type that this one is shown as. A new key does: a
+    /// script that does not know it reads what it read before.
+    pub(super) fn accepts(&self, other: &Self) -> bool {
+        if *self == Self::default() {
+            return true;
+        }
+        let is_kind = |kind: &&str| {
+            self.kinds.contains(kind) || *kind == "integer" && self.kinds.contains("number")
+        };
+        let accepts_items = || match (&self.items, &other.items) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(items), Some(others)) => items.accepts(others),
+        };
+        let accepts_object = || match (&self.object, &other.object) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(object), Some(others)) => object.accepts(others),
+        };
+        other.kinds.iter().all(is_kind) && accepts_items() && accepts_object()
+    }
+
     /// Returns the number of shapes in it, itself included.
     pub(super) fn nodes(&self) -> usize {
         let object = self.object.as_ref().map_or(0, |object| match &object.keys {
@@ -174,6 +196,20 @@ impl Object {
             (Keys::Data(all), others) => all.merge(others.values()),
         }
         self.check_keys();
+    }
+
+    fn accepts(&self, other: &Self) -> bool {
+        match (&self.keys, &other.keys) {
+            (Keys::Known(fields), Keys::Known(others)) => {
+                fields.iter().all(|(key, (count, shape))| match others.get(key) {
+                    Some((_, other)) => shape.accepts(other),
+                    None => *count < self.values,
+                })
+            }
+            (Keys::Data(all), others) => all.accepts(&others.clone().values()),
+            // The keys are not compared: some of them may be data.
+            (Keys::Known(_), Keys::Data(_)) => true,
+        }
     }
 
     /// Turns the object into a map if its keys are data.
@@ -271,6 +307,40 @@ mod tests {
             schema(&[json!("a"), json!(1)]),
             r#"{"anyOf":[{"type":"integer"},{"type":"string"}]}"#
         );
+    }
+
+    #[test]
+    fn a_value_fits_a_shape_if_nothing_that_was_always_there_is_missing_or_of_another_kind() {
+        let seen = [
+            json!({"id": 7, "name": "ann", "tags": ["a"], "note": null}),
+            json!({"id": 8, "tags": [], "note": "x", "size": 1.5}),
+        ];
+        let shape = seen.iter().fold(Shape::default(), |mut all, value| {
+            all.merge(Shape::of(value));
+            all
+        });
+        for (value, fits) in [
+            (json!({"id": 9, "tags": [], "note": null}), true),
+            (json!({"id": 9, "tags": ["b"], "note": "y", "new": [1]}), true),
+            (json!({"id": 9, "tags": [], "note": null, "size": 2}), true),
+            (json!({"id": 9.5, "tags": [], "note": null}), false),
+            (json!({"id": null, "tags": [], "note": null}), false),
+            (json!({"tags": [], "note": null}), false),
+            (json!({"id": 9, "tags": [1], "note": null}), false),
+            (json!({"id": 9, "tags": "b", "note": null}), false),
+            (json!({"id": 9, "tags": [], "note": {}}), false),
+            (json!([]), false),
+            (json!("text"), false),
+        ] {
+            assert_eq!(shape.accepts(&Shape::of(&value)), fits, "{value}");
+        }
+        assert!(
+            Shape::of(&json!([])).accepts(&Shape::of(&json!([1]))),
+            "nothing is known of items"
+        );
+        let map = Shape::of(&json!({"ann@x.org": 1}));
+        assert!(map.accepts(&Shape::of(&json!({"bob@x.org": 2, "name": 3}))));
+        assert!(!map.accepts(&Shape::of(&json!({"bob@x.org": "2"}))));
     }
 
     #[test]

@@ -279,8 +279,7 @@ pub(super) struct Client {
     #[serde(alias = "staleTimeout")]
     pub(super) stale_timeout: Option<Span>,
     /// For MCP servers: restarts after failures.
-    #[serde(default)]
-    pub(super) restart: Restart,
+    pub(super) restart: Option<Restart>,
     /// For MCP servers: life cycle of the connection. Default: `persistent`.
     pub(super) lifecycle: Option<Lifecycle>,
     /// For the life cycle `idle`: time without calls after which the server is stopped. `idleTimeout`
@@ -334,6 +333,11 @@ pub(super) struct Client {
     /// prompts. A caller is asked only what it can answer. Default: none.
     #[serde(default)]
     pub(super) allow: BTreeSet<Allowed>,
+    /// For `stdio` and `docker`: framing of messages to the server. Its own are read in either one.
+    /// Default: `auto`.
+    pub(super) framing: Option<Framing>,
+    /// For MCP servers: era of the protocol that is spoken with the server. Default: `auto`.
+    pub(super) protocol: Option<Protocol>,
     /// True to offer the tools to scripts, through the meta-tools, and not to the model directly.
     /// Default: false.
     #[serde(default, rename = "is_code_mode_client")]
@@ -351,7 +355,7 @@ pub(super) struct Client {
 }
 
 /// Restarts of an MCP server after failures.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Restart {
     /// Starts in a row that may fail; after the last one, only the operator starts the server again.
@@ -368,6 +372,32 @@ pub(super) struct Restart {
     /// the same. Default: 1m.
     #[serde(alias = "stableAfter")]
     pub(super) stable_after: Option<Span>,
+}
+
+/// Framing of messages to an MCP server that is a process.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Framing {
+    /// `lines`, and `content_length` after two starts on which the server wrote nothing within
+    /// `startup_timeout`.
+    Auto,
+    /// One message for each line, as MCP demands.
+    Lines,
+    /// A header `Content-Length` before each message.
+    ContentLength,
+}
+
+/// Era of the protocol that is spoken with an MCP server.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Protocol {
+    /// The one that the server speaks. Of a server of both, the legacy one if `allow` permits
+    /// questions, because many such servers can ask in it alone; else the modern one.
+    Auto,
+    /// The legacy one, with `initialize`: revisions up to 2025-11-25.
+    Legacy,
+    /// The modern one, with `server/discover`: revision 2026-07-28.
+    Modern,
 }
 
 /// Life cycle of the connection to an MCP server.

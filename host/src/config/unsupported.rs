@@ -7,6 +7,11 @@ use serde_json::Value;
 /// Returns the reason that a known key is refused; `None` for other keys. `owner` is the type's
 /// name in [`file`](super::file).
 pub(super) fn key(owner: &str, key: &str) -> Option<String> {
+    if let Some(ours) = in_milliseconds(owner, key) {
+        return Some(format!(
+            "this build has no times without a unit: use `{ours}` of the client, with a text such as \"30s\" or \"250ms\""
+        ));
+    }
     let not_built =
         || Some(format!("this build does not act on it: {}", key_not_built(owner, key)?));
     other_spelling(owner, key).map(str::to_owned).or_else(not_built)
@@ -164,6 +169,26 @@ fn key_not_built(owner: &str, key: &str) -> Option<&'static str> {
         }
         ("File", "plugins") => "a plugin is a client with `connection_type` \"wasm\"",
         ("File", "framework" | "version" | "auth_config") => "leave it out",
+        _ => return None,
+    })
+}
+
+/// Returns the key of a client for a time that other gateways have as a number of milliseconds.
+fn in_milliseconds(owner: &str, key: &str) -> Option<&'static str> {
+    let is_restart = owner == "Restart";
+    if !is_restart && !matches!(owner, "Client" | "Docker" | "Stdio") {
+        return None;
+    }
+    Some(match key {
+        "requestTimeoutMs" => "request_timeout",
+        "startupTimeoutMs" => "startup_timeout",
+        "heartbeatIntervalMs" => "heartbeat_interval",
+        "staleTimeoutMs" => "stale_timeout",
+        "idleTimeoutMs" => "idle_timeout",
+        "toolSyncIntervalMs" => "tool_sync_interval",
+        "backoffMs" if is_restart => "restart.backoff",
+        "maxBackoffMs" if is_restart => "restart.max_backoff",
+        "stableAfterMs" if is_restart => "restart.stable_after",
         _ => return None,
     })
 }

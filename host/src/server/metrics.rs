@@ -9,12 +9,14 @@ use std::{collections::HashSet, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
+use serde_json::Value;
 
 use self::text::{Kind, Text};
 use super::{
     App,
     respond::{Payload, Reply},
 };
+use crate::catalog::Snapshot;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -60,10 +62,28 @@ pub(super) fn show(app: &App) -> Reply {
     let snapshot = app.catalog.snapshot();
     let tools = snapshot.clients().flat_map(|client| client.tools.iter());
     let known = tools.map(|tool| tool.name.as_str()).collect();
-    let mut reply = Response::new(Payload::Whole(Bytes::from(encode(&samples, &known))));
+    let mut text = encode(&samples, &known);
+    text.push_str(&misfits(&snapshot));
+    let mut reply = Response::new(Payload::Whole(Bytes::from(text)));
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
     reply
+}
+
+/// Writes the results in code mode that did not fit the type observed before.
+fn misfits(snapshot: &Snapshot) -> String {
+    let mut text = Text::default();
+    let help = "Results of a tool in code mode that did not fit the type observed before.";
+    text.family("airlock_tool_result_misfits_total", Kind::Counter, help);
+    for client in snapshot.clients() {
+        let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
+        for misfit in status.get("misfits").and_then(Value::as_array).into_iter().flatten() {
+            let tool = misfit["tool"].as_str().unwrap_or_default();
+            let labels = [("client", client.name.as_str()), ("tool", tool)];
+            text.value("", &labels, misfit["results"].as_u64().unwrap_or_default());
+        }
+    }
+    text.finish()
 }
 
 /// Writes the samples. Calls of tools that are not `known` are left out.

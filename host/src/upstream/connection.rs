@@ -23,6 +23,14 @@ use super::{
     transport,
 };
 
+/// What one attempt to connect tries.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    pub(super) handshake: Handshake,
+    /// True if messages to a process are framed with `Content-Length`.
+    pub(super) has_headers: bool,
+}
+
 /// A connected server.
 pub(super) struct Connection {
     pub(super) link: Arc<Link>,
@@ -48,12 +56,12 @@ impl Connection {
         settings: &Settings,
         credentials: &Credentials,
         logs: &Logs,
-        handshake: Handshake,
+        attempt: Attempt,
     ) -> Result<Self, ConnectionFailure> {
         let (inbox, unsolicited) = Inbox::new(credentials.redactor().clone());
         let deadline = Instant::now() + settings.timeouts.startup;
         let late = |_| ConnectionError::StartupTimeout(settings.timeouts.startup);
-        let opening = Box::pin(open(settings, credentials, &inbox));
+        let opening = Box::pin(open(settings, credentials, &inbox, attempt.has_headers));
         let (transport, process) = timeout_at(deadline, opening).await.map_err(late)??;
         if let Some(process) = &process {
             logs.follow(process.stderr());
@@ -63,7 +71,7 @@ impl Connection {
         let mut connection = Self { link, process, receiver, deadline, intake };
         let identity = Identity::new(&settings.name, settings.questions);
         let link = connection.link.clone();
-        let completing = handshake::complete(&link, &identity, handshake);
+        let completing = handshake::complete(&link, &identity, attempt.handshake);
         let error = tokio::select! {
             biased;
             ended = &mut connection.receiver => ended.unwrap_or(ConnectionError::Closed),
@@ -105,8 +113,9 @@ impl Connection {
         // What was written later than the start concerns no start.
         let is_starting = self.process.is_some() && self.intake.is_some();
         let noise = is_starting.then(|| self.link.inbox().noise()).flatten();
+        let is_silent = self.link.inbox().is_silent();
         let exit = self.shut_down().await;
-        ConnectionFailure { error, exit, noise }
+        ConnectionFailure { error, exit, noise, is_silent }
     }
 
     /// Closes the connection and stops the process behind it. Returns its exit; `None` if there is
@@ -127,6 +136,7 @@ async fn open(
     settings: &Settings,
     credentials: &Credentials,
     inbox: &Arc<Inbox>,
+    has_headers: bool,
 ) -> Result<(Arc<dyn transport::Transport>, Option<Box<dyn Owner>>), ConnectionError> {
     let (scrubber, authorizer) = (credentials.scrubber(), credentials.authorizer().cloned());
     let Channel { read, write, owner } = match &settings.transport {
@@ -139,7 +149,7 @@ async fn open(
             return Ok((sse::transport(http, inbox.clone(), authorizer)?, None));
         }
     };
-    Ok((Arc::new(Stdio::new(read, write, inbox.clone())), Some(owner)))
+    Ok((Arc::new(Stdio::new(read, write, inbox.clone(), has_headers)), Some(owner)))
 }
 
 #[cfg(test)]
@@ -161,7 +171,8 @@ mod tests {
         let name = ClientName::parse("up").expect("a name");
         let settings = Settings::new(name, transport(Box::new(http)));
         let (credentials, logs) = (Arc::<Credentials>::default(), Logs::default());
-        let opened = Connection::open(&settings, &credentials, &logs, Handshake::ModernFirst).await;
+        let attempt = Attempt { handshake: Handshake::ModernFirst, has_headers: false };
+        let opened = Connection::open(&settings, &credentials, &logs, attempt).await;
         opened.err().expect("it is refused").reason(&settings, &credentials.scrubber())
     }
 

@@ -59,6 +59,9 @@ pub(super) enum ConnectionError {
         "it speaks MCP {0:?}; this gateway speaks 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28"
     )]
     UnknownVersion(String),
+    /// The server does not speak the modern era, and the settings permit no other.
+    #[error("it does not speak MCP 2026-07-28, which `protocol` \"modern\" demands")]
+    NotModern,
     /// The server cannot be reached.
     #[error("the handshake failed")]
     Handshake {
@@ -154,11 +157,13 @@ pub(super) struct ConnectionFailure {
     pub(super) exit: Option<ProcessExit>,
     /// Text on stdout of a process that did not start, that is no message.
     pub(super) noise: Option<Noise>,
+    /// True if the server has sent nothing at all.
+    pub(super) is_silent: bool,
 }
 
 impl From<ConnectionError> for ConnectionFailure {
     fn from(error: ConnectionError) -> Self {
-        Self { error, exit: None, noise: None }
+        Self { error, exit: None, noise: None, is_silent: false }
     }
 }
 
@@ -185,12 +190,38 @@ impl ConnectionFailure {
                 }
             }
             parts.extend(advice::of_exit(settings, exit));
-            if !exit.stderr.is_empty() {
-                parts.push(format!("its stderr ends with: {}", exit.stderr.join(" | ")));
+            let stderr = after_traceback(&exit.stderr);
+            if !stderr.is_empty() {
+                parts.push(format!("its stderr ends with: {}", stderr.join(" | ")));
             }
         }
         parts.extend(advice::of_error(settings, &parts[0]).map(str::to_owned));
         scrubber.line(&parts.join("; "), MAX_REASON_BYTES)
+    }
+}
+
+/// Returns the lines from the error of the last Python traceback on; all lines if there is none. The
+/// frames of a traceback say nothing to an operator, and `airlock upstream logs` has them.
+fn after_traceback(lines: &[String]) -> &[String] {
+    let is_frame = |line: &String| {
+        line.trim_start().strip_prefix("File \"").is_some_and(|rest| rest.contains("\", line "))
+    };
+    let Some(frame) = lines.iter().rposition(is_frame) else { return lines };
+    // After a frame come its source and marks below it, or neither.
+    let is_error = |line: &String| {
+        let name = line.split([':', ' ']).next().unwrap_or_default();
+        let is_name = |part: &str| {
+            part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        let rest = &line[name.len()..];
+        name.split('.').all(is_name)
+            && name.rsplit('.').next().is_some_and(|last| last.starts_with(char::is_uppercase))
+            && (rest.is_empty() || rest.starts_with(": "))
+    };
+    match lines[frame + 1..].iter().position(is_error) {
+        Some(error) => &lines[frame + 1 + error..],
+        None => lines,
     }
 }
 
@@ -220,10 +251,41 @@ mod tests {
             before_signal: true,
             stderr: vec!["env: node: \u{1b}[31m not found".into(), "TOKEN=hunter2hunter2".into()],
         };
-        let failure =
-            ConnectionFailure { error: ConnectionError::Closed, exit: Some(exit), noise: None };
+        let failure = ConnectionFailure {
+            error: ConnectionError::Closed,
+            exit: Some(exit),
+            noise: None,
+            is_silent: false,
+        };
         let settings = settings(Process::default());
         insta::assert_snapshot!(failure.reason(&settings, &scrubber()), @r#"the connection ended; it ended with exit status: 127; a program that it starts may be missing from its PATH; its stderr ends with: env: node: �[31m not found | TOKEN=[secret TOKEN]"#);
+    }
+
+    #[test]
+    fn of_a_traceback_the_reason_has_the_error_alone() {
+        let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
+        let error = "ModuleNotFoundError: No module named 'mcp.nonesuch'";
+        let traceback = [
+            "starting",
+            "Traceback (most recent call last):",
+            "File \"/srv/server.py\", line 3, in <module>",
+            "Broken = import_module(name)",
+            "^^^^^^^^^^^^^^^^^^^",
+            "File \"<frozen importlib._bootstrap>\", line 1140, in _find_and_load_unlocked",
+            error,
+        ];
+        assert_eq!(after_traceback(&lines(&traceback)), [error]);
+        let more = [&traceback[..], &["It has two lines"]].concat();
+        assert_eq!(after_traceback(&lines(&more)), [error, "It has two lines"]);
+        for other in [&["one", "two: 2"][..], &[], &traceback[..6], &["Error: x", "at f (a.js:1)"]]
+        {
+            assert_eq!(after_traceback(&lines(other)), lines(other));
+        }
+        for name in ["KeyboardInterrupt", "pkg.errors.Broken: why"] {
+            let mut cut = lines(&traceback[2..]);
+            *cut.last_mut().expect("some") = name.to_owned();
+            assert_eq!(after_traceback(&cut), [name]);
+        }
     }
 
     #[test]
@@ -239,7 +301,7 @@ mod tests {
         let reason = |lines| {
             let noise = Some(Noise { lines, first: "Listening".to_owned() });
             let error = ConnectionError::StartupTimeout(Duration::from_secs(8));
-            let failure = ConnectionFailure { error, exit: None, noise };
+            let failure = ConnectionFailure { error, exit: None, noise, is_silent: false };
             failure.reason(&settings(Process::default()), &scrubber())
         };
         insta::assert_snapshot!(reason(1), @r#"it was not ready within its startup timeout of 8s; it wrote 1 line to stdout that is no MCP message: "Listening""#);
@@ -255,8 +317,12 @@ mod tests {
                 before_signal: true,
                 stderr: Vec::new(),
             };
-            let failure =
-                ConnectionFailure { error: ConnectionError::Closed, exit: Some(exit), noise: None };
+            let failure = ConnectionFailure {
+                error: ConnectionError::Closed,
+                exit: Some(exit),
+                noise: None,
+                is_silent: false,
+            };
             failure.reason(&settings(Process { limits, ..Process::default() }), &scrubber())
         };
         insta::assert_snapshot!(reason(Some(64 << 20), 11), @"the connection ended; it ended with signal: 11 (SIGSEGV); its `limits.memory` of 64 MiB may be too small: it bounds the address space, of which many programs reserve more than they use");

@@ -11,6 +11,7 @@ use super::{
     error::ConnectionError,
     limits::{MAX_INSTRUCTIONS_BYTES, MAX_QUOTE_BYTES, MAX_VERSION_BYTES, PROBE_PATIENCE},
     link::{AskError, Link, Request},
+    settings::Protocol,
     transport::SendError,
 };
 use crate::{
@@ -19,23 +20,51 @@ use crate::{
     tool::{Cause, ClientName, QuestionKinds},
 };
 
-/// Handshake to try first. A legacy connection begins with `initialize`, a modern one with
+/// Handshake of a connection. A legacy connection begins with `initialize`, a modern one with
 /// `server/discover`. A legacy server that never answers an unknown method delays the modern
 /// handshake by [`PROBE_PATIENCE`], so the one that worked is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handshake {
     /// The modern handshake, then the legacy one.
     ModernFirst,
-    /// The legacy handshake.
+    /// The legacy handshake, and the modern one if the server refuses it.
+    LegacyFirst,
+    /// The modern handshake alone.
+    Modern,
+    /// The legacy handshake alone.
     Legacy,
 }
 
 impl Handshake {
+    /// Returns the handshake of the first attempt to connect to a server that may ask `questions`.
+    ///
+    /// A server of both eras that asks with requests of its own can do so in the legacy era alone,
+    /// and `server/discover` does not tell whether its tools ask. The legacy era is therefore
+    /// preferred if the operator permits questions.
+    pub(super) fn first(protocol: Protocol, questions: QuestionKinds) -> Self {
+        match protocol {
+            Protocol::Legacy => Self::Legacy,
+            Protocol::Modern => Self::Modern,
+            Protocol::Auto if questions.is_empty() => Self::ModernFirst,
+            Protocol::Auto => Self::LegacyFirst,
+        }
+    }
+
     /// Returns the handshake to try after an attempt with this one has failed.
     pub(super) fn other(self) -> Self {
         match self {
-            Self::ModernFirst => Self::Legacy,
-            Self::Legacy => Self::ModernFirst,
+            Self::ModernFirst => Self::LegacyFirst,
+            Self::LegacyFirst => Self::ModernFirst,
+            fixed @ (Self::Modern | Self::Legacy) => fixed,
+        }
+    }
+
+    /// Returns the handshake to try first after one has led to a connection.
+    pub(super) fn after_connection(self, is_modern: bool) -> Self {
+        match self {
+            Self::ModernFirst | Self::LegacyFirst if is_modern => Self::ModernFirst,
+            Self::ModernFirst | Self::LegacyFirst => Self::LegacyFirst,
+            fixed @ (Self::Modern | Self::Legacy) => fixed,
         }
     }
 }
@@ -155,8 +184,10 @@ pub(super) async fn complete(
     handshake: Handshake,
 ) -> Result<(), ConnectionError> {
     let agreed = match handshake {
-        Handshake::Legacy => initialize(link, identity).await?,
         Handshake::ModernFirst => modern_first(link, identity).await?,
+        Handshake::LegacyFirst => legacy_first(link, identity).await?,
+        Handshake::Modern => modern(link, identity).await?,
+        Handshake::Legacy => initialize(link, identity).await?,
     };
     let is_legacy = !agreed.version.is_modern();
     link.agree(agreed);
@@ -198,6 +229,24 @@ async fn modern_first(link: &Link, identity: &Identity) -> Result<Agreed, Connec
         if let (true, Some(error)) = (is_refused, legacy_error.take_if(|_| is_refused)) {
             return Err(error);
         }
+    }
+}
+
+async fn legacy_first(link: &Link, identity: &Identity) -> Result<Agreed, ConnectionError> {
+    match initialize(link, identity).await {
+        // A server of the modern era alone.
+        Err(error @ ConnectionError::Refused { .. }) => match discover(link, identity).await? {
+            Probed::Agreed(agreed) => Ok(agreed),
+            Probed::Refused => Err(error),
+        },
+        initialized => initialized,
+    }
+}
+
+async fn modern(link: &Link, identity: &Identity) -> Result<Agreed, ConnectionError> {
+    match discover(link, identity).await? {
+        Probed::Agreed(agreed) => Ok(agreed),
+        Probed::Refused => Err(ConnectionError::NotModern),
     }
 }
 

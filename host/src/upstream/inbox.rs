@@ -41,6 +41,9 @@ pub(super) struct Inbox {
     in_flight: Mutex<InFlight>,
     changed: Notify,
     flood: SetOnce<Flood>,
+    created: Instant,
+    /// Notified when the server has to wait before it is read.
+    throttled: Notify,
     received: Mutex<Instant>,
     noise: Mutex<Option<Noise>>,
     noisy: Notify,
@@ -96,7 +99,9 @@ impl Inbox {
             in_flight: Mutex::default(),
             changed: Notify::new(),
             flood: SetOnce::new(),
+            created: now,
             received: Mutex::new(now),
+            throttled: Notify::new(),
             noise: Mutex::default(),
             noisy: Notify::new(),
             requests,
@@ -141,7 +146,10 @@ impl Inbox {
             let wait = lock(&self.bucket).wait(Instant::now());
             match wait {
                 Ok(wait) if wait.is_zero() => return Ok(()),
-                Ok(wait) => sleep(wait).await,
+                Ok(wait) => {
+                    self.throttled.notify_one();
+                    sleep(wait).await;
+                }
                 // The first flood that was found is kept.
                 Err(flood) => drop(self.flood.set(flood)),
             }
@@ -156,6 +164,17 @@ impl Inbox {
     /// Returns the time at which the server sent something last.
     pub(super) fn last_received(&self) -> Instant {
         *lock(&self.received)
+    }
+
+    /// Returns whether the server has sent nothing at all.
+    pub(super) fn is_silent(&self) -> bool {
+        self.last_received() == self.created
+    }
+
+    /// Waits until the server has to wait before it is read, because it sends more than its rate.
+    /// Returns once for several such waits.
+    pub(super) async fn throttled(&self) {
+        self.throttled.notified().await;
     }
 
     /// Charges the server for received bytes, even if they are not a message.

@@ -12,6 +12,7 @@ mod definition;
 mod diff;
 mod keep;
 mod review;
+mod sets;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -39,6 +39,10 @@ pub struct Settings {
     pub pin: Pinning,
     /// Questions that it may ask the callers of its tools.
     pub questions: QuestionKinds,
+    /// Eras of the protocol that are tried.
+    pub protocol: Protocol,
+    /// Framing of messages to a process.
+    pub framing: Framing,
 }
 
 impl Settings {
@@ -54,6 +58,8 @@ impl Settings {
             sync_interval: None,
             pin: Pinning::default(),
             questions: QuestionKinds::NONE,
+            protocol: Protocol::default(),
+            framing: Framing::default(),
         }
     }
 }
@@ -155,6 +161,30 @@ impl Default for Restart {
             stable_after: STABLE_AFTER,
         }
     }
+}
+
+/// Eras of the protocol that are tried with a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Both: the legacy one first if the server may ask questions, else the modern one.
+    #[default]
+    Auto,
+    /// The legacy one, with `initialize`.
+    Legacy,
+    /// The modern one, with `server/discover`.
+    Modern,
+}
+
+/// Framing of messages to a process. Its own messages are read in either one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// Lines; `Content-Length` after two starts on which the process wrote nothing.
+    #[default]
+    Auto,
+    /// One message for each line, as MCP demands.
+    Lines,
+    /// A header `Content-Length` before each message, as the Language Server Protocol has it.
+    ContentLength,
 }
 
 /// Life cycle of the connection to a server.

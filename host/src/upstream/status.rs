@@ -24,7 +24,8 @@ pub enum Phase {
     Starting,
     /// Ready for calls.
     Ready,
-    /// Ready for calls, but its list of tools is in doubt: the last good one is kept.
+    /// Ready for calls, but its list of tools is in doubt, so that the last good one is kept, or it
+    /// sends more than is read, so that its responses are late.
     Degraded,
     /// Waiting to be started again after a failure.
     Restarting,
@@ -98,6 +99,9 @@ struct Inner {
     agreed: Option<Agreed>,
     /// Names at the server of the tools whose definitions the operator has not accepted.
     quarantine: Vec<String>,
+    /// Reason for which the server would be ready if it did not exceed its rate; `None` if it does
+    /// not exceed it.
+    ready_reason: Option<String>,
 }
 
 /// The last failure of a server.
@@ -109,6 +113,9 @@ struct Failure {
     /// Time of the first failure since the server was last ready.
     since: SystemTime,
 }
+
+/// Reason for the state of a server that exceeds its rate.
+const FLOODING: &str = "it sends more messages than are read, so that its responses are late; if that lasts, it is disconnected";
 
 impl Status {
     pub(super) fn new() -> Self {
@@ -125,39 +132,32 @@ impl Status {
             is_stale: false,
             agreed: None,
             quarantine: Vec::new(),
+            ready_reason: None,
         }))
     }
 
     /// Records a change. A change to the same state with the same reason is none.
     pub(super) fn enter(&self, phase: Phase, reason: &str) {
         let mut inner = self.lock();
-        if inner.phase == phase && inner.reason == reason {
-            return;
+        match &mut inner.ready_reason {
+            // It is ready once it keeps to its rate.
+            Some(known) if phase == Phase::Ready => reason.clone_into(known),
+            _ => {
+                inner.ready_reason = None;
+                inner.enter(phase, reason);
+            }
         }
-        let now = Instant::now();
-        let spent = now.duration_since(inner.since);
-        let left = inner.phase as usize;
-        inner.time_in[left] += spent;
-        let transition = Transition { phase, reason: shortened(reason), at: SystemTime::now() };
-        if let Some(stage) = stage(inner.phase, phase) {
-            let (message, at) = (transition.reason.clone(), transition.at);
-            let began = inner.last_failure.as_ref().filter(|_| inner.is_failing);
-            let since = began.map_or(at, |failure| failure.since);
-            inner.last_failure = Some(Failure { stage, message, at, since });
-            inner.is_failing = true;
-        } else if phase == Phase::Ready {
-            inner.is_failing = false;
+    }
+
+    /// Records whether the server sends more than is read. It is not ready while it does.
+    pub(super) fn set_flooding(&self, is_flooding: bool) {
+        let mut inner = self.lock();
+        if is_flooding && inner.phase == Phase::Ready {
+            inner.ready_reason = Some(inner.reason.clone());
+            inner.enter(Phase::Degraded, FLOODING);
+        } else if !is_flooding && let Some(reason) = inner.ready_reason.take() {
+            inner.enter(Phase::Ready, &reason);
         }
-        inner.since = now;
-        inner.phase = phase;
-        reason.clone_into(&mut inner.reason);
-        if phase == Phase::Restarting {
-            inner.restarts += 1;
-        }
-        if inner.transitions.len() == KEPT_TRANSITIONS {
-            inner.transitions.pop_front();
-        }
-        inner.transitions.push_back(transition);
     }
 
     /// Returns the present state.
@@ -235,6 +235,37 @@ impl Status {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // The state is consistent after every statement.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn enter(&mut self, phase: Phase, reason: &str) {
+        if self.phase == phase && self.reason == reason {
+            return;
+        }
+        let now = Instant::now();
+        self.time_in[self.phase as usize] += now.duration_since(self.since);
+        let transition = Transition { phase, reason: shortened(reason), at: SystemTime::now() };
+        let stage = stage(self.phase, phase).filter(|_| self.ready_reason.is_none());
+        if let Some(stage) = stage {
+            let (message, at) = (transition.reason.clone(), transition.at);
+            let began = self.last_failure.as_ref().filter(|_| self.is_failing);
+            let since = began.map_or(at, |failure| failure.since);
+            self.last_failure = Some(Failure { stage, message, at, since });
+            self.is_failing = true;
+        } else if phase == Phase::Ready {
+            self.is_failing = false;
+        }
+        self.since = now;
+        self.phase = phase;
+        reason.clone_into(&mut self.reason);
+        if phase == Phase::Restarting {
+            self.restarts += 1;
+        }
+        if self.transitions.len() == KEPT_TRANSITIONS {
+            self.transitions.pop_front();
+        }
+        self.transitions.push_back(transition);
     }
 }
 
@@ -321,6 +352,35 @@ mod tests {
             assert_eq!(message.chars().count(), kept);
             assert_eq!(message.ends_with('…'), length > kept);
         }
+    }
+
+    #[test]
+    fn a_server_that_sends_more_than_is_read_is_not_ready_until_it_stops() {
+        let status = Status::new();
+        status.enter(Phase::Starting, "first start");
+        status.set_flooding(true);
+        assert_eq!(status.phase(), Phase::Starting);
+        status.enter(Phase::Ready, "listed 3 tools");
+        status.set_flooding(true);
+        status.set_flooding(true);
+        assert_eq!(
+            (status.phase(), &status.to_json()["reason"]),
+            (Phase::Degraded, &json!(FLOODING))
+        );
+        assert_eq!(status.to_json().get("last_failure"), None);
+        status.enter(Phase::Ready, "listed 4 tools");
+        assert_eq!(status.phase(), Phase::Degraded, "another list does not make it ready");
+        status.set_flooding(false);
+        assert_eq!(
+            (status.phase(), &status.to_json()["reason"]),
+            (Phase::Ready, &json!("listed 4 tools"))
+        );
+        status.set_flooding(true);
+        status.enter(Phase::Restarting, "it floods the gateway");
+        status.set_flooding(false);
+        assert_eq!(status.phase(), Phase::Restarting);
+        status.enter(Phase::Ready, "listed 3 tools");
+        assert_eq!(status.phase(), Phase::Ready);
     }
 
     #[test]

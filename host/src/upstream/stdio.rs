@@ -1,5 +1,5 @@
 //! Transport over a duplex of bytes, such as the pipes of a child process: one JSON-RPC message per
-//! line. Messages of a server that frames them with `Content-Length` are read too.
+//! line, or with a header `Content-Length`. Messages of the server are read in either framing.
 
 mod frames;
 
@@ -43,17 +43,18 @@ struct Line {
 }
 
 impl<R: AsyncRead + Send + Unpin + 'static> Stdio<R> {
-    /// Creates the transport. Must be called inside a runtime, on which the messages are written.
+    /// Creates the transport. Messages are written with a header if it `has_headers`. Must be called inside a runtime, on which the messages are written.
     pub(super) fn new(
         read: R,
         write: impl AsyncWrite + Send + Unpin + 'static,
         inbox: Arc<Inbox>,
+        has_headers: bool,
     ) -> Self {
         let (requests, queue) = mpsc::channel(MAX_REQUESTS_IN_FLIGHT);
         let (control, control_queue) = mpsc::channel(MAX_CONTROL_IN_FLIGHT);
         let closed = CancellationToken::new();
         let receiving = inbox.clone();
-        let writing = write_all(write, queue, control_queue, closed.clone());
+        let writing = write_all(write, has_headers, queue, control_queue, closed.clone());
         Self {
             frames: Mutex::new(Frames::new(read, move || receiving.touch())),
             requests,
@@ -123,9 +124,18 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport for Stdio<R> {
     }
 }
 
+fn framed(text: &str, has_headers: bool) -> Vec<u8> {
+    if has_headers {
+        format!("Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes()
+    } else {
+        [text.as_bytes(), b"\n"].concat()
+    }
+}
+
 /// Writes messages until the connection is closed or the pipe breaks.
 async fn write_all(
     mut write: impl AsyncWrite + Unpin,
+    has_headers: bool,
     mut requests: mpsc::Receiver<Line>,
     mut control: mpsc::Receiver<Line>,
     closed: CancellationToken,
@@ -141,7 +151,7 @@ async fn write_all(
             if line.is_request && line.written.is_closed() {
                 continue;
             }
-            let text = [line.text.as_bytes(), b"\n"].concat();
+            let text = framed(&line.text, has_headers);
             let outcome = async {
                 write.write_all(&text).await?;
                 write.flush().await

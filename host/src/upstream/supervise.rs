@@ -14,10 +14,11 @@ use tracing::{debug, info, warn};
 
 use super::{
     backoff::Backoff,
-    connection::Connection,
+    connection::{Attempt, Connection},
     control::{Command, Control, ReconnectAnswer},
     credentials::Credentials,
     error::{ConnectionError, ConnectionFailure},
+    framing::FramingSearch,
     handshake::Handshake,
     limits::{FLOOD_COOL_DOWN, LAST_RETRY, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL},
     link::Link,
@@ -82,6 +83,7 @@ pub(super) fn supervise_with(
         Err(error) => (Credentials::default(), Some(error)),
     };
     let supervisor = Supervisor {
+        framing: FramingSearch::new(settings.framing),
         server,
         settings,
         pins,
@@ -125,6 +127,7 @@ struct Supervisor {
     catalog: Arc<Catalog>,
     server: Arc<Server>,
     credentials: Arc<Credentials>,
+    framing: FramingSearch,
     /// Tools left out of the last list, whose reasons are logged.
     logged: SkippedTools,
     commands: mpsc::Receiver<Command>,
@@ -170,7 +173,7 @@ impl Supervisor {
     /// settings can never work.
     async fn keep_connected(&mut self, stop: &CancellationToken) {
         let mut backoff = Backoff::new(self.settings.restart, 0);
-        let mut handshake = Handshake::ModernFirst;
+        let mut handshake = Handshake::first(self.settings.protocol, self.settings.questions);
         let mut reason = "first start".to_owned();
         loop {
             self.server.status_record().enter(Phase::Starting, &reason);
@@ -280,20 +283,22 @@ impl Supervisor {
             &self.settings,
             &self.credentials,
             server.logs(),
-            *handshake,
+            Attempt { handshake: *handshake, has_headers: self.framing.has_headers() },
         ));
         let Some(opened) = stop.run_until_cancelled(opening).await else { return Ended::Stopped };
         let connection = match opened {
             Ok(connection) => connection,
             Err(failure) => {
+                let is_late = matches!(failure.error, ConnectionError::StartupTimeout(_));
+                self.framing.record_failed(failure.is_silent && is_late);
                 if failure.error.suggests_other_handshake() {
                     *handshake = handshake.other();
                 }
                 return Ended::Failed(failure);
             }
         };
-        *handshake =
-            if connection.link.is_modern() { Handshake::ModernFirst } else { Handshake::Legacy };
+        self.framing.record_connected();
+        *handshake = handshake.after_connection(connection.link.is_modern());
         if let Some(agreed) = connection.link.agreed() {
             self.server.status_record().agree(agreed);
         }
@@ -417,7 +422,8 @@ impl Supervisor {
     /// Permits calls over connections of their own.
     fn give_own_access(&self, handshake: Handshake) {
         let (settings, credentials) = (self.settings.clone(), self.credentials.clone());
-        let own = PerCall { settings, credentials, handshake };
+        let attempt = Attempt { handshake, has_headers: self.framing.has_headers() };
+        let own = PerCall { settings, credentials, attempt };
         self.server.set_access(Access::PerCall(Arc::new(own)));
     }
 

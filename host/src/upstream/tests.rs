@@ -435,6 +435,48 @@ async fn a_server_in_use_by_calls_alone_is_stopped_when_idle_and_started_by_the_
     server.stop().await;
 }
 
+/// A server that reads messages with a header alone, and takes a line for an unfinished header.
+const FRAMED: &str = r#"
+import json, sys
+while True:
+    length = 0
+    while line := sys.stdin.buffer.readline().strip():
+        name, _, value = line.partition(b":")
+        if name == b"Content-Length":
+            length = int(value)
+    if not length:
+        break
+    message = json.loads(sys.stdin.buffer.read(length))
+    results = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "framed", "version": "1"}},
+        "tools/list": {"tools": [{"name": "say", "inputSchema": {}}]},
+        "tools/call": {"content": [{"type": "text", "text": "said"}]},
+    }
+    if "id" in message:
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        result = results.get(message["method"])
+        answer |= {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
+        text = json.dumps(answer).encode()
+        sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
+        sys.stdout.buffer.flush()
+"#;
+
+#[tokio::test]
+async fn a_server_that_reads_headers_alone_is_served_with_the_setting_or_after_two_silent_starts() {
+    for (framing, startup) in
+        [(Framing::ContentLength, PATIENCE), (Framing::Auto, Duration::from_millis(1_500))]
+    {
+        let mut settings = settings(python(&[FRAMED]));
+        settings.framing = framing;
+        settings.timeouts.startup = startup;
+        settings.restart.backoff = Duration::from_millis(1);
+        let server = Supervised::start(settings);
+        server.until(|client| client.state == State::Connected).await;
+        assert_eq!(server.answer("say").await, "said");
+        server.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_per_call_that_does_not_end_keeps_its_caller_not_waiting() {
     let mut settings = settings(fake("stubborn"));

@@ -15,6 +15,7 @@ text() {
 }
 
 facts() {
+  echo "call: $calls"
   echo "uid: $(id -u)"
   grep -E 'NoNewPrivs|CapEff' /proc/self/status
   echo "net: $(ls /sys/class/net)"
@@ -29,7 +30,7 @@ while :; do
   case $line in
     *'"initialize"'*) reply '"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"box","version":"1"}}' ;;
     *'"tools/list"'*) reply '"result":{"tools":[{"name":"facts","inputSchema":{"type":"object"}},{"name":"linger","inputSchema":{"type":"object"}}]}' ;;
-    *'"name":"facts"'*) facts | text ;;
+    *'"name":"facts"'*) calls=$((calls + 1)); facts | text ;;
     *'"name":"linger"'*) setsid sleep 1000 >/dev/null 2>&1 & echo lingering | tr -d '\n' | text ;;
     *'"ping"'*) reply '"result":{}' ;;
     *'"id":'*) reply '"error":{"code":-32601,"message":"no such method"}' ;;

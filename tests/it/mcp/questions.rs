@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::{ANN, BOB};
 
+mod libraries;
+
 const ERAS: [&str; 2] = ["legacy", "modern"];
 
 /// A gateway with one server that asks, named after its era.

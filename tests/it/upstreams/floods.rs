@@ -95,6 +95,19 @@ async fn two_servers_that_flood_an_event_stream_are_disconnected() {
 }
 
 #[tokio::test]
+async fn a_server_is_not_ready_while_it_sends_more_than_is_read() {
+    let gateway = Setup::new().client(misbehaving("one", ["flood=notifications"])).serve().await;
+    given_up(&gateway, "one").await;
+    let client = gateway.client("one").await.expect("the server");
+    let history = client["history"].as_array().expect("a history");
+    let phases: Vec<_> = history.iter().filter_map(|change| change["phase"].as_str()).collect();
+    let at = phases.iter().position(|phase| *phase == "ready").expect("it was ready first");
+    assert_eq!(phases[at..at + 3], ["ready", "degraded", "restarting"], "{history:#?}");
+    let reason = history[at + 1]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("more messages than are read"), "{reason}");
+}
+
+#[tokio::test]
 async fn a_stream_that_asks_for_an_immediate_reconnect_is_reopened_later() {
     let began = Instant::now();
     let server = MisbehavingHttp::start(["retry"]);

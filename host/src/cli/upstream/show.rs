@@ -62,9 +62,10 @@ fn lines(server: &Value) -> Vec<String> {
         lines.push(member("tools", &tools.to_string()));
         return lines;
     }
+    let mut shown = Shown::default();
     lines.extend([
         member("state", &format!("{} since {}", text(&server["phase"]), text(&server["since"]))),
-        member("reason", &text(&server["reason"])),
+        member("reason", &shown.once(&server["reason"])),
     ]);
     let protocol = &server["protocol"];
     if protocol.is_object() {
@@ -78,6 +79,13 @@ fn lines(server: &Value) -> Vec<String> {
     if !quarantine.is_empty() {
         lines.push(member("quarantine", &quarantine.join(", ")));
     }
+    let unchecked = server["unchecked"].as_array().into_iter().flatten().map(text);
+    lines.extend(unchecked.map(|reason| member("unchecked", &reason)));
+    let misfits = server["misfits"].as_array().into_iter().flatten();
+    lines.extend(misfits.map(|misfit| {
+        let (tool, results) = (text(&misfit["tool"]), &misfit["results"]);
+        member("misfits", &format!("{results} results of {tool} did not fit those before"))
+    }));
     lines.push(member("calls", &calls));
     let latency = &server["latency_ms"];
     if latency.is_object() {
@@ -89,20 +97,46 @@ fn lines(server: &Value) -> Vec<String> {
     let failure = &server["last_failure"];
     if failure.is_object() {
         let (when, step) = (text(&failure["at"]), text(&failure["stage"]));
-        lines.push(member("failure", &format!("{when} {step}: {}", text(&failure["message"]))));
+        let message = shown.once(&failure["message"]);
+        lines.push(member("failure", &format!("{when} {step}: {message}")));
     }
     lines.push("  history".to_owned());
-    lines.extend(server["history"].as_array().into_iter().flatten().map(change));
+    let history = server["history"].as_array().into_iter().flatten();
+    lines.extend(history.map(|entry| change(entry, &mut shown)));
     lines
+}
+
+/// Long reasons that were printed, each of which is printed once.
+#[derive(Default)]
+struct Shown(Vec<String>);
+
+/// Characters of a reason that is printed again.
+const MAX_REPEATED: usize = 60;
+
+impl Shown {
+    /// Returns a reason, or its beginning if it was printed before. The history has shortened ones.
+    fn once(&mut self, reason: &Value) -> String {
+        let reason = reason.as_str().unwrap_or_default();
+        let whole = reason.strip_suffix('…').unwrap_or(reason);
+        if whole.chars().count() <= MAX_REPEATED {
+            return output::both_ends(reason, WIDTH);
+        }
+        if self.0.iter().any(|known| known.starts_with(whole)) {
+            let beginning: String = whole.chars().take(MAX_REPEATED).collect();
+            return output::both_ends(&format!("{beginning}… (as above)"), WIDTH);
+        }
+        self.0.push(reason.to_owned());
+        output::both_ends(reason, WIDTH)
+    }
 }
 
 fn member(name: &str, value: &str) -> String {
     format!("  {name:10}  {value}").trim_end().to_owned()
 }
 
-fn change(change: &Value) -> String {
+fn change(change: &Value, shown: &mut Shown) -> String {
     let (at, phase) = (text(&change["at"]), text(&change["phase"]));
-    format!("    {at}  {phase:10}  {}", text(&change["reason"])).trim_end().to_owned()
+    format!("    {at}  {phase:10}  {}", shown.once(&change["reason"])).trim_end().to_owned()
 }
 
 fn text(value: &Value) -> String {
@@ -123,6 +157,8 @@ mod tests {
             "protocol": {"protocol_version": "2025-11-25", "era": "legacy"},
             "in_flight": 1, "queued": 0, "latency_ms": {"p50": 1.5, "p90": 2.0, "p99": 30.25},
             "restarts": 3, "attempts": 2, "quarantine": ["delete\u{200b}"],
+            "misfits": [{"tool": "read", "results": 2}],
+            "unchecked": ["tool \"t\": nothing can be checked against the inputSchema: #: too deep"],
             "last_failure": {"stage": "transport_lost", "message": "the connection ended",
                              "at": "2026-11-23T01:02:03Z"},
             "history": [{"phase": "starting", "reason": "first start", "at": "2026-11-23T01:02:00Z"}],
@@ -134,6 +170,8 @@ mod tests {
           protocol    2025-11-25 (legacy)
           tools       1, of an earlier connection
           quarantine  delete⟨U+200B⟩
+          unchecked   tool \"t\": nothing can be checked against the inputSchema: #: too deep
+          misfits     2 results of read did not fit those before
           calls       1 running, 0 waiting
           latency     p50 1.5 ms, p90 2 ms, p99 30.25 ms
           restarts    3, failed attempts in a row: 2
@@ -141,6 +179,22 @@ mod tests {
           history
             2026-11-23T01:02:00Z  starting    first start
         ");
+    }
+
+    #[test]
+    fn a_long_reason_is_shown_once() {
+        let reason = format!("the connection ended; its stderr ends with: {}", "x".repeat(600));
+        let short: String = reason.chars().take(511).chain(['…']).collect();
+        let change = |reason: &str| json!({"phase": "restarting", "reason": reason, "at": "2026-11-23T01:02:03Z"});
+        let server = json!({
+            "config": {"name": "fs"}, "phase": "restarting", "reason": reason,
+            "last_failure": {"stage": "connect", "message": short, "at": "2026-11-23T01:02:03Z"},
+            "history": [change(&short), change("first start"), change(&reason)],
+        });
+        let text = lines(&server).join("\n");
+        assert_eq!(text.matches("xxx").count(), 200, "{text}");
+        assert_eq!(text.matches("… (as above)").count(), 3, "{text}");
+        assert!(text.contains("first start"), "{text}");
     }
 
     #[test]

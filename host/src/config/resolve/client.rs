@@ -192,6 +192,9 @@ fn refuse_foreign_keys(field: &Field<'_>, client: &file::Client) {
         ("prompts_to_get", !client.prompts_to_get.is_empty(), !is_wasm, mcp),
         ("relay_instructions", client.relay_instructions, !is_wasm, mcp),
         ("allow", !client.allow.is_empty(), !is_wasm, mcp),
+        ("framing", client.framing.is_some(), is_stdio || is_docker, "\"stdio\" or \"docker\""),
+        ("restart", client.restart.is_some(), !is_wasm, mcp),
+        ("protocol", client.protocol.is_some(), !is_wasm, mcp),
         ("wasm_config", client.wasm_config.is_some(), is_wasm, "\"wasm\""),
     ];
     for (key, _, _, owner) in

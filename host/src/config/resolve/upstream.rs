@@ -15,7 +15,9 @@ use crate::{
     secret::Secret,
     tool::{ClientName, QuestionKind, QuestionKinds},
     units::{SecondsOrSpan, Span},
-    upstream::{Bounds, Lifecycle, Restart, Settings, Timeouts, Transport, pins::Pinning},
+    upstream::{
+        Bounds, Framing, Lifecycle, Protocol, Restart, Settings, Timeouts, Transport, pins::Pinning,
+    },
 };
 
 /// Headers that the transport itself sets.
@@ -51,6 +53,19 @@ pub(super) fn resolve(
         Some(file::Pin::Off) => Pinning::Off,
         Some(file::Pin::Strict) => Pinning::Strict,
     };
+    let protocol = match client.protocol {
+        None | Some(file::Protocol::Auto) => Protocol::Auto,
+        Some(file::Protocol::Legacy) => Protocol::Legacy,
+        Some(file::Protocol::Modern) => Protocol::Modern,
+    };
+    if protocol == Protocol::Modern && client.connection_type == ConnectionType::Sse {
+        field.member("protocol").refuse("a server over \"sse\" speaks the legacy era alone");
+    }
+    let framing = match client.framing {
+        None | Some(file::Framing::Auto) => Framing::Auto,
+        Some(file::Framing::Lines) => Framing::Lines,
+        Some(file::Framing::ContentLength) => Framing::ContentLength,
+    };
     let transport = if client.connection_type == ConnectionType::Stdio {
         let field = field.member("stdio_config");
         process::stdio(&field, field.required(client.stdio_config)?)
@@ -78,6 +93,8 @@ pub(super) fn resolve(
         sync_interval,
         pin,
         questions,
+        protocol,
+        framing,
     })
 }
 
@@ -98,7 +115,7 @@ fn supervision(field: &Field<'_>, client: &file::Client) -> Supervision {
     };
     Supervision {
         timeouts: timeouts(field, client),
-        restart: restart(&field.member("restart"), &client.restart),
+        restart: restart(&field.member("restart"), client.restart.as_ref()),
         lifecycle: lifecycle(field, client),
         bounds: Bounds {
             running: calls(
@@ -162,8 +179,9 @@ fn optional(
     }
 }
 
-fn restart(field: &Field<'_>, restart: &file::Restart) -> Restart {
+fn restart(field: &Field<'_>, restart: Option<&file::Restart>) -> Restart {
     let default = Restart::default();
+    let Some(restart) = restart else { return default };
     let time = |name, value: Option<Span>, default: Duration| {
         let range = Span::millis(1)..=Span::days(1);
         field.member(name).within(value, Span(default), range).0

@@ -182,3 +182,41 @@ fn settings_of_a_container_that_cannot_work_are_refused() {
     }
     assert!(error(&docker_with(&json!({"container": "-x"}))).contains("is not the name"));
 }
+
+#[test]
+fn times_in_milliseconds_are_refused_with_the_key_that_has_them() {
+    for (more, expected) in [
+        (
+            json!({"requestTimeoutMs": 30_000}),
+            r#"requestTimeoutMs: this build has no times without a unit: use `request_timeout` of the client"#,
+        ),
+        (
+            json!({"restart": {"backoffMs": 500}}),
+            "backoffMs: this build has no times without a unit: use `restart.backoff` of the client",
+        ),
+    ] {
+        let mut client = json!({"name": "box", "connection_type": "docker",
+            "docker_config": {"image": "a", "command": ["b"]}});
+        for (key, value) in more.as_object().expect("an object") {
+            client[key] = value.clone();
+        }
+        let error = error(&clients(json!([client])));
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn settings_of_a_server_are_refused_for_a_plugin() {
+    let plugin = json!({"name": "box", "connection_type": "wasm", "wasm_config": {"path": "a.wasm"},
+        "restart": {"max_attempts": 3}, "auth_type": "oauth", "framing": "lines", "protocol": "auto"});
+    let error = error(&clients(json!([plugin])));
+    for (key, owner) in [
+        ("restart", "that of an MCP server"),
+        ("auth_type", "\"http\" or \"sse\""),
+        ("framing", "\"stdio\" or \"docker\""),
+        ("protocol", "that of an MCP server"),
+    ] {
+        let expected = format!("[0].{key}: belongs to a client whose `connection_type` is {owner}");
+        assert!(error.contains(&expected), "{error}");
+    }
+}

@@ -58,7 +58,7 @@ pub(in super::super) fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
     let (read, write) = split(ours);
     let (inbox, unsolicited) = Inbox::new(Arc::default());
     let (link, abandoned, receiver) =
-        Link::open(Arc::new(Stdio::new(read, write, inbox.clone())), inbox);
+        Link::open(Arc::new(Stdio::new(read, write, inbox.clone(), false)), inbox);
     let server = Server(BufReader::new(theirs));
     (link, server, Rest { abandoned, _unsolicited: unsolicited, _receiver: receiver })
 }
@@ -186,6 +186,62 @@ async fn a_legacy_server_that_ignores_the_probe_is_initialized_after_a_while() {
     let (completed, ()) = tokio::join!(complete(&link, Handshake::ModernFirst), serving);
     completed.expect("agreed");
     assert!(!link.is_modern());
+}
+
+#[tokio::test]
+async fn a_server_of_the_modern_era_alone_may_ask_questions_too() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let serving = async {
+        let initialize = server.read().await;
+        assert_eq!(initialize["method"], "initialize");
+        server.refuse(&initialize).await;
+        let probe = server.read().await;
+        let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+        server.respond(&probe, result).await;
+    };
+    let (completed, ()) = tokio::join!(complete(&link, Handshake::LegacyFirst), serving);
+    completed.expect("agreed");
+    assert!(link.is_modern());
+}
+
+#[tokio::test]
+async fn a_handshake_of_one_era_alone_does_not_try_the_other() {
+    for (handshake, expected) in [
+        (
+            Handshake::Modern,
+            r#"it does not speak MCP 2026-07-28, which `protocol` "modern" demands"#,
+        ),
+        (Handshake::Legacy, "it refused the handshake with code -32601: unknown method"),
+    ] {
+        let (link, mut server, _rest) = connect(1 << 16);
+        let serving = async {
+            let first = server.read().await;
+            server.refuse(&first).await;
+        };
+        let (completed, ()) = tokio::join!(complete(&link, handshake), serving);
+        assert_eq!(completed.expect_err("refused").to_string(), expected);
+    }
+}
+
+#[test]
+fn the_era_that_worked_is_tried_first_unless_the_operator_has_chosen_one() {
+    use crate::{tool::QuestionKind, upstream::Protocol};
+    let asks = QuestionKinds::NONE.with(QuestionKind::Roots, true);
+    let auto = |questions| Handshake::first(Protocol::Auto, questions);
+    assert_eq!(auto(QuestionKinds::NONE), Handshake::ModernFirst);
+    assert_eq!(auto(asks), Handshake::LegacyFirst);
+    assert_eq!(auto(asks).other(), Handshake::ModernFirst);
+    assert_eq!(auto(asks).after_connection(true), Handshake::ModernFirst);
+    assert_eq!(auto(QuestionKinds::NONE).after_connection(false), Handshake::LegacyFirst);
+    for (protocol, era) in
+        [(Protocol::Modern, Handshake::Modern), (Protocol::Legacy, Handshake::Legacy)]
+    {
+        let first = Handshake::first(protocol, asks);
+        assert_eq!(
+            [first, first.other(), first.after_connection(true), first.after_connection(false)],
+            [era; 4]
+        );
+    }
 }
 
 #[tokio::test]

@@ -79,6 +79,7 @@ pub(super) struct Decision {
 /// | tool | `TrustOnFirstUse` | `Strict` |
 /// |---|---|---|
 /// | as accepted | published | published |
+/// | as accepted, but sets have another order | accepted definition published | accepted definition published |
 /// | changed | accepted definition published | accepted definition published |
 /// | new or renamed | its first definition published, needs approval | withheld |
 /// | removed | not published | not published |
@@ -131,6 +132,9 @@ impl Decision {
         let offered = accepted.tool();
         let is_offered = offered.is_some();
         self.tools.extend(offered);
+        if is_offered && accepted.is_same_but_for_order(&definition) {
+            return;
+        }
         self.changes.push(Change {
             tool: tool.name,
             kind: Kind::Changed,
@@ -225,6 +229,29 @@ mod tests {
         ] {
             assert_eq!(told(TrustOnFirstUse, &known, list), first_use, "{list:?}");
             assert_eq!(told(Strict, &known, list), strict, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn a_tool_whose_sets_change_their_order_is_as_accepted_and_keeps_the_accepted_order() {
+        let tool = |required: [&str; 2], text: &str| {
+            let schema = json!({"type": "object", "required": required});
+            let tool = json!({"name": "a", "description": text, "inputSchema": schema});
+            let tool: ToolDefinition = serde_json::from_value(tool).expect("a definition");
+            let definition = Definition::of(&tool).expect("not deep");
+            (tool, definition)
+        };
+        let (accepted, definition) = tool(["x", "y"], "1");
+        let known = Pinned {
+            accepted: BTreeMap::from([("a".to_owned(), definition)]),
+            ..Pinned::default()
+        };
+        for pinning in [Pinning::Strict, Pinning::TrustOnFirstUse] {
+            let decided = decide(pinning, &known, vec![tool(["y", "x"], "1")]);
+            assert_eq!((decided.tools.len(), decided.changes.len()), (1, 0));
+            assert_eq!(decided.tools[0].input_schema, accepted.input_schema);
+            let decided = decide(pinning, &known, vec![tool(["y", "x"], "2")]);
+            assert_eq!(decided.changes[0].kind, Kind::Changed);
         }
     }
 

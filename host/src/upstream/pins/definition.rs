@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
+use super::sets;
 use crate::{
     plugin::{digest, sorted},
     tool::ToolDefinition,
@@ -39,6 +40,13 @@ impl Definition {
     /// Returns `sha256:` and the digest in hexadecimal. The order of members does not count.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Returns whether two definitions differ at most in the order of sets.
+    pub(super) fn is_same_but_for_order(&self, other: &Self) -> bool {
+        // Sorted members make equal elements of a set equal texts.
+        let compared = |definition: &Self| sets::sorted(sorted(definition.value()));
+        self.text.len() == other.text.len() && compared(self) == compared(other)
     }
 
     /// Returns the definition as a tree.

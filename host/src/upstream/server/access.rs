@@ -14,9 +14,8 @@ use tokio::{
 
 use super::{
     super::{
-        connection::Connection,
+        connection::{Attempt, Connection},
         credentials::Credentials,
-        handshake::Handshake,
         limits::RECONNECT_PATIENCE,
         link::Link,
         logs::Logs,
@@ -73,7 +72,7 @@ pub(in super::super) enum Access {
 pub(in super::super) struct PerCall {
     pub(in super::super) settings: Settings,
     pub(in super::super) credentials: Arc<Credentials>,
-    pub(in super::super) handshake: Handshake,
+    pub(in super::super) attempt: Attempt,
 }
 
 /// Permits of a running call: that of its tenant, and that of its server.
@@ -128,7 +127,7 @@ impl Shared {
             Access::Up(link) => Ok(work(link).await),
             Access::PerCall(own) => {
                 let opening =
-                    Connection::open(&own.settings, &own.credentials, &self.logs, own.handshake);
+                    Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
                 let opened = Box::pin(opening).await;
                 let connection =
                     opened.map_err(|failure| down(Unavailable::NotStarted(failure.error)))?;
@@ -259,7 +258,7 @@ mod tests {
         let (ours, theirs) = tokio::io::duplex(64);
         let (read, write) = tokio::io::split(ours);
         let (inbox, unsolicited) = Inbox::new(Arc::default());
-        let stdio = Arc::new(Stdio::new(read, write, inbox.clone()));
+        let stdio = Arc::new(Stdio::new(read, write, inbox.clone(), false));
         let (link, abandoned, receiver) = Link::open(stdio, inbox);
         (link, (theirs, unsolicited, abandoned, receiver))
     }

@@ -98,7 +98,7 @@ impl Shared {
         permits: Permits,
     ) -> Result<Ended, CallError> {
         let tool = sending.call.tool().clone();
-        let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.handshake);
+        let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
         let mut connection = Box::pin(opening)
             .await
             .map_err(|failure| unavailable(&tool.name, Unavailable::NotStarted(failure.error)))?;

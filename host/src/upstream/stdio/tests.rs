@@ -14,7 +14,7 @@ fn transport(bytes: usize) -> (Pipe, DuplexStream, Unsolicited) {
     let (inbox, unsolicited) = Inbox::new(Arc::default());
     let (ours, theirs) = duplex(bytes);
     let (read, write) = split(ours);
-    (Stdio::new(read, write, inbox), theirs, unsolicited)
+    (Stdio::new(read, write, inbox, false), theirs, unsolicited)
 }
 
 fn request(id: i64) -> Outgoing {

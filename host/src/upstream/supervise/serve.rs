@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -15,7 +15,7 @@ use super::{
         error::ConnectionError,
         handshake::Handshake,
         inbox::{Inbox, Noise},
-        limits::LIST_CHANGE_DELAY,
+        limits::{FLOOD_TOLERANCE, LIST_CHANGE_DELAY},
         link::{AskError, Link},
         listing, relay,
         server::{Access, Server},
@@ -63,6 +63,7 @@ impl Supervisor {
             () = relay::follow_lists(&catalog, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
             () = answer::requests(&link, unsolicited.requests) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_events(&server, unsolicited.events) => Cut::Failed(ConnectionError::Closed),
+            () = watch_rate(&server, &inbox) => Cut::Failed(ConnectionError::Closed),
             () = report_noise(&settings, &inbox) => Cut::Failed(ConnectionError::Closed),
             () = pins.follow(|| inbox.suspect_change()) => Cut::Failed(ConnectionError::Closed),
             () = unneeded(&server, lifecycle) => Cut::Idle,
@@ -209,6 +210,19 @@ async fn check_regularly(server: &Server, link: &Link, timeouts: &Timeouts) -> C
         if let Err(error) = link.check().await {
             return error;
         }
+    }
+}
+
+/// Keeps the state of a server that sends more than is read from being ready. Never returns.
+async fn watch_rate(server: &Server, inbox: &Inbox) {
+    loop {
+        inbox.throttled().await;
+        server.status_record().set_flooding(true);
+        // A server at its rate would change its state all the time.
+        while timeout(FLOOD_TOLERANCE, inbox.throttled()).await.is_ok() {
+            server.status_record().set_flooding(true);
+        }
+        server.status_record().set_flooding(false);
     }
 }
 
