@@ -148,7 +148,7 @@ impl Observations {
         tenants.list.retain(|_, tools| !tools.list.is_empty());
         tenants.bytes -= removed;
         drop(tenants);
-        self.misfits().retain(|name, _| existing.contains(name));
+        self.lock_misfits().retain(|name, _| existing.contains(name));
     }
 
     fn read(&self, sample: Sample) {
@@ -165,7 +165,7 @@ impl Observations {
     /// Counts a result that did not fit, and logs some of them. The log has no key of the result,
     /// which may be data.
     fn report_misfit(&self, tool: ToolName) {
-        let mut misfits = self.misfits();
+        let mut misfits = self.lock_misfits();
         let count = misfits.entry(tool.clone()).or_default();
         *count = count.saturating_add(1);
         if count.is_power_of_two() {
@@ -173,7 +173,7 @@ impl Observations {
         }
     }
 
-    fn misfits(&self) -> MutexGuard<'_, BTreeMap<ToolName, u64>> {
+    fn lock_misfits(&self) -> MutexGuard<'_, BTreeMap<ToolName, u64>> {
         // It is consistent after every statement.
         self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,7 +202,7 @@ impl Observer for Observations {
     }
 
     fn misfits(&self, tools: &[Arc<Tool>]) -> Vec<(String, u64)> {
-        let misfits = self.misfits();
+        let misfits = self.lock_misfits();
         if misfits.is_empty() {
             return Vec::new();
         }

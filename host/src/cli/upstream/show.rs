@@ -192,7 +192,7 @@ mod tests {
             "history": [change(&short), change("first start"), change(&reason)],
         });
         let text = lines(&server).join("\n");
-        assert_eq!(text.matches("xxx").count(), 200, "{text}");
+        assert_eq!(text.matches(&"x".repeat(600)).count(), 1, "{text}");
         assert_eq!(text.matches("… (as above)").count(), 3, "{text}");
         assert!(text.contains("first start"), "{text}");
     }

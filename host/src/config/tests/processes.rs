@@ -207,7 +207,7 @@ fn times_in_milliseconds_are_refused_with_the_key_that_has_them() {
 
 #[test]
 fn settings_of_a_server_are_refused_for_a_plugin() {
-    let plugin = json!({"name": "box", "connection_type": "wasm", "wasm_config": {"path": "a.wasm"},
+    let plugin = json!({"name": "box", "connection_type": "wasm", "wasm_config": {"component": "a.wasm"},
         "restart": {"max_attempts": 3}, "auth_type": "oauth", "framing": "lines", "protocol": "auto"});
     let error = error(&clients(json!([plugin])));
     for (key, owner) in [
