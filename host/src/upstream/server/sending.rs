@@ -1,6 +1,6 @@
 //! Sends one call to the server, in a task of its own.
 
-use std::{borrow::Cow, future::pending, time::Instant};
+use std::{future::pending, time::Instant};
 
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
@@ -156,13 +156,12 @@ async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
     };
     let answered = parameters.iter().find(|(name, _)| *name == TASK);
     let asking = async {
-        match answered.and_then(|(_, id)| raw::string(id)).map(Cow::into_owned) {
-            Some(id) => tasks::resume(link, id, parameters, &conditions).await,
-            None => {
-                let result = link.ask_with_reports(request, report).await?;
-                tasks::settled(link, result, &conditions).await
-            }
+        if let Some((_, id)) = answered {
+            let id = raw::string(id).unwrap_or_default().into_owned();
+            return tasks::resume(link, id, parameters, &conditions).await;
         }
+        let result = link.ask_with_reports(request, report).await?;
+        tasks::settled(link, result, &conditions).await
     };
     tokio::select! {
         asked = asking => asked,
