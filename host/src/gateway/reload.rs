@@ -127,7 +127,7 @@ impl Reloader {
             warn!(file = %file.display(), reason, "the configuration file is invalid, so nothing has changed");
         })?;
         let outcome = self.configure(&config).await;
-        self.report(&config, &taken, &outcome);
+        Self::report(&config, &taken, &outcome);
         self.report_pending(&config, &mut taken);
         taken.fingerprint = config.fingerprint;
         Ok(outcome)
@@ -146,7 +146,7 @@ impl Reloader {
         plugin
     }
 
-    fn report(&self, config: &Config, taken: &Taken, outcome: &Reconfigured) {
+    fn report(config: &Config, taken: &Taken, outcome: &Reconfigured) {
         let Reconfigured { added, changed, removed, failed } = outcome;
         if outcome.is_empty() {
             return;

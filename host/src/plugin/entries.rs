@@ -131,8 +131,9 @@ impl Plugins {
                 Some(entry) => {
                     let is_changed = *entry.spec() != spec;
                     outcome.changed.extend(is_changed.then(|| client.clone()));
-                    if !is_changed && !(checks_directories && !spec.settings.grant.files.is_empty())
-                    {
+                    let has_directories = !spec.settings.grant.files.is_empty();
+                    let is_checked = checks_directories && has_directories;
+                    if !is_changed && !is_checked {
                         after.insert(client, entry.clone());
                         continue;
                     }

@@ -4,7 +4,10 @@
 //! other items a mark, by which they are found in the input of a later request. An item that the
 //! client dropped is put back before the next item of its Response that the client sent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -259,7 +262,11 @@ fn mark(item: &Value) -> String {
         kind => format!("{kind} {}", text(item, "id")),
     };
     let digest = Sha256::digest(own);
-    let mut digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut digits = String::with_capacity(2 * digest.len());
+    for byte in digest {
+        // Writing to a text cannot fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
     digits.truncate(MARK_DIGITS);
     digits
 }

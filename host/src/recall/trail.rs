@@ -27,7 +27,10 @@ impl Trail {
 
     /// Goes on to a message of the user, of which these are the texts.
     pub(super) fn note_user<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) {
-        let digest = texts.into_iter().fold(Sha256::new(), |sum, text| sum.chain_update(text));
+        let mut digest = Sha256::new();
+        for text in texts {
+            digest.update(text);
+        }
         self.user = digest.finalize().into();
     }
 
