@@ -34,7 +34,8 @@ async fn texts(gateway: &Gateway, tool: &str) -> [String; 2] {
                 Value::Null => good_answer(question),
                 _ => json!({"action": "accept", "content": {"value": "Ann"}}),
             }
-        });
+        })
+        .await;
         response["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
     };
     [text(modern).await, text(legacy).await]
