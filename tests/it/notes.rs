@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use airlock_tests::{Airlock, Client, Gateway, Reply, Setup, guests};
-use reqwest::header::AUTHORIZATION;
 use serde_json::{Value, json};
 
 /// Returns a gateway of two plugins that differ only in their names, with this database.
@@ -102,8 +101,7 @@ fn for_two_keys(database: &Path, grant: &Value) -> Setup {
 }
 
 async fn call(gateway: &Gateway, key: &str, tool: &str, arguments: &Value) -> Reply {
-    let key = format!("Bearer {key}");
-    gateway.execute_with(&[(AUTHORIZATION.as_str(), &key)], tool, arguments).await
+    gateway.execute_with(&[("x-bf-vk", key)], tool, arguments).await
 }
 
 async fn list(gateway: &Gateway, key: &str) -> Vec<u64> {
@@ -159,7 +157,7 @@ async fn notes_of_an_older_version_wait_for_the_operators_choice_of_a_holder() {
     let command = "airlock plugin store notes notes --to key:NAME";
     assert!(checked.stderr.contains(command), "{checked}");
     let gateway = setup.serve().await;
-    let failed = gateway.in_state("notes", "failed").await;
+    let failed = gateway.in_state("notes", "error").await;
     assert!(failed.to_string().contains(command), "{failed}");
     let setup = gateway.kill().await;
 

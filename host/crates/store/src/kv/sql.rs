@@ -232,7 +232,7 @@ pub(super) fn usage(connection: &Connection, now: i64) -> rusqlite::Result<Vec<U
     read_usage(connection, select, now)
 }
 
-/// Reads the usage of stores of before version 8, in which all tenants had one store.
+/// Reads the usage of stores from before version 8, in which all tenants had one store.
 pub(super) fn usage_without_holders(
     connection: &Connection,
     now: i64,
