@@ -375,11 +375,10 @@ impl Catalog {
     /// Returns the values of a client that are checked against the schemas of its tools.
     fn checks(&self, client: &ClientName) -> Checks {
         match self.current.load().clients.get(client) {
-            None => Checks::Nothing,
             Some(client) if client.is_server() => Checks::ArgumentsAndResults,
             Some(client) if client.connection_type == "internal" => Checks::Arguments,
             // The provider of a plugin checks its values itself.
-            Some(_) => Checks::Nothing,
+            Some(_) | None => Checks::Nothing,
         }
     }
 

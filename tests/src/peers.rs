@@ -37,7 +37,7 @@ pub fn python() -> PathBuf {
     installed("python/bin/python")
 }
 
-/// Returns the path of a Python with FastMCP 4.
+/// Returns the path of a Python with `FastMCP` 4.
 pub fn fastmcp() -> PathBuf {
     installed("fastmcp/bin/python")
 }

@@ -158,13 +158,13 @@ impl Observations {
             Content::Text(text) => of_text(&text),
         };
         if self.lock().add(&tenant, &tool, shape) {
-            self.report_misfit(tool);
+            self.report_misfit(&tool);
         }
     }
 
     /// Counts a result that did not fit, and logs some of them. The log has no key of the result,
     /// which may be data.
-    fn report_misfit(&self, tool: ToolName) {
+    fn report_misfit(&self, tool: &ToolName) {
         let mut misfits = self.lock_misfits();
         let count = misfits.entry(tool.clone()).or_default();
         *count = count.saturating_add(1);

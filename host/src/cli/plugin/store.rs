@@ -155,5 +155,6 @@ impl Stores<'_> {
 
 /// Returns the first digits of a scope.
 fn hex(scope: &[u8; 32]) -> String {
-    scope[..SHOWN_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = scope[..SHOWN_BYTES].iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }

@@ -85,7 +85,11 @@ impl Draft {
         }
         // From the end, so that the indices before an element stay.
         keys.sort_unstable_by_key(KeyPath::segments);
-        keys.iter().rev().fold(false, |removed, key| self.remove(key) || removed)
+        let mut is_changed = false;
+        for key in keys.iter().rev() {
+            is_changed |= self.remove(key);
+        }
+        is_changed
     }
 
     /// Returns the name of the client or virtual key that a key is in, for the beginning of a message:

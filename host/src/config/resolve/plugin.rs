@@ -43,7 +43,7 @@ pub(super) fn resolve(field: &Field<'_>, wasm: file::Wasm, clients: &Clients<'_>
         files: directories(&grants.member("files"), file.files),
         scratch: file.scratch.map(|scratch| quota(scratch.max_bytes, scratch.max_files)),
         slots: slots(&grants.member("slot"), file.slot, clients),
-        tools: tools(&grants.member("tools"), file.tools, clients),
+        tools: tools(&grants.member("tools"), &file.tools, clients),
         clocks: file.clocks,
         limits: limits(&field.member("limits"), wasm.limits, wasm.profile),
     };
@@ -73,7 +73,7 @@ fn slots(
     slots
 }
 
-fn tools(field: &Field<'_>, tools: Vec<String>, clients: &Clients<'_>) -> Vec<String> {
+fn tools(field: &Field<'_>, tools: &[String], clients: &Clients<'_>) -> Vec<String> {
     let tools: Vec<_> = tools.iter().map(|tool| with_internal_client(tool).into_owned()).collect();
     for (index, tool) in tools.iter().enumerate() {
         check_full_name(&field.element(index), tool, clients);

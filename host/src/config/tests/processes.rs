@@ -188,7 +188,7 @@ fn times_in_milliseconds_are_refused_with_the_key_that_has_them() {
     for (more, expected) in [
         (
             json!({"requestTimeoutMs": 30_000}),
-            r#"requestTimeoutMs: this build has no times without a unit: use `request_timeout` of the client"#,
+            "requestTimeoutMs: this build has no times without a unit: use `request_timeout` of the client",
         ),
         (
             json!({"restart": {"backoffMs": 500}}),

@@ -685,7 +685,11 @@ async fn entries_of_an_older_version_have_no_holder_and_are_seen_by_nobody() {
         bytes: 66,
         entries: 1,
     };
-    assert_eq!(usage_at(&path).expect("read"), [expected.clone()], "without a migration");
+    assert_eq!(
+        usage_at(&path).expect("read"),
+        std::slice::from_ref(&expected),
+        "without a migration"
+    );
     let database = Database::open(Settings::new(&path)).await.expect("it is migrated");
     assert_eq!(usage_at(&path).expect("read"), [expected]);
     for opener in [Opener::Own(ANN), Opener::Shared(ANN)] {
