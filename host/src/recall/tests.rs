@@ -36,6 +36,7 @@ fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "callers make the value for it")]
 fn calling(content: Value, calls: &[Value]) -> Value {
     json!({"role": "assistant", "content": content, "tool_calls": calls})
 }
@@ -171,7 +172,7 @@ async fn the_bytes_that_are_put_back_are_charged() {
     keep(&recall, false, Some(rounds())).await;
     let mut body = body(&sent(json!("last")));
     let before = body.to_text();
-    let refused = recall.restore_messages(&ann(), &mut body, |bytes| Err(bytes)).await;
+    let refused = recall.restore_messages(&ann(), &mut body, Err).await;
     assert!(matches!(refused, Err(bytes) if bytes > before.len()), "{refused:?}");
     assert_eq!(body.to_text(), before);
 }

@@ -250,7 +250,7 @@ mod tests {
         };
         assert_eq!(of("working", json!(700)), Some((Status::Working, 700)));
         assert_eq!(of("completed", json!(0)), Some((Status::Completed, 50)));
-        assert_eq!(of("failed", json!(1e12 as u64)), Some((Status::Failed, 30_000)));
+        assert_eq!(of("failed", json!(1_000_000_000_000_u64)), Some((Status::Failed, 30_000)));
         assert_eq!(of("cancelled", json!("soon")), Some((Status::Cancelled, 1_000)));
         let legacy = json!({"taskId": "t", "status": "input_required", "pollInterval": 90});
         assert_eq!(read(legacy).ok(), Some((Status::InputRequired, 90)));
