@@ -38,7 +38,8 @@ async fn a_file_of_bifrost_is_translated_to_one_that_check_accepts_and_never_ove
     let written = home.path().join("airlock.json");
     let mode = fs::metadata(&written).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it may have credentials");
-    airlock(&["check"]).run().await.ok();
+    let checked = airlock(&["check"]).run().await.ok();
+    assert!(checked.stdout.ends_with("ok\n"), "{checked}");
     let before = fs::read_to_string(&written).expect("a file");
     let again = airlock(&["import", "config.json"]).run().await.failed();
     assert!(again.stderr.contains("--output"), "{again}");

@@ -48,7 +48,7 @@ fn seen(model: &Service) -> (Vec<Value>, Vec<Value>) {
     let asked = model.asked();
     let messages = asked.last().expect("a request").body["messages"].clone();
     let messages = messages.as_array().cloned().unwrap_or_default();
-    let calls = messages.iter().flat_map(|message| message["tool_calls"].as_array().cloned());
+    let calls = messages.iter().filter_map(|message| message["tool_calls"].as_array().cloned());
     let names = calls.flatten().map(|call| call["function"]["name"].clone()).collect();
     (messages.into_iter().map(|message| message["role"].clone()).collect(), names)
 }
