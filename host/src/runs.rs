@@ -78,7 +78,7 @@ struct Inner {
     store: store::Settings,
     database: OnceCell<Database>,
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
-    live: Mutex<HashMap<String, (u32, CancellationToken)>>,
+    live: Mutex<HashMap<String, (i64, CancellationToken)>>,
 }
 
 impl Runs {
@@ -113,7 +113,7 @@ impl Runs {
 
     /// Registers a run whose script runs in this process. The token is cancelled if its owner
     /// cancels the run.
-    fn enter(&self, id: &str, epoch: u32) -> Live {
+    fn enter(&self, id: &str, epoch: i64) -> Live {
         let token = CancellationToken::new();
         self.lock().insert(id.to_owned(), (epoch, token.clone()));
         Live { runs: self.clone(), id: id.to_owned(), epoch, token }
@@ -132,7 +132,7 @@ impl Runs {
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (u32, CancellationToken)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (i64, CancellationToken)>> {
         // The map is consistent after every statement.
         self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,7 +142,7 @@ impl Runs {
 struct Live {
     runs: Runs,
     id: String,
-    epoch: u32,
+    epoch: i64,
     token: CancellationToken,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct OwnRuns<'r> {
 pub(crate) struct Decisions {
     calls: Vec<(Position, Decision)>,
     /// Epoch in which the run was shown to the person; `None` if the person does not tell.
-    shown: Option<u32>,
+    shown: Option<i64>,
 }
 
 impl Decisions {
@@ -115,7 +115,7 @@ impl OwnRuns<'_> {
     pub(crate) async fn decide_pending(
         &self,
         id: &str,
-        epoch: u32,
+        epoch: i64,
         approves: bool,
     ) -> Result<(), RunError> {
         let runs = self.runs.of(self.tenant).await?;

@@ -27,7 +27,7 @@ pub(crate) enum RunToken {
         /// Identifier of the run.
         run: String,
         /// The epoch.
-        epoch: u32,
+        epoch: i64,
     },
 }
 
@@ -56,7 +56,7 @@ impl RunToken {
             Some((run, epoch)) => {
                 let token = Self::Shown { run: run.to_owned(), epoch: epoch.parse().ok()? };
                 // Each state has one spelling.
-                return (token.to_string() == text).then_some(token);
+                return (token.to_string() == text && !epoch.starts_with('-')).then_some(token);
             }
             None => Self::Decided(text.to_owned()),
         })
@@ -116,7 +116,7 @@ mod tests {
             "run_1.+1",
             "run_1.01",
             "run_1.1.1",
-            "run_1.4294967296",
+            "run_1.9223372036854775808",
         ] {
             assert_eq!(RunToken::parse(text), None, "{text}");
         }

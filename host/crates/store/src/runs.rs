@@ -193,7 +193,7 @@ impl Runs {
     /// Makes steps of one run, as the process of `epoch`, in one transaction: all of them or none.
     /// A step that sends a call may be followed by the call only after this has returned. If the
     /// future is dropped, the steps are made or not made.
-    pub async fn step(&self, id: &str, epoch: u32, steps: Vec<Step>) -> Result<(), RunError> {
+    pub async fn step(&self, id: &str, epoch: i64, steps: Vec<Step>) -> Result<(), RunError> {
         let id = id.to_owned();
         let sweeps = self.database.sweeps(&steps);
         self.change(move |tx| tx.steps(&id, epoch, steps, sweeps)).await
@@ -210,7 +210,7 @@ impl Runs {
     pub async fn decide(
         &self,
         id: &str,
-        shown: Option<u32>,
+        shown: Option<i64>,
         decisions: Vec<(Position, Decision)>,
     ) -> Result<(), RunError> {
         let id = id.to_owned();

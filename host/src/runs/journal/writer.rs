@@ -15,7 +15,7 @@ const TRIES: u32 = 5;
 /// A run that this process has the lease of.
 pub(super) struct Writer {
     pub(super) id: String,
-    pub(super) epoch: u32,
+    pub(super) epoch: i64,
     pub(super) runs: Runs,
     pub(super) tenant: Tenant,
     pub(super) live: Live,
@@ -24,7 +24,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(id: String, epoch: u32, runs: &Runs, tenant: &Tenant) -> Self {
+    pub(super) fn new(id: String, epoch: i64, runs: &Runs, tenant: &Tenant) -> Self {
         let live = runs.enter(&id, epoch);
         let (runs, tenant, turn) = (runs.clone(), tenant.clone(), Mutex::default());
         Self { id, epoch, runs, tenant, live, turn }

@@ -5,9 +5,10 @@ use super::Refused;
 /// State of a run, apart from its calls. Times are in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// Number of times that the run was begun or resumed. A process that holds the lease knows its
-    /// epoch; each of its steps is refused after another process has taken the run over.
-    pub epoch: u32,
+    /// Number that grows with each process that takes the run over; the first one has 1. A process
+    /// that holds the lease knows its epoch; each of its steps is refused after another process has
+    /// taken the run over.
+    pub epoch: i64,
     /// Phase of the run.
     pub phase: Phase,
     /// True if the process that runs the script is to stop.
@@ -44,25 +45,29 @@ impl Lease {
         Self { epoch: 1, phase, is_cancelled: false }
     }
 
-    /// Takes the run over to resume it. The caller then passes every call through
-    /// [`Call::claimed`](super::Call::claimed). Fails as
-    /// [`Self::can_go_on`].
+    /// Takes the run over to resume it, in the epoch after `skipped` others. The caller then passes
+    /// every call through [`Call::claimed`](super::Call::claimed). Fails as [`Self::can_go_on`], or if
+    /// there are no further epochs.
+    ///
+    /// Who knows an epoch may approve the calls that wait in it, so with a random `skipped` nobody
+    /// knows the next one before its calls are shown.
     #[must_use = "the run is taken over only if this is stored"]
-    pub fn claim(self, now_ms: i64, lease_ms: i64) -> Result<Self, Refused> {
+    pub fn claim(self, now_ms: i64, lease_ms: i64, skipped: u32) -> Result<Self, Refused> {
         self.can_go_on(now_ms)?;
         let phase = Phase::Running { until_ms: now_ms.saturating_add(lease_ms) };
-        Ok(Self { epoch: self.epoch + 1, phase, ..self })
+        let next = self.epoch.checked_add(1 + i64::from(skipped)).ok_or(Refused::Ended)?;
+        Ok(Self { epoch: next, phase, ..self })
     }
 
     /// Extends the lease. Fails if the process of `epoch` no longer has it, or is to stop.
-    pub fn renew(self, epoch: u32, now_ms: i64, lease_ms: i64) -> Result<Self, Refused> {
+    pub fn renew(self, epoch: i64, now_ms: i64, lease_ms: i64) -> Result<Self, Refused> {
         self.check(epoch)?;
         Ok(Self { phase: Phase::Running { until_ms: now_ms.saturating_add(lease_ms) }, ..self })
     }
 
     /// Fails if the process of `epoch` may not take a step. A lease that has expired is still that of
     /// its process, until another one takes the run over.
-    pub fn check(self, epoch: u32) -> Result<(), Refused> {
+    pub fn check(self, epoch: i64) -> Result<(), Refused> {
         match self.phase {
             _ if self.epoch != epoch => Err(Refused::Superseded),
             Phase::Running { .. } if self.is_cancelled => Err(Refused::Cancelled),
@@ -74,7 +79,7 @@ impl Lease {
 
     /// Fails if the process of `epoch` no longer has the lease. A process that is to stop has it until
     /// the run ends, and may store what it knows.
-    pub fn check_held(self, epoch: u32) -> Result<(), Refused> {
+    pub fn check_held(self, epoch: i64) -> Result<(), Refused> {
         match self.check(epoch) {
             Err(Refused::Cancelled) => Ok(()),
             checked => checked,
@@ -84,18 +89,18 @@ impl Lease {
     /// Returns the lease after a change by the process of `epoch`, which shows that the process
     /// lives: extended, unless the process no longer has it or is to stop.
     #[must_use]
-    pub fn touched(self, epoch: u32, now_ms: i64, lease_ms: i64) -> Self {
+    pub fn touched(self, epoch: i64, now_ms: i64, lease_ms: i64) -> Self {
         self.renew(epoch, now_ms, lease_ms).unwrap_or(self)
     }
 
     /// Suspends the run: its script has stopped.
-    pub fn suspend(self, epoch: u32) -> Result<Self, Refused> {
+    pub fn suspend(self, epoch: i64) -> Result<Self, Refused> {
         self.check(epoch)?;
         Ok(Self { phase: Phase::Suspended, ..self })
     }
 
     /// Ends the run. A cancelled run can be ended by its process too.
-    pub fn end(self, epoch: u32) -> Result<Self, Refused> {
+    pub fn end(self, epoch: i64) -> Result<Self, Refused> {
         self.check_held(epoch)?;
         Ok(Self { phase: Phase::Ended, ..self })
     }

@@ -62,7 +62,7 @@ struct Run {
     /// Each line with each definition of its tool.
     called: Vec<[Called; 2]>,
     /// Times that the run is begun or continued.
-    epochs: u32,
+    epochs: i64,
     /// Time at which the clock stops.
     end_ms: i64,
     /// Decisions of the person about calls.

@@ -133,8 +133,8 @@ fn a_lease_ends_exactly_at_its_time() {
     assert_eq!(lease().is_idle(110), Ok(()));
     assert!(!lease().is_interrupted(109));
     assert!(lease().is_interrupted(110));
-    assert_eq!(refused(lease().claim(109, 10)), Some(Refused::Running));
-    let claimed = lease().claim(110, 10).expect("the lease has expired");
+    assert_eq!(refused(lease().claim(109, 10, 0)), Some(Refused::Running));
+    let claimed = lease().claim(110, 10, 0).expect("the lease has expired");
     assert_eq!((claimed.epoch, claimed.phase), (2, Phase::Running { until_ms: 120 }));
 }
 
@@ -146,8 +146,12 @@ fn only_a_lease_that_runs_is_interrupted() {
 
 #[test]
 fn a_suspended_run_is_claimed_at_once_and_one_that_has_ended_never() {
-    assert_eq!(suspended().claim(0, 10).map(|lease| lease.epoch), Ok(2));
-    assert_eq!(refused(ended().claim(i64::MAX, 10)), Some(Refused::Ended));
+    assert_eq!(suspended().claim(0, 10, 0).map(|lease| lease.epoch), Ok(2));
+    assert_eq!(suspended().claim(0, 10, 7).map(|lease| lease.epoch), Ok(9));
+    let last = Lease { epoch: i64::MAX - 1, ..suspended() };
+    assert_eq!(last.claim(0, 10, 0).map(|lease| lease.epoch), Ok(i64::MAX));
+    assert_eq!(refused(last.claim(0, 10, 1)), Some(Refused::Ended));
+    assert_eq!(refused(ended().claim(i64::MAX, 10, 0)), Some(Refused::Ended));
     assert_eq!(ended().is_idle(i64::MAX), Err(Refused::Ended));
 }
 
@@ -157,12 +161,12 @@ fn a_lease_beyond_the_end_of_time_ends_there() {
     assert_eq!(last.phase, Phase::Running { until_ms: i64::MAX });
     assert_eq!(last.is_idle(i64::MAX - 1), Err(Refused::Running));
     assert_eq!(last.renew(1, i64::MAX, 10), Ok(last));
-    assert_eq!(last.claim(i64::MAX, 10).map(|lease| lease.phase), Ok(last.phase));
+    assert_eq!(last.claim(i64::MAX, 10, 0).map(|lease| lease.phase), Ok(last.phase));
 }
 
 #[test]
 fn a_step_needs_the_current_epoch_of_a_run_that_runs() {
-    let claimed = lease().claim(110, 10).expect("the lease has expired");
+    let claimed = lease().claim(110, 10, 0).expect("the lease has expired");
     for (lease, epoch, expected) in [
         (lease(), 1, None),
         (lease(), 0, Some(Refused::Superseded)),
@@ -207,7 +211,7 @@ fn a_run_that_is_idle_is_cancelled_at_once() {
         assert_eq!((lease.phase, cancelled), (Phase::Ended, Cancelled::Ended));
     }
     // It is not resumed: its process has ended before it could end the run.
-    assert_eq!(refused(cancelled().claim(110, 10)), Some(Refused::Cancelled));
+    assert_eq!(refused(cancelled().claim(110, 10, 0)), Some(Refused::Cancelled));
     assert_eq!(refused(cancelled().can_go_on(110)), Some(Refused::Cancelled));
     assert_eq!(cancelled().cancel(109), Ok((cancelled(), Cancelled::Requested)));
     assert_eq!(refused(ended().cancel(110)), Some(Refused::Ended));

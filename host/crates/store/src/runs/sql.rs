@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use airlock_core::run::{Call, Cancelled, Lease, Phase, Position, Refused};
 use rusqlite::Transaction;
+use uuid::Uuid;
 
 use self::row::Found;
 use super::{Decision, NewRun, RunBounds, RunError, Scope, Step, StoredRun};
@@ -61,7 +62,7 @@ impl Tx<'_> {
     pub(super) fn steps(
         &self,
         id: &str,
-        epoch: u32,
+        epoch: i64,
         mut steps: Vec<Step>,
         sweeps: bool,
     ) -> Done<()> {
@@ -84,7 +85,7 @@ impl Tx<'_> {
 
     /// Writes a run that has ended, at once: one that has only read. `rest` is as
     /// [`is_rest_of_whole`] has it.
-    fn whole(&self, id: &str, epoch: u32, new: &NewRun, mut rest: Vec<Step>) -> Done<Found> {
+    fn whole(&self, id: &str, epoch: i64, new: &NewRun, mut rest: Vec<Step>) -> Done<Found> {
         let outcome = match rest.pop() {
             Some(Step::End(outcome)) => outcome,
             _ => String::new(),
@@ -100,7 +101,7 @@ impl Tx<'_> {
     }
 
     /// Makes the steps after the first one, if that begins the run.
-    fn rest(&self, mut found: Found, epoch: u32, steps: Vec<Step>) -> Done<Found> {
+    fn rest(&self, mut found: Found, epoch: i64, steps: Vec<Step>) -> Done<Found> {
         for step in steps {
             found.lease = self.step(found, epoch, step)?;
         }
@@ -110,7 +111,7 @@ impl Tx<'_> {
     }
 
     /// Makes a step. Returns the lease after it.
-    fn step(&self, Found { number, lease }: Found, epoch: u32, step: Step) -> Done<Lease> {
+    fn step(&self, Found { number, lease }: Found, epoch: i64, step: Step) -> Done<Lease> {
         match step {
             Step::Begin(_) => return Err(Refused::Running.into()),
             // An answer is a fact and needs no lease.
@@ -144,10 +145,11 @@ impl Tx<'_> {
         Ok(lease)
     }
 
-    /// Takes a run over.
+    /// Takes a run over, in an epoch that cannot be guessed.
     pub(super) fn claim(&self, id: &str) -> Done<StoredRun> {
         let mut found = self.find(id)?;
-        found.lease = found.lease.claim(self.now, self.lease_ms())?;
+        let skipped = Uuid::new_v4().as_fields().0;
+        found.lease = found.lease.claim(self.now, self.lease_ms(), skipped)?;
         self.set_lease(&found)?;
         self.doubt(found.number)?;
         let run = read::get(self.transaction, Some(self.scope), id, self.now)?;
@@ -158,7 +160,7 @@ impl Tx<'_> {
     pub(super) fn decide(
         &self,
         id: &str,
-        shown: Option<u32>,
+        shown: Option<i64>,
         decisions: Vec<(Position, Decision)>,
     ) -> Done<()> {
         let found = self.find(id)?;

@@ -18,7 +18,7 @@ pub(super) enum Gateway {
 /// A script that runs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Script {
-    pub(super) epoch: u32,
+    pub(super) epoch: i64,
     /// Number of the block that the script has come to.
     block: u32,
     pub(super) calls: Vec<Known>,
@@ -126,7 +126,7 @@ fn known(journal: &Journal) -> Vec<Known> {
 }
 
 impl Script {
-    fn new(epoch: u32, calls: Vec<Known>, begins: bool) -> Self {
+    fn new(epoch: i64, calls: Vec<Known>, begins: bool) -> Self {
         Self { epoch, block: 1, calls, begins, unstored: Vec::new(), stop: None }
     }
 

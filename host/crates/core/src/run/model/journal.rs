@@ -78,7 +78,7 @@ impl Journal {
         self.lease.is_some()
     }
 
-    pub(super) fn epoch(&self) -> u32 {
+    pub(super) fn epoch(&self) -> i64 {
         self.lease.map_or(0, |lease| lease.epoch)
     }
 
@@ -104,7 +104,7 @@ impl Journal {
 
     pub(super) fn steps(
         &self,
-        epoch: u32,
+        epoch: i64,
         steps: impl IntoIterator<Item = Step>,
         now_ms: i64,
     ) -> Result<Self, Refused> {
@@ -116,7 +116,7 @@ impl Journal {
         Ok(next)
     }
 
-    fn step(&mut self, epoch: u32, step: Step, now_ms: i64) -> Result<(), Refused> {
+    fn step(&mut self, epoch: i64, step: Step, now_ms: i64) -> Result<(), Refused> {
         if step == Step::Begin {
             self.lease = Some(Lease::begin(now_ms, LEASE_MS));
             return Ok(());
@@ -161,7 +161,7 @@ impl Journal {
 
     pub(super) fn claim(&self, now_ms: i64) -> Result<Self, Refused> {
         let mut next = self.clone();
-        next.lease = Some(self.found()?.claim(now_ms, LEASE_MS)?);
+        next.lease = Some(self.found()?.claim(now_ms, LEASE_MS, 0)?);
         for row in &mut next.rows {
             row.call = row.call.as_ref().map(Call::claimed);
         }
