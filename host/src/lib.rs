@@ -56,6 +56,7 @@ pub mod results;
 pub mod runs;
 pub mod server;
 pub mod telemetry;
+mod threads;
 mod timer;
 pub mod upstream;
 

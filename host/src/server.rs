@@ -275,7 +275,7 @@ impl App {
             keys,
             hooks,
             memory,
-            intake: Intake::new(),
+            intake: Intake::default(),
             tool_texts: ToolTexts::default(),
             archive,
         })
@@ -341,7 +341,8 @@ impl App {
             _ => self.sender(request.headers())?,
         };
         if let Some(seat) = &seat {
-            let waits = matches!(route, Route::Mcp) && request.method() == Method::GET;
+            let waits = matches!(route, Route::Mcp | Route::Sse(mcp::sse::Target::Stream))
+                && request.method() == Method::GET;
             seat.claim(&sender.tenant(), waits)?;
         }
         let charge = self.memory.open(sender.tenant(), request.headers())?;
@@ -366,7 +367,7 @@ impl App {
             Route::Stored(_) => responses::stored(self, sender, request, charge).await,
             Route::Runs(_) => runs::run(self, sender, request, charge).await,
             Route::Execute => execute::run(self, sender, request, charge).await,
-            Route::Result => results::raw(self, sender, request.uri().path()),
+            Route::Result => results::raw(self, sender, request.uri().path(), charge),
             Route::Models => {
                 // Drops the unread body, so that it is not held while the providers are queried.
                 drop(request);

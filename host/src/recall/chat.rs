@@ -7,22 +7,26 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
-use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Keeper, Recall, Trail, note};
+use super::{Found, Keeper, Recall, Trail, note};
 use crate::{
-    json::{RawObject, raw},
+    json::{
+        RawObject,
+        raw::{self, MAX_MEMBERS},
+    },
     store::recall::Anchor,
     tenant::Tenant,
 };
 
 /// Maximum number of messages with calls that are looked up, the newest first.
 const MAX_SITES: usize = 512;
+/// Memory for a message or a call, while records are put back, in bytes.
+const ENTRY_BYTES: usize = 128;
 
 /// Rounds of one request that its client does not see. All are JSON texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,8 +74,8 @@ impl Keeper {
         rounds: Option<Rounds>,
     ) {
         let mut trail = self.trail();
-        let messages: Vec<&str> = raw::elements(messages).into_iter().flatten().collect();
-        if let Some(last) = messages.iter().rev().find(|message| has_role(message, "user")) {
+        let of_user = raw::elements(messages).into_iter().flatten();
+        if let Some(last) = of_user.filter(|message| has_role(message, "user")).last() {
             note_user(&mut trail, last);
         }
         let anchors: BTreeSet<Anchor> =
@@ -95,120 +99,200 @@ impl Recall {
         else {
             return Ok(());
         };
-        let messages: Vec<&str> = raw::elements(text).into_iter().flatten().collect();
-        let sites = sites(&messages, Trail::new(tenant));
+        let (bytes, sent, trail) = (text.len(), body.clone(), Trail::new(tenant));
+        let (sites, entries) =
+            self.work(tenant, bytes, move || sites(messages(&sent), trail)).await;
         let anchors: Vec<Anchor> = sites.iter().map(|site| site.anchor).collect();
         let found = self.find(tenant, &anchors, charge.clone()).await?;
-        let mut put = Restored { messages: &messages, changes: BTreeMap::new() };
-        let mut seen = BTreeSet::new();
-        for found in found {
-            let site = &sites[found.position];
-            match found.text {
-                None => put.note_loss(site),
-                Some(text) if seen.insert(record_of(&text)) => put.record(site, &text),
-                Some(_) => {}
-            }
+        if found.is_empty() {
+            return Ok(());
         }
-        if let Some(restored) = put.into_text() {
-            charge(restored.len())?;
+        charge(entries.saturating_mul(ENTRY_BYTES))?;
+        let kept: usize = found.iter().filter_map(|found| Some(found.text.as_ref()?.len())).sum();
+        let sent = body.clone();
+        let restore = move || {
+            let messages: Vec<&str> = messages(&sent).collect();
+            restored(&messages, &sites, &found, charge)
+        };
+        if let Some(restored) = self.work(tenant, bytes + kept, restore).await? {
             body.set("messages", restored);
         }
         Ok(())
     }
 }
 
+/// Iterates over the messages of a request.
+fn messages(body: &RawObject) -> impl Iterator<Item = &str> {
+    body.get("messages").and_then(raw::elements).into_iter().flatten()
+}
+
+/// Returns the JSON text of the messages with what was found; `None` if none is changed.
+fn restored<E>(
+    messages: &[&str],
+    sites: &[Site],
+    found: &[Found],
+    charge: impl Fn(usize) -> Result<(), E>,
+) -> Result<Option<Arc<str>>, E> {
+    let mut put = Restored::new(messages);
+    let mut seen = BTreeSet::new();
+    for found in found {
+        let site = &sites[found.position];
+        match &found.text {
+            None => put.note_loss(site),
+            Some(text) if seen.insert(record_of(text)) => put.record(site, text),
+            Some(_) => {}
+        }
+    }
+    put.into_text(charge)
+}
+
 /// One call of a message of the model.
-struct Site<'m> {
+struct Site {
     /// Position of the message.
     message: usize,
     /// Position of the first message after the last one of the user before it.
     turn: usize,
-    id: Cow<'m, str>,
+    id: String,
     anchor: Anchor,
 }
 
-/// Returns the calls in the messages of the model.
-fn sites<'m>(messages: &[&'m str], mut trail: Trail) -> Vec<Site<'m>> {
-    let (mut sites, mut turn) = (Vec::new(), 0);
-    for (position, message) in messages.iter().copied().enumerate() {
+/// Returns the last calls in the messages of the model, and the number of all messages and calls.
+fn sites<'m>(messages: impl Iterator<Item = &'m str>, mut trail: Trail) -> (Vec<Site>, usize) {
+    let (mut sites, mut turn, mut entries) = (VecDeque::new(), 0, 0);
+    for (position, message) in messages.enumerate() {
+        entries += 1;
         if has_role(message, "user") {
             note_user(&mut trail, message);
             turn = position + 1;
         }
         for (id, call) in calls(message) {
-            let anchor = trail.call(&id, &name_of(call));
-            sites.extend(anchor.map(|anchor| Site { message: position, turn, id, anchor }));
+            entries += 1;
+            let Some(anchor) = trail.call(&id, &name_of(call)) else { continue };
+            if sites.len() == MAX_SITES {
+                sites.pop_front();
+            }
+            sites.push_back(Site { message: position, turn, id: id.into_owned(), anchor });
         }
     }
-    let first = sites.len().saturating_sub(MAX_SITES);
-    sites.split_off(first)
+    (sites.into(), entries)
 }
 
 /// The messages of a request, and their changes.
 struct Restored<'m> {
     messages: &'m [&'m str],
+    /// Positions of the messages with a call, by its identifier, in their order.
+    called: HashMap<Cow<'m, str>, Vec<usize>>,
+    /// Positions of the results of a call.
+    answered: HashMap<Cow<'m, str>, Vec<usize>>,
     /// Texts in the place of a message, by its position.
-    changes: BTreeMap<usize, Vec<String>>,
+    changes: BTreeMap<usize, Vec<Cow<'m, str>>>,
 }
 
-impl Restored<'_> {
+impl<'m> Restored<'m> {
+    fn new(messages: &'m [&'m str]) -> Self {
+        let mut called = HashMap::<_, Vec<_>>::new();
+        let mut results = HashMap::<_, Vec<_>>::new();
+        for (position, message) in messages.iter().copied().enumerate() {
+            for (id, _) in calls(message) {
+                called.entry(id).or_default().push(position);
+            }
+            if let Some(id) = answered(message) {
+                results.entry(id).or_default().push(position);
+            }
+        }
+        Self { messages, called, answered: results, changes: BTreeMap::new() }
+    }
+
     /// Puts a record back, unless the client sent its calls itself.
-    fn record(&mut self, site: &Site<'_>, record: &str) {
-        let of_client: BTreeSet<Cow<'_, str>> = self.messages[site.turn..=site.message]
-            .iter()
-            .flat_map(|message| calls(message).map(|(id, _)| id))
-            .collect();
+    fn record(&mut self, site: &Site, record: &'m str) {
+        if self.changes.contains_key(&site.message) {
+            return;
+        }
         let list = |name| raw::member(record, name).and_then(raw::elements).into_iter().flatten();
         let before: Vec<&str> = list("before").collect();
         let results: Vec<&str> = list("results").collect();
-        let mut ran = before.iter().chain(&results).copied().filter_map(answered);
-        let is_sent = ran.any(|id| of_client.contains(&id));
-        let Some(message) = raw::member(record, "message").filter(|_| !is_sent) else { return };
         let ran: BTreeSet<_> = results.iter().copied().filter_map(answered).collect();
+        let is_sent =
+            before.iter().copied().filter_map(answered).chain(ran.iter().cloned()).any(|id| {
+                first_from(self.called.get(&*id), site.turn).is_some_and(|at| at <= site.message)
+            });
+        let Some(message) = raw::member(record, "message").filter(|_| !is_sent) else { return };
         let merged = merged(message, self.messages[site.message], &ran, !before.is_empty());
-        let texts = before.into_iter().map(str::to_owned).chain([merged]);
-        let texts = texts.chain(results.into_iter().map(str::to_owned));
-        self.changes.entry(site.message).or_insert_with(|| texts.collect());
+        let Some(merged) = merged else { return };
+        let texts = before.into_iter().map(Cow::Borrowed).chain([Cow::Owned(merged)]);
+        let texts = texts.chain(results.into_iter().map(Cow::Borrowed));
+        self.changes.insert(site.message, texts.collect());
     }
 
     /// Tells the model that calls beside this one ran, in the result of this one.
-    fn note_loss(&mut self, site: &Site<'_>) {
-        let after = self.messages.iter().enumerate().skip(site.message + 1);
-        let mut results = after.filter(|(_, message)| answered(message).as_ref() == Some(&site.id));
-        let Some((position, message)) = results.next() else { return };
-        let Ok(mut result) = serde_json::from_str::<Value>(message) else { return };
-        note::add_to(&mut result["content"], "text");
-        self.changes.entry(position).or_insert_with(|| vec![result.to_string()]);
+    fn note_loss(&mut self, site: &Site) {
+        let positions = self.answered.get(&*site.id);
+        let Some(position) = first_from(positions, site.message + 1) else { return };
+        if self.changes.contains_key(&position) {
+            return;
+        }
+        let Some(mut result) = object(self.messages[position]) else { return };
+        let noted = result.get("content").and_then(|content| note::added_to(content, "text"));
+        let Some(noted) = noted else { return };
+        result.set("content", noted);
+        self.changes.insert(position, vec![Cow::Owned(result.to_text())]);
     }
 
-    /// Returns the JSON text of all messages; `None` if none is changed.
-    fn into_text(self) -> Option<Arc<str>> {
+    /// Returns the JSON text of all messages, whose bytes are charged before; `None` if none is
+    /// changed.
+    fn into_text<E>(self, charge: impl Fn(usize) -> Result<(), E>) -> Result<Option<Arc<str>>, E> {
         if self.changes.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let mut text = String::from("[");
-        for (position, message) in self.messages.iter().enumerate() {
-            let changed = self.changes.get(&position).map(|texts| texts.iter().map(String::as_str));
-            for message in changed
-                .into_iter()
-                .flatten()
-                .chain((!self.changes.contains_key(&position)).then_some(*message))
-            {
-                if text.len() > 1 {
-                    text.push(',');
-                }
-                text.push_str(message);
+        let bytes = self.texts().map(|text| text.len() + 1).sum::<usize>() + 1;
+        // Once as it is made, and once as it is shared.
+        charge(2 * bytes)?;
+        let mut text = String::with_capacity(bytes);
+        text.push('[');
+        for message in self.texts() {
+            if text.len() > 1 {
+                text.push(',');
             }
+            text.push_str(message);
         }
         text.push(']');
-        Some(text.into())
+        Ok(Some(text.into()))
     }
+
+    /// Iterates over the messages and what is in their places.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.messages.iter().enumerate().flat_map(|(position, message)| {
+            let changed = self.changes.get(&position);
+            let unchanged = changed.is_none().then_some(*message);
+            changed.into_iter().flatten().map(|text| &**text).chain(unchanged)
+        })
+    }
+}
+
+/// Returns the first of positions, which are in their order, that is not before `from`.
+fn first_from(positions: Option<&Vec<usize>>, from: usize) -> Option<usize> {
+    let positions = positions?;
+    positions.get(positions.partition_point(|position| *position < from)).copied()
+}
+
+/// Reads the members of a message; `None` if it is no object, or if it has more members than any
+/// message.
+fn object(message: &str) -> Option<RawObject> {
+    let mut object = RawObject::default();
+    for (count, (name, value)) in raw::members(message)?.enumerate() {
+        if count == MAX_MEMBERS {
+            return None;
+        }
+        object.set(&name, value);
+    }
+    Some(object)
 }
 
 /// Returns the message of the model with the calls that ran, in their places, and those that the
 /// client sent. Members that the client dropped are those of the model. With `joins`, the client has
-/// the texts of several rounds as one.
-fn merged(own: &str, sent: &str, ran: &BTreeSet<Cow<'_, str>>, joins: bool) -> String {
+/// the texts of several rounds as one. `None` if it is no message.
+fn merged(own: &str, sent: &str, ran: &BTreeSet<Cow<'_, str>>, joins: bool) -> Option<String> {
+    let (mut out, theirs) = (object(own)?, object(sent)?);
     let mut left: Vec<(Cow<'_, str>, &str)> = calls(sent).collect();
     let mut all = Vec::new();
     for (id, call) in calls(own) {
@@ -220,20 +304,17 @@ fn merged(own: &str, sent: &str, ran: &BTreeSet<Cow<'_, str>>, joins: bool) -> S
         }
     }
     all.extend(left.into_iter().map(|(_, call)| call));
-    let members = |text| raw::members(text).into_iter().flatten();
-    let mut out = RawObject::default();
-    members(own).for_each(|(name, value)| out.set(&name, value));
-    for (name, value) in members(sent).filter(|(name, _)| name != "content") {
-        if out.get(&name).is_none() {
-            out.set(&name, value);
+    for (name, value) in theirs.iter().filter(|(name, _)| *name != "content") {
+        if out.get(name).is_none() {
+            out.set(name, value);
         }
     }
-    let said = raw::member(sent, "content").unwrap_or("null");
+    let said = theirs.get("content").unwrap_or("null");
     if !is_of_model(said, raw::member(own, "content").unwrap_or("null"), joins) {
         out.set("content", said);
     }
     out.set("tool_calls", format!("[{}]", all.join(",")));
-    out.to_text()
+    Some(out.to_text())
 }
 
 /// Returns whether the text of a message is what the model said, and not changed by the client.

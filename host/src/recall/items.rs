@@ -5,7 +5,7 @@
 //! client dropped is put back before the next item of its Response that the client sent.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     fmt::Write as _,
 };
 
@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{Keeper, Recall, Trail, note};
+use super::{Found, Keeper, Recall, Trail, note};
 use crate::{
     json::{self, Caps},
     store::recall::Anchor,
     tenant::Tenant,
+    threads::INLINE_BYTES,
 };
 
 /// Type of the items of calls that the gateway ran.
@@ -29,6 +30,8 @@ const CALLS: [&str; 2] = ["function_call", "custom_tool_call"];
 const OUTPUTS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
 /// Maximum number of items that are looked up, the newest first.
 const MAX_SITES: usize = 512;
+/// Memory for an item, while records are put back, in bytes: its mark and its position.
+const ENTRY_BYTES: usize = 160;
 /// Length of a mark, in hexadecimal digits.
 const MARK_DIGITS: usize = 32;
 
@@ -108,35 +111,53 @@ impl Recall {
         items: &mut Vec<Value>,
         charge: impl Fn(usize) -> Result<(), E> + Clone + Send + 'static,
     ) -> Result<(), E> {
-        let sites = sites(items, Trail::new(tenant));
-        if sites.is_empty() {
-            return Ok(());
-        }
+        let bytes = json::text_len_within(items, INLINE_BYTES).unwrap_or(usize::MAX);
+        let (sent, trail) = (std::mem::take(items), Trail::new(tenant));
+        let find = move || (sites(&sent, trail), sent);
+        let (sites, sent) = self.work(tenant, bytes, find).await;
+        *items = sent;
         let anchors: Vec<Anchor> = sites.iter().map(|site| site.anchor).collect();
         let found = self.find(tenant, &anchors, charge.clone()).await?;
-        let mut input = Input::new(items);
-        let mut lost = Vec::new();
-        for found in found {
-            let site = &sites[found.position];
-            let Some(text) = found.text else {
-                lost.push(site.item);
-                continue;
-            };
-            // Within the limits when it was kept, and charged here.
-            let caps = Caps::memory(usize::MAX);
-            let Ok((mut record, cost)) = json::parse::<Value>(text.as_bytes(), &caps) else {
-                continue;
-            };
-            charge(cost.tree_bytes)?;
-            input.put_back(site, &mut record);
+        if found.is_empty() {
+            return Ok(());
         }
-        let added = input.added;
-        for item in lost {
-            note_loss(items, item);
-        }
-        insert(items, added);
-        Ok(())
+        let kept = found.iter().filter_map(|found| Some(found.text.as_ref()?.len()));
+        let bytes = kept.fold(bytes, usize::saturating_add);
+        let mut sent = std::mem::take(items);
+        let restore = move || (restore(&mut sent, &sites, found, charge), sent);
+        let (restored, sent) = self.work(tenant, bytes, restore).await;
+        *items = sent;
+        restored
     }
+}
+
+/// Puts what was found into items. Fails if `charge` fails, and then changes nothing.
+fn restore<E>(
+    items: &mut Vec<Value>,
+    sites: &[Site],
+    found: Vec<Found>,
+    charge: impl Fn(usize) -> Result<(), E>,
+) -> Result<(), E> {
+    charge(items.len().saturating_mul(ENTRY_BYTES))?;
+    let mut input = Input::new(items);
+    let mut lost = Vec::new();
+    for found in found {
+        let site = &sites[found.position];
+        let Some(text) = found.text else {
+            lost.push(site.item);
+            continue;
+        };
+        // Within the limits when it was kept, and charged here.
+        let caps = Caps::memory(usize::MAX);
+        let Ok(cost) = json::check(text.as_bytes(), &caps) else { continue };
+        charge(cost.tree_bytes)?;
+        let Ok(mut record) = serde_json::from_str(&text) else { continue };
+        input.put_back(site, &mut record);
+    }
+    let added = input.added;
+    note_losses(items, &lost);
+    insert(items, added);
+    Ok(())
 }
 
 /// An item that a record may belong to.
@@ -149,16 +170,19 @@ struct Site {
 }
 
 fn sites(items: &[Value], mut trail: Trail) -> Vec<Site> {
-    let (mut sites, mut turn) = (Vec::new(), 0);
+    let (mut sites, mut turn) = (VecDeque::new(), 0);
     for (position, item) in items.iter().enumerate() {
         if is_of_user(item) {
             trail.note_user(texts(item));
             turn = position + 1;
         }
-        sites.extend(anchor(&trail, item).map(|anchor| Site { item: position, turn, anchor }));
+        let Some(anchor) = anchor(&trail, item) else { continue };
+        if sites.len() == MAX_SITES {
+            sites.pop_front();
+        }
+        sites.push_back(Site { item: position, turn, anchor });
     }
-    let first = sites.len().saturating_sub(MAX_SITES);
-    sites.split_off(first)
+    sites.into()
 }
 
 /// Input of a request, and the items that are put back.
@@ -231,12 +255,21 @@ fn insert(items: &mut Vec<Value>, mut added: Vec<(usize, Value)>) {
     *items = all;
 }
 
-/// Tells the model that calls beside this one ran, in the result of this one.
-fn note_loss(items: &mut [Value], call: usize) {
-    let id = text(&items[call], "call_id").to_owned();
-    let mut after = items.iter_mut().skip(call + 1);
-    if let Some(output) = after.find(|item| is(item, &OUTPUTS) && item["call_id"] == *id) {
-        note::add_to(&mut output["output"], "input_text");
+/// Tells the model that calls beside these ran, in the results of these.
+fn note_losses(items: &mut [Value], calls: &[usize]) {
+    if calls.is_empty() {
+        return;
+    }
+    let mut outputs = HashMap::<String, Vec<usize>>::new();
+    for (position, item) in items.iter().enumerate().filter(|(_, item)| is(item, &OUTPUTS)) {
+        outputs.entry(text(item, "call_id").to_owned()).or_default().push(position);
+    }
+    for call in calls {
+        let positions = outputs.get(text(&items[*call], "call_id")).map_or(&[][..], Vec::as_slice);
+        let next = positions.partition_point(|position| position <= call);
+        if let Some(position) = positions.get(next) {
+            note::add_to(&mut items[*position]["output"], "input_text");
+        }
     }
 }
 

@@ -336,3 +336,27 @@ async fn a_conversation_with_invalid_members_stays_as_it_is() {
     let odd = [json!(1), json!({"type": 7}), json!({"type": "function_call"}), json!([])];
     assert_eq!(items_restored(&recall, &odd).await, odd);
 }
+
+/// A conversation in which the results of many calls are lost, among many small messages.
+#[tokio::test]
+async fn many_lost_calls_in_a_long_conversation_take_time_that_grows_with_its_length_alone() {
+    const CALLS: usize = 256;
+    let (_directory, store) = database();
+    let recall = Recall::new(settings(Some(store), true));
+    let id = |n: usize| format!("call_0123456789{n:06}");
+    let keeper = recall.keeper(ann(), true);
+    let go = json!([user("go")]).to_string();
+    let ids: Vec<_> = (0..CALLS).map(id).collect();
+    for id in &ids {
+        keeper.keep_rounds(&go, [(id.as_str(), "mine")].into_iter(), None).await;
+    }
+    let mut messages = vec![user("go")];
+    messages.extend(ids.iter().map(|id| calling(Value::Null, &[call(id, "mine")])));
+    messages.extend((0..40_000).map(|_| result("other", "x")));
+    messages.extend(ids.iter().map(|id| result(id, "of x")));
+    let begun = std::time::Instant::now();
+    let restored = restored(&recall, &ann(), &messages.into()).await;
+    assert_eq!(restored.matches(note::LOST).count(), CALLS);
+    // With a search among all messages for each call it takes a minute.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}

@@ -18,7 +18,7 @@ use super::{
     respond::{self, ApiError, Reply},
 };
 use crate::{
-    catalog::Client,
+    catalog::{Client, Snapshot},
     door::{Caller, Origin},
     text::{visible, visible_line},
     tool::{Tool, Whitelist},
@@ -32,7 +32,8 @@ const MAX_FAILURE_CHARS: usize = 512;
 /// operator: it sees only the tools that its key permits, and no reasons for failures. `query` may
 /// narrow the list to a page; fails if it is invalid.
 ///
-/// The text is written on a blocking thread, and charged before it is written.
+/// The text is written on a blocking thread, where the tools that a key sees are found too, and charged
+/// before it is written.
 pub(super) async fn clients(
     app: &App,
     sender: &Sender,
@@ -40,17 +41,24 @@ pub(super) async fn clients(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let page = Page::parse(query.unwrap_or_default())?;
-    let is_operator = sender.key.is_none();
-    let (entries, total) =
-        if is_operator { of_operator(app, &page) } else { of_key(app, sender, &page) };
-    let reader = if is_operator { Reader::Operator } else { Reader::Key };
-    let caller = (!is_operator).then(|| app.caller(sender, Origin::Caller));
     let texts = app.tool_texts.clone();
-    let work = move |charge: &Charge| {
-        let rendering = Rendering { texts: &texts, reader, charge };
-        write(&entries, &page, total, caller.as_ref(), &rendering)
+    let text = if sender.key.is_none() {
+        let (entries, total) = of_operator(app, &page);
+        let work = move |charge: &Charge| {
+            let rendering = Rendering { texts: &texts, reader: Reader::Operator, charge };
+            write(&entries, &page, total, None, &rendering)
+        };
+        app.intake.blocking(charge, work).await
+    } else {
+        let (snapshot, caller) = (app.catalog.snapshot(), app.caller(sender, Origin::Caller));
+        let work = move |charge: &Charge| {
+            let (entries, total) = of_key(&snapshot, &caller, &page);
+            let rendering = Rendering { texts: &texts, reader: Reader::Key, charge };
+            write(&entries, &page, total, Some(&caller), &rendering)
+        };
+        app.intake.blocking(charge, work).await
     };
-    Ok(respond::json_text(app.intake.blocking(charge, work).await?))
+    Ok(respond::json_text(text?))
 }
 
 /// One entry of the list: its members, and its tools.
@@ -72,10 +80,9 @@ fn of_operator(app: &App, page: &Page) -> (Vec<Entry>, usize) {
 }
 
 /// Returns the clients of which a key sees a tool.
-fn of_key(app: &App, sender: &Sender, page: &Page) -> (Vec<Entry>, usize) {
-    let (snapshot, caller) = (app.catalog.snapshot(), app.caller(sender, Origin::Caller));
+fn of_key(snapshot: &Snapshot, caller: &Caller, page: &Page) -> (Vec<Entry>, usize) {
     let opened = snapshot.clients().filter(|client| {
-        page.matches(client.name.as_str()) && client.tools.iter().any(|tool| sees(&caller, tool))
+        page.matches(client.name.as_str()) && client.tools.iter().any(|tool| sees(caller, tool))
     });
     let (clients, total) = page.of(opened.collect());
     let entry = |client: &Arc<Client>| Entry {

@@ -1,16 +1,12 @@
 //! Request bodies: JSON objects, bounded in bytes, time and memory.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use serde_json::Value;
-use tokio::{
-    sync::Semaphore,
-    task::spawn_blocking,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Settings,
@@ -22,7 +18,8 @@ use super::{
 use crate::{
     json::{self, Caps, RawObject},
     mcp::message::{BadMessage, Message},
-    model::Object,
+    model::{Object, RequestMemory as _},
+    threads::{INLINE_BYTES, Threads},
 };
 
 /// Factor between the largest body size and the memory that a parsed body may take. Conversations
@@ -30,9 +27,8 @@ use crate::{
 const TREE_FACTOR: usize = 4;
 /// Memory that a parsed body may always take, in bytes, however small the largest body size is.
 const LEAST_TREE_BYTES: usize = 1 << 20;
-/// Bodies above this size, in bytes, are parsed on a blocking thread. The worst body of this size
-/// occupies a worker for a few milliseconds.
-const INLINE_BYTES: usize = 32 * 1024;
+/// Work on a tree is done on a blocking thread if its request has more than this charge, in bytes.
+const INLINE_TREE_BYTES: usize = 8 * INLINE_BYTES;
 
 /// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
 const GRACE: Duration = Duration::from_secs(5);
@@ -42,20 +38,15 @@ const GRACE: Duration = Duration::from_secs(5);
 const LEAST_RATE: u64 = 4 << 10;
 
 /// Reads and parses bodies.
+#[derive(Default)]
 pub(super) struct Intake {
-    /// Limits parsing on blocking threads to the number of cores.
-    parsers: Arc<Semaphore>,
+    threads: Threads,
 }
 
 impl Intake {
-    pub(super) fn new() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { parsers: Arc::new(Semaphore::new(cores)) }
-    }
-
-    /// Reads and parses the body of `request`. The buffer is charged as it arrives, and the tree
-    /// before it is built. Fails if the content type is not JSON, if the body is too large in bytes
-    /// or memory or does not arrive in time, or if it is not a JSON object.
+    /// Reads and parses the body of `request`. The buffer is charged as it arrives, until the tree is
+    /// built, which is charged before. Fails if the content type is not JSON, if the body is too large
+    /// in bytes or memory or does not arrive in time, or if it is not a JSON object.
     pub(super) async fn object(
         &self,
         request: Request<Incoming>,
@@ -64,7 +55,11 @@ impl Intake {
     ) -> Result<Object, ApiError> {
         check_type(request.headers())?;
         let text = read(request, settings, charge).await?;
-        self.parse(text, Caps::memory(tree_bytes(settings.max_body_bytes)), charge).await
+        let buffer = text.capacity();
+        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+        let object = self.parse(text, caps, charge).await?;
+        charge.give_back(buffer);
+        Ok(object)
     }
 
     /// Reads the body of `request` like [`Self::object`], but keeps its members as text. No tree is
@@ -134,21 +129,27 @@ impl Intake {
         self.blocking(charge, move |charge| work(text, charge)).await
     }
 
-    /// Runs work on a blocking thread. As many run at the same time as there are cores.
+    /// Runs work on a tree that is charged: here if the charge is small, else on a blocking thread.
+    pub(super) async fn translate<T: Send + 'static>(
+        &self,
+        charge: &Charge,
+        work: impl FnOnce(&Charge) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        if charge.held() <= INLINE_TREE_BYTES {
+            return work(charge);
+        }
+        self.blocking(charge, work).await
+    }
+
+    /// Runs work on a blocking thread.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         charge: &Charge,
         work: impl FnOnce(&Charge) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let permit =
-            self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
         // A clone of the charge, because the thread continues if the request is dropped.
-        let charge = charge.clone();
-        let working = spawn_blocking(move || {
-            let _permit = permit;
-            work(&charge)
-        });
-        working.await.unwrap_or_else(|_| Err(ApiError::internal()))
+        let held = charge.clone();
+        self.threads.run(charge.tenant(), move || work(&held)).await
     }
 }
 
@@ -308,6 +309,8 @@ fn too_slow() -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::tenant::Tenant;
 

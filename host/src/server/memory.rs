@@ -129,6 +129,16 @@ impl Charge {
         Ok(())
     }
 
+    /// Returns the tenant that is charged.
+    pub(super) fn tenant(&self) -> &Tenant {
+        &self.0.tenant
+    }
+
+    /// Returns the bytes that are charged now.
+    pub(super) fn held(&self) -> usize {
+        *self.0.bytes()
+    }
+
     /// Returns a charge of its own for `bytes`, for the same caller. It is made even if there is no
     /// room, because the bytes exist.
     pub(super) fn beside(&self, bytes: usize) -> Self {
@@ -140,8 +150,7 @@ impl Charge {
 
     /// Returns a charge of its own for what this one has now, for work that outlives the request.
     pub(super) fn handed_on(&self) -> Self {
-        let bytes = *self.0.bytes();
-        self.beside(bytes)
+        self.beside(self.held())
     }
 
     /// Replaces the whole charge by `bytes`. A response is charged even if there is no room,

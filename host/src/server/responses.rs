@@ -97,10 +97,10 @@ pub(super) async fn create(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
-    let (mut chat, keeper) = read(app, sender, request, charge).await?;
+    let (Translated { chat, body }, keeper) = read(app, sender, request, charge).await?;
     let caller = app.caller(sender, Origin::Model);
     let (is_streamed, id) = (chat.stream, format!("resp_{}", Uuid::new_v4().simple()));
-    let run = start(app, sender, caller.clone(), &mut chat, timeout, charge)?;
+    let run = start(app, sender, caller.clone(), &chat, body, timeout, charge);
     let answering = run.answering();
     let deposit = app.archive.as_ref().filter(|_| chat.store).map(|archive| Deposit {
         archive: archive.clone(),
@@ -120,13 +120,21 @@ pub(super) async fn create(
     Ok(respond::answered_by(&answering, reply))
 }
 
+/// A translated request.
+struct Translated {
+    /// The request without the members of `body`.
+    chat: Chat,
+    /// The chat completion request.
+    body: RawObject,
+}
+
 /// Reads and translates a request, together with the conversation that it continues.
 async fn read(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
     charge: &Charge,
-) -> Result<(Chat, Option<OutputKeeper>), ApiError> {
+) -> Result<(Translated, Option<OutputKeeper>), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
     let mut body = app.intake.object(request, &app.settings, charge).await?;
@@ -140,22 +148,35 @@ async fn read(
         None => Vec::new(),
     };
     let keeper = restore(app, sender, &mut body, &earlier, charge).await?;
-    let mut chat = if has_responses {
-        charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
-        if may_fall_back {
-            // A second tree, for the providers that have another API.
+    let stores = app.archive.is_some();
+    let work = move |charge: &Charge| -> Result<Translated, ApiError> {
+        let mut chat = if has_responses {
+            charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
+            if may_fall_back {
+                // A second tree, for the providers that have another API.
+                charge.grow(body.values().chain(&earlier).map(weight).sum())?;
+            }
+            translate::to_native(body, earlier, may_fall_back)?
+        } else {
+            // The messages are made while the items are still held.
             charge.grow(body.values().chain(&earlier).map(weight).sum())?;
+            translate::to_chat(body, earlier)?
+        };
+        if !stores {
+            chat.echo.set("store", false.into());
         }
-        translate::to_native(body, earlier, may_fall_back)?
-    } else {
-        // The messages are made while the items are still held.
-        charge.grow(body.values().chain(&earlier).map(weight).sum())?;
-        translate::to_chat(body, earlier)?
+        let echo = chat.echo.members().values().map(weight).sum::<usize>()
+            + json::text_len(chat.echo.members());
+        let text = json::text_len(&chat.body);
+        charge.grow(text.saturating_add(echo.saturating_mul(ECHOES)))?;
+        // The tree is dropped. It stays charged, for its parts in `chat`.
+        let mut body = RawObject::from(&std::mem::take(&mut chat.body));
+        if chat.stream {
+            body.set("stream_options", r#"{"include_usage":true}"#);
+        }
+        Ok(Translated { chat, body })
     };
-    if app.archive.is_none() {
-        chat.echo.set("store", false.into());
-    }
-    Ok((chat, keeper))
+    Ok((app.intake.translate(charge, work).await?, keeper))
 }
 
 /// Puts calls that the client dropped back into the input, and returns the keeper of those of the
@@ -204,18 +225,11 @@ fn start(
     app: &App,
     sender: &Sender,
     caller: Caller,
-    chat: &mut Chat,
+    chat: &Chat,
+    body: RawObject,
     timeout: Duration,
     charge: &Charge,
-) -> Result<Run, ApiError> {
-    // The tree of the request is dropped. It stays charged, for its parts in `chat`.
-    let mut body = RawObject::from(&std::mem::take(&mut chat.body));
-    if chat.stream {
-        body.set("stream_options", r#"{"include_usage":true}"#);
-    }
-    let echo = chat.echo.members().values().map(weight).sum::<usize>()
-        + json::text_len(chat.echo.members());
-    charge.grow(body.text_len().saturating_add(echo.saturating_mul(ECHOES)))?;
+) -> Run {
     let request = agent::Request {
         body,
         native: chat.native.clone(),
@@ -228,7 +242,7 @@ fn start(
         keeper: None,
         budget: MemoryBudget::new(charge.clone()),
     };
-    Ok(app.start(caller, request, timeout))
+    app.start(caller, request, timeout)
 }
 
 /// Runs the loop to its end and returns the Response.

@@ -8,6 +8,7 @@ use http::StatusCode;
 
 use super::{
     App, Sender,
+    memory::Charge,
     respond::{self, ApiError, Reply},
 };
 
@@ -18,13 +19,20 @@ pub(super) fn handle_of(path: &str) -> Option<&str> {
     path.strip_prefix(PATH).filter(|handle| !handle.is_empty())
 }
 
-/// Returns the result that a path names. Fails if there is none; one that expired and one of another
+/// Returns the result that a path names. Fails if there is no memory for a copy, or if there is none; one that expired and one of another
 /// tenant look the same.
-pub(super) fn raw(app: &App, sender: &Sender, path: &str) -> Result<Reply, ApiError> {
+pub(super) fn raw(
+    app: &App,
+    sender: &Sender,
+    path: &str,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
     let results = app.hooks.results.as_ref().zip(handle_of(path));
     let found = results.and_then(|(results, handle)| results.raw(&sender.tenant(), handle));
-    found.map(|json| respond::json_text(json.to_string())).ok_or_else(|| {
+    let json = found.ok_or_else(|| {
         let message = "no result has this handle; it may have expired, or belongs to another key";
         ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_result", message)
-    })
+    })?;
+    charge.grow(json.len())?;
+    Ok(respond::json_text(json.to_string()))
 }

@@ -150,16 +150,28 @@ fn located<T: DeserializeOwned>(error: Error, text: &[u8]) -> Error {
 /// Returns the length of a value as JSON text, in bytes, without building the text. 0 if it cannot
 /// be written as JSON.
 pub fn text_len(value: &(impl Serialize + ?Sized)) -> usize {
-    let mut length = Length(0);
-    serde_json::to_writer(&mut length, value).map_or(0, |()| length.0)
+    text_len_within(value, usize::MAX).unwrap_or_default()
 }
 
-/// Writer that counts bytes.
-struct Length(usize);
+/// Returns the length of a value as JSON text, in bytes; `None` if it is more than `limit`, which is
+/// found without reading the rest of the value, or if the value cannot be written as JSON.
+pub fn text_len_within(value: &(impl Serialize + ?Sized), limit: usize) -> Option<usize> {
+    let mut length = Length { bytes: 0, limit };
+    serde_json::to_writer(&mut length, value).ok().map(|()| length.bytes)
+}
+
+/// Writer that counts bytes, up to a limit.
+struct Length {
+    bytes: usize,
+    limit: usize,
+}
 
 impl io::Write for Length {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
+        self.bytes += bytes.len();
+        if self.bytes > self.limit {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         Ok(bytes.len())
     }
 

@@ -18,6 +18,10 @@ use crate::{
 /// Bytes of the texts that are kept, those of all tools together. A tool beyond them is rendered for
 /// each request.
 const MAX_BYTES: usize = 8 << 20;
+/// When there is no room, the tools that are gone are searched for after one text in this many of
+/// those that are kept. To search for each text without room would take a time that grows with the
+/// square of the number of tools.
+const SEARCHED_PART: usize = 16;
 
 /// Those who read the list; they see the texts of a tool differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,6 +41,8 @@ struct Kept {
     /// By the address of the tool. The reference keeps the address from being used again.
     texts: HashMap<(usize, Reader), (Weak<Tool>, Arc<str>)>,
     bytes: usize,
+    /// Texts without room since the last search for tools that are gone.
+    refused: usize,
 }
 
 impl ToolTexts {
@@ -64,11 +70,13 @@ impl ToolTexts {
 
 impl Kept {
     fn keep(&mut self, key: (usize, Reader), tool: &Arc<Tool>, text: &Arc<str>) {
-        if self.bytes + text.len() > MAX_BYTES {
+        if self.bytes + text.len() > MAX_BYTES && self.refused >= self.texts.len() / SEARCHED_PART {
             self.texts.retain(|_, (tool, _)| tool.strong_count() > 0);
             self.bytes = self.texts.values().map(|(_, text)| text.len()).sum();
+            self.refused = 0;
         }
         if self.bytes + text.len() > MAX_BYTES {
+            self.refused += 1;
             return;
         }
         let kept = self.texts.insert(key, (Arc::downgrade(tool), text.clone()));
@@ -143,6 +151,24 @@ mod tests {
         assert_eq!([&first, &second, &third].map(&mut keep), [true, true, false]);
         drop(first);
         assert!(keep(&third));
+    }
+
+    #[test]
+    fn tools_that_are_gone_are_searched_for_after_a_part_of_the_texts_without_room() {
+        let mut kept = Kept::default();
+        let tools: Vec<_> = (0..4 * SEARCHED_PART).map(|_| tool("a tool")).collect();
+        let text: Arc<str> = "x".repeat(MAX_BYTES / tools.len()).into();
+        let key = |tool: &Arc<Tool>| (Arc::as_ptr(tool).addr(), Reader::Key);
+        for tool in &tools {
+            kept.keep(key(tool), tool, &text);
+        }
+        let further = tool("another tool");
+        let searches = (0..40).filter(|_| {
+            kept.keep(key(&further), &further, &text);
+            kept.refused == 1
+        });
+        assert_eq!(searches.count(), 10);
+        assert_eq!(kept.texts.len(), tools.len());
     }
 
     #[test]

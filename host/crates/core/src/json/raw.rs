@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 
 use super::{Caps, Cost, Error, check};
 
-/// Maximum number of members of a [`RawObject`]. A member is found by comparing names one by one.
+/// Maximum number of members of a [`RawObject`], a repeated name counted each time. A member is found by
+/// comparing names one by one.
 pub const MAX_MEMBERS: usize = 512;
 
 /// A JSON object whose members are text. Members stay in their order, and a member that is not set
@@ -46,12 +47,12 @@ impl RawObject {
         let text = Arc::new(String::from_utf8(text).map_err(|_| NOT_UTF8)?);
         let start = text.as_ptr() as usize;
         let mut this = Self { text: text.clone(), ..Self::default() };
-        for (name, value) in members(&text).ok_or(NO_OBJECT)? {
-            let from = value.as_ptr() as usize - start;
-            this.read(&name, Raw::Read(from..from + value.len()));
-            if this.members.len() > MAX_MEMBERS {
+        for (count, (name, value)) in members(&text).ok_or(NO_OBJECT)?.enumerate() {
+            if count == MAX_MEMBERS {
                 return Err(Error::TooManyMembers { limit: MAX_MEMBERS });
             }
+            let from = value.as_ptr() as usize - start;
+            this.read(&name, Raw::Read(from..from + value.len()));
         }
         Ok((this, cost))
     }
@@ -81,12 +82,12 @@ impl RawObject {
         };
         let start = text.as_ptr() as usize;
         let mut object = Self { text: text.clone(), ..Self::default() };
-        for (name, value) in members(&text[range])? {
-            let from = value.as_ptr() as usize - start;
-            object.read(&name, Raw::Read(from..from + value.len()));
-            if object.members.len() > MAX_MEMBERS {
+        for (count, (name, value)) in members(&text[range])?.enumerate() {
+            if count == MAX_MEMBERS {
                 return Some(Err(Error::TooManyMembers { limit: MAX_MEMBERS }));
             }
+            let from = value.as_ptr() as usize - start;
+            object.read(&name, Raw::Read(from..from + value.len()));
         }
         Some(Ok(object))
     }
