@@ -151,6 +151,7 @@ async fn serve(args: &Args) -> anyhow::Result<Done> {
         drain_timeout: settings.drain_timeout,
         ready: ready.clone(),
         stop: stop.clone(),
+        requests: stdio::Requests::default(),
     };
     {
         let mut serving = pin!(stdio::serve(service, connection, lines, output));

@@ -58,6 +58,19 @@ pub(crate) struct Settings {
     pub(crate) ready: CancellationToken,
     /// Cancelled when the connection has to end at once.
     pub(crate) stop: CancellationToken,
+    /// The running requests of the connection.
+    pub(crate) requests: Requests,
+}
+
+/// Running requests of one connection, as its owner sees them. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Requests(Arc<Mutex<Running>>);
+
+impl Requests {
+    /// Returns whether no request is running.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
+    }
 }
 
 /// Serves one client until its input ends or `stop` is cancelled. After the end of the input,
@@ -99,7 +112,6 @@ struct Connection {
     asks: Arc<Asks>,
     /// Subscriptions of a client of the legacy era.
     subscriptions: Arc<Subscriptions>,
-    running: Arc<Mutex<Running>>,
     tasks: JoinSet<()>,
     /// Watches lists and resources for a client of the legacy era.
     watching: CancellationToken,
@@ -115,7 +127,6 @@ impl Connection {
             peer: None,
             asks: Arc::default(),
             subscriptions: Arc::default(),
-            running: Arc::default(),
             tasks: JoinSet::new(),
         }
     }
@@ -195,9 +206,9 @@ impl Connection {
     /// Runs a request in a task of its own.
     fn run(&mut self, request: Request, client: Client, memory: Held) -> Result<(), RpcError> {
         let (id, cancel) = (request.id.clone(), self.settings.stop.child_token());
-        lock(&self.running).begin(&id, &cancel)?;
+        lock(&self.settings.requests.0).begin(&id, &cancel)?;
         let (service, ready) = (self.service.clone(), self.settings.ready.clone());
-        let (output, running) = (self.output.clone(), self.running.clone());
+        let (output, running) = (self.output.clone(), self.settings.requests.0.clone());
         self.tasks.spawn(async move {
             let working = async {
                 if needs_sources(&request.method) {
@@ -221,7 +232,7 @@ impl Connection {
 
     fn notification(&mut self, notification: &Notification) {
         if let Some(id) = notification.cancelled() {
-            lock(&self.running).cancel(&id);
+            lock(&self.settings.requests.0).cancel(&id);
         } else if notification.method == "notifications/initialized" {
             self.watch();
         }

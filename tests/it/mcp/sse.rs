@@ -123,3 +123,27 @@ async fn the_transport_is_off_by_default() {
         assert_eq!(reply.status, 404, "{}", reply.text);
     }
 }
+
+#[tokio::test]
+async fn streams_that_only_wait_give_way_to_new_connections() {
+    let upstream = Upstream::start().await;
+    let rows: &[(&str, &[&str])] = &[("up", &["*"])];
+    let gateway = Setup::new()
+        .client(upstream.client("up").auto(&["*"]))
+        .key("ann", ANN, rows)
+        .key("bob", BOB, rows)
+        .set("/mcp_server/sse", true)
+        .set("/server/require_virtual_key", false)
+        .set("/server/max_connections", 8)
+        .set("/server/max_connections_per_peer", 2)
+        .serve_connected()
+        .await;
+    let _streams = [open(&gateway, "/sse", ANN).await, open(&gateway, "/sse", BOB).await];
+    // Both places of the address have a stream. A place is free once its old connection is closed.
+    airlock_tests::wait::until("a place for another connection", async || {
+        let models = gateway.request(Method::GET, "/v1/models").header("x-bf-vk", BOB);
+        let reply = Reply::of(models.header("connection", "close")).await;
+        (reply.status == 200).then_some(())
+    })
+    .await;
+}

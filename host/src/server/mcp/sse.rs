@@ -7,6 +7,7 @@
 
 use std::{
     collections::HashMap,
+    future::poll_fn,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -35,6 +36,8 @@ use crate::{
     model::MemoryBudget,
     server::{
         App, Sender,
+        activity::{Parked, Parking},
+        connections::Seat,
         events::{self, Source},
         memory::Charge,
         respond::{self, ApiError, Reply},
@@ -141,17 +144,21 @@ pub(in crate::server) fn open(
     let (registered, messages) = app.pipes.register(selection.tenant());
     // One message waits at most: the response of a request stays charged until it is in the queue.
     let (output, texts) = mpsc::channel(1);
-    let ready = CancellationToken::new();
+    let (ready, requests) = (CancellationToken::new(), stdio::Requests::default());
     ready.cancel();
+    let mut waiting = Waiting { requests: requests.clone(), seat: Seat::of(request), parked: None };
+    waiting.update();
     let settings = stdio::Settings {
         selection,
         limit_bytes: app.settings.max_body_bytes,
         drain_timeout: app.settings.drain_timeout,
         ready,
         stop: CancellationToken::new(),
+        requests,
     };
     let source = PipeSource {
         serving: Box::pin(stdio::serve(app.mcp.clone(), settings, messages, output)),
+        waiting,
         has_ended: false,
         endpoint: Some(format!("{MESSAGE}?{SESSION}={}", registered.id)),
         texts,
@@ -198,6 +205,7 @@ fn no_stream() -> ApiError {
 struct PipeSource {
     serving: Pin<Box<dyn Future<Output = ()> + Send>>,
     has_ended: bool,
+    waiting: Waiting,
     /// Path for the messages of the client, until it is sent.
     endpoint: Option<String>,
     texts: mpsc::Receiver<String>,
@@ -224,8 +232,38 @@ impl Source for PipeSource {
                 () = self.service.closing().cancelled(), if self.registered.is_some() => {
                     self.registered = None;
                 }
-                () = &mut self.serving, if !self.has_ended => self.has_ended = true,
+                () = serve(&mut self.serving, &mut self.waiting), if !self.has_ended => {
+                    self.has_ended = true;
+                }
             }
+        }
+    }
+}
+
+/// Serves a client, and notes at each step whether its stream only waits.
+async fn serve(serving: &mut Pin<Box<dyn Future<Output = ()> + Send>>, waiting: &mut Waiting) {
+    poll_fn(|context| {
+        let polled = serving.as_mut().poll(context);
+        waiting.update();
+        polled
+    })
+    .await;
+}
+
+/// Lets the connection of a stream be evicted while nothing runs for its client.
+struct Waiting {
+    requests: stdio::Requests,
+    seat: Option<Seat>,
+    parked: Option<Parked>,
+}
+
+impl Waiting {
+    /// Notes whether something runs.
+    fn update(&mut self) {
+        if !self.requests.is_empty() {
+            self.parked = None;
+        } else if self.parked.is_none() {
+            self.parked = self.seat.as_ref().map(|seat| seat.park(Parking::Waiting));
         }
     }
 }
