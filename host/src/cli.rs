@@ -13,6 +13,7 @@ mod input;
 mod mcp;
 mod output;
 mod plugin;
+mod purge;
 mod record;
 mod replay;
 mod run;

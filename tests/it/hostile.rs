@@ -7,6 +7,7 @@ mod isolation;
 mod load;
 mod misdeeds;
 mod room;
+mod tenants;
 
 use std::time::{Duration, Instant};
 

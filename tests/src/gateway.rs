@@ -85,11 +85,20 @@ impl Gateway {
 
     /// Returns the peak resident memory of its process, in bytes.
     pub fn peak_memory(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// Returns the resident memory of its process, in bytes.
+    pub fn resident_memory(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_nonzero()))
             .unwrap_or_default();
         let line = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .find_map(|line| line.strip_prefix(field))
             .expect("it lives, and Linux counts");
         let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
         kibibytes << 10

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use tokio::sync::oneshot;
 
 use super::{
-    Done, output,
+    Done, output, purge,
     session::ConfigFile,
     signals::{Hangups, Signals},
 };
@@ -49,6 +49,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         served = gateway.run() => served.map(|()| Done::Yes),
         () = impatience => bail!("stopped while requests were in flight"),
         never = reload_on(hangups, reloader) => match never {},
+        never = purge::repeatedly() => match never {},
     }
 }
 
