@@ -68,7 +68,7 @@ result = {"words": counted["words"], "sums": [everything.get_sum(a = n, b = n) f
 }
 
 #[tokio::test]
-async fn a_tool_that_needs_approval_ends_the_run_however_it_is_called() {
+async fn a_tool_that_needs_approval_suspends_the_run_however_it_is_called() {
     let setup = Setup::new();
     let (server, notes) = noting(&setup);
     let setup = setup.client(server.auto(&["echo"]));
@@ -79,8 +79,8 @@ async fn a_tool_that_needs_approval_ends_the_run_however_it_is_called() {
             ))
             .await;
         assert_eq!(
-            (&run["status"], &run["error"]["code"]),
-            (&json!("needs_approval"), &json!("airlock.needs_approval")),
+            (&run["status"], &run["error"], &run["waits"]["pending"][0]["tool"]),
+            (&json!("needs_approval"), &Value::Null, &json!("server-note")),
             "{what}: {run:#}"
         );
         assert_eq!(names(&run), ["server-echo"], "{what}: something ran that should not have");
