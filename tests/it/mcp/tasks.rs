@@ -16,6 +16,7 @@ async fn gateway() -> Gateway {
     let everything = peers::everything("up").auto(&["*"]).set("/allow", ["elicitation"].as_slice());
     let rows: [(&str, &[&str]); 1] = [("up", &["*"])];
     Setup::new()
+        .set("/server/require_virtual_key", false)
         .key("ann", ANN, &rows)
         .key("bob", BOB, &rows)
         .client(everything)
