@@ -8,6 +8,7 @@
 mod activity;
 mod admin;
 mod alias;
+mod approvals;
 mod auth;
 mod body;
 mod chat;
@@ -65,6 +66,7 @@ pub use self::{
 pub use crate::store::responses::Bounds as ResponseBounds;
 use crate::{
     agent::{self, Run},
+    approvals::Approvals,
     catalog::Catalog,
     door::{
         Budget, Caller, Filter, Hearing, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View,
@@ -223,6 +225,8 @@ pub struct Hooks {
     pub recall: Option<Recall>,
     /// Runs of scripts; `None` if none are kept.
     pub runs: Option<Runs>,
+    /// Calls of MCP clients that wait for an approval; `None` if none wait.
+    pub approvals: Option<Approvals>,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
     /// Reloads plugins; `None` if there are no plugins.
@@ -262,7 +266,8 @@ impl App {
         let memory = Memory::new(settings.max_request_memory_bytes);
         let archive = hooks.store.clone().zip(settings.responses);
         let archive = archive.map(|(store, bounds)| Archive::new(store, bounds));
-        let mcp = Service::new(catalog.clone(), budget, settings.mcp.clone());
+        let approvals = hooks.approvals.clone();
+        let mcp = Service::new(catalog.clone(), budget, settings.mcp.clone(), approvals);
         Arc::new(Self {
             mcp,
             sessions: Sessions::new(settings.mcp.sessions),
@@ -366,6 +371,10 @@ impl App {
             Route::Responses => responses::create(self, sender, request, charge).await,
             Route::Stored(_) => responses::stored(self, sender, request, charge).await,
             Route::Runs(_) => runs::run(self, sender, request, charge).await,
+            Route::Approvals(_) => {
+                let path = request.into_parts().0.uri;
+                approvals::run(self, sender, path.path()).await
+            }
             Route::Execute => execute::run(self, sender, request, charge).await,
             Route::Result => results::raw(self, sender, request.uri().path(), charge),
             Route::Models => {
@@ -484,6 +493,8 @@ enum Route {
     Stored(Target),
     /// Runs of scripts.
     Runs(runs::Target),
+    /// Calls that wait for an approval.
+    Approvals(approvals::Target),
     Models,
     Execute,
     /// Unchanged result of a call.
@@ -508,6 +519,9 @@ impl Route {
         }
         if let Some((target, _)) = runs::Target::find(path) {
             return Some(Self::Runs(target));
+        }
+        if let Some((target, _)) = approvals::Target::find(path) {
+            return Some(Self::Approvals(target));
         }
         if let Some(target) = mcp::sse::target(path) {
             return Some(Self::Sse(target));
@@ -536,6 +550,7 @@ impl Route {
             Self::Chat | Self::Responses | Self::Execute | Self::Reload => &[Method::POST],
             Self::Stored(target) => target.methods(),
             Self::Runs(target) => target.methods(),
+            Self::Approvals(target) => target.methods(),
             Self::Upstream(operation) => operation.methods(),
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
             Self::Sse(target) => target.methods(),
