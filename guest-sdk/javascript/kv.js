@@ -12,7 +12,11 @@ const TOO_LARGE =
   'keys, and values of limited size';
 const KINDS = {
   'no-such-store': ['internal', 'this plugin does not request a store of this name'],
-  denied: ['denied', 'the operator does not grant this plugin its store'],
+  denied: [
+    'denied',
+    'this tool may not do that with the store: the operator has not granted it, or plugin.toml does not declare `read_kv`, or ' +
+      '`write_kv` to write, for the tool',
+  ],
   'quota-exceeded': ['too-large', 'the store is full; delete something first'],
   'too-large': ['too-large', TOO_LARGE],
   conflict: ['conflict', 'the entry was changed meanwhile; read it again'],

@@ -64,5 +64,12 @@ export interface Plugin {
   invoke(name: string, args: string, handle: object): Promise<object>;
 }
 
+/** What a plugin declares besides its tools. */
+export interface PluginOptions {
+  /** Schema of the configuration, for `[config]` with `from_code = true` in `plugin.toml`. */
+  config: Schema<any> | JsonSchema;
+}
+
 /** Returns what `plugin.js` must export as `tools`: `export const tools = plugin(getWeather)`. */
 export declare function plugin(...tools: Tool[]): Plugin;
+export declare function plugin(...tools: [...Tool[], PluginOptions]): Plugin;

@@ -40,8 +40,15 @@ class Tool {
 /** Defines a tool. */
 export const tool = (definition) => new Tool(definition);
 
-/** Returns what `plugin.js` must export as `tools`: `export const tools = plugin(getWeather)`. */
+/**
+ * Returns what `plugin.js` must export as `tools`: `export const tools = plugin(getWeather)`. The last argument may be an object with
+ * the schema of the configuration: `plugin(getWeather, { config: s.object({ … }) })`, with `from_code = true` in `[config]` of
+ * `plugin.toml`.
+ */
 export function plugin(...tools) {
+  const last = tools.at(-1);
+  const options = tools.length > 1 && !(last instanceof Tool) && Object.hasOwn(last ?? {}, 'config') ? tools.pop() : {};
+  const config = configSchema(options);
   const table = new Map();
   for (const each of tools) {
     if (!(each instanceof Tool)) throw new TypeError('plugin takes tools, each made by tool({ … })');
@@ -51,7 +58,7 @@ export function plugin(...tools) {
   // Node.js has a console of its own, and tests print to it.
   if (typeof process === 'undefined') redirectConsole();
   return {
-    describe: () => [...table.values()].map(descriptor),
+    describe: () => [...table.values()].map((tool, index) => descriptor(index === 0 && config ? withConfig(tool, config) : tool)),
 
     async invoke(name, text, handle) {
       try {
@@ -64,6 +71,17 @@ export function plugin(...tools) {
     },
   };
 }
+
+/** Returns the schema of the configuration, which admits no other members; undefined if there is none. */
+function configSchema({ config }) {
+  if (config === undefined) return undefined;
+  const schema = JSON.parse(JSON.stringify(config) ?? 'null');
+  if (schema?.type !== 'object') throw new TypeError('config is no schema of an object; write s.object({ … })');
+  return { ...schema, additionalProperties: false };
+}
+
+/** Adds the schema of the configuration to the vendor keys of a tool, where `airlock plugin build` takes it from. */
+const withConfig = (tool, config) => ({ ...tool, meta: { ...tool.meta, 'airlock/config_schema': config } });
 
 function argumentsOf(input, text) {
   let given;

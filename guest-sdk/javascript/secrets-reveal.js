@@ -6,7 +6,12 @@ import { HostError } from './errors.js';
 
 const KINDS = {
   'no-such-secret': ['internal', (name) => `this plugin does not request the secret '${name}'`],
-  denied: ['denied', (name) => `the operator does not grant this plugin the value of its secret '${name}'`],
+  denied: [
+    'denied',
+    (name) =>
+      `this tool may not read the secret '${name}': the operator has not granted its value, or plugin.toml does not declare ` +
+      '`secret` for the tool',
+  ],
   unavailable: ['unavailable', (name) => `the secret '${name}' cannot be read now`],
   other: ['other', (name) => `the secret '${name}' cannot be read`],
 };

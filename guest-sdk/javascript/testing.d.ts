@@ -46,6 +46,8 @@ export declare class Host {
     tools?: Record<string, (args: any) => unknown>;
     /** Time left of the call. */
     remainingMs?: number;
+    /** Directory of the `plugin.toml` that must request what is declared here, the working directory by default; null for no comparison. */
+    manifest?: string | null;
   });
   /** Lines of the log. */
   readonly logs: { level: string; message: string; fields: Record<string, string> }[];

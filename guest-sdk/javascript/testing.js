@@ -6,12 +6,14 @@
  *     assert.equal(output.structuredContent.sky, 'snow');
  *     assert.equal(host.logs[0].message, 'weather asked for');
  *
- * Refuses everything that is not declared, as the gateway does. Values cross the same conversions as in a component.
+ * Refuses everything that is not declared, as the gateway does. What is declared must be requested: by the `plugin.toml` in the working
+ * directory, where there is one. Values cross the same conversions as in a component.
  */
 
 import { Output } from './content.js';
 import { ToolError } from './errors.js';
 import { failed } from './host/failed.js';
+import { requests } from './host/manifest.js';
 import { storage } from './host/running.js';
 import { Store } from './host/store.js';
 import { contentFromHost, errorFromHost, errorToHost, outputFromHost, outputToHost, toJson, toU64 } from './wire.js';
@@ -38,8 +40,10 @@ export class Host {
   #http;
   #tools;
   #remainingMs;
+  /** URLs of the requests for HTTP; undefined if all are permitted. */
+  #urls;
 
-  constructor({ config = {}, stores = [], secrets = {}, http, tools = {}, remainingMs } = {}) {
+  constructor({ config = {}, stores = [], secrets = {}, http, tools = {}, remainingMs, manifest = '.' } = {}) {
     this.#config = config;
     const quotas = Array.isArray(stores) ? stores.map((name) => [name]) : Object.entries(stores);
     this.#stores = new Map(quotas.map(([name, quota]) => [name, new Store(quota)]));
@@ -47,6 +51,40 @@ export class Host {
     this.#http = http;
     this.#tools = new Map(Object.entries(tools));
     this.#remainingMs = remainingMs;
+    const requested = manifest === null ? undefined : requests(manifest);
+    if (requested) this.#compare(requested);
+  }
+
+  /** Fails if a test declares what `plugin.toml` does not request: the gateway would refuse it. */
+  #compare(requested) {
+    const names = (kind) => [...(requested.get(kind)?.keys() ?? [])];
+    const missing = (what, table) => {
+      throw new Error(`the test's host has ${what}, which plugin.toml does not request; write [${table}], or remove it from the test`);
+    };
+    for (const [kind, declared] of [['kv', this.#stores], ['secret', this.#secrets]]) {
+      for (const name of declared.keys()) {
+        if (!names(kind).includes(name)) missing(`the ${kind === 'kv' ? 'store' : 'secret'} ${name}`, `request.${kind}.${name}`);
+      }
+    }
+    const called = requested.get('tools')?.get('') ?? '';
+    for (const name of this.#tools.keys()) {
+      const isRequested = names('slot').includes(name) || called.includes(`"${name}"`) || called.includes(`'${name}'`);
+      if (!isRequested) missing(`the tool ${name}`, name.includes('-') ? 'request.tools' : `request.slot.${name}`);
+    }
+    if (Object.keys(this.#config).length > 0 && !requested.has('config')) missing('a configuration', 'config');
+    if (this.#http && names('http').length === 0) missing('HTTP', 'request.http.NAME');
+    this.#urls = [...(requested.get('http')?.values() ?? [])].map((members) => /^url = ["'](.*?)["']/m.exec(members)?.[1] ?? '*');
+  }
+
+  /** Returns whether a URL has the scheme and the host of a request. */
+  #mayReach(url) {
+    const origin = (text) => /^(\w+):\/\/([^/?#]*)/.exec(text.toLowerCase());
+    const [, scheme, host] = origin(url) ?? [];
+    const fits = (requested) => {
+      const [, own, name] = origin(requested) ?? [];
+      return own === scheme && (name === host || (name?.startsWith('*.') && host.endsWith(name.slice(1))));
+    };
+    return this.#urls === undefined || this.#urls.some((requested) => requested === '*' || fits(requested));
   }
 
   /**
@@ -118,6 +156,7 @@ export class Host {
     this.requests.push(sent);
     try {
       if (!this.#http) throw new Refusal('denied', 'this request is not granted');
+      if (!this.#mayReach(sent.url)) throw new Refusal('denied', `plugin.toml has no [request.http.NAME] for ${sent.url}`);
       const { status = 200, body = '', headers: fields = {} } = this.#http(sent);
       const received = Object.entries(fields).map(([name, value]) => ({ name, value: bytes(value) }));
       return { status, headers: received, body: bytes(body), finalUrl: sent.url };

@@ -22,22 +22,12 @@
 //! assert_eq!(Host::new().config(json!({ "rows": 5 })).run(|_| rows()), Ok(5));
 //! ```
 //!
-//! [`schema`] derives the schema from the same type. A test keeps the file that `plugin.toml` names
-//! equal to it:
+//! `airlock plugin build` puts the schema of the type into the component, if the plugin declares it,
+//! `plugin!(my_tool; config = Settings)`, and `plugin.toml` leaves the schema to the code:
 //!
-//! ```no_run
-//! # use airlock_guest::{config, data, serde_json};
-//! # #[data]
-//! # struct Settings {}
-//! #[test]
-//! fn the_schema_of_the_configuration_is_that_of_the_type() {
-//!     let schema = serde_json::to_string_pretty(&config::schema::<Settings>()).unwrap() + "\n";
-//!     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/config.schema.json");
-//!     if std::env::var_os("UPDATE_SCHEMA").is_some() {
-//!         std::fs::write(file, &schema).unwrap();
-//!     }
-//!     assert_eq!(std::fs::read_to_string(file).unwrap(), schema, "run with UPDATE_SCHEMA=1");
-//! }
+//! ```toml
+//! [config]
+//! from_code = true
 //! ```
 
 use schemars::{JsonSchema, Schema};
@@ -53,8 +43,8 @@ pub fn load<T: DeserializeOwned + JsonSchema>() -> Result<T, Error> {
     arguments::read(&host::get_all(), Subject::Settings).map_err(|reason| unusable(&reason))
 }
 
-/// Returns the JSON Schema of a configuration type, for the file that `plugin.toml` names. It
-/// admits no settings that the type does not have.
+/// Returns the JSON Schema of a configuration type, which `plugin!` declares. It admits no settings
+/// that the type does not have.
 pub fn schema<T: JsonSchema>() -> Schema {
     let mut schema = schema::of_input::<T>();
     schema.insert("additionalProperties".to_owned(), false.into());

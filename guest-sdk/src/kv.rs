@@ -271,7 +271,8 @@ impl Iterator for Keys<'_> {
 pub enum KvError {
     /// The plugin does not request a store of this name.
     NoSuchStore,
-    /// The operator did not grant the store.
+    /// The operator did not grant the store, or the tool does not declare the effect `read_kv`, or
+    /// `write_kv` to write.
     Denied,
     /// The store would exceed the granted quota.
     QuotaExceeded,
@@ -290,7 +291,10 @@ impl fmt::Display for KvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoSuchStore => "this plugin does not ask for a store of this name",
-            Self::Denied => "the operator did not grant this plugin its store",
+            Self::Denied => {
+                "this tool may not do that with the store: the operator has not granted it, or \
+                 plugin.toml does not declare `read_kv`, or `write_kv` to write, for the tool"
+            }
             Self::QuotaExceeded => "the store is full; delete something first",
             Self::TooLarge => {
                 "a key has 1 to 512 bytes, a value at most 1 MiB, and an entry is not larger than \

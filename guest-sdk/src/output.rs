@@ -169,8 +169,8 @@ impl Output {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the answer of a tool",
-    note = "derive `Serialize` and `JsonSchema` for it, or return `Output`"
+    message = "`{Self}` cannot be the result of a tool",
+    note = "write `#[data]` above its definition (`use airlock_guest::data`), or return `Output`"
 )]
 pub trait IntoOutput {
     /// Returns the JSON Schema of [`Output::structured_content`]; its root type is "object". `None` if the
@@ -181,6 +181,8 @@ pub trait IntoOutput {
     fn into_output(self) -> Result<Output, Error>;
 }
 
+// Without it, the message would be about the bounds.
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + JsonSchema> IntoOutput for T {
     fn schema() -> Option<Schema> {
         let schema = schema::of_output::<T>();
@@ -261,7 +263,7 @@ fn to_value(value: &(impl Serialize + ?Sized)) -> Result<Value, Error> {
 
 /// A `Result` under any name, for the code that `#[tool]` generates.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the answer of a tool",
+    message = "`{Self}` cannot be the result of a tool",
     note = "the error needs `Into<airlock_guest::Error>`, the value needs `IntoOutput`"
 )]
 pub trait Fallible {

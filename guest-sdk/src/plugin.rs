@@ -1,11 +1,19 @@
 //! Runtime of `plugin!`: the table of tools, and the exports that use it.
 
+use schemars::Schema;
+use serde_json::{Value, json};
+
 use crate::{Context, Descriptor, Error, Output, Tool};
+
+/// Vendor key of a tool with the schema of the configuration, for `airlock plugin build`.
+const CONFIG_SCHEMA: &str = "airlock/config_schema";
 
 /// A plugin as `plugin!` declares it.
 pub trait Plugin {
     /// The tools in the order in which they are announced.
     const TOOLS: &'static [Entry];
+    /// Returns the schema of the configuration; `None` if the plugin declares none.
+    const CONFIG: Option<fn() -> Schema> = None;
 }
 
 /// One tool of a plugin.
@@ -63,7 +71,7 @@ mod exports {
     impl<P: Plugin> Guest for P {
         fn describe() -> Result<Vec<ToolDescriptor>, String> {
             runtime::start();
-            Ok(descriptors(P::TOOLS).map(wire::descriptor_to_host).collect())
+            Ok(descriptors(P::TOOLS, P::CONFIG).map(wire::descriptor_to_host).collect())
         }
 
         fn invoke(
@@ -78,13 +86,26 @@ mod exports {
     }
 }
 
-/// Returns the descriptors in the order of the table.
+/// Returns the descriptors in the order of the table, the first with the schema of the configuration.
 #[cfg_attr(
     not(any(target_family = "wasm", test)),
     expect(dead_code, reason = "an export calls it")
 )]
-fn descriptors(tools: &[Entry]) -> impl Iterator<Item = Descriptor> {
-    tools.iter().map(|tool| (tool.descriptor)())
+fn descriptors(
+    tools: &[Entry],
+    config: Option<fn() -> Schema>,
+) -> impl Iterator<Item = Descriptor> {
+    let mut config = config;
+    tools.iter().map(move |tool| {
+        let mut descriptor = (tool.descriptor)();
+        if let Some(schema) = config.take() {
+            let meta = descriptor.meta.get_or_insert_with(|| json!({}));
+            if let Value::Object(members) = meta {
+                members.insert(CONFIG_SCHEMA.to_owned(), schema().into());
+            }
+        }
+        descriptor
+    })
 }
 
 /// Runs the tool of this name.
@@ -142,7 +163,15 @@ mod tests {
 
     #[test]
     fn tools_are_announced_in_the_order_of_the_table() {
-        assert!(descriptors(TOOLS).map(|tool| tool.name).eq(["also", "echo", "echo"]));
+        assert!(descriptors(TOOLS, None).map(|tool| tool.name).eq(["also", "echo", "echo"]));
+    }
+
+    #[test]
+    fn the_first_tool_has_the_schema_of_the_configuration() {
+        let found: Vec<_> = descriptors(TOOLS, Some(crate::config::schema::<()>)).collect();
+        let schema = found[0].meta.as_ref().map(|meta| meta[CONFIG_SCHEMA].clone());
+        assert_eq!(schema.expect("it has one")["additionalProperties"], json!(false));
+        assert!(found[1..].iter().all(|tool| tool.meta.is_none()));
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub fn reveal(name: &str) -> Result<Revealed, Error> {
                 .with_code("secret_no_such_secret")
         }
         secrets_reveal::SecretError::Denied => Error::denied(format!(
-            "the operator did not grant this plugin the value of its secret {name:?}"
+            "this tool may not read the secret {name:?}: the operator has not granted its value, or \
+             plugin.toml does not declare `secret` for the tool"
         ))
         .with_code("secret_denied"),
         secrets_reveal::SecretError::Unavailable(reason) => {

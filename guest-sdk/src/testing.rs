@@ -1,7 +1,9 @@
 //! A host for native tests: `cargo test` runs a plugin's tools without a gateway.
 //!
 //! A [`Host`] has the configuration, stores, secrets and tools that a test declares. Everything
-//! else is refused, in the same way as the gateway refuses what is not requested or granted.
+//! else is refused, in the same way as the gateway refuses what is not requested or granted. What a
+//! test declares must be requested in the `plugin.toml` of the crate, if it has one: a declaration of
+//! something else panics.
 //! Progress, log lines and emitted parts are kept for the test.
 //!
 //! ```
@@ -43,6 +45,7 @@
 //! built plugin under the real policy. A host belongs to its thread.
 
 pub(crate) mod imports;
+mod requested;
 mod store;
 
 use std::cell::RefCell;
@@ -55,6 +58,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use self::imports::context::CallContext;
+use self::requested::Requested;
 use self::store::Contents;
 use crate::http::{HttpError, Request, Response};
 use crate::{Content, Context, Error, Output, Tool, kv, log, runtime};
@@ -99,6 +103,8 @@ pub struct Line {
 /// The grants and the records of a host.
 #[derive(Default)]
 struct State {
+    /// The requests of the crate's `plugin.toml`; `None` if it has none.
+    requested: Option<Requested>,
     config: RefCell<Map<String, Value>>,
     server: RefCell<Option<Server>>,
     stores: RefCell<BTreeMap<String, Rc<RefCell<Contents>>>>,
@@ -120,7 +126,8 @@ impl Host {
     /// Creates a host that grants nothing.
     pub fn new() -> Self {
         runtime::start();
-        Self(CallContext(Rc::default()))
+        let requested = Requested::of_crate();
+        Self(CallContext(Rc::new(State { requested, ..State::default() })))
     }
 
     /// Sets the configuration of the plugin.
@@ -132,6 +139,9 @@ impl Host {
         let Value::Object(config) = config else {
             panic!("the configuration of a plugin is a JSON object, not {config}");
         };
+        if let Some(requested) = &self.state().requested {
+            requested.expect_config();
+        }
         self.state().config.replace(config);
         self
     }
@@ -142,21 +152,29 @@ impl Host {
         self,
         server: impl Fn(&Request) -> R + 'static,
     ) -> Self {
+        if let Some(requested) = &self.state().requested {
+            requested.expect_http();
+        }
         self.state().server.replace(Some(Rc::new(move |request| server(request).into())));
         self
     }
 
     /// Grants a store of this name, which is empty and has no quota. Its time stands still.
     pub fn kv(self, name: impl Into<String>) -> Self {
-        self.state().stores.borrow_mut().insert(name.into(), Rc::default());
-        self
+        self.with_store(name.into(), Contents::default())
     }
 
     /// Grants a store of this name with a quota. An entry counts with its key, its value and 64
     /// bytes.
     pub fn kv_with_quota(self, name: impl Into<String>, bytes: usize) -> Self {
-        let contents = Rc::new(RefCell::new(Contents::with_quota(bytes)));
-        self.state().stores.borrow_mut().insert(name.into(), contents);
+        self.with_store(name.into(), Contents::with_quota(bytes))
+    }
+
+    fn with_store(self, name: String, contents: Contents) -> Self {
+        if let Some(requested) = &self.state().requested {
+            requested.expect("kv", &name, "store");
+        }
+        self.state().stores.borrow_mut().insert(name, Rc::new(RefCell::new(contents)));
         self
     }
 
@@ -171,6 +189,9 @@ impl Host {
     }
 
     fn with_secret(self, name: String, secret: Secret) -> Self {
+        if let Some(requested) = &self.state().requested {
+            requested.expect("secret", &name, "secret");
+        }
         self.state().secrets.borrow_mut().insert(name, secret);
         self
     }
@@ -182,7 +203,11 @@ impl Host {
         name: impl Into<String>,
         function: impl Fn(Value) -> Result<Output, Error> + 'static,
     ) -> Self {
-        self.state().tools.borrow_mut().insert(name.into(), Rc::new(function));
+        let name: String = name.into();
+        if let Some(requested) = &self.state().requested {
+            requested.expect_tool(&name);
+        }
+        self.state().tools.borrow_mut().insert(name, Rc::new(function));
         self
     }
 

@@ -10,8 +10,11 @@ const FILES: [&str; 3] =
     ["types/0.1.0/types.wit", "host/0.1.0/host.wit", "plugin/0.1.0/plugin.wit"];
 
 /// JSON Schemas of the custom sections of a component.
-const SCHEMAS: [&str; 2] =
-    ["sections/0.1.0/manifest.schema.json", "sections/0.1.0/tools.schema.json"];
+const SCHEMAS: [&str; 3] = [
+    "sections/0.1.0/manifest.schema.json",
+    "sections/0.1.0/tools.schema.json",
+    "sections/0.1.1/manifest.schema.json",
+];
 
 /// Plugins and manifests of a released version, which tests build and load.
 const GOLDEN: &str = "../tests/golden/0.1.0";

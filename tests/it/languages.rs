@@ -271,6 +271,109 @@ async fn a_failed_compilation_prints_the_errors_of_the_compiler() {
     assert!(!directory.join("broken.wasm").exists());
 }
 
+/// Writes a new plugin whose compiler is the one of the tests. Returns its directory.
+async fn with_compiler(
+    place: &Path,
+    language: &str,
+    peer: &str,
+    compiler: &str,
+) -> std::path::PathBuf {
+    let _ = new(place, "tried", language).await.ok();
+    let directory = place.join("tried");
+    let installed = airlock_tests::peers::installed(peer);
+    std::os::unix::fs::symlink(installed, directory.join(compiler)).expect("a link");
+    directory
+}
+
+/// Builds a plugin that cannot be built. Returns the error.
+async fn error_of(directory: &Path) -> String {
+    let failed = languages::build(directory).await.failed().json();
+    failed["error"]["message"].as_str().expect("a message").to_owned()
+}
+
+#[tokio::test]
+async fn python_that_exports_no_tools_or_cannot_be_imported_is_named_before_it_is_compiled() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let directory = with_compiler(place.path(), "python", "componentize", ".venv").await;
+    let file = directory.join("app.py");
+    let good = fs::read_to_string(&file).expect("it is there");
+    let export = "Tools = plugin(get_weather)";
+    for (source, expected) in [
+        (
+            good.replace(export, ""),
+            "app.py has no `Tools`: its last line is `Tools = plugin(TOOL, …)`",
+        ),
+        (
+            good.replace(export, "Tools = get_weather"),
+            "`Tools` in app.py is a Tool and not the class",
+        ),
+        (
+            format!("{good}\nimport nowhere\n"),
+            "app.py cannot be imported: ModuleNotFoundError: No module named 'nowhere'",
+        ),
+    ] {
+        fs::write(&file, source).expect("a file");
+        let message = error_of(&directory).await;
+        assert!(message.starts_with(expected), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn the_script_build_of_a_package_writes_the_module_that_is_compiled() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let directory = with_compiler(place.path(), "typescript", "node_modules", "node_modules").await;
+    let file = directory.join("package.json");
+    let package = fs::read_to_string(&file).expect("it is there");
+    let mut package: Value = serde_json::from_str(&package).expect("JSON");
+    for (script, expected) in [
+        ("node -e \"process.exit(3)\"", "npm run build failed; "),
+        ("node -e \"\"", "`npm run build` did not write dist/plugin.js"),
+        ("mkdir dist && echo 'export const tools = {' > dist/plugin.js", "node --check failed"),
+    ] {
+        package["scripts"]["build"] = script.into();
+        fs::write(&file, package.to_string()).expect("a file");
+        let message = error_of(&directory).await;
+        assert!(message.starts_with(expected), "{script}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn the_schema_of_the_configuration_comes_from_the_code_and_no_path_of_the_machine_with_it() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let _ = new(place.path(), "tuned", "rust").await.ok();
+    let directory = place.path().join("tuned");
+    let (manifest, source) = (directory.join("plugin.toml"), directory.join("src/lib.rs"));
+    let good = fs::read_to_string(&source).expect("it is there");
+    let text = fs::read_to_string(&manifest).expect("it is there");
+    fs::write(&manifest, format!("{text}\n[config]\nfrom_code = true\n")).expect("a file");
+    let message = error_of(&directory).await;
+    assert!(
+        message.contains("declares none; write `plugin!(TOOL, …; config = Settings)`"),
+        "{message}"
+    );
+    let settings = "/// Settings.\n#[airlock_guest::data]\nstruct Settings {\n    /// Rows.\n    rows: u8,\n}\n\n";
+    let declared = good.replace("plugin!(get_weather)", "plugin!(get_weather; config = Settings)");
+    fs::write(&source, declared.replace("plugin!(", &format!("{settings}plugin!(")))
+        .expect("a file");
+    let _ = languages::build(&directory).await.ok();
+    let component = directory.join("tuned.wasm");
+    let inspect = Airlock::new().arg("plugin").arg("inspect").arg(&component).arg("--json");
+    let document = inspect.run().await.ok().json();
+    let schema = &document["config_schema"];
+    assert_eq!(
+        (&schema["properties"]["rows"]["type"], &schema["additionalProperties"]),
+        (&json!("integer"), &json!(false)),
+        "{document:#}"
+    );
+    assert_eq!(document["tools"][0]["_meta"], Value::Null, "{document:#}");
+    let wasm = fs::read(&component).expect("the component");
+    let home = std::env::var("HOME").unwrap_or_default();
+    for path in [place.path().to_str().expect("UTF-8"), home.as_str(), ".cargo/registry"] {
+        let is_in = wasm.windows(path.len().max(1)).any(|found| found == path.as_bytes());
+        assert!(!is_in, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn errors_and_warnings_of_rustc_reach_the_author() {
     let place = tempfile::tempdir().expect("a temporary directory");

@@ -151,7 +151,11 @@ async fn the_error_that_a_tool_reports_has_a_kind_of_its_own() {
         ),
     ] {
         let report = run(&setup, file, script).await.ok().json();
-        assert_eq!(report["result"], json!(["other", "tool_error", "it did not work"]), "{file}");
+        assert_eq!(
+            report["result"],
+            json!(["other", "airlock.tool_error", "it did not work"]),
+            "{file}"
+        );
     }
 }
 

@@ -309,7 +309,7 @@ async fn the_limits_of_one_request_can_be_configured() {
         .iter()
         .map(|call| &call["error"]["code"])
         .collect();
-    assert_eq!(codes, [&json!(null), &json!(null), &json!("too_many_calls")]);
+    assert_eq!(codes, [&json!(null), &json!(null), &json!("airlock.too_many_calls")]);
     let told = &service.asked()[1].body["messages"];
     assert!(
         told[4]["content"]

@@ -103,7 +103,10 @@ async fn data_that_does_not_fit_the_output_schema_is_an_error_of_its_own_kind() 
     .await;
     let gateway = gateway(&service, "untrusted").await;
     let answer = gateway.chat("fake/model", "go").await.ok();
-    assert_eq!(answer["airlock"]["calls"][0]["error"]["code"], "invalid_result", "{answer:#}");
+    assert_eq!(
+        answer["airlock"]["calls"][0]["error"]["code"], "airlock.invalid_result",
+        "{answer:#}"
+    );
     let told = results(&service).remove(0);
     assert!(told.contains("does not fit its output schema at rows[1]"), "{told}");
     let executed = gateway.execute("web-rows", &json!({"rows": [7]})).await;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 
 import * as sdk from '../index.js';
@@ -446,4 +447,41 @@ test('a secret exists or not and is revealed', () => {
 
 test('without a host an interface says what to use', () => {
   assert.throws(() => kv.open('notes'), /run it by Host of testing\.js/);
+});
+
+test('the first tool has the schema of the configuration, which admits no other members', () => {
+  const settings = s.object({ rows: s.integer().default(5) });
+  const [first, second] = plugin(define(() => 'a', { meta: { m: 1 } }), define(() => 'b', { name: 'other' }), { config: settings }).describe();
+  const { m, ...more } = JSON.parse(first.meta);
+  assert.deepEqual([m, more['airlock/config_schema'].properties.rows.type, second.meta], [1, 'integer', undefined]);
+  assert.equal(more['airlock/config_schema'].additionalProperties, false);
+  assert.throws(() => plugin(define(() => 'a'), { config: s.string() }), { message: /config is no schema of an object/ });
+});
+
+test('what a test declares must be requested by plugin.toml', async () => {
+  const manifest = await mkdtemp(`${tmpdir()}/airlock-plugin-`);
+  const text = `[[tool]] # a comment with [request.kv.none]
+name = "it"
+[request.kv.seen]
+max_bytes = "1MiB" # a size
+[request]
+kv.dotted = { max_bytes = "1MiB", reason = "has a # in it" }
+[request.http.api]
+url = "https://*.example.com"
+[request.slot.search]
+[request.tools]
+call = ["web-find"]
+`;
+  await writeFile(`${manifest}/plugin.toml`, text);
+  const respond = () => ({ body: 'ok' });
+  const tools = { search: () => '', 'web-find': () => '' };
+  const host = new Host({ stores: ['seen', 'dotted'], http: respond, tools, manifest });
+  const refused = [[{ stores: ['none'] }, 'request.kv.none'], [{ secrets: { token: 'x' } }, 'request.secret.token'], [{ config: { a: 1 } }, 'config'],
+    [{ tools: { 'web-other': () => '' } }, 'request.tools'], [{ tools: { other: () => '' } }, 'request.slot.other']];
+  for (const [declared, table] of refused) {
+    assert.throws(() => new Host({ ...declared, manifest }), (error) => error.message.includes(`write [${table}]`));
+  }
+  assert.equal(await host.run(async () => http.get('https://a.example.com/x').text()), 'ok');
+  assert.throws(() => host.run(() => http.get('https://example.org/')), { message: /has no \[request.http.NAME\] for https:..example.org/ });
+  assert.doesNotThrow(() => new Host({ stores: ['none'], manifest: null }));
 });

@@ -158,6 +158,9 @@ pub fn data(options: TokenStream, item: TokenStream) -> TokenStream {
 /// request stays with the code. Every fault of the file is a compile error with its line;
 /// `airlock plugin build` checks sizes, times, URLs and versions as well.
 ///
+/// `plugin!(word_count; config = Settings);` declares the type of the configuration as well. The build
+/// takes its schema if `plugin.toml` has `[config]` with `from_code = true`.
+///
 /// ```
 /// use airlock_guest::{plugin, tool};
 ///

@@ -5,15 +5,16 @@ use std::env;
 use std::path::Path as FilePath;
 
 use airlock_manifest::BadManifest;
-use proc_macro2::{Literal, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::parse::Parser;
+use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Path, Token};
+use syn::{Error, Path, Token, Type};
 
-pub(crate) fn expand(tools: TokenStream) -> TokenStream {
-    let tools = parse(tools).map_or_else(Error::into_compile_error, |tools| render(&tools));
+pub(crate) fn expand(plugin: TokenStream) -> TokenStream {
+    let parsed = parse.parse2(plugin);
+    let tools = parsed.map_or_else(Error::into_compile_error, |plugin| render(&plugin));
     let manifest = match env::var_os("CARGO_MANIFEST_DIR") {
         Some(directory) => embedded(FilePath::new(&directory)).unwrap_or_else(faults),
         None => TokenStream::new(),
@@ -21,8 +22,36 @@ pub(crate) fn expand(tools: TokenStream) -> TokenStream {
     quote!(#tools #manifest)
 }
 
-fn parse(tools: TokenStream) -> syn::Result<Vec<Path>> {
-    let tools = Punctuated::<Path, Token![,]>::parse_terminated.parse2(tools)?;
+/// What stands in the parentheses of `plugin!`.
+struct Declaration {
+    tools: Vec<Path>,
+    /// Type of the configuration.
+    config: Option<Type>,
+}
+
+fn parse(input: ParseStream<'_>) -> syn::Result<Declaration> {
+    let mut tools = Punctuated::<Path, Token![,]>::new();
+    while !input.is_empty() && !input.peek(Token![;]) {
+        tools.push_value(input.parse()?);
+        if !input.peek(Token![,]) {
+            break;
+        }
+        tools.push_punct(input.parse()?);
+    }
+    let config = if input.peek(Token![;]) {
+        input.parse::<Token![;]>()?;
+        let name: Ident = input.parse()?;
+        if name != "config" {
+            return Err(Error::new_spanned(name, "after `;` stands `config = TYPE`"));
+        }
+        input.parse::<Token![=]>()?;
+        Some(input.parse()?)
+    } else {
+        None
+    };
+    if !input.is_empty() {
+        return Err(input.error("expected `,` and a tool, or `; config = TYPE`"));
+    }
     if tools.is_empty() {
         return Err(Error::new(
             Span::call_site(),
@@ -36,10 +65,16 @@ fn parse(tools: TokenStream) -> syn::Result<Vec<Path>> {
             return Err(Error::new_spanned(tool, "this tool is listed twice"));
         }
     }
-    Ok(tools.into_iter().collect())
+    Ok(Declaration { tools: tools.into_iter().collect(), config })
 }
 
-fn render(tools: &[Path]) -> TokenStream {
+fn render(Declaration { tools, config }: &Declaration) -> TokenStream {
+    let config = config.iter().map(|config| {
+        quote_spanned! {config.span()=>
+            const CONFIG: ::core::option::Option<fn() -> ::airlock_guest::schemars::Schema> =
+                ::core::option::Option::Some(::airlock_guest::config::schema::<#config>);
+        }
+    });
     let entries = tools.iter().map(|tool| {
         // The tool's span, so that the compiler reports a path that is no tool at its place.
         quote_spanned!(tool.span()=> ::airlock_guest::__private::Entry::of::<#tool>())
@@ -62,6 +97,7 @@ fn render(tools: &[Path]) -> TokenStream {
 
         impl ::airlock_guest::__private::Plugin for __AirlockPlugin {
             const TOOLS: &'static [::airlock_guest::__private::Entry] = &[#(#entries),*];
+            #(#config)*
         }
 
         #(#distinct)*

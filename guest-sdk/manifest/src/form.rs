@@ -1,4 +1,4 @@
-//! Forms of texts in a manifest. `wit/sections/0.1.0/manifest.schema.json` states the same forms as
+//! Forms of texts in a manifest. `wit/sections/0.1.1/manifest.schema.json` states the same forms as
 //! patterns.
 
 mod url;

@@ -81,9 +81,13 @@ const BUILD: &[Key] = &[optional("wasi", Kind::Flag)];
 
 const TOOL: &[Key] = &[required("name", TEXT), optional("effects", Kind::List(&Kind::Effect))];
 
-/// `schema_file` is the name of a file beside `plugin.toml`; the embedded form has its content as
-/// `schema`.
-const CONFIG: &[Key] = &[optional("schema_file", TEXT), optional("schema", Kind::Free)];
+/// `schema_file` is the name of a file beside `plugin.toml`, and `from_code` leaves the schema to the
+/// plugin's code; the embedded form has either as `schema`.
+const CONFIG: &[Key] = &[
+    optional("schema_file", TEXT),
+    optional("schema", Kind::Free),
+    optional("from_code", Kind::Flag),
+];
 
 const REQUEST: &[Key] = &[
     optional("http", Kind::Named { keys: HTTP, has_wildcard: false }),
@@ -121,7 +125,7 @@ const INJECT: &[Key] = &[
     optional("query", TEXT),
 ];
 
-const KV: &[Key] = &[required("max_bytes", SIZE), REASON, OPTIONAL];
+const KV: &[Key] = &[required("max_bytes", SIZE), optional("cache", Kind::Flag), REASON, OPTIONAL];
 
 const FILES: &[Key] = &[
     required("access", Kind::OneOf(&["read_only", "read_write"])),

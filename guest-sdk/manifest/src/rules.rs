@@ -161,6 +161,18 @@ fn config(config: &Value) -> Option<Fault> {
                        the plugin with `airlock plugin build`";
         return Some(Fault::new(key.member("schema_file"), problem));
     }
-    let problem = "needs `schema_file`, the name of a JSON Schema beside plugin.toml, or `schema`";
+    if let Some(from_code) = members.get("from_code") {
+        let problem = match from_code {
+            Value::Bool(true) => {
+                "stands for the schema in the plugin's code, which the build puts in its place; \
+                 build the plugin with `airlock plugin build`"
+            }
+            Value::Bool(false) => "is true or absent",
+            _ => return None,
+        };
+        return Some(Fault::new(key.member("from_code"), problem));
+    }
+    let problem = "needs `from_code = true`, `schema_file`, the name of a JSON Schema beside \
+                   plugin.toml, or `schema`";
     (!members.contains_key("schema")).then(|| Fault::new(key, problem))
 }

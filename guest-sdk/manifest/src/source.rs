@@ -33,6 +33,9 @@ pub struct Source {
     text: String,
     /// Fault of the file that `config.schema_file` names.
     schema: Option<Fault>,
+    /// True if the schema of the configuration is in the plugin's code. The document has the schema
+    /// of any object in its place.
+    is_schema_in_code: bool,
 }
 
 /// Reads `plugin.toml` in a directory; `None` if there is no such file. Fails if it is not TOML; its
@@ -48,7 +51,8 @@ pub fn read(directory: &Path) -> Result<Option<Source>, BadManifest> {
         }
     };
     let document = parse(&text)?;
-    let mut source = Source { document, files: vec![file], text, schema: None };
+    let mut source =
+        Source { document, files: vec![file], text, schema: None, is_schema_in_code: false };
     source.schema = source.read_schema(directory).err();
     Ok(Some(source))
 }
@@ -107,6 +111,11 @@ impl Source {
         let Some(config) = self.document.get_mut("config").and_then(Value::as_object_mut) else {
             return Ok(());
         };
+        if config.len() == 1 && config.get("from_code") == Some(&Value::Bool(true)) {
+            self.document["config"] = json!({"schema": {"type": "object"}});
+            self.is_schema_in_code = true;
+            return Ok(());
+        }
         let Some(Value::String(name)) = config.get("schema_file").cloned() else { return Ok(()) };
         config.remove("schema_file");
         let bad = |problem: String| {
@@ -127,6 +136,16 @@ impl Source {
             serde_json::from_str(&text).map_err(|error| bad(format!("is not JSON: {error}")))?;
         self.files.push(file);
         Ok(())
+    }
+
+    /// Returns whether the schema of the configuration is in the plugin's code.
+    pub fn is_schema_in_code(&self) -> bool {
+        self.is_schema_in_code
+    }
+
+    /// Sets the schema of the configuration that the plugin's code declares.
+    pub fn set_schema(&mut self, schema: Value) {
+        self.document["config"] = json!({ "schema": schema });
     }
 
     /// Returns the embedded form as JSON: without the table `build`, which is for the builder alone.

@@ -13,6 +13,7 @@ from ._context import Context
 from ._errors import KINDS, ToolError
 from ._host import IS_COMPONENT, error_type, interface
 from ._json import to_json
+from ._shape import shape
 from ._tool import Tool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -29,9 +30,15 @@ class Tools(Protocol):
         """Runs one tool."""
 
 
-def plugin(*tools: Tool[..., Any]) -> type[Tools]:
-    """Returns the class that `app.py` must call `Tools`: `Tools = plugin(get_weather)`."""
+def plugin(*tools: Tool[..., Any], config: Any = None) -> type[Tools]:
+    """Returns the class that `app.py` must call `Tools`: `Tools = plugin(get_weather)`.
+
+    Args:
+        tools: The tools.
+        config: The dataclass of the configuration, for `[config]` with `from_code = true` in `plugin.toml`.
+    """
     table: dict[str, Tool[..., Any]] = {}
+    settings = None if config is None else _config_schema(config)
     for tool in tools:
         if not isinstance(tool, Tool):
             raise TypeError(f"{getattr(tool, '__name__', tool)!r} is no tool; put @tool before the function")
@@ -46,7 +53,7 @@ def plugin(*tools: Tool[..., Any]) -> type[Tools]:
 
     class Exported:
         def describe(self) -> list[Any]:
-            return [_descriptor(tool) for tool in table.values()]
+            return [_descriptor(tool, settings if index == 0 else None) for index, tool in enumerate(table.values())]
 
         def invoke(self, name: str, arguments: str, context: Any) -> Any:
             try:
@@ -110,9 +117,22 @@ def _attempt(function: Callable[[], Any]) -> Any:
         return None
 
 
-def _descriptor(tool: Tool[..., Any]) -> Any:
+def _config_schema(config: Any) -> dict[str, Any]:
+    """Returns the schema of a configuration, which admits no other members."""
+    try:
+        schema = shape(config).schema
+    except TypeError as error:
+        raise TypeError(f"config: {error}") from None
+    if schema.get("type") != "object":
+        raise TypeError("config is no type of an object; use a dataclass")
+    return {**schema, "additionalProperties": False}
+
+
+def _descriptor(tool: Tool[..., Any], settings: dict[str, Any] | None) -> Any:
     types, given = interface("types"), tool.descriptor
+    # `airlock plugin build` takes the schema of the configuration from here.
+    meta = given.meta if settings is None else {**(given.meta or {}), "airlock/config_schema": settings}
     return types.ToolDescriptor(
         given.name, given.title, given.description, to_json(given.input_schema), to_json(given.output_schema),
-        types.ToolAnnotations(**given.annotations, extra=to_json(given.annotations_extra)), to_json(given.meta),
+        types.ToolAnnotations(**given.annotations, extra=to_json(given.annotations_extra)), to_json(meta),
         to_json(given.extra))

@@ -24,7 +24,8 @@ _PAGE = 1000
 _TRIES = 16
 _KINDS: dict[str, tuple[Kind, str]] = {
     "no-such-store": ("internal", "this plugin does not request a store of this name"),
-    "denied": ("denied", "the operator does not grant this plugin its store"),
+    "denied": ("denied", "this tool may not do that with the store: the operator has not granted it, or plugin.toml does not declare "
+               "`read_kv`, or `write_kv` to write, for the tool"),
     "quota-exceeded": ("too-large", "the store is full; delete something first"),
     "too-large": ("too-large", "a key has 1 to 512 bytes, a value at most 1 MiB, and an entry is not larger than the store's quota; "
                   "one read has at most 1,000 keys, and values of limited size"),

@@ -10,7 +10,8 @@ _host = interface("secrets_reveal", "[request.secret.NAME] with `reveal = true`"
 _Err = error_type()
 _KINDS: dict[str, tuple[Kind, str]] = {
     "no-such-secret": ("internal", "this plugin does not request the secret {!r}"),
-    "denied": ("denied", "the operator does not grant this plugin the value of its secret {!r}"),
+    "denied": ("denied", "this tool may not read the secret {!r}: the operator has not granted its value, or plugin.toml does not "
+               "declare `secret` for the tool"),
     "unavailable": ("unavailable", "the secret {!r} cannot be read now"),
     "other": ("other", "the secret {!r} cannot be read"),
 }

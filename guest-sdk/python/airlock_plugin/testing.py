@@ -5,7 +5,8 @@
     assert output.structured_content["sky"] == "snow"
     assert host.logs[0].message == "weather asked for"
 
-Refuses everything that is not declared, as the gateway does. A failure of the tool raises `ToolError`. Values cross the same
+Refuses everything that is not declared, as the gateway does. What is declared must be requested: by the `plugin.toml` in the working
+directory, where there is one (needs Python 3.11). A failure of the tool raises `ToolError`. Values cross the same
 conversions as in a component.
 """
 
@@ -14,7 +15,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from . import _native as native
 from ._content import Content, Output
@@ -79,7 +82,8 @@ class Host:
     def __init__(self, *, config: Mapping[str, Any] | None = None,
                  stores: Iterable[str] | Mapping[str, int] = (),
                  secrets: Mapping[str, str | bytes] | None = None, http: Callable[[Request], Reply] | None = None,
-                 tools: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None, remaining_ms: int | None = None) -> None:
+                 tools: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None, remaining_ms: int | None = None,
+                 manifest: str | None = ".") -> None:
         """Creates a host.
 
         Args:
@@ -91,6 +95,7 @@ class Host:
             tools: Other tools by name. They return what a tool returns, and may raise `ToolError`; with a code such as
                 `airlock.deadline`, it is an error of the host.
             remaining_ms: Time left of the call.
+            manifest: Directory of the `plugin.toml` that must request what is declared here; none for no comparison.
         """
         self.logs: list[Line] = []
         self.progress: list[tuple[float, float | None, str | None]] = []
@@ -103,6 +108,38 @@ class Host:
         self._http = http
         self._tools = dict(tools or {})
         self._remaining_ms = remaining_ms
+        self._urls: list[str] | None = None
+        document = None if manifest is None else _manifest(Path(manifest))
+        if document is not None:
+            self._compare(document)
+
+    def _compare(self, document: dict[str, Any]) -> None:
+        """Fails if a test declares what `plugin.toml` does not request: the gateway would refuse it."""
+        requested: dict[str, Any] = document.get("request", {})
+        called = requested.get("tools", {}).get("call", [])
+        for kind, what, declared in ("kv", "store", self._stores), ("secret", "secret", self._secrets):
+            for name in declared:
+                if name not in requested.get(kind, {}):
+                    raise _unrequested(f"the {what} {name}", f"request.{kind}.{name}")
+        for name in self._tools:
+            if name not in requested.get("slot", {}) and name not in called:
+                raise _unrequested(f"the tool {name}", "request.tools" if "-" in name else f"request.slot.{name}")
+        if self._config and "config" not in document:
+            raise _unrequested("a configuration", "config")
+        if self._http is not None and not requested.get("http"):
+            raise _unrequested("HTTP", "request.http.NAME")
+        self._urls = [http.get("url", "*") for http in requested.get("http", {}).values()]
+
+    def _may_reach(self, url: str) -> bool:
+        """Returns whether a URL has the scheme and the host of a request."""
+        sent = urlsplit(url)
+
+        def fits(requested: str) -> bool:
+            own = urlsplit(requested)
+            is_below = own.netloc.startswith("*.") and sent.netloc.endswith(own.netloc[1:])
+            return requested == "*" or own.scheme == sent.scheme and (own.netloc == sent.netloc or is_below)
+
+        return self._urls is None or any(fits(requested) for requested in self._urls)
 
     def call(self, plugin: type, name: str, arguments: Mapping[str, Any] | None = None) -> Output[Any]:
         """Calls a tool of a plugin: the class `Tools` of its `app.py`.
@@ -161,6 +198,8 @@ class Host:
         try:
             if self._http is None:
                 raise Refusal("denied", "this request is not granted")
+            if not self._may_reach(sent.url):
+                raise Refusal("denied", f"plugin.toml has no [request.http.NAME] for {sent.url}")
             reply = self._http(sent)
         except Refusal as error:
             kind = native.http.HttpErrorKind[error.kind.upper().replace("-", "_")]
@@ -200,6 +239,22 @@ class Host:
         if name not in self._tools:
             raise native.Err(error_to_host(ToolError("not-found", f"there is no tool {name}", code="airlock.not_found")))
         return self._tools[name]
+
+
+def _manifest(directory: Path) -> dict[str, Any] | None:
+    """Reads the `plugin.toml` of a directory; none if there is none, or if this Python cannot read TOML."""
+    try:
+        import tomllib
+    except ModuleNotFoundError:
+        return None
+    try:
+        return tomllib.loads((directory / "plugin.toml").read_text())
+    except FileNotFoundError:
+        return None
+
+
+def _unrequested(what: str, table: str) -> ValueError:
+    return ValueError(f"the test's host has {what}, which plugin.toml does not request; write [{table}], or remove it from the test")
 
 
 class _Call:

@@ -1,8 +1,11 @@
 """Results, failures and the host, through the conversions of a component."""
 
 import copy
+import json
 import logging
 import re
+import sys
+import tempfile
 import unittest
 from dataclasses import dataclass
 from pathlib import Path
@@ -547,3 +550,43 @@ class Capabilities(unittest.TestCase):
             ("debug", "one"), ("debug", "two"), ("warn", "n=3"), ("warn", "n=4"),
             ("error", host.logs[-1].message)])
         self.assertRegex(host.logs[-1].message, r"failed\nFile \".*test_plugin.py\", line \d+, in work\nKeyError: 'x'")
+
+
+class Declared(unittest.TestCase):
+    def test_the_first_tool_has_the_schema_of_the_configuration(self) -> None:
+        @dataclass
+        class Settings:
+            rows: int = 5
+
+        @tool
+        def first() -> str:
+            """Does it."""
+            return ""
+
+        described = plugin(first, config=Settings)().describe()
+        schema = json.loads(described[0].meta)["airlock/config_schema"]
+        self.assertEqual((schema["properties"]["rows"]["type"], schema["additionalProperties"]), ("integer", False))
+        with self.assertRaisesRegex(TypeError, "config is no type of an object"):
+            plugin(first, config=str)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "this Python reads no TOML")
+    def test_what_a_test_declares_must_be_requested_by_plugin_toml(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "plugin.toml").write_text("""
+                [request.kv.seen]
+                [request.http.api]
+                url = "https://*.example.com"
+                [request.slot.search]
+                [request.tools]
+                call = ["web-find"]
+            """)
+            for declared, table in [({"stores": ["none"]}, "request.kv.none"), ({"secrets": {"token": "x"}}, "request.secret.token"),
+                                    ({"config": {"a": 1}}, "config"), ({"tools": {"other": str}}, "request.slot.other"),
+                                    ({"tools": {"web-other": str}}, "request.tools")]:
+                with self.assertRaisesRegex(ValueError, re.escape(f"write [{table}]")):
+                    Host(**declared, manifest=directory)  # type: ignore[arg-type]
+            host = Host(stores=["seen"], tools={"search": str, "web-find": str}, http=lambda _: Reply(200, b"ok"), manifest=directory)
+            self.assertEqual(host.run(lambda: http.get("https://a.example.com/x").text()), "ok")
+            with self.assertRaisesRegex(http.HttpError, re.escape("has no [request.http.NAME] for https://example.org/")):
+                host.run(lambda: http.get("https://example.org/"))
+            Host(stores=["none"], manifest=None)

@@ -209,6 +209,10 @@ pub(crate) mod http {
         if !request.credentials.iter().all(|name| secrets.contains_key(name)) {
             return Err(failure(HttpErrorKind::Denied, DENIED));
         }
+        if state.requested.as_ref().is_some_and(|requested| !requested.may_reach(&request.url)) {
+            let message = format!("plugin.toml has no [request.http.NAME] for {}", request.url);
+            return Err(failure(HttpErrorKind::Denied, &message));
+        }
         let server = state.server.borrow().clone();
         server.ok_or_else(|| failure(HttpErrorKind::Denied, DENIED))
     }

@@ -15,7 +15,7 @@ use super::AgentError;
 use crate::{
     door::{self, CallId, Progress},
     model::{Document, Object},
-    tool::{CallError, Content},
+    tool::{CallFailure, Content},
 };
 
 /// Event of a running request. The last event of each request is `Done` or `Failed`.
@@ -77,8 +77,8 @@ pub struct Ended {
     pub name: String,
     /// Text that the model receives.
     pub text: Arc<str>,
-    /// Code of the error; `None` if the call succeeded.
-    pub error: Option<&'static str>,
+    /// Code and kind of the error; `None` if the call succeeded.
+    pub error: Option<CallFailure>,
 }
 
 /// Result of a request.
@@ -270,7 +270,7 @@ impl Ended {
             tool_call_id: ended.call.id.clone(),
             name: ended.call.name.clone(),
             text: ended.text.clone(),
-            error: ended.error.as_ref().map(CallError::code),
+            error: ended.error.as_ref().map(CallFailure::from),
         }
     }
 }

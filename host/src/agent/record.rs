@@ -4,7 +4,10 @@ use std::{collections::HashMap, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::door::{CallId, CallRecord, Outcome};
+use crate::{
+    door::{CallId, CallRecord, Outcome},
+    tool::CallFailure,
+};
 
 /// Records by identifier and by parent call.
 pub(super) struct Index<'a> {
@@ -52,9 +55,7 @@ pub(super) fn to_json(record: &CallRecord, tool_call_id: Option<&str>) -> Value 
     let (status, error) = match &record.outcome {
         Outcome::Ok => ("ok", None),
         Outcome::Cancelled => ("cancelled", None),
-        Outcome::Error { code, message } => {
-            ("error", Some(json!({"code": code, "message": message})))
-        }
+        Outcome::Error { failure, message } => ("error", Some(failure_to_json(failure, message))),
     };
     let mut out = json!({
         "id": record.id,
@@ -71,6 +72,13 @@ pub(super) fn to_json(record: &CallRecord, tool_call_id: Option<&str>) -> Value 
     if let Some(fuel) = record.fuel {
         out["fuel"] = fuel.into();
     }
+    out
+}
+
+/// Renders the failure of a call.
+pub(super) fn failure_to_json(failure: &CallFailure, message: &str) -> Value {
+    let mut out = json!(failure);
+    out["message"] = message.into();
     out
 }
 

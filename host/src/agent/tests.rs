@@ -214,7 +214,7 @@ async fn a_script_is_traced_with_its_calls_and_is_pending_if_one_needs_approval(
     let needs = json!({"name": "files-write", "arguments": {"path": "a"}});
     let pending = json!([{"tool_call_id": "c1", "name": "executeToolCode", "reason": "needs_approval", "needs": needs}]);
     assert_eq!(answer["airlock"]["pending"], pending);
-    assert_eq!(answer["airlock"]["calls"][0]["error"]["code"], "needs_approval");
+    assert_eq!(answer["airlock"]["calls"][0]["error"]["code"], "airlock.needs_approval");
 }
 
 #[tokio::test]
@@ -242,7 +242,8 @@ async fn calls_beyond_the_limit_of_a_response_are_refused_with_a_message() {
         let calls = answer["airlock"]["calls"].as_array().expect("a list");
         let codes: Vec<_> = calls.iter().map(|call| call["error"]["code"].as_str()).collect();
         let expected =
-            [vec![None; SETTINGS.calls_per_answer], vec![Some("too_many_calls"); refused]].concat();
+            [vec![None; SETTINGS.calls_per_answer], vec![Some("airlock.too_many_calls"); refused]]
+                .concat();
         assert_eq!(codes, expected, "{times} calls");
         let told = answer["choices"][0]["message"]["content"].as_str().expect("a text");
         assert_eq!(
@@ -283,7 +284,7 @@ async fn a_result_that_does_not_fit_is_left_out_and_further_calls_are_not_made()
         calls.iter().map(|call| (call["id"].is_string(), call["error"]["code"].as_str())).collect();
     assert_eq!(
         codes,
-        [(true, None), (true, None), (false, Some("results_too_large"))],
+        [(true, None), (true, None), (false, Some("airlock.results_too_large"))],
         "{calls:#?}"
     );
 

@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"calls": [{"id": "0198…", "tool_call_id": "call_1", "parent": null, "name": "fs-read", "arguments": {"path": "a"},
-//!             "status": "error", "error": {"code": "deadline", "message": "…"}, "duration_ms": 30000.1, "fuel": 12345}],
+//!             "status": "error", "error": {"code": "airlock.deadline", "kind": "timeout", "message": "…"}, "duration_ms": 30000.1, "fuel": 12345}],
 //!  "rounds": 1,
 //!  "depth_limit_reached": true,
 //!  "pending": [{"tool_call_id": "call_2", "name": "executeToolCode", "reason": "needs_approval",
@@ -229,7 +229,7 @@ impl Top {
         let error = ended
             .error
             .as_ref()
-            .map(|error| json!({"code": error.code(), "message": error.to_string()}));
+            .map(|error| record::failure_to_json(&error.into(), &error.to_string()));
         let refused = json!({
             "id": null,
             "tool_call_id": ended.call.id,

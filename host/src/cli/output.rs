@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     config::ConfigError,
     text::{causes, visible, visible_json, visible_line},
-    tool::{CallError, Content, ErrorKind, HOST_CODE, own_code},
+    tool::{CallError, CallFailure, Content, ErrorKind, HOST_CODE},
 };
 
 /// Reason for a missing result, in machine-readable form.
@@ -27,7 +27,7 @@ pub(super) struct Failure {
     pub(super) kind: Option<ErrorKind>,
     /// Time to wait before the next try, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) retry_after_ms: Option<u128>,
+    pub(super) retry_after_ms: Option<u64>,
     /// Further parts of a tool's error, such as a screenshot.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) content: Vec<Content>,
@@ -49,6 +49,12 @@ impl Failure {
             causes: Vec::new(),
         }
     }
+
+    /// Creates the failure of a call, without details.
+    pub(super) fn of(failure: CallFailure, message: String) -> Self {
+        let CallFailure { code, kind, retry_after_ms } = failure;
+        Self { code, kind: Some(kind), retry_after_ms, ..Self::new("", message) }
+    }
 }
 
 impl From<&CallError> for Failure {
@@ -59,18 +65,11 @@ impl From<&CallError> for Failure {
             }
             _ => error.to_string(),
         };
-        let common = Self {
-            kind: Some(error.kind()),
-            retry_after_ms: error.retry_after().map(|wait| wait.as_millis()),
-            ..Self::new(error.code(), message)
-        };
+        let common = Self::of(error.into(), message);
         match error {
-            CallError::Tool(tool) => Self {
-                code: tool.code.clone().and_then(own_code).unwrap_or(common.code),
-                details: tool.details.clone(),
-                content: tool.content.clone(),
-                ..common
-            },
+            CallError::Tool(tool) => {
+                Self { details: tool.details.clone(), content: tool.content.clone(), ..common }
+            }
             CallError::Suspended(suspension) => {
                 Self { details: Some(suspension.to_json()), ..common }
             }

@@ -24,6 +24,7 @@ mod new;
 mod pins;
 mod quality;
 mod requested;
+mod sdk;
 mod store;
 mod typed;
 mod vendored;
@@ -59,6 +60,7 @@ enum Command {
     Diff(diff::Args),
     Accept(accept::Args),
     Store(store::Args),
+    Upgrade(sdk::Args),
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
@@ -72,6 +74,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Command::Diff(args) => diff::run(args).await,
         Command::Accept(args) => accept::run(args).await,
         Command::Store(args) => store::run(args).await,
+        Command::Upgrade(args) => sdk::run(args),
     }
 }
 
@@ -91,7 +94,11 @@ impl Args {
             Command::Diff(args) => args.json,
             Command::Build(args) => args.json,
             Command::Store(args) => args.json,
-            Command::New(_) | Command::Dev(_) | Command::Install(_) | Command::Accept(_) => false,
+            Command::New(_)
+            | Command::Dev(_)
+            | Command::Install(_)
+            | Command::Accept(_)
+            | Command::Upgrade(_) => false,
         }
     }
 }

@@ -59,7 +59,7 @@ impl From<CallRecord> for NestedCall {
         let (status, error) = match record.outcome {
             Outcome::Ok => ("ok", None),
             Outcome::Cancelled => ("cancelled", None),
-            Outcome::Error { code, message } => ("error", Some(Failure::new(code, message))),
+            Outcome::Error { failure, message } => ("error", Some(Failure::of(failure, message))),
         };
         Self {
             name: record.name.to_string(),

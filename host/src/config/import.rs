@@ -7,6 +7,7 @@
 mod bifrost;
 mod desktop;
 mod draft;
+mod relaxed;
 
 use std::path::Path;
 
@@ -75,9 +76,11 @@ impl Outcome {
 /// Translates the text of a configuration file of Bifrost, or of a desktop agent. `directory` is
 /// where the result will be: its relative paths are checked there.
 pub(crate) fn import(text: &str, directory: &Path) -> Result<Imported, Problem> {
-    let source = json::parse(text)?;
+    // Files of editors may have comments and a comma after the last element.
+    let source = json::parse(text)
+        .or_else(|problem| json::parse(&relaxed::strict(text)).map_err(|_| problem))?;
     let is_of = |names: &[&str]| names.iter().any(|name| source.get(name).is_some());
-    let (program, mut draft) = if is_of(&desktop::LISTS) {
+    let (program, mut draft) = if desktop::is_of_an_agent(&source) {
         ("a desktop agent", desktop::translate(&source))
     } else if is_of(&["mcp", "providers", "governance", "client", "config_store"]) {
         ("Bifrost", bifrost::translate(&source))

@@ -74,6 +74,7 @@ fn other_spelling(owner: &str, key: &str) -> Option<&'static str> {
         ("Stdio" | "Docker", "env" | "environment") => {
             "use `envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one"
         }
+        ("Stdio" | "Docker", "restart") => "is a key of the client, beside this object",
         ("Client", "autoApprove" | "alwaysAllow") => "use `tools_to_auto_execute`",
         ("Provider", "url" | "api_base" | "baseUrl" | "baseURL") => "use `base_url`",
         ("Provider", "key" | "apiKey") => "use `api_key`",

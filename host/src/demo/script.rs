@@ -76,13 +76,13 @@ pub(super) fn hostile() -> Vec<Hostile> {
             tool: "executeToolCode",
             arguments: code("for a in range(1000000):\n    for b in range(1000000):\n        pass"),
             // The machine decides which of the two limits is reached first.
-            ends_with: &["out_of_fuel", "cpu_time"],
+            ends_with: &["airlock.out_of_fuel", "airlock.cpu_time"],
         },
         Hostile {
             does: "a script that doubles a list until memory ends",
             tool: "executeToolCode",
             arguments: code("bomb = [0]\nfor i in range(100):\n    bomb = bomb + bomb"),
-            ends_with: &["memory"],
+            ends_with: &["airlock.memory"],
         },
         Hostile {
             does: "a script that calls itself without end",

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::version::Version;
-use crate::tool::{CallError, Content, ContentBlock, HOST_CODE, Members, ToolError, ToolOutput};
+use crate::tool::{CallError, CallFailure, Content, ContentBlock, Members, ToolError, ToolOutput};
 
 /// Key of the metadata that names the gateway (2026-07-28, section "Result metadata").
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -41,25 +41,15 @@ pub(crate) fn complete(output: ToolOutput, version: Version) -> String {
 
 /// Returns the result of a call that failed, as JSON text: the model reads why.
 pub(crate) fn failed(error: &CallError, version: Version) -> String {
-    let mut kind = Map::from_iter([
-        ("code".to_owned(), json!(format!("{HOST_CODE}{}", error.code()))),
-        ("kind".to_owned(), json!(error.kind())),
-    ]);
-    let wait = error.retry_after().and_then(|wait| u64::try_from(wait.as_millis()).ok());
-    kind.extend(wait.map(|wait| ("retry_after_ms".to_owned(), wait.into())));
     let message = Content::text(error.to_string());
     let parts = match error {
-        CallError::Tool(ToolError { code, content, details, meta, extra, .. }) => {
-            // The tool's own code, where it has one.
-            kind.insert("code".to_owned(), code.clone().into());
-            Parts {
-                content: [message].into_iter().chain(content.iter().cloned()).collect(),
-                structured: details.clone(),
-                meta: meta.clone(),
-                extra: extra.clone(),
-                is_error: true,
-            }
-        }
+        CallError::Tool(ToolError { content, details, meta, extra, .. }) => Parts {
+            content: [message].into_iter().chain(content.iter().cloned()).collect(),
+            structured: details.clone(),
+            meta: meta.clone(),
+            extra: extra.clone(),
+            is_error: true,
+        },
         CallError::Suspended(suspension) => Parts {
             content: vec![message, Content::text(suspension.instructions())],
             meta: Some(Map::from_iter([(RUN.to_owned(), suspension.to_json())])),
@@ -69,7 +59,7 @@ pub(crate) fn failed(error: &CallError, version: Version) -> String {
         _ => Parts { content: vec![message], is_error: true, ..Parts::default() },
     };
     let mut meta = parts.meta.unwrap_or_default();
-    meta.insert(ERROR.to_owned(), kind.into());
+    meta.insert(ERROR.to_owned(), json!(CallFailure::from(error)));
     write(Parts { meta: Some(meta), ..parts }, version)
 }
 

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::tool::{
-    CallError, Content, ContentBlock, ErrorKind, ResourceContents, ToolError, ToolOutput,
+    CallError, CallFailure, Content, ContentBlock, ErrorKind, HOST_CODE, ResourceContents,
+    ToolError, ToolOutput,
 };
 
 /// Answer of a call. Binary content is a handle with its type and size: a script cannot use the
@@ -76,7 +77,7 @@ impl Answer {
     pub(super) fn denied() -> Self {
         Self::Error(Failure {
             kind: ErrorKind::Denied,
-            code: Some("approval_denied".to_owned()),
+            code: Some(format!("{HOST_CODE}approval_denied")),
             message: "a person has denied this call; it was not made".to_owned(),
             data: None,
             retry_after_ms: None,
@@ -123,16 +124,17 @@ impl Stored {
 
 impl Failure {
     fn of(error: CallError) -> Self {
-        let (kind, message) = (error.kind(), error.message());
-        let retry_after_ms =
-            error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let message = error.message();
+        let CallFailure { code, kind, retry_after_ms } = CallFailure::from(&error);
         let (code, data) = match error {
-            // The kind `other` means that the code says which.
-            CallError::Tool(error) if error.kind == ErrorKind::Other => {
-                (error.code.or_else(|| Some("tool_error".to_owned())), error.details)
+            // Without a code, unless the kind `other` means that the code says which.
+            CallError::Tool(ToolError { kind, code: None, details, .. })
+                if kind != ErrorKind::Other =>
+            {
+                (None, details)
             }
-            CallError::Tool(error) => (error.code, error.details),
-            other => (Some(other.code().to_owned()), None),
+            CallError::Tool(error) => (Some(code), error.details),
+            _ => (Some(code), None),
         };
         Self { kind, code, message, data, retry_after_ms }
     }

@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(
             shown,
             [
-                (Some("cancelled"), true, &Value::Null),
+                (Some("airlock.cancelled"), true, &Value::Null),
                 (None, false, &json!(false)),
                 (None, false, &Value::Null),
                 (None, false, &Value::Null),

@@ -35,7 +35,7 @@ use crate::{
     catalog::log_failure,
     door::{CallId, Caller, Hearing, Ledger, Origin},
     model::Object,
-    tool::{CallError, QuestionKinds, ToolError, ToolOutput},
+    tool::{CallError, CallFailure, QuestionKinds, ToolOutput},
 };
 
 /// Member of `airlock` with the result as MCP's `CallToolResult`.
@@ -152,7 +152,7 @@ fn failure(
         }
         _ => {}
     }
-    airlock.insert("error".to_owned(), json!({"code": code(error)}));
+    airlock.insert("error".to_owned(), json!(CallFailure::from(error)));
     match presenter {
         Some(presenter) => presenter.error(name, error),
         None => Message::plain(error.to_text()),
@@ -183,14 +183,6 @@ fn refusal(error: &CallError) -> ApiError {
         _ => {
             ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string())
         }
-    }
-}
-
-/// Returns the code of a failure of the tool itself: its own, if it has one.
-fn code(error: &CallError) -> &str {
-    match error {
-        CallError::Tool(ToolError { code: Some(code), .. }) => code,
-        error => error.code(),
     }
 }
 

@@ -57,7 +57,9 @@ fn complete() -> (TempDir, PathBuf) {
 }
 
 fn schema(name: &str) -> Value {
-    let file = root().join("wit/sections/0.1.0").join(name);
+    // The newest version of each.
+    let version = if name == "manifest.schema.json" { "0.1.1" } else { "0.1.0" };
+    let file = root().join("wit/sections").join(version).join(name);
     serde_json::from_str(&fs::read_to_string(file).expect("UTF-8")).expect("JSON")
 }
 

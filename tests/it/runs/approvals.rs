@@ -316,7 +316,7 @@ async fn long_arguments_of_a_refused_call_are_not_stored() {
         let calls = run["calls"].as_array().expect("a list");
         let refused = calls.iter().find(|call| call["position"] == "2");
         let found = refused.map_or(Value::Null, |call| {
-            assert_eq!(call["error"]["code"], "not_found");
+            assert_eq!(call["error"]["code"], "airlock.not_found");
             json!("error")
         });
         assert_eq!(found, stored, "{bytes}");

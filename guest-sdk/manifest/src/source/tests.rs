@@ -121,7 +121,21 @@ fn a_schema_file_that_cannot_be_embedded_is_reported_with_the_other_faults() {
     let number = faults("number", &format!("{HEAD}[config]\nschema_file = 1"));
     assert!(number.contains("config.schema_file: found 1, expected a text"), "{number}");
     let neither = faults("neither", &format!("{HEAD}[config]\n"));
-    assert!(neither.starts_with("plugin.toml:5:2: config: needs `schema_file`"), "{neither}");
+    assert!(neither.starts_with("plugin.toml:5:2: config: needs `from_code = true`"), "{neither}");
+    let both =
+        faults("both", &format!("{HEAD}[config]\nfrom_code = true\nschema_file = 'c.json'\n"));
+    assert!(both.contains("config"), "{both}");
+    let never = faults("never", &format!("{HEAD}[config]\nfrom_code = false\n"));
+    assert!(never.contains("config.from_code: is true or absent"), "{never}");
+}
+
+#[test]
+fn a_schema_in_the_code_is_embedded_once_it_is_known() {
+    let text = format!("{HEAD}[config]\nfrom_code = true\n");
+    let mut source = of("in_code", &[(FILE, &text)]).expect("a manifest");
+    assert!(source.is_schema_in_code());
+    source.set_schema(json!({"type": "object", "properties": {}}));
+    assert!(source.json().contains(r#""config":{"schema":{"type":"object","properties":{}}}"#));
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub use self::{
     base64::decode_base64,
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},
-    error::{CallError, Cause, ErrorKind, HOST_CODE, ToolError, own_code},
+    error::{CallError, CallFailure, Cause, ErrorKind, HOST_CODE, ToolError, own_code},
     hidden::without_hidden,
     name::{
         BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,

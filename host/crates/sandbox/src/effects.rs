@@ -47,6 +47,11 @@ effects! {
 }
 
 impl Effect {
+    /// Returns whether it is an effect on key-value stores.
+    pub fn is_on_stores(self) -> bool {
+        matches!(self, Self::ReadKv | Self::WriteKv)
+    }
+
     /// Returns the effect that this one includes.
     fn included(self) -> Option<Self> {
         match self {

@@ -41,6 +41,12 @@ pub enum LoadError {
          be counted; it may instantiate only the components that it defines"
     )]
     Uncountable,
+    /// The bytes are a core module, which compilers write before a component is made of it.
+    #[error(
+        "it is a core module of WebAssembly and not a component; `airlock plugin build` makes a component from sources, \
+         and `wasm-tools component new` makes one of a module"
+    )]
+    CoreModule,
     /// The bytes are not a WebAssembly component.
     #[error("not a WebAssembly component: {0}")]
     NotAComponent(String),

@@ -100,7 +100,8 @@ impl Grants {
     /// directory and the clocks are no effects: they change nothing outside the call.
     pub(crate) fn narrowed(self: &Arc<Self>, effects: &Effects) -> Self {
         let has_secret = |name: &String| effects.covers(Effect::Secret, name);
-        let stores = self.stores.iter().filter(|it| effects.covers(Effect::ReadKv, &it.name));
+        let may_open = |it: &&Store| it.is_cache || effects.covers(Effect::ReadKv, &it.name);
+        let stores = self.stores.iter().filter(may_open);
         let secrets = self.secrets.iter().filter(|name| has_secret(name));
         let has_secrets = effects.contains(Effect::Secret);
         let revealed = self.revealed.iter().filter(|(name, _)| has_secret(name));
@@ -242,6 +243,9 @@ pub struct Store {
     pub max_bytes: u64,
     /// True if all tenants read and write the same entries. Otherwise each has its own.
     pub is_shared: bool,
+    /// True if every tool may read and write it, without an effect: it only keeps what can be
+    /// obtained again.
+    pub is_cache: bool,
 }
 
 #[cfg(test)]
@@ -259,7 +263,12 @@ mod tests {
             access: Access::ReadWrite,
             quota: Quota { bytes: 1, files: 1 },
         };
-        let store = |name: &str| Store { name: name.to_owned(), max_bytes: 1, is_shared: false };
+        let store = |name: &str| Store {
+            name: name.to_owned(),
+            max_bytes: 1,
+            is_shared: false,
+            is_cache: false,
+        };
         Arc::new(Grants {
             directories: vec![directory("a", "a"), directory("b", "b"), directory("c", "*")],
             scratch: Some(Quota { bytes: 1, files: 1 }),
@@ -319,6 +328,15 @@ mod tests {
             left(&all),
             "write/a write/b write/c store/a store/b slot/a slot/b full/p-b http secret/a secret/b revealed/a"
         );
+    }
+
+    #[test]
+    fn a_tool_without_effects_keeps_a_cache() {
+        let mut grants = Grants::clone(&everything());
+        grants.stores[1].is_cache = true;
+        let narrowed = Arc::new(grants).narrowed(&Effects::default());
+        let left: Vec<_> = narrowed.stores.iter().map(|store| store.name.as_str()).collect();
+        assert_eq!(left, ["b"]);
     }
 
     #[test]

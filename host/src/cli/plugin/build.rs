@@ -17,10 +17,10 @@ use std::{
 use anyhow::bail;
 use serde_json::json;
 
-pub(super) use self::{finish::Finished, transcript::Transcript};
+pub(super) use self::{finish::Finished, project::language, transcript::Transcript};
 
 use self::project::Project;
-use super::language::Language;
+use super::{language::Language, sdk};
 use crate::{
     cli::{
         Done,
@@ -59,7 +59,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut signals = Signals::catch()?;
     let mut transcript = Transcript::new(args.json);
     let built = tokio::select! {
-        built = build(&args.directory, args.output.clone(), &mut transcript) => built,
+        built = build(&args.directory, args.output.clone(), Profile::Release, &mut transcript) => built,
         // Dropping the future of the build also ends the compiler.
         () = signals.next() => bail!("stopped; nothing was written"),
     };
@@ -75,21 +75,35 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     Ok(Done::Yes)
 }
 
+/// Purpose of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Profile {
+    /// A component to be installed.
+    Release,
+    /// The next try while a plugin is written: compiled in a short time, and slower when it runs. It
+    /// differs in Rust alone.
+    Development,
+}
+
 /// Builds the plugin in a directory. The default for `output` is the plugin's id and `.wasm` there.
 pub(super) async fn build(
     directory: &Path,
     output: Option<PathBuf>,
+    profile: Profile,
     transcript: &mut Transcript,
 ) -> anyhow::Result<Finished> {
-    let project = Project::find(directory)?;
+    let mut project = Project::find(directory)?;
+    if let Some(warning) = sdk::warning(&project.directory, project.language) {
+        transcript.add("airlock", &warning);
+    }
     let compiled = match project.language {
-        Language::Rust => cargo::compile(&project, transcript).await?,
+        Language::Rust => cargo::compile(&project, profile, transcript).await?,
         Language::JavaScript => componentize::javascript(&project, transcript).await?,
         Language::Python => componentize::python(&project, transcript).await?,
     };
     let file =
         output.unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
-    finish::finish(&project, compiled, file).await
+    finish::finish(&mut project, compiled, file).await
 }
 
 fn report(

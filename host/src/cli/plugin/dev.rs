@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use self::{config::Entry, uses::Session, watch::Sources};
 use super::{
-    build::{self, Finished, Transcript},
+    build::{self, Finished, Profile, Transcript},
     check,
     grant::GrantOption,
 };
@@ -41,7 +41,8 @@ pub(super) const FILTER: &str =
 /// and result. It also prints which requests of `plugin.toml` the calls of this build have used, and
 /// the smaller tables with which they still succeed. With `--gateway` it installs the component into that
 /// gateway's configuration and reloads it. A failed build leaves the last component in place. Ctrl-C
-/// ends the command.
+/// ends the command. A plugin in Rust is built in a short time rather than to run fast: the component to
+/// install is that of `airlock plugin build`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin dev --call get_weather '{\"city\": \"Oslo\"}'\n  \
@@ -120,7 +121,8 @@ async fn attempt(
     session: &mut Session,
 ) -> anyhow::Result<()> {
     let mut transcript = Transcript::new(false);
-    let finished = build::build(&args.directory, None, &mut transcript).await?;
+    let finished =
+        build::build(&args.directory, None, Profile::Development, &mut transcript).await?;
     let Finished { file, .. } = &finished;
     output::line(&format!("built {}", file.display()))?;
     for line in check::faults(file).await? {

@@ -3,14 +3,11 @@
 use std::{fmt, path::Path};
 
 /// A language with a template and a compiler to components.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
-    /// With an SDK; the smallest and fastest plugins.
     Rust,
-    /// On `StarlingMonkey`.
-    #[value(name = "javascript", alias = "js")]
+    /// With TypeScript, which a script of the package compiles.
     JavaScript,
-    /// On `CPython`.
     Python,
 }
 

@@ -4,7 +4,7 @@ mod name;
 mod template;
 
 use std::{
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -25,13 +25,51 @@ pub(super) struct Args {
     name: Name,
     /// Its programming language.
     #[arg(long, value_enum, value_name = "LANGUAGE")]
-    lang: Language,
+    lang: Template,
+}
+
+/// A template of a plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Template {
+    /// With an SDK; the smallest and fastest plugins.
+    Rust,
+    /// On `StarlingMonkey`.
+    #[value(name = "javascript", alias = "js")]
+    JavaScript,
+    /// Compiled to JavaScript, with packages of npm in one module.
+    #[value(name = "typescript", alias = "ts")]
+    TypeScript,
+    /// On `CPython`.
+    Python,
+}
+
+impl Template {
+    #[cfg(test)]
+    const ALL: [Self; 4] = [Self::Rust, Self::JavaScript, Self::TypeScript, Self::Python];
+
+    /// Returns the language that a build takes the plugin for.
+    fn language(self) -> Language {
+        match self {
+            Self::Rust => Language::Rust,
+            Self::JavaScript | Self::TypeScript => Language::JavaScript,
+            Self::Python => Language::Python,
+        }
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TypeScript => f.write_str("TypeScript"),
+            template => fmt::Display::fmt(&template.language(), f),
+        }
+    }
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     let Args { name, lang } = args;
     ensure!(
-        !(*lang == Language::Rust && name.is_word_of_rust()),
+        !(*lang == Template::Rust && name.is_word_of_rust()),
         "`{name}` is a keyword of Rust and cannot name a package; choose another name"
     );
     let directory = PathBuf::from(name.as_str());

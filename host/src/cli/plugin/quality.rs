@@ -186,7 +186,7 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
         Check::unless(
             "the manifest's effects agree with the annotations",
             Outcome::Fail,
-            notes().filter_map(|(index, note)| contradiction(index, note, tools)),
+            notes().filter_map(|(index, note)| contradiction(index, note, tools, manifest)),
         ),
         Check::unless(
             "a tool that uses the network says that its world is open",
@@ -203,20 +203,32 @@ fn of_effects(index: usize, note: &ToolEffects, found: &str, write: &str) -> Fin
         .write(write)
 }
 
-fn contradiction(index: usize, note: &ToolEffects, tools: &[ToolDefinition]) -> Option<Finding> {
+fn contradiction(
+    index: usize,
+    note: &ToolEffects,
+    tools: &[ToolDefinition],
+    manifest: &Manifest,
+) -> Option<Finding> {
     let Some(tool) = tools.iter().find(|tool| tool.name == note.name) else {
         let finding = Finding::from(format!("{}: the plugin has no such tool", note.name));
         let write = "the name of a tool that the plugin has";
         return Some(finding.of_key(format!("tool[{index}].name")).write(write));
     };
-    let writes = note.has(Effect::WriteFiles) || note.has(Effect::WriteKv);
+    let is_cache = |declared: &DeclaredEffect| {
+        let store = declared.request.as_ref().and_then(|name| manifest.request.kv.get(name));
+        store.is_some_and(|store| store.cache)
+    };
+    let writes_kv =
+        |declared: &DeclaredEffect| declared.effect == Effect::WriteKv && !is_cache(declared);
+    let writes = note.has(Effect::WriteFiles) || note.effects.iter().any(writes_kv);
     (writes && tool.annotations.read_only == Some(true)).then(|| {
         of_effects(
             index,
             note,
             "its effects say that it writes; its annotations say that it only reads",
             &format!(
-                "the annotation `read_only = false`, or `effects = [{}]`",
+                "the annotation `read_only = false`, or `effects = [{}]`; for a store that only keeps \
+                 what can be obtained again, `cache = true` in its [request.kv.NAME] and no effect on it",
                 reading(note).join(", ")
             ),
         )
@@ -316,11 +328,22 @@ mod tests {
         .expect("effects");
         let tool = json!({"name": "put", "inputSchema": {}, "annotations": {"readOnlyHint": true}});
         let tools = [serde_json::from_value(tool).expect("a definition")];
-        let finding = contradiction(0, &note, &tools).expect("it is one");
+        let manifest = |is_cache: bool| {
+            let manifest = json!({
+                "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "request": {"kv": {"notes": {"max_bytes": "1MiB", "cache": is_cache, "reason": "remembers"}}},
+            });
+            Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+        };
+        let finding = contradiction(0, &note, &tools, &manifest(false)).expect("it is one");
         insta::assert_snapshot!(finding.lines().join("\n"), @r#"
         plugin.toml: tool[0].effects: put: its effects say that it writes; its annotations say that it only reads
-          write: the annotation `read_only = false`, or `effects = ["read_files", "http.api", "secret", "read_kv.notes"]`
+          write: the annotation `read_only = false`, or `effects = ["read_files", "http.api", "secret", "read_kv.notes"]`; for a store that only keeps what can be obtained again, `cache = true` in its [request.kv.NAME] and no effect on it
         "#);
+        let remembers = json!({"name": "put", "effects": ["write_kv.notes"]});
+        let remembers: ToolEffects = serde_json::from_value(remembers).expect("effects");
+        assert!(contradiction(0, &remembers, &tools, &manifest(false)).is_some());
+        assert_eq!(contradiction(0, &remembers, &tools, &manifest(true)), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, desktop::client_name, draft::Draft};
+use super::{Outcome, desktop::free_name, draft::Draft};
 use crate::config::KeyPath;
 
 /// Settings of the file without a meaning for the gateway, with the reason.
@@ -127,6 +127,7 @@ fn translate_clients(
     sync: Option<&str>,
 ) -> BTreeMap<String, String> {
     let mut renamed = BTreeMap::new();
+    let mut names: Vec<String> = Vec::new();
     let mut of_an_embedder = Vec::new();
     for key in draft.elements(clients) {
         for (name, reason) in NO_MEANING_OF_A_CLIENT {
@@ -153,7 +154,8 @@ fn translate_clients(
             client.insert("is_code_mode_client".into(), true.into());
         }
         let name = client.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let valid = client_name(&name);
+        let valid = free_name(&name, names.iter().map(String::as_str));
+        names.push(valid.clone());
         if valid != name && !name.is_empty() {
             client.insert("name".into(), valid.as_str().into());
             let message = format!(

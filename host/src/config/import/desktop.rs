@@ -7,21 +7,31 @@ use super::{Outcome, draft::Draft};
 use crate::{config::KeyPath, tool::ClientName};
 
 /// Keys of the lists.
-pub(super) const LISTS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
+const LISTS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
 
 /// Members of a server that are settings of the agent's user interface.
 const OF_THE_AGENT: [&str; 8] =
     ["gallery", "version", "icon", "iconPath", "description", "dev", "source", "enabled"];
+
+/// Returns whether a file has a list of servers: at its root, or below `mcp` in the settings of VS
+/// Code.
+pub(super) fn is_of_an_agent(source: &Value) -> bool {
+    LISTS.iter().any(|name| source.get(name).is_some()) || source["mcp"]["servers"].is_object()
+}
 
 pub(super) fn translate(source: &Value) -> Draft {
     let mut draft = Draft::new(json!({"mcp": {"client_configs": []}}));
     let members = source.as_object().into_iter().flatten();
     for (name, value) in members {
         let key = KeyPath::default().member(name);
-        if !LISTS.contains(&name.as_str()) {
-            draft.note(key, Outcome::NoMeaning, "is a setting of the agent, and no server");
-            continue;
-        }
+        let (key, value) = match value.get("servers").filter(|_| name == "mcp") {
+            Some(servers) => (key.member("servers"), servers),
+            None if LISTS.contains(&name.as_str()) => (key, value),
+            None => {
+                draft.note(key, Outcome::NoMeaning, "is a setting of the agent, and no server");
+                continue;
+            }
+        };
         for (server, value) in value.as_object().into_iter().flatten() {
             translate_server(&mut draft, &key.member(server), server, value);
         }
@@ -34,7 +44,8 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
         draft.note(key.clone(), Outcome::Refused, "expected an object");
         return;
     };
-    let client_name = client_name(name);
+    let clients = draft.file["mcp"]["client_configs"].as_array().into_iter().flatten();
+    let client_name = free_name(name, clients.filter_map(|client| client["name"].as_str()));
     if client_name != name {
         let message = format!(
             "the client is named {client_name:?}: names have no other characters than letters, digits and `_`"
@@ -43,9 +54,12 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
     }
     let mut client = Map::new();
     client.insert("name".into(), client_name.into());
+    // An older form of Zed has all of the process in `command`.
+    let process_members = members.get("command").and_then(Value::as_object).unwrap_or(members);
+    let program = members.get("command").map(|command| command.get("path").unwrap_or(command));
     let url = ["url", "serverUrl", "httpUrl"].iter().find_map(|name| members.get(*name));
     let kind = members.get("type").or_else(|| members.get("transport")).and_then(Value::as_str);
-    match (url, members.get("command")) {
+    match (url, program) {
         (Some(url), _) => {
             let kind = if kind == Some("sse") { "sse" } else { "http" };
             client.insert("connection_type".into(), kind.into());
@@ -58,7 +72,7 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
         }
         (None, Some(command)) => {
             client.insert("connection_type".into(), "stdio".into());
-            client.insert("stdio_config".into(), process(draft, key, command, members));
+            client.insert("stdio_config".into(), process(draft, key, command, process_members));
         }
         (None, None) => {
             draft.note(key.clone(), Outcome::Refused, "has neither `command` nor `url`");
@@ -78,10 +92,18 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
         client.insert("request_timeout".into(), timeout.into());
     }
     note_rest(draft, key, members);
+    let client = Value::from(client);
+    if let Some(reference) = unexpanded(&client) {
+        let message = format!(
+            "{reference} would be passed on as it is written, because the gateway expands no parts of texts: write the value, \
+             or for `headers` and `envs` put the whole value into a variable and write `env.NAME`"
+        );
+        draft.note(key.clone(), Outcome::Invalid, message);
+    }
     draft.file["mcp"]["client_configs"]
         .as_array_mut()
         .expect("the draft began with the list")
-        .push(client.into());
+        .push(client);
 }
 
 fn process(
@@ -132,6 +154,20 @@ fn variable(value: &Value) -> Value {
     value.as_str().and_then(reference).map_or_else(|| value.clone(), Value::from)
 }
 
+/// Returns the first reference of an agent, such as `${input:token}`, that a value has.
+fn unexpanded(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => {
+            let start = text.find("${")?;
+            let end = text[start..].find('}')? + start;
+            Some(crate::text::cut(text[start..=end].to_owned(), 64))
+        }
+        Value::Array(elements) => elements.iter().find_map(unexpanded),
+        Value::Object(members) => members.values().find_map(unexpanded),
+        _ => None,
+    }
+}
+
 /// Notes the members that the translation does not use.
 fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
     const USED: [&str; 15] = [
@@ -164,8 +200,21 @@ fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
     }
 }
 
+/// Returns the nearest name that a client may have and no other one has.
+pub(super) fn free_name<'a>(name: &str, taken: impl Iterator<Item = &'a str>) -> String {
+    let nearest = client_name(name);
+    let taken: Vec<_> = taken.collect();
+    let numbered = (2..).map(|number| {
+        let end = format!("_{number}");
+        let most = 32 - end.len();
+        format!("{}{end}", nearest.get(..most).unwrap_or(&nearest))
+    });
+    let mut candidates = std::iter::once(nearest.clone()).chain(numbered);
+    candidates.find(|name| !taken.contains(&name.as_str())).expect("the numbers do not end")
+}
+
 /// Returns the nearest name that a client may have.
-pub(super) fn client_name(name: &str) -> String {
+fn client_name(name: &str) -> String {
     let cleaned = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
     let mut cleaned: String = cleaned.take(32).collect();
     if ClientName::parse(&cleaned).is_err() {

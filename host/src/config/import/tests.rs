@@ -127,6 +127,32 @@ fn servers_of_desktop_agents_become_clients_whose_calls_need_an_approval() {
 }
 
 #[test]
+fn what_an_editor_writes_and_the_gateway_does_not_expand_is_reported() {
+    let text = r#"{
+        // Comments are usual there.
+        "mcp": {"servers": {
+            "a-b": {"command": "npx", "args": ["--token", "${input:token}"]},
+            "a_b": {"command": {"path": "node", "args": ["a"], "env": {"A": "b"}}},
+            "web": {"url": "https://mcp.example.com", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+        }},
+    }"#;
+    let imported = import(text, Path::new("/nowhere")).expect("a configuration");
+    let clients = &imported.file["mcp"]["client_configs"];
+    assert_eq!(
+        (&clients[0]["name"], &clients[1]["name"], &clients[1]["stdio_config"]),
+        (
+            &json!("a_b"),
+            &json!("a_b_2"),
+            &json!({"command": "node", "args": ["a"], "envs": ["A=b"]})
+        )
+    );
+    let invalid: Vec<_> =
+        imported.lines.iter().filter(|line| line.outcome == Outcome::Invalid).collect();
+    let found: Vec<_> = invalid.iter().map(|line| (line.key.text(), &line.message[..8])).collect();
+    assert_eq!(found, [("mcp.servers.a-b", "${input:"), ("mcp.servers.web", "${TOKEN}")]);
+}
+
+#[test]
 fn a_file_of_no_known_program_is_an_error() {
     for source in ["{}", "[]", "{\"name\": 1}", ""] {
         import(source, Path::new("")).expect_err(source);

@@ -8,7 +8,10 @@ use serde::{
     de::{IntoDeserializer, value},
 };
 
-use super::{ANY, Request, request::REVEALED};
+use super::{
+    ANY, Request,
+    request::{CACHE, REVEALED},
+};
 use crate::{egress::Rule, units::Size};
 
 impl Request<'_> {
@@ -34,12 +37,14 @@ impl Request<'_> {
             || match self {
                 Self::Http(..) => includes_rule(accepted, right),
                 Self::Secret(..) => SecretUse::parse(accepted).includes(&SecretUse::parse(right)),
-                Self::Kv(..) | Self::Files(..) | Self::Scratch(_) => {
-                    match (Space::parse(accepted), Space::parse(right)) {
-                        (Some(accepted), Some(right)) => accepted.includes(&right),
-                        _ => false,
+                Self::Kv(..) => match (accepted.strip_suffix(CACHE), right.strip_suffix(CACHE)) {
+                    (Some(accepted), right_size) => {
+                        includes_space(accepted, right_size.unwrap_or(right))
                     }
-                }
+                    (None, None) => includes_space(accepted, right),
+                    (None, Some(_)) => false,
+                },
+                Self::Files(..) | Self::Scratch(_) => includes_space(accepted, right),
                 Self::Slot(..) | Self::Tools(_) | Self::Clocks(_) => false,
             }
     }
@@ -48,6 +53,13 @@ impl Request<'_> {
 fn includes_rule(accepted: &str, right: &str) -> bool {
     let Ok(right) = right.parse::<Rule>() else { return false };
     accepted == ANY || accepted.parse::<Rule>().is_ok_and(|accepted| accepted.contains(&right))
+}
+
+fn includes_space(accepted: &str, right: &str) -> bool {
+    match (Space::parse(accepted), Space::parse(right)) {
+        (Some(accepted), Some(right)) => accepted.includes(&right),
+        _ => false,
+    }
 }
 
 /// Use of a secret: `in header x-key to api, web and shown to the plugin`.
@@ -219,7 +231,12 @@ mod tests {
         let any = |access: &str| json!({"files": {"*": {"access": access, "reason": "r"}}});
         assert!(includes(&any("read_write"), &some) && !includes(&any("read_only"), &some));
         assert!(!includes(&some, &any("read_only")));
+        let cache =
+            |bytes: &str| json!({"kv": {"n": {"max_bytes": bytes, "cache": true, "reason": "r"}}});
         let store = |bytes: &str| json!({"kv": {"n": {"max_bytes": bytes, "reason": "r"}}});
+        narrows(&cache("2KiB"), &cache("1KiB"));
+        narrows(&cache("2KiB"), &store("2KiB"));
+        assert!(!includes(&store("2KiB"), &cache("1KiB")));
         narrows(&store("1MiB"), &store("1500B"));
         let scratch = |files: u64| json!({"scratch": {"max_bytes": "1MiB", "max_files": files, "reason": "r"}});
         narrows(&scratch(3), &scratch(2));

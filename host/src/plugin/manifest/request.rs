@@ -10,6 +10,8 @@ use crate::sandbox::{DeclaredEffect, Effect};
 
 /// End of the lock line of a secret whose value the plugin may read.
 pub(super) const REVEALED: &str = "and shown to the plugin";
+/// End of the lock line of a store that every tool may use.
+pub(super) const CACHE: &str = " as a cache of every tool";
 
 /// One request of a manifest. As text, its position below `request`, such as `http.api`; `--grant`
 /// uses the same text.
@@ -58,6 +60,7 @@ impl<'a> Request<'a> {
         match self {
             Self::Http(name, _) => on(Effect::Http, name),
             Self::Secret(name, _) => on(Effect::Secret, name),
+            Self::Kv(_, store) if store.cache => None,
             Self::Kv(name, _) => on(Effect::ReadKv, name),
             Self::Files(name, _) => on(Effect::ReadFiles, name),
             Self::Slot(name, _) => on(Effect::CallTools, name),
@@ -73,7 +76,7 @@ impl<'a> Request<'a> {
         match self {
             Self::Http(own, _) => effect == Effect::Http && is_named(own),
             Self::Secret(own, _) => effect == Effect::Secret && is_named(own),
-            Self::Kv(own, _) => matches!(effect, Effect::ReadKv | Effect::WriteKv) && is_named(own),
+            Self::Kv(own, store) => effect.is_on_stores() && !store.cache && is_named(own),
             Self::Files(own, _) => {
                 matches!(effect, Effect::ReadFiles | Effect::WriteFiles) && is_named(own)
             }
@@ -89,7 +92,7 @@ impl<'a> Request<'a> {
         match self {
             Self::Http(_, http) => vec![http.right()],
             Self::Secret(_, secret) => vec![secret.right()],
-            Self::Kv(_, store) => vec![store.max_bytes.to_string()],
+            Self::Kv(_, store) => vec![store.right()],
             Self::Files(_, files) => vec![files.right()],
             Self::Scratch(it) => vec![format!("{} {} files", it.max_bytes, it.max_files)],
             Self::Slot(_, slot) => slot.description.iter().cloned().collect(),
@@ -152,6 +155,13 @@ impl InjectRequest {
             (None, None, Some(query)) => Some(format!("in query {query}")),
             (None, None, None) => None,
         }
+    }
+}
+
+impl KvRequest {
+    fn right(&self) -> String {
+        let end = if self.cache { CACHE } else { "" };
+        format!("{}{end}", self.max_bytes)
     }
 }
 

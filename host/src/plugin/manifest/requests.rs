@@ -98,6 +98,10 @@ requests! {
     KvRequest {
         /// Maximum size.
         max_bytes: Size,
+        /// True if it only keeps what can be obtained again: every tool may use it, also one that
+        /// declares no effects.
+        #[serde(default)]
+        cache: bool,
     }
     /// One directory, mounted at `/<name>`.
     FilesRequest {

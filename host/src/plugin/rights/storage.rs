@@ -29,7 +29,12 @@ impl Intersection<'_> {
             let requested = request.flatten().map(|request| request.max_bytes.0);
             let max_bytes = lesser(requested, grant.max_bytes, DEFAULT_STORE_BYTES);
             self.note_less(&format!("kv.{name}"), requested, max_bytes, size);
-            stores.push(KvStore { name: name.clone(), max_bytes, is_shared: grant.shared });
+            stores.push(KvStore {
+                name: name.clone(),
+                max_bytes,
+                is_shared: grant.shared,
+                is_cache: request.flatten().is_some_and(|request| request.cache),
+            });
         }
         let grant = self.grant;
         let requests = self.requests.into_iter().flat_map(|requests| &requests.kv);

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Code of a call that waits for an approval. The client gets it as a call of its own.
-const NEEDS_APPROVAL: &str = "needs_approval";
+const NEEDS_APPROVAL: &str = "airlock.needs_approval";
 /// Label of the gateway's own tools.
 const OWN_LABEL: &str = "airlock";
 /// Number of copies in memory of the model's texts and of results: in the open item, the closed
@@ -112,7 +112,7 @@ impl Composer {
             }
             Event::Ended(Ended { tool_call_id, text, error, .. }) => {
                 self.hold(text.len())?;
-                if error == Some(NEEDS_APPROVAL) {
+                if error.as_ref().is_some_and(|error| error.code == NEEDS_APPROVAL) {
                     self.writer.call_suspended(&tool_call_id, out);
                     return Ok(());
                 }

@@ -99,7 +99,7 @@ fn record(answer: &Value, error: &Value) -> Story {
 }
 
 fn is_mixed(story: &Story) -> bool {
-    let ran = story.calls.iter().any(|[_, _, error, _]| error["code"] != "needs_approval");
+    let ran = story.calls.iter().any(|[_, _, error, _]| error["code"] != "airlock.needs_approval");
     ran && !story.pending.is_empty()
 }
 

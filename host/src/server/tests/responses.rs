@@ -358,7 +358,7 @@ async fn calls_beyond_max_tool_calls_are_refused_and_the_model_answers_without_t
     let (_, response) = bench.gateway.respond(json!({"input": "echo", "max_tool_calls": 0})).await;
     let call = &response["output"][1];
     assert_eq!((&call["type"], &call["status"]), (&json!("mcp_call"), &json!("failed")));
-    assert_eq!(response["airlock"]["calls"][0]["error"]["code"], "max_tool_calls");
+    assert_eq!(response["airlock"]["calls"][0]["error"]["code"], "airlock.max_tool_calls");
     assert_eq!(
         text(&response),
         "done: Error executing tool desk-echo: this request may make 0 tool calls in all, and they \

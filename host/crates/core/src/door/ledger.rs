@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::{CallId, Progress, report::Report};
 use crate::{
     text::cut,
-    tool::{CallError, ClientName, Content, ToolName, ToolOutput},
+    tool::{CallError, CallFailure, ClientName, Content, ToolName, ToolOutput},
 };
 
 /// The most calls of one request, nested calls included. Their records and the response that lists
-/// them are held until the request ends; one record takes 232 bytes besides its texts, measured.
+/// them are held until the request ends; one record takes 264 bytes besides its texts.
 const MAX_CALLS: usize = 20_000;
 /// The longest arguments in one record, in bytes. Longer ones are cut and are then no longer valid
 /// JSON.
@@ -107,8 +107,9 @@ pub enum Outcome {
     Ok,
     /// The call failed.
     Error {
-        /// Code of the error, from [`CallError::code`].
-        code: &'static str,
+        /// Code and kind of the error.
+        #[serde(flatten)]
+        failure: CallFailure,
         /// Message of the error that the caller received, cut if the quota is used up.
         message: String,
     },
@@ -224,7 +225,7 @@ impl Open {
                 let message = error.to_string();
                 let fits = records.texts.take(message.len());
                 let message = if fits { message } else { cut(message, MAX_SHORT_MESSAGE) };
-                Outcome::Error { code: error.code(), message }
+                Outcome::Error { failure: error.into(), message }
             }
         };
         // Dropping `self` records duration, fuel, emitted content and progress.

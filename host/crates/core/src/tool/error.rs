@@ -241,6 +241,35 @@ pub enum CallError {
 /// Prefix of the codes of the gateway's own errors, where plugins see them.
 pub const HOST_CODE: &str = "airlock.";
 
+/// Failure of a call for programs. It has this form on every face of the gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallFailure {
+    /// The tool's own code, or one of the gateway with [`HOST_CODE`] before it. No tool's own code
+    /// begins with that.
+    pub code: String,
+    /// Kind of failure.
+    pub kind: ErrorKind,
+    /// Time to wait before a retry, in milliseconds, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl From<&CallError> for CallFailure {
+    fn from(error: &CallError) -> Self {
+        let own = match error {
+            CallError::Tool(tool) => tool.code.clone().and_then(own_code),
+            _ => None,
+        };
+        let retry_after = error.retry_after();
+        Self {
+            code: own.unwrap_or_else(|| format!("{HOST_CODE}{}", error.code())),
+            kind: error.kind(),
+            retry_after_ms: retry_after
+                .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
 /// Returns the code of a tool's own error, without the prefix of the gateway's; `None` if nothing is
 /// left. A plugin that returns the error of a tool that it called has the prefix there.
 pub fn own_code(code: String) -> Option<String> {
@@ -584,6 +613,25 @@ mod tests {
         assert!(result.of_script().contains("larger than 7 bytes; return less"));
         let handles = CallError::Budget { what: "handles at a time", limit: 3 };
         assert_eq!(handles.of_script(), "the script reached its limit of 3 handles at a time");
+    }
+
+    #[test]
+    fn a_tools_own_code_never_looks_like_one_of_the_gateway() {
+        let code = |error: CallError| CallFailure::from(&error).code;
+        let own = |code: Option<&str>| {
+            let error = ToolError::new(ErrorKind::Timeout, "too late");
+            CallError::Tool(ToolError { code: code.map(str::to_owned), ..error })
+        };
+        let limit = Duration::from_secs(1);
+        let deadline = CallError::Deadline { tool: ToolName::alias("a"), limit };
+        assert_eq!(code(deadline), "airlock.deadline");
+        assert_eq!(code(own(Some("deadline"))), "deadline");
+        assert_eq!(code(own(Some("airlock.deadline"))), "deadline");
+        for none in [None, Some(""), Some("airlock.")] {
+            assert_eq!(code(own(none)), "airlock.tool_error");
+        }
+        let busy = CallFailure::from(&CallError::Busy);
+        assert_eq!((busy.kind, busy.retry_after_ms), (ErrorKind::Unavailable, Some(1_000)));
     }
 
     #[test]

@@ -22,6 +22,8 @@ const KEY_FUEL: u64 = 1_000;
 pub struct OpenStore {
     store: kv::Store,
     name: Arc<str>,
+    /// True if it needs no effect.
+    is_cache: bool,
 }
 
 /// Reasons for which a store operation fails.
@@ -53,15 +55,17 @@ type Handle = Resource<OpenStore>;
 type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 
 /// Opens a store: that of the caller's tenant, or the one of all tenants if the operator shares it.
-/// Fails if it was not requested or not granted, or if the tool declares no effect
-/// on stores.
+/// Fails if it was not requested or not granted, or if the tool declares no effect on it and it is
+/// no cache.
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
-    if state.lacks(Effect::ReadKv, Some(name)).is_some() {
+    let is_granted = |grant: &&crate::KvStore| grant.name == name;
+    let is_cache = state.call.grants.stores.iter().find(is_granted).is_some_and(|it| it.is_cache);
+    if !is_cache && state.lacks(Effect::ReadKv, Some(name)).is_some() {
         return Ok(Err(KvError::Denied));
     }
-    let Some(grant) = state.call.grants.stores.iter().find(|grant| grant.name == name) else {
+    let Some(grant) = state.call.grants.stores.iter().find(is_granted) else {
         let is_asked_for = state.call.grants.denied.stores.contains(name);
         return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
     };
@@ -70,7 +74,7 @@ pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     let tenant = state.call.tenant().scope();
     let opener = if grant.is_shared { kv::Opener::Shared(tenant) } else { kv::Opener::Own(tenant) };
     let store = database.kv(state.call.guest.name(), &grant.name, opener, grant.max_bytes);
-    Ok(Ok(state.table.push(OpenStore { store, name: name.into() })?))
+    Ok(Ok(state.table.push(OpenStore { store, name: name.into(), is_cache })?))
 }
 
 /// Closes a handle.
@@ -164,13 +168,15 @@ fn begin(store: &mut Store<'_>, handle: &Handle, bytes: usize) -> wasmtime::Resu
 
 /// Returns whether the running tool declares that it writes to an open store, which it is about to do.
 fn may_write(store: &mut Store<'_>, handle: &Handle) -> wasmtime::Result<bool> {
-    let name = store.data().table.get(handle)?.name.clone();
-    if store.data_mut().lacks(Effect::WriteKv, Some(&name)).is_some() {
+    let open = store.data().table.get(handle)?;
+    let (name, is_cache) = (open.name.clone(), open.is_cache);
+    if !is_cache && store.data_mut().lacks(Effect::WriteKv, Some(&name)).is_some() {
         return Ok(false);
     }
     let state = store.data_mut();
     state.record(|| Use::WriteKv(name.to_string()));
-    state.has_acted = true;
+    // Writing to a cache changes nothing that the caller would have to know of.
+    state.has_acted |= !is_cache;
     Ok(true)
 }
 

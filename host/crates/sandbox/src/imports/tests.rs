@@ -83,8 +83,12 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
         (&["read_kv.notes", "write_kv.other"], (true, false)),
         (&["write_kv.notes"], (true, true)),
     ] {
-        let store =
-            |name: &str| KvStore { name: name.to_owned(), max_bytes: 1 << 20, is_shared: false };
+        let store = |name: &str| KvStore {
+            name: name.to_owned(),
+            max_bytes: 1 << 20,
+            is_shared: false,
+            is_cache: false,
+        };
         let stores = vec![store("notes"), store("other")];
         let grants = narrowed(Grants { stores, ..Grants::default() }, effects);
         // The effect on the kind, if the tool declares it on no store.
@@ -114,6 +118,34 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
             Ok((true, set.is_ok()))
         });
         assert_eq!(found.await.expect("it ends well"), expected, "{effects:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_without_effects_writes_to_a_cache_and_has_not_acted() {
+    let home = tempfile::tempdir().expect("a directory");
+    let open = Database::open(Settings::new(home.path().join("airlock.db"))).await;
+    let database = open.expect("a database");
+    for is_cache in [true, false] {
+        let name = if is_cache { "cache" } else { "notes" };
+        let store =
+            KvStore { name: name.to_owned(), max_bytes: 1 << 20, is_shared: false, is_cache };
+        let effects: &[&str] = if is_cache { &[] } else { &["write_kv"] };
+        let grants = narrowed(Grants { stores: vec![store], ..Grants::default() }, effects);
+        let acted = with(grants, None, Some(database.clone()), async |mut store| {
+            let handle = kv::open(&mut store, name)?.expect("it is open to the tool");
+            let key = || "key".to_owned();
+            let again = || wasmtime::component::Resource::new_borrow(handle.rep());
+            let set = kv::set(store.as_context_mut(), again(), key(), vec![1], None, None).await?;
+            let read = kv::get(store.as_context_mut(), again(), key()).await?;
+            assert!(
+                set.is_ok()
+                    && read.is_ok_and(|entry| entry.is_some())
+                    && refused(&store).is_empty()
+            );
+            Ok(store.data().has_acted)
+        });
+        assert_eq!(acted.await.expect("it ends well"), !is_cache);
     }
 }
 

@@ -35,7 +35,7 @@ use wasmtime::{Engine, component::Component};
 pub use self::child::{COMMAND as COMPILE_COMMAND, Job, compile_component};
 use super::{
     cache::{CodeCache, CodeName},
-    embed,
+    embed, section,
 };
 use crate::{LoadError, MAX_COMPONENT_BYTES};
 
@@ -198,6 +198,7 @@ impl Compiler {
         if wasm.len() > MAX_COMPONENT_BYTES {
             return Err(LoadError::TooLarge { found: wasm.len() });
         }
+        section::check_layer(&wasm)?;
         if Engine::detect_precompiled(&wasm).is_some() {
             return Err(LoadError::NotAComponent(
                 "it holds native code, which is never loaded from outside".into(),

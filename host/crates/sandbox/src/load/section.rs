@@ -104,8 +104,14 @@ pub(crate) fn named_anywhere<'a>(
     Ok(None)
 }
 
+/// Fails if the bytes are a core module.
+pub(crate) fn check_layer(wasm: &[u8]) -> Result<(), LoadError> {
+    if Parser::is_core_wasm(wasm) { Err(LoadError::CoreModule) } else { Ok(()) }
+}
+
 /// Finds a custom section of the component itself, not of nested modules or components.
 pub(crate) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
+    check_layer(wasm)?;
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(wasm) {
         match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {

@@ -2,6 +2,8 @@
 //! bare target: linking the imports of WASI, which the standard library brings along, takes most of
 //! the time of a call that does nothing.
 
+mod paths;
+
 use std::{path::PathBuf, process::Stdio};
 
 use anyhow::{Context as _, bail};
@@ -13,7 +15,9 @@ use tokio::{
 };
 use wit_component::ComponentEncoder;
 
+use self::paths::Passing;
 use super::{
+    Profile,
     process::{command, output_of},
     project::Project,
     transcript::Transcript,
@@ -28,6 +32,20 @@ const REFUSES_TARGET: &str = "unknown-unknown";
 /// Message of the standard library's panic for a time where there is no clock.
 const NO_CLOCK: &[u8] = b"time not implemented on this platform";
 
+/// Cargo's profile for builds while a plugin is written.
+const QUICK: &str = "airlock-dev";
+/// Its settings: those of `release` without what takes time. Without any optimisation, the code is so
+/// large that this machine's compiler needs longer than cargo saves.
+const QUICK_SETTINGS: [&str; 7] = [
+    "inherits=\"release\"",
+    "lto=\"off\"",
+    "opt-level=1",
+    "codegen-units=64",
+    "incremental=true",
+    "debug=false",
+    "strip=\"debuginfo\"",
+];
+
 /// Messages of one run of cargo.
 #[derive(Default)]
 struct Messages {
@@ -40,11 +58,14 @@ struct Messages {
 /// Compiles the crate to a component.
 pub(super) async fn compile(
     project: &Project,
+    profile: Profile,
     transcript: &mut Transcript,
 ) -> anyhow::Result<Vec<u8>> {
     let target = if project.source.needs_wasi() { WITH_WASI } else { WITHOUT_WASI };
-    find_target(project, target).await?;
-    let messages = cargo(project, target, transcript).await?;
+    let libraries = find_target(project, target).await?;
+    // The libraries of a target are in `lib/rustlib/TARGET/lib` of the compiler's directory.
+    let renaming = paths::renaming(&project.directory, libraries.ancestors().nth(4));
+    let messages = cargo(project, target, profile, &renaming, transcript).await?;
     let file = messages.file.context("cargo wrote no WebAssembly for this crate")?;
     let bytes =
         fs::read(&file).await.with_context(|| format!("{} cannot be read", file.display()))?;
@@ -75,14 +96,31 @@ fn component(module: &[u8]) -> anyhow::Result<Vec<u8>> {
 async fn cargo(
     project: &Project,
     target: &str,
+    profile: Profile,
+    renaming: &[String],
     transcript: &mut Transcript,
 ) -> anyhow::Result<Messages> {
     let format = if transcript.is_colourful() { "json-diagnostic-rendered-ansi" } else { "json" };
     let mut cargo = command("cargo", &project.directory);
+    // `rustc` sets the crate type: a library that is an `rlib` as well gets no link-time
+    // optimisation.
+    cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", target]);
+    match profile {
+        Profile::Release => {
+            cargo.arg("--release");
+        }
+        Profile::Development => {
+            cargo.args(["--profile", QUICK]);
+            for setting in QUICK_SETTINGS {
+                cargo.args(["--config", &format!("profile.{QUICK}.{setting}")]);
+            }
+        }
+    }
+    match paths::passing(&project.directory, target, renaming) {
+        Passing::Config(setting) => cargo.args(["--config", &setting]),
+        Passing::Variable(name, value) => cargo.env(name, value),
+    };
     let mut child = cargo
-        // `rustc` sets the crate type: a library that is an `rlib` as well gets no link-time
-        // optimisation.
-        .args(["rustc", "--lib", "--crate-type", "cdylib", "--release", "--target", target])
         .args(["--message-format", format])
         .stdout(Stdio::piped())
         .stderr(if transcript.is_shown() { Stdio::inherit() } else { Stdio::piped() })
@@ -153,8 +191,9 @@ impl Messages {
     }
 }
 
-/// Checks that a Rust compiler is installed, and that it compiles to WebAssembly.
-async fn find_target(project: &Project, target: &str) -> anyhow::Result<()> {
+/// Checks that a Rust compiler is installed, and that it compiles to WebAssembly. Returns the
+/// directory of the target's libraries.
+async fn find_target(project: &Project, target: &str) -> anyhow::Result<PathBuf> {
     let rustc = || command("rustc", &project.directory);
     if output_of(rustc().arg("--version")).await.is_none()
         || output_of(command("cargo", &project.directory).arg("--version")).await.is_none()
@@ -162,10 +201,10 @@ async fn find_target(project: &Project, target: &str) -> anyhow::Result<()> {
         bail!("Rust is not installed; see https://rustup.rs");
     }
     let libraries = output_of(rustc().args(["--print", "target-libdir", "--target", target])).await;
-    if !libraries.is_some_and(|libraries| PathBuf::from(libraries).is_dir()) {
-        bail!("this Rust cannot compile to {target}; run `rustup target add {target}`");
+    match libraries.map(PathBuf::from).filter(|libraries| libraries.is_dir()) {
+        Some(libraries) => Ok(libraries),
+        None => bail!("this Rust cannot compile to {target}; run `rustup target add {target}`"),
     }
-    Ok(())
 }
 
 #[cfg(test)]

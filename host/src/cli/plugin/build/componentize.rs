@@ -26,6 +26,23 @@ const MIN_NODE: (u32, u32) = (20, 6);
 const MIN_PYTHON: (u32, u32) = (3, 10);
 const JAVASCRIPT: &str = "node_modules/.bin/componentize-js";
 const PYTHON: &str = ".venv/bin/componentize-py";
+/// Imports `app.py` with the Python of this machine, whose tracebacks are short and come at once. The
+/// last line of what it prints names the problem. A plugin without the SDK imports modules that exist
+/// in a component alone.
+const IMPORT_APP: &str = "
+import sys
+try:
+    import app
+except ModuleNotFoundError as error:
+    if (error.name or '').split('.')[0] in ('wit_world', 'componentize_py_types', 'componentize_py_runtime'):
+        sys.exit(0)
+    raise
+tools = getattr(app, 'Tools', None)
+if tools is None:
+    sys.exit('app.py has no `Tools`: its last line is `Tools = plugin(TOOL, …)`, with the functions that have @tool')
+if not isinstance(tools, type):
+    sys.exit(f'`Tools` in app.py is a {type(tools).__name__} and not the class that `plugin(TOOL, …)` returns')
+";
 
 /// Compiles a JavaScript module and its relative imports to a component.
 pub(super) async fn javascript(
@@ -33,10 +50,10 @@ pub(super) async fn javascript(
     transcript: &mut Transcript,
 ) -> anyhow::Result<Vec<u8>> {
     find_node(project).await?;
-    let main = main(project).await?;
-    // The compiler does not report the position of a syntax error.
-    let mut node = command("node", &project.directory);
-    run(node.arg("--check").arg(&main), "node --check", transcript).await?;
+    let package = Package::read(project).await?;
+    if !package.has_build {
+        check_syntax(project, &package.main, transcript).await?;
+    }
     if !project.has(JAVASCRIPT) {
         let step = "installing componentize-js into node_modules with npm, once (210 MB)";
         let how = if project.has("package-lock.json") { "ci" } else { "install" };
@@ -51,9 +68,20 @@ pub(super) async fn javascript(
         ]);
         install(project, npm, "npm", step, JAVASCRIPT, transcript).await?;
     }
+    if package.has_build {
+        let mut npm = command("npm", &project.directory);
+        npm.args(["run", "--silent", "build"]);
+        run(&mut npm, "npm run build", transcript).await?;
+        ensure!(
+            project.has(&package.main),
+            "`npm run build` did not write {}, which package.json names as `main`",
+            package.main
+        );
+        check_syntax(project, &package.main, transcript).await?;
+    }
     let out = Out::new(project)?;
     let mut componentize = command(project.directory.join(JAVASCRIPT), &project.directory);
-    componentize.arg(main).arg("--wit").arg(&out.wit).args(["--world-name", world::NAME]);
+    componentize.arg(package.main).arg("--wit").arg(&out.wit).args(["--world-name", world::NAME]);
     // `fetch-event` serves requests, which is no part of the contract. `http` provides `fetch`, and
     // stays for a plugin that asks for network access.
     componentize.args(["--disable", "fetch-event"]);
@@ -62,6 +90,16 @@ pub(super) async fn javascript(
     }
     componentize.arg("--out").arg(&out.file);
     out.of(&mut componentize, "componentize-js", transcript).await
+}
+
+/// Checks the syntax of a module: the compiler does not report the position of an error.
+async fn check_syntax(
+    project: &Project,
+    module: &str,
+    transcript: &mut Transcript,
+) -> anyhow::Result<()> {
+    let mut node = command("node", &project.directory);
+    run(node.arg("--check").arg(module), "node --check", transcript).await
 }
 
 /// Compiles `app.py` and its imports to a component.
@@ -84,6 +122,10 @@ pub(super) async fn python(
         ]);
         install(project, pip, "pip", step, PYTHON, transcript).await?;
     }
+    let mut import = command(project.directory.join(".venv/bin/python"), &project.directory);
+    // Without files of compiled code beside the sources.
+    import.args(["-B", "-c", IMPORT_APP]);
+    run_explained(&mut import, "python", transcript, last_line).await?;
     let out = Out::new(project)?;
     let mut componentize = command(project.directory.join(PYTHON), &project.directory);
     componentize.args(["--quiet", "--world", world::NAME, "--wit-path"]).arg(&out.wit);
@@ -153,13 +195,26 @@ async fn install(
     Ok(())
 }
 
-/// Returns the module that `package.json` names as `main`, or `plugin.js`.
-async fn main(project: &Project) -> anyhow::Result<String> {
-    let text = fs::read_to_string(project.directory.join("package.json"))
-        .await
-        .context("package.json cannot be read")?;
-    let package: Value = serde_json::from_str(&text).context("package.json cannot be used")?;
-    Ok(package["main"].as_str().unwrap_or("plugin.js").to_owned())
+/// The members of `package.json` that a build reads.
+struct Package {
+    /// The module that is compiled: `main`, or `plugin.js`.
+    main: String,
+    /// True if there is a script `build`, which writes that module: from TypeScript, or with packages of
+    /// npm in it.
+    has_build: bool,
+}
+
+impl Package {
+    async fn read(project: &Project) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(project.directory.join("package.json"))
+            .await
+            .context("package.json cannot be read")?;
+        let package: Value = serde_json::from_str(&text).context("package.json cannot be used")?;
+        Ok(Self {
+            main: package["main"].as_str().unwrap_or("plugin.js").to_owned(),
+            has_build: package["scripts"]["build"].is_string(),
+        })
+    }
 }
 
 /// Temporary directory for the generated world, and for a component that was not inspected yet.
@@ -167,6 +222,13 @@ struct Out {
     _directory: TempDir,
     wit: PathBuf,
     file: PathBuf,
+}
+
+/// Returns the last line of what Python prints: the exception without the traceback.
+fn last_line(output: &str) -> Option<String> {
+    let line = output.lines().rfind(|line| !line.trim().is_empty())?.trim();
+    let is_exception = line.split(':').next().is_some_and(|name| name.ends_with("Error"));
+    Some(if is_exception { format!("app.py cannot be imported: {line}") } else { line.to_owned() })
 }
 
 /// Finds an import of the plugin that its world does not have in the output of componentize-js.
@@ -204,6 +266,18 @@ impl Out {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_exception_of_python_is_named_without_its_traceback() {
+        let traceback =
+            "Traceback (most recent call last):\n  File \"<string>\", line 4\nTypeError: no\n\n";
+        assert_eq!(
+            last_line(traceback).as_deref(),
+            Some("app.py cannot be imported: TypeError: no")
+        );
+        assert_eq!(last_line("app.py has no `Tools`\n").as_deref(), Some("app.py has no `Tools`"));
+        assert_eq!(last_line(" \n"), None);
+    }
 
     #[test]
     fn an_import_that_is_not_requested_is_explained_by_the_lines_to_write() {

@@ -15,6 +15,7 @@ use crate::{
     cli::plugin::{
         component,
         finding::{self, Finding},
+        language::Language,
     },
     plugin::{MANIFEST_SECTION, Metadata},
     sandbox,
@@ -23,6 +24,8 @@ use crate::{
 
 /// Maximum length of a tool's name, which every MCP client and every model accepts.
 const MAX_TOOL_NAME: usize = 64;
+/// Vendor key of a tool with the schema of the configuration.
+const CONFIG_SCHEMA: &str = "airlock/config_schema";
 
 /// A component that was written to its file.
 pub(in crate::cli::plugin) struct Finished {
@@ -36,14 +39,15 @@ pub(in crate::cli::plugin) struct Finished {
 /// Asks the component for its tools, embeds them and the manifest, and writes it to `file`
 /// atomically.
 pub(super) async fn finish(
-    project: &Project,
+    project: &mut Project,
     compiled: Vec<u8>,
     file: PathBuf,
 ) -> anyhow::Result<Finished> {
     let compiled: Arc<[u8]> = compiled.into();
     let asked = async { component::compile(&file, &compiled).await?.plugin.describe().await };
-    let tools = asked.await.context("the plugin cannot be asked for its tools")?;
+    let mut tools = asked.await.context("the plugin cannot be asked for its tools")?;
     check(project, &tools)?;
+    settle_config(project, &mut tools)?;
     let mut component =
         sandbox::embed(&compiled, MANIFEST_SECTION, project.source.json().as_bytes())?;
     // The tools of a component without the contract follow from its functions, and an embedded list
@@ -57,6 +61,39 @@ pub(super) async fn finish(
     let findings = findings(project, &component, &metadata.imports)?;
     write(&file, &component).with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(Finished { file, bytes: component.len(), metadata, findings })
+}
+
+/// Moves the schema of the configuration from the answer of the plugin to its manifest. The SDKs put it
+/// beside the vendor keys of the first tool: the contract has no place of its own for it, and nothing
+/// but a build looks there.
+fn settle_config(project: &mut Project, tools: &mut [ToolDefinition]) -> anyhow::Result<()> {
+    let declared = tools.iter_mut().find_map(|tool| {
+        let mut meta = tool.meta.as_ref()?.to_value().ok()?;
+        let members = meta.as_object_mut()?;
+        let schema = members.shift_remove(CONFIG_SCHEMA)?;
+        tool.meta = (!members.is_empty()).then(|| meta.into());
+        Some(schema)
+    });
+    match (declared, project.source.is_schema_in_code()) {
+        (Some(schema), true) => project.source.set_schema(schema),
+        (None, true) => bail!(
+            "plugin.toml leaves the schema of the configuration to the code (`from_code = true`), which declares none; {}",
+            match project.language {
+                Language::Rust =>
+                    "write `plugin!(TOOL, …; config = Settings)`, with `#[data]` above `struct Settings`",
+                Language::JavaScript => "write `plugin(TOOL, …, { config: s.object({ … }) })`",
+                Language::Python =>
+                    "write `plugin(TOOL, …, config=Settings)`, with a dataclass `Settings`",
+            }
+        ),
+        (Some(_), false) if project.manifest.config_schema().is_none() => {
+            bail!(
+                "the plugin's code declares a configuration; write `[config]` with `from_code = true` to plugin.toml"
+            )
+        }
+        (_, false) => {}
+    }
+    Ok(())
 }
 
 /// Compares the imports of a component with the requests of its plugin.toml.

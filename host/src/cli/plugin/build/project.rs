@@ -37,7 +37,8 @@ impl Project {
     }
 }
 
-fn language(directory: &Path) -> anyhow::Result<Language> {
+/// Determines the language of the plugin in a directory.
+pub(in crate::cli::plugin) fn language(directory: &Path) -> anyhow::Result<Language> {
     let found: Vec<_> =
         Language::ALL.into_iter().filter(|language| language.is_in(directory)).collect();
     match found[..] {

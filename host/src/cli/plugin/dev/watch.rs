@@ -14,14 +14,20 @@ use anyhow::Context as _;
 /// half-saved change is not built.
 const PERIOD: Duration = Duration::from_millis(300);
 /// Directories that builds, package managers and `install` write to. Hidden ones are left out too.
-const WRITTEN: [&str; 5] = ["__pycache__", "node_modules", "plugins", "target", "venv"];
+const WRITTEN: [&str; 6] = ["__pycache__", "dist", "node_modules", "plugins", "target", "venv"];
 /// Directory of which every file is a source: a program can include any file.
 const SOURCES: &str = "src";
 /// Extensions of sources, manifests and worlds anywhere else.
-const EXTENSIONS: [&str; 7] = ["cjs", "js", "mjs", "py", "rs", "toml", "wit"];
+const EXTENSIONS: [&str; 9] = ["cjs", "js", "mjs", "mts", "py", "rs", "toml", "ts", "wit"];
 /// Other files of the languages' package managers and compilers.
-const PACKAGE_FILES: [&str; 5] =
-    ["Cargo.lock", "package-lock.json", "package.json", "requirements.txt", "rust-toolchain"];
+const PACKAGE_FILES: [&str; 6] = [
+    "Cargo.lock",
+    "package-lock.json",
+    "package.json",
+    "requirements.txt",
+    "rust-toolchain",
+    "tsconfig.json",
+];
 /// Most files that are watched.
 const MAX_FILES: usize = 10_000;
 /// Most levels of directories that are watched.
@@ -148,6 +154,7 @@ mod tests {
             "airlock.db-wal",
             "plugins/a.rs",
             "target/a.rs",
+            "dist/plugin.js",
             "node_modules/b/c.js",
             ".venv/d.py",
             "__pycache__/e.py",
@@ -164,6 +171,7 @@ mod tests {
             "package.json",
             "plugin.js",
             "plugin.toml",
+            "plugin.ts",
             "requirements.txt",
             "sdk/guest-sdk/src/lib.rs",
             "src/words/list.txt",

@@ -1,13 +1,9 @@
 //! Templates of new plugins: the examples of `plugins/examples`, with the plugin's name in place of
-//! theirs. A plugin in JavaScript or Python carries the SDK of its language as a directory of its own,
-//! which is replaced as a whole to update it.
+//! theirs. A plugin carries the SDK of its language as directories of its own.
 
 use super::{
-    super::{
-        language::Language,
-        vendored::{SDK, WIT},
-    },
-    Name,
+    super::sdk::{self, File},
+    Name, Template,
 };
 
 /// Name of the examples, wherever they name themselves. The word has no other use in them.
@@ -15,9 +11,6 @@ const EXAMPLE: &str = "skies";
 /// Path of the SDK, as seen from the example in this repository, and as seen from a plugin that
 /// carries its own copy.
 const SDK_PATH: (&str, &str) = ("../../../guest-sdk", "sdk/guest-sdk");
-
-/// A file's name and its text.
-type File = (&'static str, &'static str);
 
 macro_rules! example {
     ($directory:literal: $($file:literal)*) => {
@@ -28,46 +21,19 @@ macro_rules! example {
 const RUST: &[File] =
     example!("rust": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
 const JAVASCRIPT: &[File] = example!("javascript": ".gitignore" "README.md" "package.json" "plugin.js" "plugin.test.js" "plugin.toml");
+const TYPESCRIPT: &[File] = example!("typescript": ".gitignore" "README.md" "package.json" "plugin.test.js" "plugin.toml" "plugin.ts" "tsconfig.json");
 const PYTHON: &[File] = example!("python": ".gitignore" "README.md" "app.py" "plugin.toml" "requirements.txt" "test_app.py");
-
-macro_rules! package {
-    ($source:literal to $directory:literal: $($file:literal)*) => {
-        &[$((
-            concat!($directory, "/", $file),
-            include_str!(concat!("../../../../../guest-sdk/", $source, "/", $file)),
-        )),*]
-    };
-}
-
-/// The npm package `airlock-plugin`, as it is published.
-const JAVASCRIPT_PACKAGE: &[File] = package!(
-    "javascript" to "airlock-plugin":
-    "README.md" "config.d.ts" "config.js" "content.d.ts" "content.js" "context.d.ts" "context.js"
-    "errors.d.ts" "errors.js" "host/config.js" "host/failed.js" "host/http.js" "host/kv.js"
-    "host/log.js" "host/resolve.js" "host/running.js" "host/secrets-reveal.js" "host/secrets.js"
-    "host/store.js" "host/tools.js" "http.d.ts" "http.js" "index.d.ts" "index.js" "kv.d.ts" "kv.js"
-    "log.d.ts" "log.js" "package.json" "plugin.d.ts" "plugin.js" "register.d.ts" "register.js"
-    "schema.d.ts" "schema.js" "secrets-reveal.d.ts" "secrets-reveal.js"
-    "secrets.d.ts" "secrets.js" "testing.d.ts" "testing.js" "tools.d.ts" "tools.js" "wire.js"
-    "words.js"
-);
-/// The Python package `airlock_plugin`, as it is published.
-const PYTHON_PACKAGE: &[File] = package!(
-    "python/airlock_plugin" to "airlock_plugin":
-    "__init__.py" "_content.py" "_context.py" "_errors.py" "_field.py" "_host.py" "_json.py"
-    "_native.py" "_plugin.py" "_prose.py" "_shape.py" "_tool.py" "_wire.py" "_words.py" "config.py" "http.py" "kv.py" "log.py"
-    "py.typed" "secrets.py" "secrets_reveal.py" "testing.py" "tools.py"
-);
 
 /// Returns every file of a new plugin, by its path in the plugin's directory.
 pub(super) fn files(
-    language: Language,
+    template: Template,
     name: &Name,
 ) -> impl Iterator<Item = (&'static str, String)> {
-    let (example, beside): (_, &[&[File]]) = match language {
-        Language::Rust => (RUST, &[SDK]),
-        Language::JavaScript => (JAVASCRIPT, &[JAVASCRIPT_PACKAGE, WIT]),
-        Language::Python => (PYTHON, &[PYTHON_PACKAGE, WIT]),
+    let example = match template {
+        Template::Rust => RUST,
+        Template::JavaScript => JAVASCRIPT,
+        Template::TypeScript => TYPESCRIPT,
+        Template::Python => PYTHON,
     };
     // The name of a tool contains the client that the plugin becomes.
     let tool = |client: &str| format!("{client}-get_weather");
@@ -77,8 +43,8 @@ pub(super) fn files(
         text.replace(SDK_PATH.0, SDK_PATH.1)
     };
     let example: Vec<_> = example.iter().map(|(file, text)| (*file, named(text))).collect();
-    let beside = beside.iter().copied().flatten();
-    example.into_iter().chain(beside.map(|(file, text)| (*file, (*text).to_owned())))
+    let beside = sdk::files(template.language());
+    example.into_iter().chain(beside.map(|(file, text)| (file, text.to_owned())))
 }
 
 #[cfg(test)]
@@ -87,14 +53,15 @@ mod tests {
 
     use super::*;
 
-    fn of(language: Language) -> Vec<(&'static str, String)> {
-        files(language, &"my-plugin".parse().expect("a name")).collect()
+    fn of(template: Template) -> Vec<(&'static str, String)> {
+        files(template, &"my-plugin".parse().expect("a name")).collect()
     }
 
     #[test]
     fn a_new_plugin_carries_its_name_and_no_path_into_this_repository() {
-        for language in Language::ALL {
-            let files = of(language);
+        for template in Template::ALL {
+            let language = template.language();
+            let files = of(template);
             let text = |name: &str| &files.iter().find(|(file, _)| *file == name).expect(name).1;
             assert!(language.marks().iter().all(|mark| !text(mark).is_empty()), "{language}");
             assert!(text("plugin.toml").contains("id = \"my-plugin\""), "{language}");
@@ -111,7 +78,7 @@ mod tests {
                 );
             }
         }
-        let manifest = of(Language::Rust)
+        let manifest = of(Template::Rust)
             .into_iter()
             .find(|(file, _)| *file == "Cargo.toml")
             .expect("it is there")
@@ -137,24 +104,24 @@ mod tests {
 
     #[test]
     fn a_new_plugin_carries_every_file_of_its_package() {
-        for (language, source, directory) in [
-            (Language::JavaScript, "guest-sdk/javascript", "airlock-plugin/"),
-            (Language::Python, "guest-sdk/python/airlock_plugin", "airlock_plugin/"),
+        for (template, source, directory) in [
+            (Template::JavaScript, "guest-sdk/javascript", "airlock-plugin/"),
+            (Template::Python, "guest-sdk/python/airlock_plugin", "airlock_plugin/"),
         ] {
-            let files = of(language);
+            let files = of(template);
             let written = files.iter().filter_map(|(file, _)| file.strip_prefix(directory));
             let written: BTreeSet<_> = written.map(str::to_owned).collect();
             let mut package = files_in(source, "");
             // For the tests of the package alone.
             package.remove("tsconfig.json");
-            assert_eq!(written, package, "{language}");
+            assert_eq!(written, package, "{template}");
         }
     }
 
     #[test]
     fn a_new_plugin_comes_with_the_sdk_or_the_contract() {
-        let has = |language, wanted: &str| {
-            of(language).iter().any(|(file, text)| *file == wanted && !text.is_empty())
+        let has = |template, wanted: &str| {
+            of(template).iter().any(|(file, text)| *file == wanted && !text.is_empty())
         };
         for file in [
             "sdk/Cargo.toml",
@@ -162,13 +129,13 @@ mod tests {
             "sdk/guest-sdk/macros/src/lib.rs",
             "sdk/wit/plugin/0.1.0/plugin.wit",
         ] {
-            assert!(has(Language::Rust, file), "{file}");
+            assert!(has(Template::Rust, file), "{file}");
         }
-        for language in [Language::JavaScript, Language::Python] {
+        for template in [Template::JavaScript, Template::TypeScript, Template::Python] {
             assert!(
-                has(language, "wit/plugin/0.1.0/plugin.wit")
-                    && has(language, "wit/host/0.1.0/host.wit"),
-                "{language}"
+                has(template, "wit/plugin/0.1.0/plugin.wit")
+                    && has(template, "wit/host/0.1.0/host.wit"),
+                "{template}"
             );
         }
     }

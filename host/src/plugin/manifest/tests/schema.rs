@@ -13,6 +13,7 @@ const BEYOND: [&str; 9] = [
     "which needs [request.",
     "expected a name of [request.",
     "stands for the content of a file",
+    "stands for the schema in the plugin's code",
     "found the private address",
     "not UTF-8 cannot occur",
     "text that is encoded twice cannot occur",
@@ -20,7 +21,7 @@ const BEYOND: [&str; 9] = [
 ];
 
 pub(super) fn schema() -> CompiledSchema {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit/sections/0.1.0/manifest.schema.json");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit/sections/0.1.1/manifest.schema.json");
     let schema = serde_json::from_str(&fs::read_to_string(file).expect("the schema"));
     let compiled = CompiledSchema::compile("schema", &schema.expect("JSON"));
     compiled.unwrap_or_else(|error| panic!("{error}"))

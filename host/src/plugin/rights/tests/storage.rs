@@ -14,7 +14,12 @@ fn a_store_holds_the_lesser_of_request_and_grant() {
         let stores = granted(&asked, &store("notes", found)).grants.stores;
         assert_eq!(
             stores,
-            [KvStore { name: "notes".to_owned(), max_bytes: expected, is_shared: false }]
+            [KvStore {
+                name: "notes".to_owned(),
+                max_bytes: expected,
+                is_shared: false,
+                is_cache: false
+            }]
         );
     }
     insta::assert_snapshot!(

@@ -18,7 +18,7 @@ fn fail(ledger: &Ledger, bytes: usize) -> String {
     let error = CallError::Tool(ToolError::new(ErrorKind::Internal, "x".repeat(bytes)));
     open(ledger, "").0.close(&Err(error));
     match ledger.records().pop().map(|record| record.outcome) {
-        Some(Outcome::Error { code: _, message }) => message,
+        Some(Outcome::Error { failure: _, message }) => message,
         other => panic!("{other:?}"),
     }
 }

@@ -30,7 +30,12 @@ async fn run<T>(
 ) -> Result<T, CallError> {
     let engine = engine(1).expect("an engine");
     let client = ClientName::parse("test").expect("a name");
-    let stores = vec![GrantedStore { name: "cache".to_owned(), max_bytes: ROOM, is_shared: false }];
+    let stores = vec![GrantedStore {
+        name: "cache".to_owned(),
+        max_bytes: ROOM,
+        is_shared: false,
+        is_cache: false,
+    }];
     let call = Call {
         grants: Arc::new(Grants { stores, ..Grants::default() }),
         database: Some(database.clone()),

@@ -30,8 +30,12 @@ async fn opening_a_store_is_a_use_for_reading_and_changing_a_key_one_for_writing
     let home = tempfile::tempdir().expect("a directory");
     let open = Database::open(Settings::new(home.path().join("airlock.db"))).await;
     let database = Some(open.expect("a database"));
-    let store =
-        |name: &str| KvStore { name: name.to_owned(), max_bytes: 1 << 20, is_shared: false };
+    let store = |name: &str| KvStore {
+        name: name.to_owned(),
+        max_bytes: 1 << 20,
+        is_shared: false,
+        is_cache: false,
+    };
     let stores = vec![store("notes"), store("other")];
     let grants = Grants { stores, ..Grants::default() };
     let (read, written) = (Use::ReadKv("notes".into()), Use::WriteKv("notes".into()));

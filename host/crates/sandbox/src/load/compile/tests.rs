@@ -79,6 +79,7 @@ async fn each_reason_not_to_compile_a_component_is_an_error_of_its_own() {
     let kind =
         async |wasm: Arc<[u8]>| compiler.component(wasm).await.expect_err("it does not compile");
     assert!(matches!(kind(vec![0; 100].into()).await, LoadError::NotAComponent(_)));
+    assert!(matches!(kind(component("(module)")).await, LoadError::CoreModule));
     let large = kind(vec![0; MAX_COMPONENT_BYTES + 1].into()).await;
     assert!(matches!(large, LoadError::TooLarge { found } if found == MAX_COMPONENT_BYTES + 1));
     assert!(matches!(

@@ -227,7 +227,12 @@ impl<'a> Seen<'a> {
     /// Returns the effects that a tool had, and those that it declares and could not have here.
     fn needed(&self, tool: &ToolEffects, kept: &[Request<'a>]) -> BTreeSet<DeclaredEffect> {
         let uses = self.session.uses.get(&tool.name);
-        let had = uses.into_iter().flatten().filter_map(effect);
+        let stores = &self.build.manifest.request.kv;
+        let is_on_cache = |declared: &DeclaredEffect| {
+            let store = declared.request.as_ref().and_then(|name| stores.get(name));
+            declared.effect.is_on_stores() && store.is_some_and(|store| store.cache)
+        };
+        let had = uses.into_iter().flatten().filter_map(effect).filter(|it| !is_on_cache(it));
         let is_read =
             |name: &str| uses.is_some_and(|uses| uses.contains(&Use::ReadFiles(name.to_owned())));
         let unjudged = kept.iter().copied().filter(|request| match request {
