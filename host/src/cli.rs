@@ -184,7 +184,7 @@ impl Command {
     /// Log filter that applies unless the operator sets one.
     fn log_filter(&self) -> &'static str {
         match self {
-            Self::Serve(_) => telemetry::SERVICE_FILTER,
+            Self::Serve(_) | Self::Mcp(_) => telemetry::SERVICE_FILTER,
             Self::Demo(_) | Self::DemoMcpServer => telemetry::DEMO_FILTER,
             Self::Plugin(args) => args.log_filter(),
             _ => telemetry::COMMAND_FILTER,

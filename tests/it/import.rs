@@ -47,6 +47,27 @@ async fn a_file_of_bifrost_is_translated_to_one_that_check_accepts_and_never_ove
 }
 
 #[tokio::test]
+async fn a_file_without_a_server_and_a_provider_is_an_error_and_nothing_is_written() {
+    let home = tempfile::tempdir().expect("a directory");
+    fs::write(home.path().join("mcp.json"), r#"{"servers": {"empty": {}}}"#).expect("a file");
+    let airlock =
+        |words: &[&str]| words.iter().fold(Airlock::new(), Airlock::arg).current_dir(home.path());
+    let failed = airlock(&["import", "mcp.json"]).run().await.failed();
+    assert!(failed.stdout.contains("servers.empty"), "{failed}");
+    assert!(
+        failed.stderr.contains("nothing was taken") && failed.stderr.contains("VS Code"),
+        "{failed}"
+    );
+    let failed = airlock(&["import", "mcp.json", "--json"]).run().await.failed().json();
+    assert_eq!(
+        (&failed["ok"], &failed["error"]["code"]),
+        (&json!(false), &json!("airlock.nothing_taken")),
+        "{failed}"
+    );
+    assert!(!home.path().join("airlock.json").exists());
+}
+
+#[tokio::test]
 async fn a_tool_is_shown_whole_and_a_name_without_its_client_gets_the_full_one() {
     let setup = Setup::new().client(Client::wasm("text", guests::TEXT));
     let shown = setup.airlock("tools").arg("text-word_count").run().await.ok().stdout;

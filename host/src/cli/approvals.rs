@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{
     Done,
     output::{self, Coded},
-    session::ConfigFile,
+    session::{ConfigFile, ConfigOfGroup},
 };
 use crate::{
     approvals::{LISTED, arguments_of, document, tool_of},
@@ -34,6 +34,8 @@ use crate::{
     after_help = "Examples:\n  airlock approvals list\n  airlock approvals approve call_0190…\n  airlock approvals deny call_0190…"
 )]
 pub(super) struct Args {
+    #[command(flatten)]
+    _config: ConfigOfGroup,
     #[command(subcommand)]
     command: Command,
 }

@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::{Done, input, output};
+use super::{
+    Done, input,
+    output::{self, Coded, Failure},
+};
 use crate::config::{ConfigError, Imported, Outcome, import};
 
 /// Translate the configuration of Bifrost or of a desktop agent
@@ -18,7 +21,8 @@ use crate::config::{ConfigError, Imported, Outcome, import};
 /// Reads Bifrost's `config.json`, or the list of MCP servers of a desktop agent (`mcpServers`, and
 /// `servers` of VS Code), and writes a configuration of the gateway. Prints a line for each setting:
 /// whether it was taken, has another form or no meaning here, or was refused, and why. Nothing is
-/// started. The exit code is 1 if the result must be corrected before a gateway can use it.
+/// started. The exit code is 1 if the result must be corrected before a gateway can use it, or if the
+/// file has no server and no provider that the gateway can use: then nothing is written.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock import config.json\n  airlock import ~/.cursor/mcp.json --output cursor.json"
@@ -40,6 +44,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     let directory = args.output.parent().unwrap_or(Path::new(""));
     let imported = import(&text, directory)
         .map_err(|problem| ConfigError::Invalid { file: name.clone(), problems: vec![problem] })?;
+    if imported.is_empty() {
+        return nothing(args, &name, &imported);
+    }
     write(&args.output, &format!("{:#}\n", imported.file))?;
     let is_valid = imported.lines.iter().all(|line| line.outcome != Outcome::Invalid);
     if args.json {
@@ -70,7 +77,29 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     file.write_all(text.as_bytes()).with_context(|| format!("{} cannot be written", path.display()))
 }
 
-fn show(imported: &Imported, path: &Path) -> anyhow::Result<()> {
+/// Reports a file without any server or provider. Nothing is written.
+fn nothing(args: &Args, name: &str, imported: &Imported) -> anyhow::Result<Done> {
+    let message = format!(
+        "nothing was taken: {name}, read as the configuration of {}, has no server and no provider that the gateway can \
+         use; {} was not written",
+        imported.program,
+        args.output.display()
+    );
+    if args.json {
+        output::visible_document(&json!({
+            "ok": false,
+            "program": imported.program,
+            "file": name,
+            "settings": imported.lines,
+            "error": Failure::new("nothing_taken", message),
+        }))?;
+        return Ok(Done::No);
+    }
+    show_lines(imported)?;
+    Err(Coded::new("nothing_taken", message).into())
+}
+
+fn show_lines(imported: &Imported) -> anyhow::Result<()> {
     for line in &imported.lines {
         let (outcome, key, message) = (line.outcome.name(), &line.key, &line.message);
         let message = output::one_line(message, usize::MAX);
@@ -78,6 +107,11 @@ fn show(imported: &Imported, path: &Path) -> anyhow::Result<()> {
             format!("{outcome:10}  {}  {message}", output::one_line(&key.to_string(), usize::MAX));
         output::line(text.trim_end())?;
     }
+    Ok(())
+}
+
+fn show(imported: &Imported, path: &Path) -> anyhow::Result<()> {
+    show_lines(imported)?;
     let path = path.display();
     output::line(&format!("\nwrote {path} from the configuration of {}", imported.program))?;
     if !imported.variables.is_empty() {

@@ -30,7 +30,7 @@ mod typed;
 mod vendored;
 
 pub(super) use self::consent::accept_command;
-use super::Done;
+use super::{Done, session::ConfigOfGroup};
 use crate::telemetry;
 
 /// Write, build, inspect, install and accept plugins
@@ -45,6 +45,8 @@ use crate::telemetry;
     after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin dev weather --call get_weather '{\"city\": \"Oslo\"}'\n  airlock plugin build weather\n  airlock plugin inspect weather.wasm\n  airlock plugin install weather.wasm --grant http.api"
 )]
 pub(super) struct Args {
+    #[command(flatten)]
+    _config: ConfigOfGroup,
     #[command(subcommand)]
     command: Command,
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     Done,
     output::{self, Coded},
-    session::ConfigFile,
+    session::{ConfigFile, ConfigOfGroup},
 };
 use crate::{
     catalog::log_failure,
@@ -46,6 +46,8 @@ const LISTED: u32 = 20;
     after_help = "Examples:\n  airlock runs list\n  airlock runs show run_0190…\n  airlock runs approve run_0190…\n  airlock runs deny run_0190… 3"
 )]
 pub(super) struct Args {
+    #[command(flatten)]
+    _config: ConfigOfGroup,
     #[command(subcommand)]
     command: Command,
 }

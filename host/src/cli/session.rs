@@ -40,6 +40,21 @@ pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
 }
 
+/// The same option before the subcommand of a group, such as in `airlock runs --config FILE list`. The
+/// value becomes that of the subcommand.
+#[derive(Debug, clap::Args)]
+pub(super) struct ConfigOfGroup {
+    #[arg(
+        id = "path",
+        short = 'c',
+        long = "config",
+        value_name = "FILE",
+        global = true,
+        hide = true
+    )]
+    _path: Option<PathBuf>,
+}
+
 impl ConfigFile {
     /// Returns whether this is the path that a command uses by default.
     pub(super) fn is_default(&self) -> bool {

@@ -66,6 +66,23 @@ fn every_command_parses_as_its_example_says() {
 }
 
 #[test]
+fn a_group_takes_the_configuration_before_its_subcommand() {
+    for line in [
+        "airlock runs --config other.json list",
+        "airlock approvals -c other.json list",
+        "airlock upstream --config other.json diff",
+        "airlock plugin --config other.json diff",
+    ] {
+        let parsed = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let command = format!("{:?}", parsed.command);
+        let taken = "ConfigFile { path: \"other.json\" }";
+        assert!(command.contains(taken), "{command}");
+    }
+    let nearest = parse("airlock runs -c one.json list -c two.json").expect("a command");
+    assert!(format!("{:?}", nearest.command).contains("ConfigFile { path: \"two.json\" }"));
+}
+
+#[test]
 fn invalid_arguments_exit_with_2_and_help_with_0() {
     for line in [
         "airlock",

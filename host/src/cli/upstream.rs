@@ -12,7 +12,7 @@ mod reviews;
 mod running;
 mod show;
 
-use super::Done;
+use super::{Done, session::ConfigOfGroup};
 
 /// Show and restart MCP servers, log in at them, and accept changes of their tools
 ///
@@ -36,6 +36,8 @@ use super::Done;
     after_help = "Examples:\n  airlock upstream list\n  airlock upstream logs github --url http://127.0.0.1:8080\n  airlock upstream restart github\n  airlock upstream login github\n  airlock upstream diff\n  airlock upstream accept github search_code"
 )]
 pub(super) struct Args {
+    #[command(flatten)]
+    _config: ConfigOfGroup,
     #[command(subcommand)]
     command: Command,
 }

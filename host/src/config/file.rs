@@ -526,7 +526,7 @@ pub(super) struct ToolManager {
     /// 30s.
     pub(super) tool_execution_timeout: Option<SecondsOrSpan>,
     /// Rounds of tool calls in one chat completion or Response. After the last round, the calls of
-    /// the model's response are not run but returned as pending. Default: 10.
+    /// the model's response are not run but returned as pending. 0 means the default: 10.
     pub(super) max_agent_depth: Option<u64>,
     /// Tool calls of one response of the model that are run. Calls beyond it are not run, and the
     /// model is told to ask for them again. Default: 128.

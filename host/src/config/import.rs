@@ -33,6 +33,16 @@ pub(crate) struct Imported {
     pub(crate) variables: Vec<String>,
 }
 
+impl Imported {
+    /// Returns whether the result has neither a server nor a provider.
+    pub(crate) fn is_empty(&self) -> bool {
+        let has_servers =
+            self.file["mcp"]["client_configs"].as_array().is_some_and(|it| !it.is_empty());
+        let has_providers = self.file["providers"].as_object().is_some_and(|it| !it.is_empty());
+        !has_servers && !has_providers
+    }
+}
+
 /// What became of one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Line {
@@ -79,15 +89,14 @@ pub(crate) fn import(text: &str, directory: &Path) -> Result<Imported, Problem> 
     // Files of editors may have comments and a comma after the last element.
     let source = json::parse(text)
         .or_else(|problem| json::parse(&relaxed::strict(text)).map_err(|_| problem))?;
-    let is_of = |names: &[&str]| names.iter().any(|name| source.get(name).is_some());
-    let (program, mut draft) = if desktop::is_of_an_agent(&source) {
-        ("a desktop agent", desktop::translate(&source))
-    } else if is_of(&["mcp", "providers", "governance", "client", "config_store"]) {
+    let (program, mut draft) = if let Some(agent) = desktop::agent(&source) {
+        (agent, desktop::translate(&source))
+    } else if bifrost::is_of_bifrost(&source) {
         ("Bifrost", bifrost::translate(&source))
     } else {
         return Err(Problem::of_file(
-            "is neither a configuration of Bifrost (with `mcp` or `providers`) nor of a desktop agent (with `mcpServers`, \
-             or `servers` of VS Code)",
+            "is neither a configuration of Bifrost (with `mcp.client_configs` or `providers`) nor of a desktop agent (with \
+             an object `mcpServers`, `servers` of VS Code, or `context_servers` of Zed)",
         ));
     };
     let variables = correct(&mut draft, directory);

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     approvals::{self, Decision},
     catalog::log_failure,
-    door::{Approval, Arguments, CallId, Caller, Event, Events, Hearing, Log, Origin, Progress},
+    door::{Approval, Arguments, CallId, Caller, Event, Events, Log, Origin, Progress},
     text::cut,
     tool::{Answers, CallError, Content, ErrorKind, QuestionKind, Tool, ToolError, ToolOutput},
 };
@@ -93,7 +93,7 @@ pub(super) async fn run(
     }
     let reports = Reports { token, name: &name, peer: client.peer, outlet: &outlet, last: None };
     let view = toolbox.view().clone();
-    let hearing = Hearing { log_level: client.peer.log_level, questions: dialog.answerable() };
+    let hearing = dialog.hearing();
     let (caller, events) = if reports.are_wanted() || deferral.is_some() {
         let (caller, events) = Caller::with_events(view, origin, budget, hearing);
         (caller, Some(events))

@@ -21,6 +21,7 @@ use super::{
     error::RpcError,
     message::{self, Id, Response},
 };
+use crate::door::SessionId;
 
 /// Notifications of one request that wait to be sent. Further ones are dropped: a client that reads
 /// slowly must not stop the deadline of a tool from being checked.
@@ -154,11 +155,17 @@ impl Outlet {
     pub(crate) fn can_ask(&self) -> bool {
         self.asks.is_some()
     }
+
+    /// Returns the session in which the client can be asked; `None` if it cannot be asked.
+    pub(crate) fn session(&self) -> Option<SessionId> {
+        self.asks.as_ref().map(|asks| asks.session)
+    }
 }
 
-/// Requests of the gateway to one client that wait for their responses.
-#[derive(Default)]
+/// Requests of the gateway to one client that wait for their responses. There is one value for each
+/// session.
 pub(crate) struct Asks {
+    session: SessionId,
     next: AtomicU64,
     waiting: Mutex<HashMap<Id, oneshot::Sender<Option<String>>>>,
 }
@@ -170,6 +177,12 @@ const MAX_ASKS: usize = 64;
 struct Ask {
     asks: Arc<Asks>,
     id: Id,
+}
+
+impl Default for Asks {
+    fn default() -> Self {
+        Self { session: SessionId::next(), next: AtomicU64::new(0), waiting: Mutex::default() }
+    }
 }
 
 impl Asks {

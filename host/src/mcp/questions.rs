@@ -17,6 +17,7 @@ use super::{
     tasks::Task,
 };
 use crate::{
+    door::Hearing,
     json::raw,
     tool::{ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKinds},
 };
@@ -71,9 +72,13 @@ impl<'d> Dialog<'d> {
         Ok(dialog)
     }
 
-    /// Returns the questions that the client can answer.
-    pub(super) fn answerable(&self) -> QuestionKinds {
-        answerable(self.peer, self.outlet)
+    /// Returns the messages of sources that the client takes.
+    pub(super) fn hearing(&self) -> Hearing {
+        Hearing {
+            log_level: self.peer.log_level,
+            questions: answerable(self.peer, self.outlet),
+            session: self.outlet.session(),
+        }
     }
 
     /// Returns whether the request goes on with an earlier one.

@@ -200,11 +200,12 @@ impl Connection {
 
     fn client(&self, request: &Request, is_modern: bool) -> Result<Client, RpcError> {
         let peer = if is_modern { meta::modern(&request.params)? } else { self.legacy_peer() };
+        let budget = self.service.budget();
         Ok(Client {
             selection: self.settings.selection.clone(),
             peer,
             name: if is_modern { meta::client_name(&request.params) } else { self.name.clone() },
-            timeout: self.service.budget().deadline,
+            timeout: budget.script.max(budget.deadline),
             asks: (!is_modern).then(|| self.asks.clone()),
         })
     }

@@ -1,36 +1,46 @@
-//! Answers the requests of a server that are for no caller.
+//! Answers the requests of a server.
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::sync::mpsc;
+use tracing::warn;
 
-use super::{decode::RpcError, inbox::ServerRequest, link::Link, questions};
+use super::{
+    decode::RpcError,
+    inbox::{ServerRequest, ServerResponse},
+    link::Link,
+};
 
-/// Answers the requests of a server, several at a time. Never completes as long as the connection
-/// exists.
-pub(super) async fn requests(link: &Link, mut requests: mpsc::Receiver<ServerRequest>) {
-    let mut answering = FuturesUnordered::new();
+/// Answers the requests of a server that are for no caller, and sends the answers of callers to its
+/// questions, several at a time. Never completes as long as the connection exists.
+pub(super) async fn requests(
+    link: &Link,
+    mut requests: mpsc::Receiver<ServerRequest>,
+    mut responses: mpsc::UnboundedReceiver<ServerResponse>,
+) {
+    let mut sending = FuturesUnordered::new();
     loop {
         tokio::select! {
-            Some(request) = requests.recv() => answering.push(answer(link, request)),
-            Some(()) = answering.next() => {}
+            Some(request) = requests.recv() => sending.push(send(link, answer(request))),
+            Some(response) = responses.recv() => sending.push(send(link, response)),
+            Some(()) = sending.next() => {}
             else => return,
         }
     }
 }
 
-async fn answer(link: &Link, request: ServerRequest) {
-    let response = match request.method.as_str() {
-        "ping" => Ok("{}".to_owned()),
-        method if questions::is_question(method) => Err(RpcError {
-            code: RpcError::METHOD_NOT_FOUND,
-            message: format!("no caller can be asked {method} at this moment"),
-            data: None,
-        }),
-        method => Err(RpcError {
-            code: RpcError::METHOD_NOT_FOUND,
-            message: format!("this client does not offer {method}"),
-            data: None,
-        }),
+async fn send(link: &Link, (id, response): ServerResponse) {
+    link.respond(&id, response).await;
+}
+
+fn answer(request: ServerRequest) -> ServerResponse {
+    let ServerRequest { id, method, not_asked } = request;
+    let message = match (method.as_str(), not_asked) {
+        ("ping", _) => return (id, Ok("{}".to_owned())),
+        (method, Some(reason)) => {
+            warn!(method, %reason, "a question of an MCP server reaches no caller");
+            format!("{method} reaches no caller: {reason}")
+        }
+        (method, None) => format!("this client does not offer {method}"),
     };
-    link.respond(&request.id, response).await;
+    (id, Err(RpcError { code: RpcError::METHOD_NOT_FOUND, message, data: None }))
 }

@@ -19,9 +19,11 @@ use tokio::{
 use tracing::{debug, warn};
 
 use self::awaited::InFlight;
-pub(super) use self::awaited::{Logs, OpenQuestion, Reception, ResponseKind, Taker, Waiting};
+pub(super) use self::awaited::{
+    Logs, NotAsked, OpenQuestion, Party, Reception, ResponseKind, Taker, Waiting,
+};
 use super::{
-    decode,
+    decode::{self, RpcError},
     envelope::{self, Kind, RpcId},
     flood::{Flood, TokenBucket},
     limits::{
@@ -48,6 +50,7 @@ pub(super) struct Inbox {
     noise: Mutex<Option<Noise>>,
     noisy: Notify,
     requests: mpsc::Sender<ServerRequest>,
+    responses: mpsc::UnboundedSender<ServerResponse>,
     events: mpsc::Sender<ServerEvent>,
 }
 
@@ -67,7 +70,12 @@ pub(super) struct ServerRequest {
     pub(super) id: RpcId,
     /// Its method, cut to [`MAX_METHOD_BYTES`].
     pub(super) method: String,
+    /// Reason that it reaches no caller; `None` if it is no question.
+    pub(super) not_asked: Option<NotAsked>,
 }
+
+/// The response to a question of the server, with the identifier of the question.
+pub(super) type ServerResponse = (RpcId, Result<String, RpcError>);
 
 /// A notification of the server that passed the screening.
 #[derive(Debug)]
@@ -82,6 +90,8 @@ pub(super) struct ServerEvent {
 pub(super) struct Unsolicited {
     /// Its requests, each of which must be answered.
     pub(super) requests: mpsc::Receiver<ServerRequest>,
+    /// Responses to its questions, which callers have given.
+    pub(super) responses: mpsc::UnboundedReceiver<ServerResponse>,
     /// Its notifications. Those that do not fit are dropped.
     pub(super) events: mpsc::Receiver<ServerEvent>,
 }
@@ -91,6 +101,8 @@ impl Inbox {
     pub(super) fn new(redactor: Arc<Redactor>) -> (Arc<Self>, Unsolicited) {
         // A request that is received is counted as unanswered, so the queue is never full.
         let (requests, pending_requests) = mpsc::channel(MAX_UNANSWERED);
+        // One response for each question, whose number is bounded.
+        let (responses, pending_responses) = mpsc::unbounded_channel();
         let (events, pending_events) = mpsc::channel(MAX_EVENTS);
         let now = Instant::now();
         let this = Self {
@@ -105,9 +117,15 @@ impl Inbox {
             noise: Mutex::default(),
             noisy: Notify::new(),
             requests,
+            responses,
             events,
         };
-        (Arc::new(this), Unsolicited { requests: pending_requests, events: pending_events })
+        let unsolicited = Unsolicited {
+            requests: pending_requests,
+            responses: pending_responses,
+            events: pending_events,
+        };
+        (Arc::new(this), unsolicited)
     }
 
     /// Returns the scrubber for the server's present secrets.
@@ -209,6 +227,22 @@ impl Inbox {
         let mut in_flight = lock(&self.in_flight);
         in_flight.is_closed = true;
         in_flight.awaited.clear();
+    }
+
+    /// Returns whether a request of a caller was given up, and the server has not answered it.
+    pub(super) fn is_given_up(&self, id: i64) -> bool {
+        lock(&self.in_flight).is_given_up(id)
+    }
+
+    /// Records that the server has read the cancellation of a request that was given up.
+    pub(super) fn record_cancelled(&self, id: i64) {
+        lock(&self.in_flight).cancelled(id);
+    }
+
+    /// Has a response sent to a question of the server.
+    fn respond(&self, id: RpcId, response: Result<String, RpcError>) {
+        // The connection may have ended.
+        let _ = self.responses.send((id, response));
     }
 
     /// Records that the server's request `id` was answered.
@@ -334,34 +368,34 @@ impl Inbox {
         if !(1..=MAX_UNANSWERED).contains(&unanswered) {
             return;
         }
-        if self.question(&id, &method, text, within).is_some() {
-            return;
+        let mut not_asked = None;
+        if questions::is_question(&method) {
+            let Err(reason) = self.question(&id, text, within) else { return };
+            not_asked = Some(reason);
         }
         let method = cut(method.into_owned(), MAX_METHOD_BYTES);
         // The queue has a place for every unanswered request, and its receiver lives as long as the
         // connection.
-        let _ = self.requests.try_send(ServerRequest { id, method });
+        let _ = self.requests.try_send(ServerRequest { id, method, not_asked });
     }
 
-    /// Hands a question to the caller that it is for; `None` if it is none, or if nobody takes it.
+    /// Hands a question to the caller that it is for.
     fn question(
         self: &Arc<Self>,
         id: &RpcId,
-        method: &str,
         text: &[u8],
         within: Option<i64>,
-    ) -> Option<()> {
-        if !questions::is_question(method) || text.len() > MAX_QUESTION_BYTES {
-            return None;
+    ) -> Result<(), NotAsked> {
+        if text.len() > MAX_QUESTION_BYTES {
+            return Err(NotAsked::Unusable);
         }
-        let taker = lock(&self.in_flight).taker(within)?;
-        let text = decode::passed(text, &self.scrubber())?;
-        let open = OpenQuestion::new(self, id)?;
-        let is_taken = taker.take(ServerQuestion { open, text });
-        if !is_taken {
-            lock(&self.in_flight).unanswered.insert(id.clone());
-        }
-        is_taken.then_some(())
+        let (within, taker) = lock(&self.in_flight).taker(within)?;
+        let text = decode::passed(text, &self.scrubber()).ok_or(NotAsked::Unusable)?;
+        let open = OpenQuestion::new(self, id, within).ok_or(NotAsked::TooMany)?;
+        taker.take(ServerQuestion { open, text }).map_err(|question| {
+            question.open.withdraw();
+            NotAsked::TooMany
+        })
     }
 
     /// Screens a notification.

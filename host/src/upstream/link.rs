@@ -194,8 +194,8 @@ impl Link {
     ) -> Result<Vec<u8>, AskError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let waiting = self.inbox.expect(id, request.kind);
-        if let Some(tenant) = &request.tenant {
-            waiting.belong(tenant.clone(), request.logs, request.questions.clone());
+        if let Some(caller) = &request.caller {
+            waiting.belong(caller.clone(), request.logs, request.questions.clone());
         }
         let mut pending = Pending { link: self, id: request.is_cancellable.then_some(id) };
         let text = request.to_text(id, self.agreed());
@@ -303,7 +303,15 @@ impl Link {
             Abandoned::Request(id) => {
                 let params =
                     serde_json::json!({"requestId": id, "reason": "the caller no longer waits"});
-                let _ = self.notify("notifications/cancelled", &params).await;
+                let is_sent = self.notify("notifications/cancelled", &params).await.is_ok();
+                if is_sent && self.inbox.is_given_up(id) && !self.is_modern() {
+                    // Most servers do not answer a cancelled request. They read in order, so the answer
+                    // to a later one shows that they have read the cancellation.
+                    let asked = self.ask(Request::new("ping").uncancellable()).await;
+                    if matches!(asked, Ok(_) | Err(AskError::Refused(_))) {
+                        self.inbox.record_cancelled(id);
+                    }
+                }
             }
             Abandoned::Task(id) => {
                 let request = Request::new("tasks/cancel").about("taskId", &id).taking_tasks();

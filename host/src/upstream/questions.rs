@@ -16,7 +16,7 @@ mod parked;
 mod read;
 
 pub(super) use self::{
-    conversation::{Answering, Conversation, conversation},
+    conversation::{Conversation, conversation},
     parked::{Bound, Parked, Waits},
     read::{Asked, Refused, ServerQuestion, TASK, asked, is_question},
 };

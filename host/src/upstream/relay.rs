@@ -23,7 +23,7 @@ pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscr
 use self::hub::Hub;
 use super::{
     decode,
-    inbox::Logs,
+    inbox::{Logs, Party},
     limits::{MAX_FAILURE_BYTES, MAX_QUOTE_BYTES, MAX_RESULT_BYTES},
     link::{AskError, Link, Request},
     questions::{self, Asked, Bound, Refused},
@@ -59,9 +59,9 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
             server.take_again(answers, &bound).ok_or(RelayError::NotWaiting)?.map_err(not_asked)?
         }
     };
+    let party = Party { tenant: tenant.clone(), session: relay.session() };
     let asking = move |link: Arc<Link>| async move {
-        let mut request =
-            to_request(relay.request()).of_tenant(relay.tenant()).asking(permitted, None);
+        let mut request = to_request(relay.request()).of(party).asking(permitted, None);
         for (name, json) in parameters {
             request = request.with(name, json);
         }

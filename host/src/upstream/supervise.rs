@@ -2,7 +2,10 @@
 
 mod serve;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use tokio::{
     runtime::Handle,
@@ -94,6 +97,7 @@ pub(super) fn supervise_with(
         reconnecting: None,
         warned: None,
         published: 0,
+        announced: None,
         suspicions: 0,
     };
     (control, run(supervisor, unusable, stop))
@@ -138,6 +142,8 @@ struct Supervisor {
     warned: Option<(String, Instant)>,
     /// Number of tools in the last list that was published.
     published: usize,
+    /// Connection and number of tools of the last list that was logged.
+    announced: Option<(Weak<Link>, usize)>,
     /// Consecutive lists that were suspiciously short.
     suspicions: usize,
 }
@@ -406,10 +412,18 @@ impl Supervisor {
         }
         skipped.log_new(client, &self.logged);
         self.logged = skipped;
+        let is_news =
+            self.announced.replace((Arc::downgrade(link), tools)).is_none_or(|(of, before)| {
+                before != tools || !Weak::ptr_eq(&of, &Arc::downgrade(link))
+            });
         self.published = tools;
         let agreed = link.agreed();
         let version = agreed.map(|agreed| agreed.version.as_str()).unwrap_or_default();
-        info!(%client, version, tools, "upstream server listed its tools");
+        if is_news {
+            info!(%client, version, tools, "upstream server listed its tools");
+        } else {
+            debug!(%client, version, tools, "upstream server listed its tools again");
+        }
     }
 
     fn give_access(&self, link: &Arc<Link>) {

@@ -13,14 +13,13 @@ use tokio::time::sleep;
 use super::{
     decode::RpcError,
     handshake::Capability,
-    inbox::Taker,
+    inbox::{Party, Taker},
     limits::{MAX_ID_BYTES, TASK_POLL, TASK_POLL_MILLIS},
     link::{AskError, Link, Request},
     questions::TASK,
 };
 use crate::{
     json::raw,
-    tenant::Tenant,
     tool::{QuestionKinds, Tool},
 };
 
@@ -43,8 +42,8 @@ enum Status {
 }
 
 /// Conditions of a call that may become a task.
-pub(super) struct Conditions<'a> {
-    pub(super) tenant: &'a Tenant,
+pub(super) struct Conditions {
+    pub(super) caller: Party,
     /// Questions that may be passed on to the caller.
     pub(super) permitted: QuestionKinds,
     /// Takes the questions of a legacy server.
@@ -66,7 +65,7 @@ pub(super) fn parameter(link: &Link, tool: &Tool, time_left: Duration) -> Option
 pub(super) async fn settled(
     link: &Link,
     result: Value,
-    conditions: &Conditions<'_>,
+    conditions: &Conditions,
 ) -> Result<Value, AskError> {
     let created = match result.get("task") {
         Some(task) if !link.is_modern() => task,
@@ -88,7 +87,7 @@ pub(super) async fn resume(
     link: &Link,
     id: String,
     parameters: &[(&'static str, String)],
-    conditions: &Conditions<'_>,
+    conditions: &Conditions,
 ) -> Result<Value, AskError> {
     let mut request = request("tasks/update", &id, conditions);
     let mut answered = BTreeSet::new();
@@ -119,7 +118,7 @@ async fn follow(
     link: &Link,
     mut task: Task,
     answered: &BTreeSet<String>,
-    conditions: &Conditions<'_>,
+    conditions: &Conditions,
 ) -> Result<Value, AskError> {
     let guard = Guard { link, id: Some(task.id.clone()) };
     let mut state = Value::Null;
@@ -148,15 +147,15 @@ async fn follow(
 }
 
 /// Asks a legacy server for the result of a task. The response comes when the task has ended.
-async fn result(link: &Link, id: &str, conditions: &Conditions<'_>) -> Result<Value, AskError> {
+async fn result(link: &Link, id: &str, conditions: &Conditions) -> Result<Value, AskError> {
     let request = request("tasks/result", id, conditions);
     link.ask(request.asking(conditions.permitted, conditions.taker.clone())).await
 }
 
-fn request(method: &'static str, id: &str, conditions: &Conditions<'_>) -> Request {
+fn request(method: &'static str, id: &str, conditions: &Conditions) -> Request {
     Request::new(method)
         .about("taskId", id)
-        .of_tenant(conditions.tenant)
+        .of(conditions.caller.clone())
         .asking(conditions.permitted, None)
         .taking_tasks()
 }

@@ -1,7 +1,11 @@
 //! Questions of MCP servers to the callers of their tools, between both eras on both sides, and to
 //! callers of the chat endpoint.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use airlock_tests::{
     Client, Gateway, Setup,
@@ -480,6 +484,48 @@ async fn a_question_that_may_belong_to_either_of_two_callers_is_asked_of_neither
     let call = ask(&[form("Name?")]);
     let done = again(&ann, "tools/call", &call, &waits, answers).response().await;
     assert_eq!(text(&done)["answers"]["0"]["content"]["name"], "Ann");
+}
+
+#[tokio::test]
+async fn calls_of_one_session_may_ask_at_the_same_time_and_another_one_after_a_cancellation() {
+    let asking = Asking::start("legacy").await;
+    let endpoint = asking.endpoint().key(ANN);
+    let session = endpoint.session().await;
+    let call = |id: u32, message: &str| {
+        session.request("tools/call", ask(&[form(message)])).member("/id", id)
+    };
+    let mut first = call(101, "First?").stream().await;
+    let waits = first.next().await.expect("a question");
+    let mut second = call(102, "Second?").stream().await;
+    for (stream, question) in [(&mut second, None), (&mut first, Some(waits))] {
+        let question = match question {
+            Some(question) => question,
+            None => stream.next().await.expect("a question"),
+        };
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        respond(&session, &question, good_answer(&question)).await;
+        let done = stream.next().await.expect("a response");
+        assert_eq!(text(&done)["answers"]["0"]["content"]["name"], "Ann", "{done}");
+    }
+
+    // The server answers no cancelled call, but it reads the cancellation.
+    let mut given_up = call(103, "Third?").stream().await;
+    given_up.next().await.expect("a question");
+    let cancel = session.notify("notifications/cancelled", json!({"requestId": 103}));
+    assert_eq!(cancel.reply().await.status, 202);
+    let begun = Instant::now();
+    let other = McpClient::Legacy(endpoint.session().await);
+    wait::until("the next client to be asked", async || {
+        let (_, asked) = conversed(&other, "tools/call", ask(&[form("Name?")]), good_answer).await;
+        (!asked.is_empty()).then_some(())
+    })
+    .await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    // For another tenant it may be about the cancelled call.
+    let bob = McpClient::Legacy(asking.endpoint().key(BOB).session().await);
+    let (refused, asked) = conversed(&bob, "tools/call", ask(&[form("Name?")]), good_answer).await;
+    let error = &text(&refused)["answers"]["0"]["error"]["message"];
+    assert!(asked.is_empty() && error.to_string().contains("per_call"), "{refused}");
 }
 
 #[tokio::test]

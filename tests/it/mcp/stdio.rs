@@ -1,8 +1,12 @@
 //! `airlock mcp --config`: one client on standard input and output.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use airlock_tests::{Client, Setup, mcp::LEGACY, mcp::MODERN, misbehaving, wait};
+use airlock_tests::{Client, Setup, guests, mcp::LEGACY, mcp::MODERN, misbehaving, wait};
 use serde_json::{Value, json};
 
 use super::{
@@ -64,6 +68,32 @@ async fn both_eras_are_served_and_stdout_has_only_messages() {
     assert_eq!(pipe.error(&id).await["code"], -32602);
     let said = pipe.end().await.ok();
     assert!(said.contains("DEBUG"), "the log is on standard error: {said}");
+}
+
+#[tokio::test]
+async fn at_the_first_start_a_client_is_answered_at_once_and_its_calls_wait_for_the_compiler() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let home = home.path().to_str().expect("UTF-8");
+    let setup = Setup::new().client(Client::wasm("text", guests::TEXT).auto(&["*"]));
+    let config = setup.write();
+    let arguments = ["--config", config.to_str().expect("UTF-8")];
+    let begun = Instant::now();
+    let mut pipe = Pipe::start(&arguments, &[("AIRLOCK_CACHE_DIR", home), ("HOME", home)]);
+    pipe.initialize(json!({})).await;
+    // From the start of the process it takes 0.2 s; the machine of a test may be busy.
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    let call = json!({"name": "text-word_count", "arguments": {"text": "one two"}});
+    let id = pipe.request("tools/call", call).await;
+    let counted = loop {
+        let message = pipe.next().await.expect("a response");
+        if message.get("id") == Some(&id) {
+            break message["result"].clone();
+        }
+        assert_eq!(message["method"], "notifications/tools/list_changed", "{message}");
+    };
+    assert_eq!(counted["structuredContent"]["words"], 2, "{counted}");
+    let said = pipe.end().await.said;
+    assert!(said.contains("compiling to native code, once"), "{said}");
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ pub use self::{
     approved::Approved,
     arguments::{Arguments, MAX_ARGUMENT_BYTES},
     budget::Budget,
-    caller::{Caller, Hearing},
+    caller::{Caller, Hearing, SessionId},
     chain::Chain,
     event::{Event, Events, Log, LogLevel, Progress},
     filter::{Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},

@@ -61,6 +61,14 @@ enum Unit {
     Text(&'static str),
 }
 
+/// Returns whether a file has a part that a configuration of Bifrost has.
+pub(super) fn is_of_bifrost(source: &Value) -> bool {
+    const PARTS: [&str; 4] = ["providers", "governance", "client", "config_store"];
+    const OF_MCP: [&str; 3] = ["client_configs", "tool_manager_config", "tool_sync_interval"];
+    let has = |source: &Value, names: &[&str]| names.iter().any(|name| source.get(name).is_some());
+    has(source, &PARTS) || has(&source["mcp"], &OF_MCP)
+}
+
 pub(super) fn translate(source: &Value) -> Draft {
     let mut draft = Draft::new(source.clone());
     let root = KeyPath::default();

@@ -6,17 +6,26 @@ use serde_json::{Map, Value, json};
 use super::{Outcome, draft::Draft};
 use crate::{config::KeyPath, tool::ClientName};
 
-/// Keys of the lists.
-const LISTS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
+/// Keys of the lists, and the programs that have them.
+const LISTS: [(&str, &str); 3] = [
+    ("mcpServers", "a desktop agent (`mcpServers`)"),
+    ("servers", "VS Code (`servers`)"),
+    ("context_servers", "Zed (`context_servers`)"),
+];
 
 /// Members of a server that are settings of the agent's user interface.
 const OF_THE_AGENT: [&str; 8] =
     ["gallery", "version", "icon", "iconPath", "description", "dev", "source", "enabled"];
 
-/// Returns whether a file has a list of servers: at its root, or below `mcp` in the settings of VS
-/// Code.
-pub(super) fn is_of_an_agent(source: &Value) -> bool {
-    LISTS.iter().any(|name| source.get(name).is_some()) || source["mcp"]["servers"].is_object()
+/// Returns the program whose list of servers a file has: at its root, or below `mcp` in the settings
+/// of VS Code. `None` if it has none.
+pub(super) fn agent(source: &Value) -> Option<&'static str> {
+    let mut lists = LISTS.iter().filter(|(list, _)| source.get(list).is_some_and(Value::is_object));
+    let of_settings = source["mcp"]["servers"].is_object();
+    lists
+        .next()
+        .map(|(_, program)| *program)
+        .or_else(|| of_settings.then_some("VS Code (`mcp.servers`)"))
 }
 
 pub(super) fn translate(source: &Value) -> Draft {
@@ -26,7 +35,7 @@ pub(super) fn translate(source: &Value) -> Draft {
         let key = KeyPath::default().member(name);
         let (key, value) = match value.get("servers").filter(|_| name == "mcp") {
             Some(servers) => (key.member("servers"), servers),
-            None if LISTS.contains(&name.as_str()) => (key, value),
+            None if LISTS.iter().any(|(list, _)| list == name) => (key, value),
             None => {
                 draft.note(key, Outcome::NoMeaning, "is a setting of the agent, and no server");
                 continue;
@@ -99,6 +108,7 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
              or for `headers` and `envs` put the whole value into a variable and write `env.NAME`"
         );
         draft.note(key.clone(), Outcome::Invalid, message);
+        draft.to_correct.extend(client["name"].as_str().map(str::to_owned));
     }
     draft.file["mcp"]["client_configs"]
         .as_array_mut()

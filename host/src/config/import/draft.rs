@@ -16,11 +16,13 @@ const COLLECTIONS: [(&str, Option<&str>); 3] = [
 pub(super) struct Draft {
     pub(super) file: Value,
     pub(super) lines: Vec<Line>,
+    /// Clients with a line about the file that was read that says they are invalid.
+    pub(super) to_correct: Vec<String>,
 }
 
 impl Draft {
     pub(super) fn new(file: Value) -> Self {
-        Self { file, lines: Vec::new() }
+        Self { file, lines: Vec::new(), to_correct: Vec::new() }
     }
 
     pub(super) fn note(&mut self, key: KeyPath, outcome: Outcome, message: impl Into<String>) {
@@ -128,12 +130,20 @@ impl Draft {
     }
 
     /// Notes what the result has: each client, provider and virtual key as a whole, and each other
-    /// setting.
+    /// setting. What has to be corrected has its line already.
     pub(super) fn note_taken(&mut self) {
         let mut taken = Vec::new();
         collect(&self.file, &KeyPath::default(), &mut taken);
+        let invalid = self.lines.iter().filter(|line| line.outcome == Outcome::Invalid);
+        let invalid: Vec<_> = invalid.map(|line| line.key.segments()).collect();
         for (key, message) in taken {
-            self.note(key, Outcome::Taken, message);
+            let segments = key.segments();
+            let is_client = key.text().starts_with("mcp.client_configs[");
+            let is_noted = invalid.iter().any(|other| other.starts_with(&segments))
+                || is_client && self.to_correct.contains(&message);
+            if !is_noted {
+                self.note(key, Outcome::Taken, message);
+            }
         }
     }
 }

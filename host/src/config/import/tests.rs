@@ -150,11 +150,33 @@ fn what_an_editor_writes_and_the_gateway_does_not_expand_is_reported() {
         imported.lines.iter().filter(|line| line.outcome == Outcome::Invalid).collect();
     let found: Vec<_> = invalid.iter().map(|line| (line.key.text(), &line.message[..8])).collect();
     assert_eq!(found, [("mcp.servers.a-b", "${input:"), ("mcp.servers.web", "${TOKEN}")]);
+    let taken = imported.lines.iter().filter(|line| line.outcome == Outcome::Taken);
+    let taken: Vec<_> = taken.map(|line| line.message.as_str()).collect();
+    assert_eq!(taken, ["a_b_2"], "the others have their lines");
+}
+
+#[test]
+fn the_program_is_named_by_what_the_file_has() {
+    for (source, program) in [
+        (json!({"mcpServers": {}}), "a desktop agent (`mcpServers`)"),
+        (json!({"servers": {}, "inputs": []}), "VS Code (`servers`)"),
+        (json!({"mcp": {"servers": {}}, "editor.tabSize": 4}), "VS Code (`mcp.servers`)"),
+        (json!({"context_servers": {}}), "Zed (`context_servers`)"),
+        (json!({"mcp": {"client_configs": []}}), "Bifrost"),
+        (json!({"providers": {}}), "Bifrost"),
+    ] {
+        let imported = imported(&source);
+        assert_eq!((imported.program, imported.is_empty()), (program, true), "{source}");
+    }
 }
 
 #[test]
 fn a_file_of_no_known_program_is_an_error() {
-    for source in ["{}", "[]", "{\"name\": 1}", ""] {
+    let of_others = [
+        r#"{"openapi": "3.1.0", "servers": [{"url": "/"}]}"#,
+        r#"{"mcp": {"git": {"type": "local"}}}"#,
+    ];
+    for source in ["{}", "[]", "{\"name\": 1}", ""].into_iter().chain(of_others) {
         import(source, Path::new("")).expect_err(source);
     }
 }

@@ -10,12 +10,16 @@ use std::{
 
 use serde::Deserialize;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
     time::Instant,
 };
 
 use super::{
     super::{
+        decode::RpcError,
         envelope::{Id, RpcId},
         limits::{
             LOG_QUARANTINE, MAX_ASKED, MAX_KEPT_ABANDONED, MAX_PROGRESS_BYTES, PROGRESS_QUEUE,
@@ -25,7 +29,7 @@ use super::{
     Inbox, lock,
 };
 use crate::{
-    door::Progress,
+    door::{Progress, SessionId},
     tenant::Tenant,
     text::{cut, one_line},
 };
@@ -76,11 +80,66 @@ pub(super) struct InFlight {
     /// Questions of the server that were handed to callers, until they are answered or dropped.
     pub(super) asked: HashSet<RpcId>,
     /// Requests of callers that were given up and not answered. The server may still work on them.
-    abandoned: HashMap<i64, Tenant>,
+    abandoned: HashMap<i64, GivenUp>,
     /// True if there were more of them than are kept.
     has_lost_track: bool,
-    /// Time at which the last one was given up.
-    last_abandoned: Option<Instant>,
+}
+
+/// The caller of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct Party {
+    /// The tenant that the request is accounted to.
+    pub(in super::super) tenant: Tenant,
+    /// Session of its client; `None` if the request belongs to none.
+    pub(in super::super) session: Option<SessionId>,
+}
+
+impl Party {
+    /// Returns whether both are certainly the same client.
+    fn is_same_client(&self, other: &Self) -> bool {
+        self.session.is_some() && self == other
+    }
+}
+
+/// A request of a caller that was given up.
+struct GivenUp {
+    tenant: Tenant,
+    since: Instant,
+    /// True once the server has read the cancellation.
+    is_cancelled: bool,
+}
+
+impl GivenUp {
+    /// Returns whether a caller of this tenant may get messages that may be about the request.
+    fn permits(&self, tenant: &Tenant, now: Instant) -> bool {
+        self.tenant == *tenant && (self.is_cancelled || now >= self.since + LOG_QUARANTINE)
+    }
+}
+
+/// Reason that a question of the server reaches no caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(in super::super) enum NotAsked {
+    /// No request of a caller that can be asked is in flight.
+    #[error("no call is running whose client can answer it")]
+    NoCaller,
+    /// Requests of several sessions are in flight.
+    #[error(
+        "calls of several clients are running at this server, and the question names none of them; with \
+         `lifecycle: \"per_call\"` in the gateway's configuration each call has a server of its own"
+    )]
+    SeveralClients,
+    /// A request that was given up may have caused it.
+    #[error(
+        "it may be about a cancelled call, which the server has not answered; with `lifecycle: \"per_call\"` \
+         in the gateway's configuration each call has a server of its own"
+    )]
+    Cancelled,
+    /// It is over a bound, or malformed.
+    #[error("it is too large, or is no message of MCP")]
+    Unusable,
+    /// Callers have too many questions.
+    #[error("too many questions wait for answers")]
+    TooMany,
 }
 
 /// Receiving side of a request of the gateway.
@@ -90,8 +149,8 @@ pub(super) struct Awaited {
     progress: mpsc::Sender<Progress>,
     logs: Logs,
     log: mpsc::Sender<Vec<u8>>,
-    /// The tenant whose request it is; `None` if it is the gateway's own.
-    tenant: Option<Tenant>,
+    /// The caller whose request it is; `None` if it is the gateway's own.
+    caller: Option<Party>,
     /// Takes the questions of the server; `None` if the caller cannot be asked.
     questions: Option<Taker>,
 }
@@ -115,33 +174,56 @@ impl Taker {
         self.has_asked.load(Ordering::Relaxed)
     }
 
-    /// Takes a question; false if too many wait.
-    pub(super) fn take(&self, question: ServerQuestion) -> bool {
-        let is_taken = self.sender.try_send(question).is_ok();
-        self.has_asked.fetch_or(is_taken, Ordering::Relaxed);
-        is_taken
+    /// Takes a question. Fails, and returns it, if too many wait.
+    pub(super) fn take(&self, question: ServerQuestion) -> Result<(), ServerQuestion> {
+        self.sender.try_send(question).map_err(TrySendError::into_inner)?;
+        self.has_asked.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 
 /// A question of the server that a caller has. Dropping it forgets the server's request, so that a
-/// caller that leaves does not count against the server.
+/// caller that leaves does not count against the server. If another request may have caused the
+/// question, the server gets an error, so that it does not wait in vain.
 pub(in super::super) struct OpenQuestion {
     inbox: Weak<Inbox>,
     id: RpcId,
+    /// The request whose caller has the question.
+    within: i64,
+    is_answered: bool,
 }
 
 impl OpenQuestion {
     /// Records that a caller has the question; `None` if callers have too many.
-    pub(super) fn new(inbox: &Arc<Inbox>, id: &RpcId) -> Option<Self> {
+    pub(super) fn new(inbox: &Arc<Inbox>, id: &RpcId, within: i64) -> Option<Self> {
         let mut in_flight = lock(&inbox.in_flight);
         if in_flight.asked.len() >= MAX_ASKED || !in_flight.asked.insert(id.clone()) {
             return None;
         }
         in_flight.unanswered.remove(id);
-        Some(Self { inbox: Arc::downgrade(inbox), id: id.clone() })
+        Some(Self { inbox: Arc::downgrade(inbox), id: id.clone(), within, is_answered: false })
+    }
+
+    /// Makes it a request that no caller has.
+    pub(super) fn withdraw(mut self) {
+        self.is_answered = true;
+        if let Some(inbox) = self.inbox.upgrade() {
+            let mut in_flight = lock(&inbox.in_flight);
+            in_flight.asked.remove(&self.id);
+            in_flight.unanswered.insert(self.id.clone());
+        }
+    }
+
+    /// Responds to the server.
+    pub(in super::super) fn respond(mut self, response: Result<String, RpcError>) {
+        self.is_answered = true;
+        if let Some(inbox) = self.inbox.upgrade() {
+            inbox.respond(self.id.clone(), response);
+        }
     }
 
     /// Returns the identifier of the server's request.
+    #[cfg(test)]
     pub(in super::super) fn id(&self) -> &RpcId {
         &self.id
     }
@@ -149,8 +231,19 @@ impl OpenQuestion {
 
 impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        if let Some(inbox) = self.inbox.upgrade() {
-            lock(&inbox.in_flight).asked.remove(&self.id);
+        if self.is_answered {
+            return;
+        }
+        let Some(inbox) = self.inbox.upgrade() else { return };
+        let has_others = {
+            let mut in_flight = lock(&inbox.in_flight);
+            in_flight.asked.remove(&self.id);
+            in_flight.callers().any(|(id, _, _)| id != self.within)
+        };
+        if has_others {
+            let message = "the caller that was asked has left".to_owned();
+            let code = RpcError::INTERNAL;
+            inbox.respond(self.id.clone(), Err(RpcError { code, message, data: None }));
         }
     }
 }
@@ -187,16 +280,16 @@ impl Waiting {
             progress,
             logs: Logs::Dropped,
             log,
-            tenant: None,
+            caller: None,
             questions: None,
         };
         (Self { inbox, id, response, reports, logs }, awaited)
     }
 
     /// Makes the request one of a caller, to whom log messages and questions of the server may belong.
-    pub(in super::super) fn belong(&self, tenant: Tenant, logs: Logs, questions: Option<Taker>) {
+    pub(in super::super) fn belong(&self, caller: Party, logs: Logs, questions: Option<Taker>) {
         if let Some(awaited) = lock(&self.inbox.in_flight).awaited.get_mut(&self.id) {
-            (awaited.tenant, awaited.logs, awaited.questions) = (Some(tenant), logs, questions);
+            (awaited.caller, awaited.logs, awaited.questions) = (Some(caller), logs, questions);
         }
     }
 }
@@ -205,8 +298,8 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         let mut in_flight = lock(&self.inbox.in_flight);
         let given_up = in_flight.awaited.remove(&self.id);
-        if let Some(tenant) = given_up.and_then(|awaited| awaited.tenant) {
-            in_flight.give_up(self.id, tenant);
+        if let Some(caller) = given_up.and_then(|awaited| awaited.caller) {
+            in_flight.give_up(self.id, caller.tenant);
         }
     }
 }
@@ -228,9 +321,9 @@ struct Notification {
 
 impl InFlight {
     fn give_up(&mut self, id: i64, tenant: Tenant) {
-        self.last_abandoned = Some(Instant::now());
         if self.abandoned.len() < MAX_KEPT_ABANDONED {
-            self.abandoned.insert(id, tenant);
+            let since = Instant::now();
+            self.abandoned.insert(id, GivenUp { tenant, since, is_cancelled: false });
         } else {
             self.has_lost_track = true;
         }
@@ -242,40 +335,62 @@ impl InFlight {
         self.abandoned.remove(&id);
     }
 
-    /// Returns the only request of a caller that a message of the server can belong to; `None` if
-    /// there are several or none. No member of such a message says which request it belongs to, and a
-    /// caller must not see those of another one. A request that was given up may have caused it too,
-    /// however long ago, until the server has answered it: then nobody but its own tenant may see the
-    /// message, and the tenant not within [`LOG_QUARANTINE`].
-    fn only(&self) -> Option<&Awaited> {
-        let now = Instant::now();
-        if self.has_lost_track
-            || self.last_abandoned.is_some_and(|given_up| now < given_up + LOG_QUARANTINE)
-        {
-            return None;
+    /// Returns whether a request was given up and is not answered.
+    pub(super) fn is_given_up(&self, id: i64) -> bool {
+        self.abandoned.contains_key(&id)
+    }
+
+    /// Records that the server has read the cancellation of a request that was given up.
+    pub(super) fn cancelled(&mut self, id: i64) {
+        if let Some(given_up) = self.abandoned.get_mut(&id) {
+            given_up.is_cancelled = true;
         }
-        let mut callers = self.awaited.values().filter(|it| it.tenant.is_some());
-        let only = callers.next()?;
-        let is_own = self.abandoned.values().all(|tenant| only.tenant.as_ref() == Some(tenant));
-        (callers.next().is_none() && is_own).then_some(only)
+    }
+
+    /// Iterates over the requests of callers.
+    fn callers(&self) -> impl Iterator<Item = (i64, &Awaited, &Party)> + Clone {
+        self.awaited.iter().filter_map(|(id, it)| Some((*id, it, it.caller.as_ref()?)))
+    }
+
+    /// Returns the newest request that `suits`, with its identifier, among those that a message of the
+    /// server can belong to. No member of such a message says which request it belongs to, and a caller
+    /// must not see those of another one. So it belongs to the only request, or to one of several of the
+    /// same session, whose user is the same. A request that was given up may have caused it too, however
+    /// long ago, until the server has answered it: then only its own tenant may see the message, and
+    /// only once the server has read the cancellation, or after [`LOG_QUARANTINE`].
+    fn newest(&self, suits: impl Fn(&Awaited) -> bool) -> Result<(i64, &Awaited), NotAsked> {
+        let mut others = self.callers();
+        let (_, _, party) = others.next().ok_or(NotAsked::NoCaller)?;
+        if !others.all(|(_, _, other)| other.is_same_client(party)) {
+            return Err(NotAsked::SeveralClients);
+        }
+        let now = Instant::now();
+        let is_settled =
+            self.abandoned.values().all(|given_up| given_up.permits(&party.tenant, now));
+        if self.has_lost_track || !is_settled {
+            return Err(NotAsked::Cancelled);
+        }
+        let suitable = self.callers().filter(|(_, awaited, _)| suits(awaited));
+        let newest = suitable.max_by_key(|(id, _, _)| *id).ok_or(NotAsked::NoCaller)?;
+        Ok((newest.0, newest.1))
     }
 
     /// Hands a log message to the request that it belongs to.
     pub(super) fn log(&self, text: Vec<u8>) {
-        if let Some(only) = self.only().filter(|it| it.logs == Logs::Wanted) {
+        if let Ok((_, newest)) = self.newest(|it| it.logs == Logs::Wanted) {
             // A full queue means that the caller takes them more slowly than the server sends them.
-            let _ = only.log.try_send(text);
+            let _ = newest.log.try_send(text);
         }
     }
 
-    /// Returns the taker of a question; `None` if nobody can be asked. `within` is the request on
-    /// whose stream it came, where the transport tells.
-    pub(super) fn taker(&self, within: Option<i64>) -> Option<Taker> {
-        let asked = match within {
-            Some(id) => self.awaited.get(&id),
-            None => self.only(),
+    /// Returns the request whose caller is asked a question, and the taker of its questions. `within` is
+    /// the request on whose stream it came, where the transport tells.
+    pub(super) fn taker(&self, within: Option<i64>) -> Result<(i64, Taker), NotAsked> {
+        let (id, asked) = match within {
+            Some(id) => (id, self.awaited.get(&id).ok_or(NotAsked::NoCaller)?),
+            None => self.newest(|it| it.questions.is_some())?,
         };
-        asked?.questions.clone()
+        Ok((id, asked.questions.clone().ok_or(NotAsked::NoCaller)?))
     }
 
     /// Passes on a report of progress, whose token is the identifier of the request. One that

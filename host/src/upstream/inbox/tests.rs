@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    door::SessionId,
     secret::Secret,
     tenant::Tenant,
     upstream::limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
@@ -21,6 +22,11 @@ fn receive(inbox: &Arc<Inbox>, message: &Value) {
 
 fn ann() -> Tenant {
     Tenant::of_key([1; 32], "ann")
+}
+
+/// Returns a caller without a session.
+fn party(tenant: &Tenant) -> Party {
+    Party { tenant: tenant.clone(), session: None }
 }
 
 /// Returns what the sender of a request has received; `None` if it still waits.
@@ -64,16 +70,16 @@ async fn a_log_message_belongs_to_the_only_request_of_a_caller() {
     let message = json!({"method": "notifications/message", "params": {"level": "info"}});
     let mut gateways_own = inbox.expect(1, ResponseKind::Whole);
     let mut first = inbox.expect(2, ResponseKind::Whole);
-    first.belong(ann(), Logs::Wanted, None);
+    first.belong(party(&ann()), Logs::Wanted, None);
     receive(&inbox, &message);
     assert!(first.logs.try_recv().is_ok() && gateways_own.logs.try_recv().is_err());
     let mut second = inbox.expect(3, ResponseKind::Whole);
-    second.belong(ann(), Logs::Dropped, None);
+    second.belong(party(&ann()), Logs::Dropped, None);
     receive(&inbox, &message);
     assert!(first.logs.try_recv().is_err(), "it may be about the other one");
     drop(first);
     let mut third = inbox.expect(4, ResponseKind::Whole);
-    third.belong(ann(), Logs::Wanted, None);
+    third.belong(party(&ann()), Logs::Wanted, None);
     receive(&inbox, &answer(3));
     receive(&inbox, &message);
     assert!(third.logs.try_recv().is_err(), "it may be about the one that was given up");
@@ -297,11 +303,11 @@ async fn a_question_reaches_the_only_caller_or_the_one_on_whose_stream_it_came()
         Some(id)
     };
     let first = inbox.expect(1, ResponseKind::Whole);
-    first.belong(ann(), Logs::Dropped, Some(taker));
+    first.belong(party(&ann()), Logs::Dropped, Some(taker));
     ask(1, None);
     assert_eq!((next(), refused()), (Some(RpcId::Number(1)), None));
     let second = inbox.expect(2, ResponseKind::Whole);
-    second.belong(ann(), Logs::Dropped, None);
+    second.belong(party(&ann()), Logs::Dropped, None);
     ask(2, None);
     assert_eq!((next(), refused()), (None, Some(RpcId::Number(2))), "it may be either's");
     ask(3, Some(1));
@@ -328,7 +334,7 @@ async fn after_a_call_was_given_up_only_its_tenant_is_asked_until_it_is_answered
     let (inbox, _unsolicited) = inbox();
     let bob = Tenant::of_key([2; 32], "bob");
     let given_up = inbox.expect(1, ResponseKind::Whole);
-    given_up.belong(ann(), Logs::Dropped, None);
+    given_up.belong(party(&ann()), Logs::Dropped, None);
     drop(given_up);
     tokio::time::advance(super::super::limits::LOG_QUARANTINE * 100).await;
     let mut id = 100;
@@ -336,7 +342,7 @@ async fn after_a_call_was_given_up_only_its_tenant_is_asked_until_it_is_answered
         id += 1;
         let (taker, mut asked) = Taker::new(1);
         let waiting = inbox.expect(id, ResponseKind::Whole);
-        waiting.belong(tenant.clone(), Logs::Dropped, Some(taker));
+        waiting.belong(party(tenant), Logs::Dropped, Some(taker));
         let question = json!({"jsonrpc": "2.0", "id": format!("q{id}"), "method": "roots/list"});
         receive(&inbox, &question);
         let is_asked = asked.try_recv().is_ok();
@@ -350,13 +356,63 @@ async fn after_a_call_was_given_up_only_its_tenant_is_asked_until_it_is_answered
     assert!(is_asked(&bob), "the server no longer works on that call");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_question_reaches_the_session_of_all_running_calls_and_no_other() {
+    let (inbox, mut unsolicited) = inbox();
+    let (one, other) = (Some(SessionId::next()), Some(SessionId::next()));
+    let (taker, mut asked) = Taker::new(8);
+    let mut last = 0;
+    let mut call = |session| {
+        last += 1;
+        let waiting = inbox.expect(last, ResponseKind::Whole);
+        let party = Party { tenant: ann(), session };
+        waiting.belong(party, Logs::Dropped, Some(taker.clone()));
+        waiting
+    };
+    let mut next = 0;
+    let mut ask = || {
+        next += 1;
+        receive(&inbox, &json!({"id": next, "method": "roots/list"}));
+        match (asked.try_recv(), unsolicited.requests.try_recv()) {
+            (Ok(question), Err(_)) => Ok(question),
+            (Err(_), Ok(request)) => Err(request.not_asked),
+            both => panic!("{}", both.0.is_ok()),
+        }
+    };
+    assert_eq!(ask().err(), Some(Some(NotAsked::NoCaller)));
+    let (first, second) = (call(one), call(one));
+    let question = ask().expect("both are of one session");
+    let third = call(other);
+    assert_eq!(ask().err(), Some(Some(NotAsked::SeveralClients)));
+    drop(third);
+    assert_eq!(ask().err(), Some(Some(NotAsked::Cancelled)), "the server may still work on it");
+    inbox.record_cancelled(3);
+    ask().expect("the server has read the cancellation");
+    drop(second);
+    assert_eq!(ask().err(), Some(Some(NotAsked::Cancelled)));
+    receive(&inbox, &answer(2));
+    let forgotten = ask().expect("the server has answered it");
+    // The question of a call that has ended is answered all the same: another one may have asked.
+    question.open.respond(Ok("{}".to_owned()));
+    let (id, response) = unsolicited.responses.try_recv().expect("a response");
+    assert!(id == RpcId::Number(2) && response.is_ok());
+    drop(forgotten);
+    assert!(unsolicited.responses.try_recv().is_err(), "its own call is the only one");
+    let _fourth = call(one);
+    let question = ask().expect("both are of one session");
+    drop(question);
+    let (_, response) = unsolicited.responses.try_recv().expect("a response");
+    assert!(response.is_err(), "the other call may wait for it");
+    drop(first);
+}
+
 #[tokio::test]
 async fn questions_that_callers_have_are_no_flood_and_are_forgotten_with_them() {
     let (inbox, mut unsolicited) = inbox();
     let count = MAX_UNANSWERED + 10;
     let (taker, mut asked) = Taker::new(count);
     let waiting = inbox.expect(1, ResponseKind::Whole);
-    waiting.belong(ann(), Logs::Dropped, Some(taker));
+    waiting.belong(party(&ann()), Logs::Dropped, Some(taker));
     for id in 0..count {
         receive(&inbox, &json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"}));
     }

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::super::{
     handshake::Agreed,
-    inbox::{Logs, ResponseKind, Taker},
+    inbox::{Logs, Party, ResponseKind, Taker},
 };
-use crate::{tenant::Tenant, tool::QuestionKinds};
+use crate::tool::QuestionKinds;
 
 /// A request to a server, before it has an identifier.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub(in super::super) struct Request {
     kinds: QuestionKinds,
     takes_tasks: bool,
     pub(super) questions: Option<Taker>,
-    /// The tenant whose request it is; `None` if it is the gateway's own.
-    pub(super) tenant: Option<Tenant>,
+    /// The caller whose request it is; `None` if it is the gateway's own.
+    pub(super) caller: Option<Party>,
 }
 
 impl Request {
@@ -48,7 +48,7 @@ impl Request {
             kinds: QuestionKinds::NONE,
             takes_tasks: false,
             questions: None,
-            tenant: None,
+            caller: None,
         }
     }
 
@@ -93,8 +93,8 @@ impl Request {
     }
 
     /// Makes it the request of a caller.
-    pub(in super::super) fn of_tenant(mut self, tenant: &Tenant) -> Self {
-        self.tenant = Some(tenant.clone());
+    pub(in super::super) fn of(mut self, caller: Party) -> Self {
+        self.caller = Some(caller);
         self
     }
 

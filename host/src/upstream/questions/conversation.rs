@@ -8,7 +8,6 @@ use super::{
         decode::RpcError,
         inbox::{OpenQuestion, Taker},
         limits::{MAX_QUESTIONS, MAX_ROUNDS, QUESTION_TIMEOUT},
-        link::Link,
     },
     read::{Refused, ServerQuestion, response},
 };
@@ -17,14 +16,10 @@ use crate::{
     tool::{Answers, ClientName, Question, QuestionKinds},
 };
 
-/// A response to a request of the server.
-type Response = (OpenQuestion, Result<String, RpcError>);
-
 /// A running call, as its caller's task sees it. Dropping it cancels the call.
 pub(in super::super) struct Conversation<T> {
     /// The call.
     pub(in super::super) task: AbortOnDropHandle<T>,
-    responses: mpsc::UnboundedSender<Response>,
     heard: Heard,
     /// The call's place among those of its server.
     _slot: Held,
@@ -40,44 +35,20 @@ pub(in super::super) struct Heard {
     until: Option<Instant>,
 }
 
-/// The other end, in the task of the call.
-pub(in super::super) struct Answering {
-    /// Takes the questions of the server.
-    pub(in super::super) questions: Taker,
-    /// The responses to them.
-    pub(in super::super) responses: Responses,
-}
-
-/// Responses that are to be sent.
-pub(in super::super) struct Responses(mpsc::UnboundedReceiver<Response>);
-
-/// Creates the channels between a call and its caller.
+/// Begins a call in a task, which gets the taker of its questions.
 pub(in super::super) fn conversation<T>(
     slot: Held,
-    spawn: impl FnOnce(Answering) -> AbortOnDropHandle<T>,
+    spawn: impl FnOnce(Taker) -> AbortOnDropHandle<T>,
 ) -> Conversation<T> {
-    let (questions, queue) = Taker::new(MAX_QUESTIONS);
-    // One response for each question, whose number is bounded.
-    let (responses, to_send) = mpsc::unbounded_channel();
-    let task = spawn(Answering { questions, responses: Responses(to_send) });
-    let heard = Heard { received: queue, open: Vec::new(), asked: 0, until: None };
-    Conversation { task, responses, heard, _slot: slot }
-}
-
-impl Responses {
-    /// Sends responses as they come. Never completes.
-    pub(in super::super) async fn send(&mut self, link: &Link) {
-        while let Some((question, response)) = self.0.recv().await {
-            link.respond(question.id(), response).await;
-        }
-        std::future::pending::<()>().await;
-    }
+    let (taker, received) = Taker::new(MAX_QUESTIONS);
+    let heard = Heard { received, open: Vec::new(), asked: 0, until: None };
+    Conversation { task: spawn(taker), heard, _slot: slot }
 }
 
 impl<T> Conversation<T> {
     /// Splits what is waited for at the same time.
-    pub(in super::super) fn parts(&mut self) -> (&mut AbortOnDropHandle<T>, &mut Heard, Refuser) {
-        (&mut self.task, &mut self.heard, Refuser(self.responses.clone()))
+    pub(in super::super) fn parts(&mut self) -> (&mut AbortOnDropHandle<T>, &mut Heard) {
+        (&mut self.task, &mut self.heard)
     }
 
     /// Returns the time until which the caller has the open questions. It begins with the first of
@@ -88,9 +59,8 @@ impl<T> Conversation<T> {
 
     /// Refuses all questions that wait.
     pub(in super::super) fn refuse(&mut self, reason: Refused) {
-        let refuser = Refuser(self.responses.clone());
         for (_, open) in self.heard.open.drain(..) {
-            refuser.refuse(open, reason);
+            refuse(open, reason);
         }
     }
 
@@ -99,11 +69,8 @@ impl<T> Conversation<T> {
         let mut unanswered = Vec::new();
         for (question, open) in self.heard.open.drain(..) {
             match answers.given.remove(&question.key) {
-                // The task may have ended.
-                Some(given) => {
-                    let response = response(question.kind, given);
-                    let _ = self.responses.send((open, response));
-                }
+                // Also if the call has ended: the question may be about another one of its session.
+                Some(given) => open.respond(response(question.kind, given)),
                 None => unanswered.push((question, open)),
             }
         }
@@ -120,7 +87,6 @@ impl Heard {
     /// came at the same time. All others are refused. Dropping the future loses no question.
     pub(in super::super) async fn asked(
         &mut self,
-        refuser: &Refuser,
         client: &ClientName,
         permitted: QuestionKinds,
     ) -> Vec<Question> {
@@ -128,7 +94,7 @@ impl Heard {
             let Some(first) = self.received.recv().await else { std::future::pending().await };
             let mut next = Some(first);
             while let Some(question) = next {
-                self.take(question, refuser, client, permitted);
+                self.take(question, client, permitted);
                 next = self.received.try_recv().ok();
             }
             if !self.open.is_empty() {
@@ -141,13 +107,7 @@ impl Heard {
         self.open.iter().map(|(question, _)| question.clone()).collect()
     }
 
-    fn take(
-        &mut self,
-        question: ServerQuestion,
-        refuse: &Refuser,
-        client: &ClientName,
-        permitted: QuestionKinds,
-    ) {
+    fn take(&mut self, question: ServerQuestion, client: &ClientName, permitted: QuestionKinds) {
         self.asked += 1;
         let read = if self.asked > MAX_ROUNDS {
             Err(Refused::TooLarge)
@@ -156,22 +116,16 @@ impl Heard {
         };
         match read {
             Ok(read) => self.open.push((read, question.open)),
-            Err(reason) => refuse.refuse(question.open, reason),
+            Err(reason) => refuse(question.open, reason),
         }
     }
 }
 
-/// Refuses questions.
-pub(in super::super) struct Refuser(mpsc::UnboundedSender<Response>);
-
-impl Refuser {
-    fn refuse(&self, question: OpenQuestion, reason: Refused) {
-        let code = match reason {
-            Refused::NotPermitted => RpcError::METHOD_NOT_FOUND,
-            _ => RpcError::INVALID_PARAMS,
-        };
-        // The task may have ended.
-        let refusal = RpcError { code, message: reason.to_string(), data: None };
-        let _ = self.0.send((question, Err(refusal)));
-    }
+/// Refuses a question.
+fn refuse(question: OpenQuestion, reason: Refused) {
+    let code = match reason {
+        Refused::NotPermitted => RpcError::METHOD_NOT_FOUND,
+        _ => RpcError::INVALID_PARAMS,
+    };
+    question.respond(Err(RpcError { code, message: reason.to_string(), data: None }));
 }

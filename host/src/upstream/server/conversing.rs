@@ -143,8 +143,8 @@ impl Server {
         let slot = self.slots.take(call.chain().tenant(), 1).ok_or(CallError::Busy)?;
         self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
-        Ok(conversation(slot, |answering| {
-            let sending = Sending { call, permitted, parameters, answering };
+        Ok(conversation(slot, |taker| {
+            let sending = Sending { call, permitted, parameters, taker };
             let asking = async move { shared.run(sending).await };
             AbortOnDropHandle::new(self.runtime.spawn(asking.in_current_span()))
         }))
@@ -170,10 +170,12 @@ impl Server {
             }
         };
         loop {
-            let (task, heard, refusals) = conversation.parts();
+            let (task, heard) = conversation.parts();
             let client = &self.shared.client;
             let questions = tokio::select! {
                 biased;
+                // First, because a question may be about another call of the same session, which waits.
+                questions = heard.asked(client, permitted) => questions,
                 ended = task => return match ended {
                     Ok(Ended::Done(result)) => result,
                     Ok(Ended::Asks(asked)) => {
@@ -188,7 +190,6 @@ impl Server {
                         Err(unavailable(&tool, Unavailable::ConnectionLost(Cause::from(ended))))
                     }
                 },
-                questions = heard.asked(&refusals, client, permitted) => questions,
                 () = sleep_until(deadline.into()) => {
                     self.shared.suspect();
                     return Err(CallError::Deadline { tool, limit });

@@ -9,11 +9,12 @@ use tracing::warn;
 use super::{
     super::{
         answer,
-        connection::Connection,
+        connection::{Connection, Intake},
         error::ConnectionError,
         http::mirror,
+        inbox::{Party, Taker},
         link::{AskError, Link, Report, Request},
-        questions::{Answering, TASK},
+        questions::TASK,
         relay, result, tasks,
         transport::SendError,
     },
@@ -32,7 +33,8 @@ pub(super) struct Sending {
     pub(super) permitted: QuestionKinds,
     /// Parameters that resume a call, besides those of the call.
     pub(super) parameters: Vec<(&'static str, String)>,
-    pub(super) answering: Answering,
+    /// Takes the questions of a legacy server.
+    pub(super) taker: Taker,
 }
 
 /// Reason that a server could not be asked or its response was lost. For the operator.
@@ -50,14 +52,14 @@ pub(super) enum Unavailable {
 
 impl Shared {
     /// Runs a call to its end, or until a modern server asks.
-    pub(super) async fn run(&self, mut sending: Sending) -> Ended {
-        match self.send(&mut sending).await {
+    pub(super) async fn run(&self, sending: Sending) -> Ended {
+        match self.send(&sending).await {
             Ok(ended) => ended,
             Err(error) => Ended::Done(Err(error)),
         }
     }
 
-    async fn send(&self, sending: &mut Sending) -> Result<Ended, CallError> {
+    async fn send(&self, sending: &Sending) -> Result<Ended, CallError> {
         let tool = sending.call.tool().clone();
         let tenant = sending.call.chain().tenant().clone();
         let waiting = self.metrics.wait();
@@ -75,9 +77,7 @@ impl Shared {
             Access::PerCall(own) => self.run_alone(&own, sending, permits).await,
             Access::Up(link) => match ask(&link, sending).await {
                 // A call that has asked is not repeated: the answers belong to its questions.
-                Err(error)
-                    if may_repeat(&error, &tool) && !sending.answering.questions.has_asked() =>
-                {
+                Err(error) if may_repeat(&error, &tool) && !sending.taker.has_asked() => {
                     link.request_check();
                     match self.replacement(&link).await {
                         Some(next) => read(&tool, &next, ask(&next, sending).await),
@@ -94,7 +94,7 @@ impl Shared {
     async fn run_alone(
         &self,
         own: &PerCall,
-        sending: &mut Sending,
+        sending: &Sending,
         permits: Permits,
     ) -> Result<Ended, CallError> {
         let tool = sending.call.tool().clone();
@@ -105,7 +105,9 @@ impl Shared {
         let (link, intake) = (connection.link.clone(), connection.intake.take());
         let requests = async {
             match intake {
-                Some(intake) => answer::requests(&link, intake.unsolicited.requests).await,
+                Some(Intake { unsolicited, .. }) => {
+                    answer::requests(&link, unsolicited.requests, unsolicited.responses).await;
+                }
                 None => pending().await,
             }
         };
@@ -121,15 +123,17 @@ impl Shared {
 
 /// Sends a call, and follows the task that the server makes of it. Progress is passed on in the
 /// order of its arrival.
-async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
-    let Sending { call, permitted, parameters, answering } = sending;
-    let (tool, level) = (call.tool(), call.chain().heard().log_level);
+async fn ask(link: &Link, sending: &Sending) -> Result<Value, AskError> {
+    let Sending { call, permitted, parameters, taker } = sending;
+    let (tool, hearing) = (call.tool(), call.chain().heard());
+    let caller = Party { tenant: call.chain().tenant().clone(), session: hearing.session };
+    let taker = (!link.is_modern()).then(|| taker.clone());
     let mut request = Request::new("tools/call")
         .about("name", &tool.original)
         .with("arguments", on_one_line(call.arguments().as_str()))
         .with_headers(headers(link, call))
-        .of_tenant(call.chain().tenant())
-        .asking(*permitted, (!link.is_modern()).then(|| answering.questions.clone()))
+        .of(caller.clone())
+        .asking(*permitted, taker.clone())
         .taking_tasks()
         .with_progress();
     for (name, json) in parameters.iter() {
@@ -139,7 +143,7 @@ async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
     if let Some(task) = tasks::parameter(link, tool, time_left) {
         request = request.with("task", task);
     }
-    let request = relay::with_log_level(link, request, level).await;
+    let request = relay::with_log_level(link, request, hearing.log_level).await;
     let reporter = call.chain().reporter();
     let report = |report| match report {
         Report::Progress(progress) => reporter.progress(progress),
@@ -149,27 +153,16 @@ async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
             }
         }
     };
-    let conditions = tasks::Conditions {
-        tenant: call.chain().tenant(),
-        permitted: *permitted,
-        taker: (!link.is_modern()).then(|| answering.questions.clone()),
-    };
-    let answered = parameters.iter().find(|(name, _)| *name == TASK);
-    let asking = async {
-        if let Some((_, id)) = answered {
-            let id = raw::string(id).unwrap_or_default().into_owned();
-            return tasks::resume(link, id, parameters, &conditions).await;
-        }
-        let result = link.ask_with_reports(request, report).await?;
-        if tasks::is_created(link, &result) {
-            reporter.defer();
-        }
-        tasks::settled(link, result, &conditions).await
-    };
-    tokio::select! {
-        asked = asking => asked,
-        () = answering.responses.send(link) => Err(AskError::Lost),
+    let conditions = tasks::Conditions { caller, permitted: *permitted, taker };
+    if let Some((_, id)) = parameters.iter().find(|(name, _)| *name == TASK) {
+        let id = raw::string(id).unwrap_or_default().into_owned();
+        return tasks::resume(link, id, parameters, &conditions).await;
     }
+    let result = link.ask_with_reports(request, report).await?;
+    if tasks::is_created(link, &result) {
+        reporter.defer();
+    }
+    tasks::settled(link, result, &conditions).await
 }
 
 /// Returns the headers of a call: those of the caller that are passed on, and those that mirror

@@ -61,7 +61,7 @@ impl Supervisor {
             () = link.cancel_abandoned(abandoned) => Cut::Failed(ConnectionError::Closed),
             () = relay::subscribe(&server, &link) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_lists(&catalog, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = answer::requests(&link, unsolicited.requests) => Cut::Failed(ConnectionError::Closed),
+            () = answer::requests(&link, unsolicited.requests, unsolicited.responses) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_events(&server, unsolicited.events) => Cut::Failed(ConnectionError::Closed),
             () = watch_rate(&server, &inbox) => Cut::Failed(ConnectionError::Closed),
             () = report_noise(&settings, &inbox) => Cut::Failed(ConnectionError::Closed),

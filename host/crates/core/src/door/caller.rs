@@ -1,6 +1,12 @@
 //! One request's authority to call tools, and the one decision about each call.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
 
 use tokio::sync::mpsc;
 
@@ -38,6 +44,21 @@ pub struct Hearing {
     pub log_level: Option<LogLevel>,
     /// Questions of sources that the caller can answer.
     pub questions: QuestionKinds,
+    /// Session of the client that calls; `None` if its calls belong to none.
+    pub session: Option<SessionId>,
+}
+
+/// Identifier of one session of a client, unique in this process. All calls of a session have the
+/// same user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionId(u64);
+
+impl SessionId {
+    /// Returns an identifier that no other session has.
+    pub fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// Position of a call in its chain.

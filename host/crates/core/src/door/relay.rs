@@ -17,7 +17,7 @@ pub use self::{
     claims::Claims,
     mailbox::{Mailbox, Subscription},
 };
-use super::{Filter, Provider, RelayRow, VirtualKey};
+use super::{Filter, Hearing, Provider, RelayRow, SessionId, VirtualKey};
 use crate::{
     tenant::Tenant,
     tool::{Answers, Cause, ClientName, InputRequired, Offer, Offers, Policy, QuestionKinds},
@@ -161,15 +161,15 @@ pub struct Relay {
     tenant: Tenant,
     limit: Duration,
     deadline: Instant,
-    questions: QuestionKinds,
+    hearing: Hearing,
     answers: Option<Answers>,
     provider: Arc<dyn Provider>,
 }
 
 impl Relay {
-    /// Permits the source to ask the caller questions of these kinds.
-    pub fn hearing(self, questions: QuestionKinds) -> Self {
-        Self { questions, ..self }
+    /// Sets what the caller takes: the source may ask it questions of these kinds.
+    pub fn hearing(self, hearing: Hearing) -> Self {
+        Self { hearing, ..self }
     }
 
     /// Makes the request the continuation of one that waits for answers.
@@ -179,7 +179,12 @@ impl Relay {
 
     /// Questions that the caller can answer.
     pub fn questions(&self) -> QuestionKinds {
-        self.questions
+        self.hearing.questions
+    }
+
+    /// Session of the caller; `None` if the request belongs to none.
+    pub fn session(&self) -> Option<SessionId> {
+        self.hearing.session
     }
 
     /// Takes the answers, if the request is the continuation of one that waits for them.
@@ -332,7 +337,7 @@ impl RelayView {
             tenant: self.tenant.clone(),
             limit,
             deadline: Instant::now() + limit,
-            questions: QuestionKinds::NONE,
+            hearing: Hearing::default(),
             answers: None,
             provider,
         })

@@ -62,7 +62,7 @@ pub enum CallError {
         report: String,
     },
     /// The tool asks its caller, and goes on with the answers.
-    #[error("tool '{name}' waits for {} answers of its caller", asked.questions.len())]
+    #[error("tool '{name}' waits for its caller to answer {}", questions(asked))]
     InputRequired {
         /// The tool.
         name: ToolName,
@@ -568,6 +568,13 @@ fn made(was_made: bool) -> &'static str {
         "the call was made, but its result is left out; ask for less"
     } else {
         "this call was not made; answer with what you have"
+    }
+}
+
+fn questions(asked: &InputRequired) -> String {
+    match asked.questions.len() {
+        1 => "a question".to_owned(),
+        count => format!("{count} questions"),
     }
 }
 
