@@ -28,6 +28,7 @@ use crate::{
         Filter, OwnTools, Provider, RelaySource, RelayView, ScriptLanguage, Source, View,
         VirtualKey,
     },
+    threads::Threads,
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
@@ -235,6 +236,8 @@ pub struct Catalog {
     writing: Mutex<()>,
     observer: Arc<OnceLock<Arc<dyn Observer>>>,
     changed: watch::Sender<()>,
+    /// Threads for checks of values that take long.
+    threads: Arc<Threads>,
 }
 
 impl Catalog {
@@ -367,10 +370,10 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
         let (name, policy) = (client.clone(), self.policy(client));
-        let checks = self.checks(client);
+        let (checks, threads) = (self.checks(client), self.threads.clone());
         let adopted = tokio::task::spawn_blocking(move || {
             let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
-            let provider = checked::values(checks, &name, &tools, provider);
+            let provider = checked::values(checks, &name, &tools, provider, &threads);
             (tools, dropped, provider)
         });
         match adopted.await {
@@ -395,7 +398,8 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
         let (tools, dropped) = naming::adopt_all(client, &self.policy(client), definitions);
-        let provider = checked::values(self.checks(client), client, &tools, provider);
+        let checks = self.checks(client);
+        let provider = checked::values(checks, client, &tools, provider, &self.threads);
         self.install(client, tools, &dropped, BTreeSet::new(), provider);
         dropped
     }
