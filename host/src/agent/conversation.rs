@@ -15,6 +15,9 @@ use crate::{
     recall::chat::Rounds,
 };
 
+/// Largest number of choices that OpenAI's API takes.
+const MAX_CHOICES: usize = 128;
+
 /// A request to the model, with the names of the tools that the gateway offers in it.
 pub(super) struct Conversation {
     prompt: Prompt,
@@ -92,6 +95,12 @@ impl Conversation {
     /// Returns the JSON text of the messages that the caller sent.
     pub(super) fn sent(&self) -> &str {
         self.prompt.body.get("messages").unwrap_or("[]")
+    }
+
+    /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].
+    pub(super) fn choices(&self) -> usize {
+        let asked = self.prompt.body.get("n").and_then(|n| n.parse().ok());
+        asked.unwrap_or(1).clamp(1, MAX_CHOICES)
     }
 
     /// Returns whether the caller asked for JSON.
