@@ -1,5 +1,7 @@
 //! A configuration in the making, and the lines about it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{Line, Outcome};
@@ -16,16 +18,18 @@ const COLLECTIONS: [(&str, Option<&str>); 3] = [
 pub(super) struct Draft {
     pub(super) file: Value,
     pub(super) lines: Vec<Line>,
+    /// The same lines.
+    noted: BTreeSet<Line>,
 }
 
 impl Draft {
     pub(super) fn new(file: Value) -> Self {
-        Self { file, lines: Vec::new() }
+        Self { file, lines: Vec::new(), noted: BTreeSet::new() }
     }
 
     pub(super) fn note(&mut self, key: KeyPath, outcome: Outcome, message: impl Into<String>) {
         let line = Line { key, outcome, message: message.into() };
-        if !self.lines.contains(&line) {
+        if self.noted.insert(line.clone()) {
             self.lines.push(line);
         }
     }
