@@ -354,7 +354,8 @@ impl App {
         let reply = self.answer(route, &sender, request, &charge).await?;
         // A streamed response is still being made, and what it holds stays charged.
         if let Payload::Whole(body) = reply.body() {
-            charge.settle(memory::REQUEST_BYTES + body.len());
+            let bytes = memory::REQUEST_BYTES + body.len();
+            charge.settle(bytes).map_err(memory::Spent::after_work)?;
         }
         Ok((reply, Some(charge)))
     }

@@ -25,7 +25,7 @@ use serde_json::json;
 use self::form::{Call, Options, Reader};
 use super::{
     App, Sender,
-    memory::Charge,
+    memory::{Charge, Spent},
     respond::{self, ApiError, Reply},
 };
 use crate::{
@@ -34,7 +34,8 @@ use crate::{
     },
     catalog::log_failure,
     door::{CallId, Caller, Hearing, Ledger, Origin},
-    model::Object,
+    json,
+    model::{Object, weight},
     tool::{CallError, CallFailure, QuestionKinds, ToolOutput},
 };
 
@@ -56,8 +57,12 @@ pub(super) async fn run(
     let call = options.format.read(body)?;
     let caller = caller(app, sender, timeout);
     let (source, result) = make(&caller, &call).await?;
+    let room = result.as_ref().map_or(Ok(()), |output| charge.grow(result_bytes(output)));
     log_failure(&call.name, result.as_ref().err());
     let mut airlock = extension(caller.ledger(), source.id());
+    if let Err(spent) = room {
+        return Err(spent.after_work().with_airlock(airlock));
+    }
     let presenter = (options.reader == Reader::Model).then(|| {
         let reads_images = app.models.reads_images(options.model.as_deref());
         source.presenter(&caller, app.hooks.results.as_ref(), reads_images)
@@ -75,7 +80,14 @@ pub(super) async fn run(
         reply.insert("is_error".to_owned(), true.into());
     }
     reply.insert(EXTENSION.to_owned(), airlock.into());
+    charge.grow(json::text_len(&reply)).map_err(Spent::after_work)?;
     Ok(respond::json(&reply.into()))
+}
+
+/// Returns the bytes that a result takes, as it is and in the response.
+fn result_bytes(output: &ToolOutput) -> usize {
+    let tree = output.structured.as_ref().map_or(0, weight);
+    json::text_len(output).saturating_add(tree).saturating_mul(2)
 }
 
 /// Returns the caller of a request. The request approves its call.
