@@ -374,7 +374,7 @@ impl App {
             Route::Runs(_) => runs::run(self, sender, request, charge).await,
             Route::Approvals(_) => {
                 let path = request.into_parts().0.uri;
-                approvals::run(self, sender, path.path()).await
+                approvals::run(self, sender, path.path(), charge).await
             }
             Route::Execute => execute::run(self, sender, request, charge).await,
             Route::Result => results::raw(self, sender, request.uri().path(), charge),
