@@ -152,6 +152,10 @@ async fn read(
     let work = move |charge: &Charge| -> Result<Translated, ApiError> {
         let mut chat = if has_responses {
             charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
+            if body.get("store").is_none_or(|store| *store != false) {
+                // The input is copied for the store.
+                charge.grow(body.get("input").map_or(0, weight))?;
+            }
             if may_fall_back {
                 // A second tree, for the providers that have another API.
                 charge.grow(body.values().chain(&earlier).map(weight).sum())?;
@@ -283,8 +287,9 @@ pub(super) async fn stored(
         }
         Target::InputItems => {
             let page = items::Page::parse(query)?;
-            let items = archive::input(app, sender, id, charge).await?;
-            Ok(respond::json(&page.of(items, id)?))
+            let (items, id) = (archive::input(app, sender, id, charge).await?, id.to_owned());
+            let page = app.intake.translate(charge, move |_| page.of(items, &id));
+            Ok(respond::json(&page.await?))
         }
     }
 }

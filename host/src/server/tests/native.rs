@@ -91,6 +91,37 @@ fn message(text: &str) -> Value {
 }
 
 #[tokio::test]
+async fn the_input_that_is_copied_for_the_store_is_charged() {
+    let answers = vec![whole(&json!([message("done")])); 64];
+    let fake = FakeService::start(answers).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let bounds = ResponseBounds {
+        expire_after: Duration::from_hours(1),
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+    };
+    let limited =
+        Settings { max_body_bytes: 300_000, responses: Some(bounds), ..super::settings() };
+    let limited = Settings { max_request_memory_bytes: limited.least_request_memory(), ..limited };
+    let models = Models::new(&[provider("demo", &fake.base_url, Apis::Both, &[])]);
+    let store = store::Settings::new(directory.path().join("other.db"));
+    let gateway = Gateway::with_models(limited, models.expect("good providers"), Some(store)).await;
+    let mut most = Vec::new();
+    for stores in [false, true] {
+        let mut fitting = 0;
+        for length in (10_000..300_000).step_by(20_000) {
+            let request = json!({"input": "x".repeat(length), "store": stores});
+            if gateway.respond(request).await.0 == 200 {
+                fitting = length;
+            }
+        }
+        most.push(fitting);
+    }
+    assert!(most[1] > 0 && most[1] < most[0], "{most:?}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn encrypted_reasoning_is_sent_back_in_a_round_of_tools_and_in_the_next_response() {
     let first = json!([reasoning("rs_1"), call("c1", "desk-echo")]);
     let second = json!([reasoning("rs_2"), message("done")]);
