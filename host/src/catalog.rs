@@ -22,12 +22,14 @@ use tokio::sync::watch;
 
 use self::checked::Checks;
 pub use self::observed::Observer;
-pub(crate) use self::report::{log_failure, report_dropped, report_unchecked};
+use self::report::report_mismatches;
+pub(crate) use self::report::{log_call, log_failure, report_dropped, report_unchecked};
 use crate::{
     door::{
         Filter, OwnTools, Provider, RelaySource, RelayView, ScriptLanguage, Source, View,
         VirtualKey,
     },
+    text::nearest,
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
@@ -107,6 +109,33 @@ impl Client {
     /// Returns whether the source is an MCP server, whose texts are not the operator's.
     pub fn is_server(&self) -> bool {
         !matches!(self.connection_type, "wasm" | "internal")
+    }
+
+    /// Describes where the operator's lists and the listed tools do not agree: no tool is offered, or a
+    /// list names one that does not exist. Empty before the first connection.
+    pub fn mismatches(&self) -> Vec<String> {
+        if self.provider.is_none() {
+            return Vec::new();
+        }
+        let Policy { execute, auto_execute, .. } = &self.policy;
+        let offered = self.tools.iter().filter(|tool| execute.allows_tool(tool)).count();
+        let none = (offered == 0 && !self.tools.is_empty()).then(|| {
+            let reason = if execute.is_empty() {
+                "is empty"
+            } else {
+                "names none of them"
+            };
+            format!("{} tools listed, 0 offered: `tools_to_execute` {reason}", self.tools.len())
+        });
+        let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
+            .into_iter()
+            .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))
+            .map(|(key, name)| {
+                let known = self.tools.iter().map(|tool| tool.original.as_str());
+                let near = nearest(name, known).map(|near| format!("; did you mean {near:?}?"));
+                format!("`{key}` names {name:?}, and no tool has this name{}", near.unwrap_or_default())
+            });
+        none.into_iter().chain(unknown).collect()
     }
 
     /// Returns the provider that runs its tools; `None` before the first connection.
@@ -208,6 +237,19 @@ impl Snapshot {
             key.is_none_or(|key| {
                 key.rows.contains_key(&client.name) || client.policy.allow_on_all_keys
             })
+        })
+    }
+
+    /// Returns the clients that were never listed, and that a request could use if they were.
+    pub fn missing<'s>(
+        &'s self,
+        filter: &'s Filter,
+        key: Option<&'s VirtualKey>,
+    ) -> impl Iterator<Item = &'s Arc<Client>> {
+        self.clients().filter(move |client| {
+            client.provider.is_none()
+                && filter.admits_client(&client.name)
+                && self.shows(&client.name, key)
         })
     }
 
@@ -395,6 +437,7 @@ impl Catalog {
         unaccepted: BTreeSet<String>,
         provider: Arc<dyn Provider>,
     ) {
+        let before = self.current.load().clients.get(client).map(|it| it.mismatches());
         self.change(client, |entry| {
             entry.tools = tools.into();
             let provider = if entry.policy.code_mode {
@@ -407,6 +450,10 @@ impl Catalog {
             entry.provider = Some(provider);
             entry.state = State::Connected;
         });
+        let after = self.current.load().clients.get(client).map(|it| it.mismatches());
+        if after != before {
+            report_mismatches(client, &after.unwrap_or_default());
+        }
     }
 
     /// Replaces a client's resources and prompts. Readers are notified only if they have changed.

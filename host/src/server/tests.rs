@@ -1,3 +1,4 @@
+mod clients;
 mod http2;
 mod limits;
 mod native;
@@ -55,6 +56,21 @@ impl Reload for Shelf {
     }
 }
 
+/// A list of approvals from which every call is denied.
+struct Refusing;
+
+impl ApprovalList for Refusing {
+    fn decide<'a>(
+        &'a self,
+        _: &'a crate::tool::Tool,
+        _: &'a str,
+        _: &'a Tenant,
+        _: Duration,
+    ) -> futures_util::future::BoxFuture<'a, agent::ApprovalVerdict> {
+        Box::pin(async { agent::ApprovalVerdict::Denied })
+    }
+}
+
 pub(super) fn settings() -> Settings {
     Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -71,6 +87,8 @@ pub(super) fn settings() -> Settings {
         max_connections: 64,
         max_connections_per_peer: 64,
         responses: None,
+        builtin_tools: BuiltinTools::Drop,
+        startup_wait: Duration::ZERO,
         mcp: crate::mcp::Settings::default(),
     }
 }
@@ -123,7 +141,12 @@ impl Gateway {
             agent,
             fake::BUDGET,
             keys,
-            Hooks { plugins: Some(Box::new(Shelf)), store, ..Hooks::default() },
+            Hooks {
+                plugins: Some(Box::new(Shelf)),
+                store,
+                approvals: Some(Arc::new(Refusing)),
+                ..Hooks::default()
+            },
         );
         let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
         // Each request has a connection of its own, as if it came from another program.

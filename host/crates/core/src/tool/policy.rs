@@ -1,6 +1,6 @@
 //! The operator's policy for the tools of one client.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{ClientName, Tool};
 
@@ -89,6 +89,25 @@ impl Whitelist {
     /// Returns whether the list allows no tool.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Only(names) if names.exact.is_empty())
+    }
+
+    /// Iterates over the names that none of these tools has.
+    pub fn unknown<'w>(&'w self, tools: &'w [Arc<Tool>]) -> impl Iterator<Item = &'w str> {
+        let names = match self {
+            Self::All => None,
+            Self::Only(names) => Some(names.iter()),
+        };
+        let is_known = |name: &str| {
+            let folded = name.to_lowercase();
+            tools.iter().any(|tool| {
+                if tool.has_twin {
+                    tool.original == name
+                } else {
+                    tool.original.to_lowercase() == folded
+                }
+            })
+        };
+        names.into_iter().flatten().filter(move |name| !is_known(name))
     }
 
     /// Returns a name of `self` that `other` does not allow; `None` if there is none.
