@@ -173,7 +173,7 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
     Run::new(|emitter| async move {
         let mut request = request;
         let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
-        let mut trace = Trace::new(caller.ledger(), std::mem::take(&mut request.notes));
+        let mut trace = Trace::new(caller.ledger(), request.notes.clone());
         let ended = converse(&models, &caller, request, &settings, &mut trace, &listener).await;
         let last = match ended {
             Ok(Ending::Whole { answer, pending, is_told }) => {
@@ -221,7 +221,8 @@ async fn converse(
         if !is_last && round::any_offered(&calls, offered) {
             allowance.take(conversation::message_bytes(&answer))?;
         }
-        let Sorted { batch, mut pending } = round::sort(calls, offered, caller, approver.is_some(), &mut quota);
+        let Sorted { batch, mut pending } =
+            round::sort(calls, offered, caller, approver.is_some(), &mut quota);
         let style = settings.results_as_text;
         if batch.is_empty() {
             return Ok(dialog.end(answer, pending, &[], style, &allowance).await);

@@ -36,6 +36,8 @@ use crate::{
 /// Maximum number of tools that one client may publish. Further tools are dropped, and the operator
 /// is told.
 pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
+/// The most disagreements of one client's lists and tools that are described.
+const MAX_MISMATCHES: usize = 20;
 /// The most reasons that are kept of one client's tools that were left out.
 const MAX_LEFT_OUT: usize = 100;
 
@@ -120,11 +122,7 @@ impl Client {
         let Policy { execute, auto_execute, .. } = &self.policy;
         let offered = self.tools.iter().filter(|tool| execute.allows_tool(tool)).count();
         let none = (offered == 0 && !self.tools.is_empty()).then(|| {
-            let reason = if execute.is_empty() {
-                "is empty"
-            } else {
-                "names none of them"
-            };
+            let reason = if execute.is_empty() { "is empty" } else { "names none of them" };
             format!("{} tools listed, 0 offered: `tools_to_execute` {reason}", self.tools.len())
         });
         let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
@@ -133,9 +131,12 @@ impl Client {
             .map(|(key, name)| {
                 let known = self.tools.iter().map(|tool| tool.original.as_str());
                 let near = nearest(name, known).map(|near| format!("; did you mean {near:?}?"));
-                format!("`{key}` names {name:?}, and no tool has this name{}", near.unwrap_or_default())
+                format!(
+                    "`{key}` names {name:?}, and no tool has this name{}",
+                    near.unwrap_or_default()
+                )
             });
-        none.into_iter().chain(unknown).collect()
+        none.into_iter().chain(unknown).take(MAX_MISMATCHES).collect()
     }
 
     /// Returns the provider that runs its tools; `None` before the first connection.

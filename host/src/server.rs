@@ -47,6 +47,7 @@ use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use tracing::{debug, error, info};
 
+pub use self::responses::BuiltinTools;
 use self::{
     admin::ToolTexts,
     body::Intake,
@@ -64,14 +65,13 @@ pub use self::{
     reload::{NotReloaded, Reload},
     upstreams::{NotDone, Upstreams},
 };
-pub use self::responses::BuiltinTools;
 pub use crate::store::responses::Bounds as ResponseBounds;
 use crate::{
     agent::{self, ApprovalList, Approver, Run},
     catalog::Catalog,
     door::{
-        ApprovalChoice, Budget, Caller, Filter, Hearing, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View,
-        VirtualKey,
+        ApprovalChoice, Budget, Caller, Filter, Hearing, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys,
+        Origin, View, VirtualKey,
     },
     json::RawObject,
     mcp::{service::Service, session::Sessions},

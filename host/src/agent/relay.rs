@@ -424,7 +424,7 @@ impl Round {
     /// Holds a chunk with text back. Fails if there is no memory.
     fn hold_text(&mut self, chunk: Document, held: &Held) -> Result<(), Failure> {
         // A chunk that is made here has no charge of its own.
-        if !held.grow(weight(chunk.object())) {
+        if !held.grow(chunk.object().values().map(weight).sum()) {
             return Err(Failure::NoMemory);
         }
         self.texts.push(chunk);
@@ -532,14 +532,16 @@ fn has_text(chunk: &Document) -> bool {
     is_message
         || choices(chunk.object()).any(|choice| {
             let delta = choice.get("delta").and_then(Value::as_object);
-            let mut texts = delta.into_iter().flat_map(|delta| TEXT.iter().filter_map(|it| delta.get(*it)));
-            texts.any(|text| !is_empty(text))
+            delta.is_some_and(|delta| {
+                TEXT.iter().filter_map(|name| delta.get(*name)).any(|text| !is_empty(text))
+            })
         })
 }
 
 /// Returns whether a chunk has a piece of a call.
 fn has_calls(chunk: &Object) -> bool {
-    choices(chunk).any(|choice| choice.get("delta").is_some_and(|it| it.get("tool_calls").is_some()))
+    choices(chunk)
+        .any(|choice| choice.get("delta").is_some_and(|it| it.get("tool_calls").is_some()))
 }
 
 /// Returns whether a chunk ends a choice.

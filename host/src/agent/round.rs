@@ -435,7 +435,8 @@ mod tests {
             (3, vec![2, 3], vec![4, 6, 7], vec![0, 1, 5]),
             (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
         ] {
-            let sorted = sort(calls(&names), &offered, &caller, false, &mut Quota::new(limit, None));
+            let sorted =
+                sort(calls(&names), &offered, &caller, false, &mut Quota::new(limit, None));
             let refused: Vec<_> =
                 sorted.batch.beyond.iter().map(|(call, _)| call.position).collect();
             assert_eq!((positions(&sorted.batch.run), refused), (run, beyond), "{limit}");

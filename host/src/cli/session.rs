@@ -246,7 +246,10 @@ pub(super) fn absent_sources(gateway: &Gateway, matters: impl Fn(&Client) -> boo
 
 /// Returns a line for each disagreement of the operator's lists and the tools of a source, among those
 /// that `matters`.
-pub(super) fn mismatched_sources(gateway: &Gateway, matters: impl Fn(&Client) -> bool) -> Vec<String> {
+pub(super) fn mismatched_sources(
+    gateway: &Gateway,
+    matters: impl Fn(&Client) -> bool,
+) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
     let clients = snapshot.clients().filter(|client| matters(client));
     let of = |client: &Arc<Client>| {

@@ -549,20 +549,7 @@ pub(super) struct ToolManager {
     /// Wall-clock time for one chat completion or Response: all responses of the model and all tool
     /// calls together. The header `x-airlock-timeout` may shorten it. Default: 30m.
     pub(super) agent_timeout: Option<Span>,
-    /// What happens to a model's calls that need an approval.
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ApprovalChoice {
-    /// They are returned to the caller, which can approve them.
-    Return,
-    /// Tools that need an approval are not offered to the model.
-    Omit,
-    /// The request stays open until a person decides by command line or API, or `approval_wait` has
-    /// passed.
-    Wait,
-}
-
-/// Layout of the virtual files of code mode. Default: `server`.
+    /// Layout of the virtual files of code mode. Default: `server`.
     pub(super) code_mode_binding_level: Option<BindingLevel>,
     /// Time for one script with all its calls. Default: 300s.
     pub(super) code_mode_timeout: Option<Span>,
@@ -628,6 +615,19 @@ pub(super) enum ResultsAsText {
     Always,
     /// Never.
     Never,
+}
+
+/// What happens to a model's calls that need an approval.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ApprovalChoice {
+    /// They are returned to the caller, which can approve them.
+    Return,
+    /// Tools that need an approval are not offered to the model.
+    Omit,
+    /// The request stays open until a person decides by command line or API, or `approval_wait` has
+    /// passed.
+    Wait,
 }
 
 /// Layout of the virtual files of code mode.

@@ -151,7 +151,11 @@ fn tool_manager(
         approval: file.approval.map(ApprovalChoice::from).unwrap_or_default(),
         approval_wait: field
             .member("approval_wait")
-            .within(file.approval_wait, Span::secs(10 * 60), Span::secs(1)..=Span::secs(24 * 60 * 60))
+            .within(
+                file.approval_wait,
+                Span::secs(10 * 60),
+                Span::secs(1)..=Span::secs(24 * 60 * 60),
+            )
             .0,
     };
     let longest = Span::secs(60 * 60);

@@ -19,8 +19,7 @@ use tracing::warn;
 pub(super) use self::events::{DONE, Events};
 use super::{
     BadProvider, Document, Held, ModelError, Object, Refusal, Service, TransportError,
-    document::Unread, object,
-    retry,
+    document::Unread, object, retry,
 };
 use crate::{
     json::{self, Caps},

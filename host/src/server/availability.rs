@@ -44,9 +44,9 @@ pub(super) async fn settle(app: &App, sender: &Sender) {
 pub(super) fn note(app: &App, sender: &Sender, notes: &mut Object) {
     let snapshot = app.catalog.snapshot();
     let missing = snapshot.missing(&sender.filter, sender.key.as_deref());
-    let missing = missing.take(MAX_NAMED).map(|client| {
-        json!({"client": client.name.as_str(), "state": client.state.name()})
-    });
+    let missing = missing
+        .take(MAX_NAMED)
+        .map(|client| json!({"client": client.name.as_str(), "state": client.state.name()}));
     let missing: Vec<Value> = missing.collect();
     if !missing.is_empty() {
         notes.insert(UNAVAILABLE.to_owned(), missing.into());

@@ -17,9 +17,8 @@ pub(super) fn show(app: &App) -> Reply {
     let snapshot = app.catalog.snapshot();
     let total = snapshot.clients().count();
     // Never listed, and not failed: requests see a part of the tools.
-    let is_starting = |client: &&Arc<Client>| {
-        client.state == State::Connecting && client.provider().is_none()
-    };
+    let is_starting =
+        |client: &&Arc<Client>| client.state == State::Connecting && client.provider().is_none();
     let starting = snapshot.clients().filter(is_starting).count();
     let connected = snapshot.clients().filter(|client| client.state == State::Connected).count();
     let version = env!("CARGO_PKG_VERSION");

@@ -29,13 +29,16 @@ pub(super) async fn show(app: &App, path: &str, charge: &Charge) -> Result<Reply
         charge.grow(list.len())?;
         let list = format!("[{list}]");
         let mut models = raw::elements(&list).into_iter().flatten();
-        let is_it = |model: &&str| raw::member(model, "id").and_then(raw::string).as_ref() == Some(&id);
+        let is_it =
+            |model: &&str| raw::member(model, "id").and_then(raw::string).as_ref() == Some(&id);
         if let Some(model) = models.find(is_it) {
             return Ok(respond::json_text(model.to_owned()));
         }
     }
     let shown = cut(id.into_owned(), SHOWN_BYTES);
-    let message = format!("there is no model {shown:?}; /v1/models lists the models of the providers that respond");
+    let message = format!(
+        "there is no model {shown:?}; /v1/models lists the models of the providers that respond"
+    );
     let kind = "invalid_request_error";
     Err(ApiError::new(StatusCode::NOT_FOUND, kind, "model_not_found", message).about("model"))
 }

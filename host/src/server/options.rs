@@ -63,9 +63,9 @@ pub(super) fn events(headers: &HeaderMap) -> Result<bool, ApiError> {
 pub(super) fn approval(headers: &HeaderMap) -> Result<Option<ApprovalChoice>, ApiError> {
     let Some(name) = respond::joined(headers, APPROVAL)? else { return Ok(None) };
     let choice = ApprovalChoice::ALL.into_iter().find(|choice| choice.name() == name);
-    choice.map(Some).ok_or_else(|| {
-        bad_header(APPROVAL, &name, "expected \"return\", \"omit\" or \"wait\"")
-    })
+    choice
+        .map(Some)
+        .ok_or_else(|| bad_header(APPROVAL, &name, "expected \"return\", \"omit\" or \"wait\""))
 }
 
 /// Returns the language of scripts that the header selects. Fails if it names none.

@@ -35,8 +35,8 @@ use serde_json::{Value, json};
 use tracing::info;
 use uuid::Uuid;
 
-pub use self::translate::BuiltinTools;
 pub(super) use self::archive::Archive;
+pub use self::translate::BuiltinTools;
 use self::{
     archive::Deposit,
     composer::Composer,
@@ -175,7 +175,10 @@ pub(super) async fn count(
     let native = chat.native.as_ref().map_or(0, |native| native.body.text_len());
     let bytes = json::text_len(&chat.body).max(native);
     let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
-    let tools: usize = caller.list().map(|entry| entry.tool.input_schema.as_str().len() + entry.tool.description.len()).sum();
+    let tools: usize = caller
+        .list()
+        .map(|entry| entry.tool.input_schema.as_str().len() + entry.tool.description.len())
+        .sum();
     let tokens = bytes.saturating_add(tools).div_ceil(TOKEN_BYTES);
     Ok(respond::json(&json!({
         "object": "response.input_tokens",
@@ -343,7 +346,8 @@ pub(super) async fn stored(
         }
         Target::Cancel => {
             archive::response(app, sender, id, charge).await?;
-            let message = "Cannot cancel a response that was made while its client waited: it is complete.";
+            let message =
+                "Cannot cancel a response that was made while its client waited: it is complete.";
             Err(ApiError::bad_request("invalid_value", message))
         }
         Target::InputItems => {

@@ -340,7 +340,7 @@ async fn text_before_a_call_of_the_gateway_is_not_part_of_json() {
         seen(turns.clone(), wants_json(streamed()), SETTINGS).await,
         lines(
             r#"
-            [0] role="assistant"
+            [0] role="assistant" content=""
             started c1 desk-echo
             ended c1 ok
             round 1

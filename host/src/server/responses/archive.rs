@@ -137,11 +137,14 @@ pub(super) async fn lists(
     let lists = lists.into_iter().map(|list| list.unwrap_or_else(|| "[]".to_owned()));
     let text = format!("[{}]", lists.collect::<Vec<_>>().join(","));
     let lists = app.intake.list(text.into_bytes(), &app.settings, charge).await?;
-    Ok(lists.into_iter().map(|list| if let Value::Array(items) = list { items } else { Vec::new() }).collect())
+    Ok(lists
+        .into_iter()
+        .map(|list| if let Value::Array(items) = list { items } else { Vec::new() })
+        .collect())
 }
 
 /// Returns a function that charges each stored text, and fails if they are too long for one request.
-fn admit(app: &App, charge: &Charge) -> impl FnMut(u64) -> Result<(), ApiError> + Send + 'static {
+fn admit(app: &App, charge: &Charge) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
     let (limit, memory) = (app.settings.max_body_bytes, charge.clone());
     let mut length = Length::default();
     move |bytes| {

@@ -6,7 +6,7 @@
 //! identifier that a provider gave, as that of its reasoning, is looked up in the Responses that the
 //! other references name: a client refers to all items of a Response, or to none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use http::StatusCode;
 use serde_json::Value;
@@ -15,12 +15,7 @@ use super::{
     super::{App, Sender, memory::Charge, respond::ApiError},
     archive, items,
 };
-use crate::{
-    json,
-    model::weight,
-    store::responses::List,
-    text::cut,
-};
+use crate::{json, model::weight, store::responses::List, text::cut};
 
 /// Digits of an identifier behind its prefix: those of the Response, and those of the place.
 const DIGITS: usize = 36;
@@ -44,9 +39,9 @@ pub(super) async fn resolve(
     if references.is_empty() {
         return Ok(());
     }
-    let wanted: BTreeMap<(String, List), ()> =
-        references.iter().filter_map(|(_, id)| Some((list_of(id)?, ()))).collect();
-    let wanted: Vec<(String, List)> = wanted.into_keys().collect();
+    let wanted: BTreeSet<(String, List)> =
+        references.iter().filter_map(|(_, id)| list_of(id)).collect();
+    let wanted: Vec<(String, List)> = wanted.into_iter().collect();
     let lists = archive::lists(app, sender, wanted.clone(), charge).await;
     let lists = lists.map_err(|error| error.about("input"))?;
     let mut found = BTreeMap::new();
@@ -54,9 +49,9 @@ pub(super) async fn resolve(
         if list == List::Input {
             items::identify(&mut items, &response);
         }
-        let named = items.into_iter().filter_map(|item| {
-            Some((item.get("id").and_then(Value::as_str)?.to_owned(), item))
-        });
+        let named = items
+            .into_iter()
+            .filter_map(|item| Some((item.get("id").and_then(Value::as_str)?.to_owned(), item)));
         found.extend(named);
     }
     for (position, id) in references {

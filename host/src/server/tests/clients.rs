@@ -39,7 +39,10 @@ async fn pages_of_listed_origins_get_cors_headers_and_others_do_not() {
     assert_eq!(header(&reply, "access-control-allow-methods").as_deref(), Some("POST"));
     assert_eq!(header(&reply, "access-control-allow-headers").as_deref(), Some(wants.1));
     let refused = preflight("/v1/chat/completions", "https://evil.example").await;
-    assert_eq!((refused.status().as_u16(), header(&refused, "access-control-allow-origin")), (403, None));
+    assert_eq!(
+        (refused.status().as_u16(), header(&refused, "access-control-allow-origin")),
+        (403, None)
+    );
     // An order of the operator is none for pages.
     let order = preflight("/api/mcp/client/desk/reload", page).await;
     assert!(order.status() != 204, "{order:?}");

@@ -435,7 +435,8 @@ async fn a_reference_where_nothing_is_stored_names_the_item_and_the_setting() {
 #[tokio::test]
 async fn built_in_tools_are_left_out_and_the_caller_is_told() {
     let bench = Bench::new(bounds()).await;
-    let tools = json!([{"type": "web_search", "external_web_access": true}, {"type": "image_generation"}]);
+    let tools =
+        json!([{"type": "web_search", "external_web_access": true}, {"type": "image_generation"}]);
     for is_streamed in [false, true] {
         let members = json!({"input": "hello", "tools": tools, "stream": is_streamed});
         let reply = bench.gateway.send(Method::POST, PATH, &[], &body(members)).await;

@@ -97,17 +97,18 @@ impl Whitelist {
             Self::All => None,
             Self::Only(names) => Some(names.iter()),
         };
-        let is_known = |name: &str| {
-            let folded = name.to_lowercase();
-            tools.iter().any(|tool| {
-                if tool.has_twin {
-                    tool.original == name
-                } else {
-                    tool.original.to_lowercase() == folded
-                }
-            })
-        };
-        names.into_iter().flatten().filter(move |name| !is_known(name))
+        let (mut twins, mut folded) = (BTreeSet::new(), BTreeSet::new());
+        for tool in tools.iter().filter(|_| !self.is_empty()) {
+            if tool.has_twin {
+                twins.insert(tool.original.as_str());
+            } else {
+                folded.insert(tool.original.to_lowercase());
+            }
+        }
+        names
+            .into_iter()
+            .flatten()
+            .filter(move |name| !twins.contains(name) && !folded.contains(&name.to_lowercase()))
     }
 
     /// Returns a name of `self` that `other` does not allow; `None` if there is none.

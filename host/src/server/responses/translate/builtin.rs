@@ -23,7 +23,7 @@ const SEPARATOR: &str = "__";
 /// Type of a tool that loads those with `defer_loading` later.
 const LOADER: &str = "tool_search";
 /// Types of items about built-in tools, in OpenAI's schema.
-const ITEMS: [&str; 17] = [
+const ITEMS: [&str; 18] = [
     "additional_tools",
     "apply_patch_call",
     "apply_patch_call_output",
@@ -40,6 +40,7 @@ const ITEMS: [&str; 17] = [
     "shell_call",
     "shell_call_output",
     "tool_search_call",
+    "tool_search_output",
     "web_search_call",
 ];
 
@@ -140,7 +141,7 @@ impl<'p> ClientTools<'p> {
         if is_definable(&tool) {
             // Without the tool that loads it, it is offered at once.
             if let Some(members) = tool.as_object_mut().filter(|_| !self.passes(LOADER)) {
-                members.remove("defer_loading");
+                members.shift_remove("defer_loading");
             }
             return translate(tool, path).map(Some);
         }
@@ -163,7 +164,11 @@ impl<'p> ClientTools<'p> {
     pub(super) fn drop_item(&mut self, kind: &str, path: &Path<'_>) -> Result<(), Untranslatable> {
         if *self.policy == BuiltinTools::Refuse {
             let advice = "Items about built-in tools have no counterpart in chat completions.";
-            return Err(Untranslatable::unsupported_value(&path.member("type"), &kind.into(), advice));
+            return Err(Untranslatable::unsupported_value(
+                &path.member("type"),
+                &kind.into(),
+                advice,
+            ));
         }
         self.dropped.insert(kind.to_owned());
         Ok(())

@@ -111,7 +111,9 @@ fn items_of(
     let mut items = Vec::with_capacity(earlier.len() + input.len());
     let path = Path::Member(&Path::Root, "input");
     for value in earlier {
-        items.extend(item(value, &path, client_tools).map_err(Untranslatable::in_previous_response)?);
+        items.extend(
+            item(value, &path, client_tools).map_err(Untranslatable::in_previous_response)?,
+        );
     }
     for (index, value) in input.into_iter().enumerate() {
         items.extend(item(value, &path.element(index), client_tools)?);

@@ -14,7 +14,8 @@ use crate::model::{Object, object};
 
 /// Translates a request without earlier items.
 fn chat(request: Value) -> Chat {
-    to_chat(object(request), Vec::new(), &BuiltinTools::Drop).expect("the request can be translated")
+    to_chat(object(request), Vec::new(), &BuiltinTools::Drop)
+        .expect("the request can be translated")
 }
 
 /// Translates a request that must be refused.

@@ -214,7 +214,12 @@ fn functions_of_a_group_are_functions_and_a_call_of_one_is_shown_with_its_group(
     let output = json!({"type": "function_call_output", "call_id": "a", "output": "A"});
     let input = json!([{"role": "user", "content": "x"}, call, output]);
     let chat = chat(json!({"model": "m", "input": input, "tools": [function("mine"), group]}));
-    let names: Vec<_> = chat.body["tools"].as_array().expect("tools").iter().map(|it| &it["function"]["name"]).collect();
+    let names: Vec<_> = chat.body["tools"]
+        .as_array()
+        .expect("tools")
+        .iter()
+        .map(|it| &it["function"]["name"])
+        .collect();
     assert_eq!(names, ["mine", "mcp__fs__read", "mcp__fs__write"]);
     assert_eq!(chat.body["messages"][1]["tool_calls"][0]["function"]["name"], "mcp__fs__read");
     assert!(chat.dropped.is_empty());
