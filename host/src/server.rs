@@ -235,8 +235,8 @@ pub struct Hooks {
     pub recall: Option<Recall>,
     /// Runs of scripts; `None` if none are kept.
     pub runs: Option<Runs>,
-    /// Calls that wait for a person's decision; `None` if none can wait.
-    pub approvals: Option<Arc<dyn ApprovalList>>,
+    /// The list in which calls of models wait for a person's decision; `None` if none can wait.
+    pub waiting: Option<Arc<dyn ApprovalList>>,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
     /// Reloads plugins; `None` if there are no plugins.
@@ -507,7 +507,7 @@ impl App {
 
     /// Returns what waits for the approvals of a request; `None` if its calls do not wait.
     fn approver(&self, sender: &Sender) -> Option<Approver> {
-        let list = self.hooks.approvals.clone()?;
+        let list = self.hooks.waiting.clone()?;
         let limit = self.agent.approval_wait;
         (self.approval(sender) == ApprovalChoice::Wait).then_some(Approver { list, limit })
     }

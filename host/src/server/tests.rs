@@ -144,7 +144,7 @@ impl Gateway {
             Hooks {
                 plugins: Some(Box::new(Shelf)),
                 store,
-                approvals: Some(Arc::new(Refusing)),
+                waiting: Some(Arc::new(Refusing)),
                 ..Hooks::default()
             },
         );

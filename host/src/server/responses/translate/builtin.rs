@@ -163,7 +163,7 @@ impl<'p> ClientTools<'p> {
     /// Leaves out an item about a built-in tool. Fails if built-in tools are refused.
     pub(super) fn drop_item(&mut self, kind: &str, path: &Path<'_>) -> Result<(), Untranslatable> {
         if *self.policy == BuiltinTools::Refuse {
-            let advice = "Items about built-in tools have no counterpart in chat completions.";
+            let advice = "Built-in tools are refused by this gateway, and so are items about them.";
             return Err(Untranslatable::unsupported_value(
                 &path.member("type"),
                 &kind.into(),

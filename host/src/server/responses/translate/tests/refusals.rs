@@ -34,7 +34,6 @@ fn members_without_a_counterpart_are_refused_by_name() {
     }
     for (members, param) in [
         (json!({"background": true}), "background"),
-        (json!({"truncation": "auto"}), "truncation"),
         (json!({"n": 2}), "n"),
         (json!({"modalities": ["audio"]}), "modalities"),
         (
@@ -43,10 +42,6 @@ fn members_without_a_counterpart_are_refused_by_name() {
         ),
         (json!({"reasoning": {"summary": "detailed"}}), "reasoning.summary"),
         (json!({"reasoning": {"mode": "pro"}}), "reasoning.mode"),
-        (
-            json!({"tools": [{"type": "function", "name": "f", "defer_loading": true}]}),
-            "tools[0].defer_loading",
-        ),
         (
             json!({"tools": [{"type": "function", "name": "f", "allowed_callers": ["programmatic"]}]}),
             "tools[0].allowed_callers",
