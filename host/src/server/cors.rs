@@ -1,7 +1,7 @@
 //! CORS for the pages of `allowed_origins` (WHATWG Fetch standard, section 3.2). Pages of all other
 //! origins are refused before, and so are orders of the operator.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 
 use super::{
     Settings,
@@ -10,13 +10,12 @@ use super::{
 };
 
 /// Time for which a browser keeps the answer to a preflight request, in seconds.
-const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+const MAX_AGE: &str = "600";
 /// Headers of responses that pages may read.
-const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "mcp-session-id, retry-after, www-authenticate, x-airlock-dropped-tools, x-airlock-provider",
-);
+const EXPOSED: &str =
+    "mcp-session-id, retry-after, www-authenticate, x-airlock-dropped-tools, x-airlock-provider";
 /// A server on a private network may be asked by a page of a public one.
-const PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+const PRIVATE: &str = "access-control-allow-private-network";
 const ASKS_FOR_PRIVATE: &str = "access-control-request-private-network";
 
 /// Returns the origin of the page that sends a request, if the operator permits it.
@@ -40,7 +39,7 @@ pub(super) fn preflight(methods: &[Method], headers: &HeaderMap) -> Reply {
     let methods = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
     let methods = HeaderValue::try_from(methods).expect("method names are header text");
     out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
-    out.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    out.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
     if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
     }
@@ -53,6 +52,7 @@ pub(super) fn preflight(methods: &[Method], headers: &HeaderMap) -> Reply {
 /// Permits the page of this origin to read a response.
 pub(super) fn permit(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    let exposed = HeaderValue::from_static(EXPOSED);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     headers.append(header::VARY, HeaderValue::from_static("origin"));
 }
