@@ -506,7 +506,7 @@ mod tests {
     use super::*;
     use crate::{
         door::Admitted,
-        tool::{CallError, ToolOutput},
+        tool::{CallError, ToolOutput, Whitelist},
     };
 
     struct Nobody;
@@ -544,6 +544,38 @@ mod tests {
             .collect();
         assert_eq!(names, [("fs-a", "first"), ("fs-b", "")]);
         assert_eq!(dropped.len(), 2, "{dropped:?}");
+    }
+
+    #[test]
+    fn lists_of_the_operator_that_offer_nothing_or_name_no_tool_are_described() {
+        let mismatches = |execute: &[&str], auto: &[&str]| {
+            let catalog = Catalog::new();
+            let fs = ClientName::parse("fs").expect("a good name");
+            let list = |names: &[&str]| Whitelist::parse(names).expect("a good list");
+            let policy =
+                Policy { execute: list(execute), auto_execute: list(auto), ..Policy::default() };
+            catalog.add_client(&fs, "stdio", policy);
+            let before = catalog.snapshot().clients().next().expect("one client").mismatches();
+            assert!(before.is_empty(), "it was never listed: {before:?}");
+            let tools = json!([
+                {"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}},
+            ]);
+            catalog.blocking_publish(&fs, definitions(tools), Arc::new(Nobody));
+            let snapshot = catalog.snapshot();
+            snapshot.clients().next().expect("one client").mismatches()
+        };
+        assert_eq!(mismatches(&["*"], &["READ"]), Vec::<String>::new());
+        assert_eq!(
+            mismatches(&[], &[]),
+            ["2 tools listed, 0 offered: `tools_to_execute` is empty"]
+        );
+        assert_eq!(
+            mismatches(&["raed"], &[]),
+            [
+                "2 tools listed, 0 offered: `tools_to_execute` names none of them",
+                "`tools_to_execute` names \"raed\", and no tool has this name; did you mean \"read\"?",
+            ]
+        );
     }
 
     #[test]
