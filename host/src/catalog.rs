@@ -249,6 +249,7 @@ impl Snapshot {
     ) -> impl Iterator<Item = &'s Arc<Client>> {
         self.clients().filter(move |client| {
             client.provider.is_none()
+                && !client.policy.execute.is_empty()
                 && filter.admits_client(&client.name)
                 && self.shows(&client.name, key)
         })

@@ -121,6 +121,12 @@ impl Gateway {
         store: Option<store::Settings>,
     ) -> Self {
         let (catalog, happened) = fake::catalog();
+        if !settings.startup_wait.is_zero() {
+            // Else requests could use none of its tools, and would not miss it.
+            let away = crate::tool::ClientName::parse("away").expect("a good name");
+            let policy = crate::tool::Policy { execute: Whitelist::All, ..Default::default() };
+            catalog.set_policy(&away, policy);
+        }
         let agent = agent::tests::SETTINGS;
         let desk = crate::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
