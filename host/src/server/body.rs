@@ -68,7 +68,7 @@ impl Intake {
         settings: &Settings,
         charge: &Charge,
     ) -> Result<Object, ApiError> {
-        check_type(request.headers())?;
+        check_type(request.headers(), is_program(request.headers()))?;
         let text = read(request, settings, charge).await?;
         self.parse(text, Caps::memory(tree_bytes(settings.max_body_bytes)), charge).await
     }
@@ -82,7 +82,7 @@ impl Intake {
         settings: &Settings,
         charge: &Charge,
     ) -> Result<RawObject, ApiError> {
-        check_type(request.headers())?;
+        check_type(request.headers(), is_program(request.headers()))?;
         let text = read(request, settings, charge).await?;
         let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
         self.work(text, charge, move |text, _| match RawObject::parse(text, &caps) {
@@ -101,7 +101,8 @@ impl Intake {
         settings: &Settings,
         charge: &Charge,
     ) -> Result<Result<Message, BadMessage>, ApiError> {
-        check_type(request.headers())?;
+        // MCP requires the content type.
+        check_type(request.headers(), false)?;
         let text = read(request, settings, charge).await?;
         let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
         self.work(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
@@ -174,15 +175,13 @@ pub(super) const fn least_memory(max_body_bytes: usize, max_header_bytes: usize)
 
 /// Fails if the body is not sent as JSON. A page of another origin can send text and forms without
 /// a preflight request. JSON needs a CORS preflight, which the gateway approves for
-/// `allowed_origins` alone. `curl -d` sends JSON as a form: that is accepted from programs, which send
-/// none of the headers that browsers add.
-fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let is_browser = BROWSER.iter().any(|name| headers.contains_key(*name));
+/// `allowed_origins` alone. `curl -d` sends JSON as a form, which is `lenient`ly accepted.
+fn check_type(headers: &HeaderMap, lenient: bool) -> Result<(), ApiError> {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let found = match (types.next().map(HeaderValue::to_str), types.next()) {
         (Some(Ok(found)), None) if is_type(found, JSON) => return Ok(()),
-        (Some(Ok(found)), None) if !is_browser && is_type(found, FORM) => return Ok(()),
-        (None, _) if !is_browser => return Ok(()),
+        (Some(Ok(found)), None) if lenient && is_type(found, FORM) => return Ok(()),
+        (None, _) if lenient => return Ok(()),
         (Some(Ok(found)), None) => {
             format!("content type {:?}", crate::text::cut(found.to_owned(), 64))
         }
@@ -198,6 +197,11 @@ fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
         "unsupported_media_type",
         message,
     ))
+}
+
+/// Returns whether a request has none of the headers that browsers add.
+fn is_program(headers: &HeaderMap) -> bool {
+    !BROWSER.iter().any(|name| headers.contains_key(*name))
 }
 
 /// Returns whether a content type is this one, with any parameters.
@@ -326,7 +330,7 @@ mod tests {
             .then(|| (header::HeaderName::from_static(by), HeaderValue::from_static("x")));
         let mut headers = HeaderMap::new();
         types.chain(by).for_each(|(name, value)| drop(headers.append(name, value)));
-        check_type(&headers)
+        check_type(&headers, is_program(&headers))
     }
 
     fn charge(memory: &Arc<Memory>) -> Charge {

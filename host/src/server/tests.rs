@@ -429,7 +429,7 @@ async fn models_clients_and_health_are_listed() {
     let (_, health) = gateway.get("/health", &[]).await;
     assert_eq!(
         (&health["status"], &health["clients"]),
-        (&json!("ok"), &json!({"connected": 2, "total": 3}))
+        (&json!("ok"), &json!({"connected": 2, "starting": 1, "total": 3}))
     );
     gateway.stop().await;
 }
