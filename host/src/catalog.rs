@@ -18,7 +18,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use self::checked::Checks;
 pub use self::observed::Observer;
@@ -171,6 +171,8 @@ pub struct Snapshot {
     /// Meta-tools for requests that select a language of scripts.
     meta_tools_in: BTreeMap<ScriptLanguage, OwnTools>,
     reader: Option<OwnTools>,
+    /// Reader of resources, for views of requests whose operator permits any.
+    resource_reader: Option<OwnTools>,
     views: views::Views,
 }
 
@@ -184,7 +186,17 @@ impl Snapshot {
     /// once, as far as the operator's lists, the request's headers and its virtual key all permit
     /// them.
     pub fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
-        self.views.view(filter, key, || self.make_view(filter, key))
+        let view = self.views.view(filter, key, || self.make_view(filter, key));
+        match self.resource_reader() {
+            Some(_) => view.with_relay(self.relay_view(filter, key)),
+            None => view,
+        }
+    }
+
+    /// Returns the reader of resources, if the operator permits the resources of any client.
+    fn resource_reader(&self) -> Option<&OwnTools> {
+        let permits = |client: &Arc<Client>| !client.policy.resources.is_empty();
+        self.resource_reader.as_ref().filter(|_| self.clients().any(permits))
     }
 
     fn make_view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
@@ -204,10 +216,8 @@ impl Snapshot {
         if let Some(search) = &self.search {
             view = view.with_search(&search.own, search.above);
         }
-        match &self.reader {
-            Some(reader) => view.with_reader(reader),
-            None => view,
-        }
+        let readers = self.reader.iter().chain(self.resource_reader());
+        readers.fold(view, |view, reader| view.with_reader(reader))
     }
 
     /// Returns the resources and prompts that one request may use, by the same rules.
@@ -247,12 +257,15 @@ impl Snapshot {
         filter: &'s Filter,
         key: Option<&'s VirtualKey>,
     ) -> impl Iterator<Item = &'s Arc<Client>> {
-        self.clients().filter(move |client| {
-            client.provider.is_none()
-                && !client.policy.execute.is_empty()
-                && filter.admits_client(&client.name)
-                && self.shows(&client.name, key)
-        })
+        self.clients().filter(move |client| self.is_missing(client, filter, key))
+    }
+
+    /// Returns whether a client was never listed, and a request could use it if it were.
+    pub fn is_missing(&self, client: &Client, filter: &Filter, key: Option<&VirtualKey>) -> bool {
+        client.provider.is_none()
+            && !client.policy.execute.is_empty()
+            && filter.admits_client(&client.name)
+            && self.shows(&client.name, key)
     }
 
     /// Returns the meta-tools of code mode; `None` if there is no executor.
@@ -285,6 +298,19 @@ impl Catalog {
     /// Returns a receiver that is notified of every change.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
+    }
+
+    /// Waits until each client for which `matters` returns true has connected or failed once, until
+    /// `deadline`. The state of slower ones stays [`State::Connecting`].
+    pub async fn settled(&self, deadline: Instant, matters: impl Fn(&Client) -> bool) {
+        let mut changes = self.changes();
+        let waits = |client: &Arc<Client>| client.state == State::Connecting && matters(client);
+        while self.snapshot().clients().any(waits) {
+            let changed = tokio::time::timeout_at(deadline, changes.changed()).await;
+            if !matches!(changed, Ok(Ok(()))) {
+                return;
+            }
+        }
     }
 
     /// Adds a client without tools, or replaces it.
@@ -350,6 +376,11 @@ impl Catalog {
     /// Installs the reader of large results.
     pub fn set_reader(&self, reader: OwnTools) {
         self.update(|next| next.reader = Some(reader));
+    }
+
+    /// Installs the reader of resources.
+    pub fn set_resource_reader(&self, reader: OwnTools) {
+        self.update(|next| next.resource_reader = Some(reader));
     }
 
     /// Replaces a client's tools and provider, and marks it connected. Invalid definitions are left

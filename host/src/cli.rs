@@ -3,6 +3,7 @@
 //! Results go to standard output, everything else to standard error. With `--json` a command prints
 //! one JSON document, whether it succeeds or not.
 
+mod approvals;
 mod call;
 mod check;
 mod compile;
@@ -71,6 +72,7 @@ enum Command {
     Call(call::Args),
     Run(run::Args),
     Runs(runs::Args),
+    Approvals(approvals::Args),
     Replay(replay::Args),
     Check(check::Args),
     Import(import::Args),
@@ -168,6 +170,7 @@ impl Command {
             Self::Call(args) => call::run(&args).await,
             Self::Run(args) => run::run(&args).await,
             Self::Runs(args) => runs::run(&args).await,
+            Self::Approvals(args) => approvals::run(&args).await,
             Self::Replay(args) => replay::run(&args).await,
             Self::Check(args) => check::run(&args).await,
             Self::Import(args) => import::run(&args),
@@ -194,6 +197,7 @@ impl Command {
             Self::Call(args) => args.json,
             Self::Run(args) => args.json,
             Self::Runs(args) => args.wants_json(),
+            Self::Approvals(args) => args.wants_json(),
             Self::Replay(args) => args.json,
             Self::Check(args) => args.json,
             Self::Import(args) => args.json,

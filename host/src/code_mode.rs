@@ -113,14 +113,14 @@ impl CodeMode {
     /// and those for other languages. Without `runs`, a script that needs an approval ends there.
     pub fn new(
         language: ScriptLanguage,
-        executor: Arc<Executor>,
+        executor: LazyExecutor,
         others: impl IntoIterator<Item = (ScriptLanguage, LazyExecutor)>,
         layout: impl Into<Layout>,
         runs: Option<Runs>,
     ) -> Arc<Self> {
         let other = |(language, executor)| (language, Arc::new(executor) as Arc<dyn Runner>);
         let others = others.into_iter().map(other).collect();
-        Self::with_runners((language, executor), others, layout, runs)
+        Self::with_runners((language, Arc::new(executor)), others, layout, runs)
     }
 
     fn with_runners(

@@ -13,13 +13,14 @@ use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use indicatif::MultiProgress;
 use serde_json::{Map, Value, json};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::warn;
+use tracing::{error, warn};
 
 use crate::{
-    catalog::{Catalog, Client, State},
-    code_mode::CodeMode,
+    approvals::Approvals,
+    catalog::{Catalog, Client},
+    code_mode::{CodeMode, LazyExecutor},
     config::{self, Config, Source},
     door::{Caller, Filter, Origin},
     model::Models,
@@ -28,8 +29,10 @@ use crate::{
     recall::{self, Recall},
     results::Results,
     runs::Runs,
-    sandbox::{Sandbox, UseRecorder},
-    server, store, tls,
+    sandbox::{LoadError, Sandbox, UseRecorder},
+    server, store,
+    text::with_causes,
+    tls,
     tool::{ClientName, Policy, ToolError, ToolOutput, Trust, Whitelist},
     upstream,
 };
@@ -58,6 +61,10 @@ pub struct Gateway {
     /// Takes changes of the configuration file.
     reloader: Reloader,
     progress: MultiProgress,
+    /// Loads the plugins and the script executor; `None` once their outcome is taken.
+    loading: Option<JoinHandle<Result<(), LoadError>>>,
+    /// Cancelled when that has ended.
+    loaded: CancellationToken,
 }
 
 /// Tasks that keep upstream servers connected, and other background tasks of the gateway.
@@ -170,17 +177,13 @@ impl Gateway {
     /// Waits until every source for which `matters` returns true has connected or failed once, for
     /// at most `limit`.
     pub async fn settled(&self, limit: Duration, matters: impl Fn(&Client) -> bool) {
-        let mut changes = self.catalog.changes();
-        let all_settled = async {
-            let waits = |client: &Arc<Client>| client.state == State::Connecting && matters(client);
-            while self.catalog.snapshot().clients().any(waits) {
-                if changes.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
-        // The state of slower sources stays `Connecting`.
-        let _ = tokio::time::timeout(limit, all_settled).await;
+        self.catalog.settled(Instant::now() + limit, matters).await;
+    }
+
+    /// Returns a token that is cancelled when every plugin and the script executor is loaded, or has
+    /// failed to.
+    pub fn loaded(&self) -> CancellationToken {
+        self.loaded.clone()
     }
 
     /// Returns the address that [`Gateway::run`] will serve on; `None` without a listener.
@@ -217,10 +220,13 @@ impl Gateway {
         let store = store::Settings::new(&config.store);
         let (responses, memory_bytes) = (config.server.responses, config.results.total_bytes);
         let recall = Recall::new(recall::Settings::new(Some(store), responses, memory_bytes));
+        let approvals = Approvals::new(store::Settings::new(&config.store));
         let hooks = server::Hooks {
             results: Some(results),
             recall: Some(recall),
             runs,
+            waiting: Some(Arc::new(approvals.clone())),
+            approvals: Some(approvals),
             gauges,
             plugins: Some(Box::new(reloader.clone())),
             upstreams: Some(Box::new(upstreams::Controls {
@@ -336,8 +342,21 @@ impl Builder {
     }
 
     /// Loads every plugin and starts to connect to every server. A source that fails is marked as
-    /// failed in the catalog and does not affect the others.
+    /// failed in the catalog and does not affect the others. Fails if the script executor cannot be
+    /// loaded.
     pub async fn start(self) -> anyhow::Result<Gateway> {
+        let mut gateway = self.open()?;
+        if let Some(loading) = gateway.loading.take() {
+            loading.await.context("the plugins were not loaded")??;
+        }
+        Ok(gateway)
+    }
+
+    /// Begins to load every plugin and to connect to every server, and returns at once. Components
+    /// that are not in the cache of compiled code are compiled meanwhile, which may take a minute;
+    /// calls of their tools wait. [`Gateway::loaded`] says when that has ended. Must be called in a
+    /// tokio runtime.
+    pub fn open(self) -> anyhow::Result<Gateway> {
         let config = self.config;
         config.server.check().context("the server's settings are not safe")?;
         let models = Models::new(&config.providers)?;
@@ -346,6 +365,7 @@ impl Builder {
         let catalog = Catalog::new();
         let results = Results::new(config.results);
         catalog.set_reader(results.own_tools());
+        catalog.set_resource_reader(results.resource_tools());
         let progress = MultiProgress::new();
         let resources = plugin::Resources {
             catalog: catalog.clone(),
@@ -374,13 +394,36 @@ impl Builder {
             shutdown: self.shutdown,
             upstreams,
             config,
+            loading: None,
+            loaded: CancellationToken::new(),
         };
-        let native_policy = self.native_policy.clone();
         gateway.add_native(self.native, self.native_policy);
         gateway.connect_upstreams();
-        gateway.plugins.load_all().await;
-        gateway.load_code_mode(&native_policy).await?;
+        gateway.plugins.announce();
+        let executor = has_code_mode.then(|| gateway.install_code_mode());
+        gateway.load(executor);
         Ok(gateway)
+    }
+}
+
+impl Gateway {
+    /// Begins to load the plugins, then the script executor, until the gateway stops.
+    fn load(&mut self, executor: Option<LazyExecutor>) {
+        let (plugins, stop) = (self.plugins.clone(), self.upstreams.stop.clone());
+        let is_loaded = self.loaded.clone().drop_guard();
+        self.loading = Some(self.upstreams.tasks.spawn(async move {
+            let _is_loaded = is_loaded;
+            let loading = async {
+                plugins.reload_all().await;
+                match &executor {
+                    Some(executor) => executor.load().await.inspect_err(|error| {
+                        error!(error = %with_causes(error), "the script executor cannot be loaded");
+                    }),
+                    None => Ok(()),
+                }
+            };
+            stop.run_until_cancelled(loading).await.unwrap_or(Ok(()))
+        }));
     }
 }
 

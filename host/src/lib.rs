@@ -14,6 +14,7 @@
 //! | [`agent`] | the loop: ask the model, run the tool calls that policy permits, respond |
 //! | [`model`] | model providers |
 //! | [`results`] | results of tools as models read them: marked, shortened, kept |
+//! | [`approvals`] | calls that wait for the decision of a person |
 //! | [`recall`] | calls of the gateway's tools that a client does not send back, kept and put back |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | [`door`] | the policy decision: `View`, `Origin`, `Admitted`, and the `Provider` trait |
@@ -39,6 +40,7 @@
 //! To embed a gateway in another program, see [`Gateway::builder`] and `examples/embed.rs`.
 
 pub mod agent;
+pub mod approvals;
 pub mod catalog;
 pub mod cli;
 pub mod code_mode;

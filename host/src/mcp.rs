@@ -21,6 +21,7 @@
 //! | `list` | lists as text, in pages |
 //! | [`result`] | the result of `tools/call`, for the client's revision |
 //! | [`approval`] | asks the client's user for an approval, in both eras |
+//! | `tasks` | calls that clients follow as tasks, in both eras |
 //! | `questions` | passes on the questions of sources, in both eras |
 //! | [`exchange`] | one request that is being handled, and what it sends |
 //! | [`session`] | sessions of the legacy era, bounded and expiring |
@@ -56,8 +57,13 @@ pub(crate) mod service;
 pub(crate) mod session;
 pub(crate) mod stdio;
 pub(crate) mod subscriptions;
+mod tasks;
 pub(crate) mod toolbox;
 pub(crate) mod version;
 pub(crate) mod watch;
 
-pub use self::{approval::ApprovalMode, service::Settings, session::Bounds as SessionBounds};
+pub use self::{
+    approval::{ApprovalMode, ApprovalRule},
+    service::Settings,
+    session::Bounds as SessionBounds,
+};

@@ -7,6 +7,7 @@
 //! | `kept` | large results, and unchanged ones for programs, by tenant, until they expire |
 //! | `preview` | beginning and end of a large result, with its handle |
 //! | `reader` | the tool `readContent`, which reads a large result in pages |
+//! | `resources` | the tool `readResource`, which reads a resource that a result links to |
 //!
 //! A result that is marked or shortened becomes the text of one message, which is kept in the
 //! conversation as it is: it stays the same in all rounds, so a provider's cache of the prompt stays
@@ -16,13 +17,14 @@ mod kept;
 mod marks;
 mod preview;
 mod reader;
+mod resources;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 pub(crate) use self::kept::Kept;
 pub use self::marks::Marks;
 pub(crate) use self::marks::untrusted;
-use self::{kept::Entry, reader::Reader};
+use self::{kept::Entry, reader::Reader, resources::ResourceReader};
 use crate::{
     door::OwnTools,
     tenant::Tenant,
@@ -106,6 +108,13 @@ impl Results {
     pub fn own_tools(&self) -> OwnTools {
         let reader = Reader::new(self.kept.clone(), self.settings.max_inline_bytes);
         OwnTools { tools: vec![reader.tool()], provider: Arc::new(reader) }
+    }
+
+    /// Returns the tool that reads resources of MCP servers, for
+    /// [`Catalog::set_resource_reader`](crate::catalog::Catalog::set_resource_reader).
+    pub fn resource_tools(&self) -> OwnTools {
+        let provider = Arc::new(ResourceReader(self.clone()));
+        OwnTools { tools: vec![ResourceReader::tool()], provider }
     }
 }
 

@@ -8,6 +8,7 @@
 mod activity;
 mod admin;
 mod alias;
+mod approvals;
 mod auth;
 mod availability;
 mod body;
@@ -68,6 +69,7 @@ pub use self::{
 pub use crate::store::responses::Bounds as ResponseBounds;
 use crate::{
     agent::{self, ApprovalList, Approver, Run},
+    approvals::Approvals,
     catalog::Catalog,
     door::{
         ApprovalChoice, Budget, Caller, Filter, Hearing, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys,
@@ -237,6 +239,8 @@ pub struct Hooks {
     pub runs: Option<Runs>,
     /// The list in which calls of models wait for a person's decision; `None` if none can wait.
     pub waiting: Option<Arc<dyn ApprovalList>>,
+    /// Calls of MCP clients that wait for an approval; `None` if none wait.
+    pub approvals: Option<Approvals>,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
     /// Reloads plugins; `None` if there are no plugins.
@@ -278,7 +282,8 @@ impl App {
         let memory = Memory::new(settings.max_request_memory_bytes);
         let archive = hooks.store.clone().zip(settings.responses);
         let archive = archive.map(|(store, bounds)| Archive::new(store, bounds));
-        let mcp = Service::new(catalog.clone(), budget, settings.mcp.clone());
+        let approvals = hooks.approvals.clone();
+        let mcp = Service::new(catalog.clone(), budget, settings.mcp.clone(), approvals);
         Arc::new(Self {
             mcp,
             sessions: Sessions::new(settings.mcp.sessions),
@@ -398,6 +403,10 @@ impl App {
             Route::InputTokens => responses::count(self, sender, request, charge).await,
             Route::Stored(_) => responses::stored(self, sender, request, charge).await,
             Route::Runs(_) => runs::run(self, sender, request, charge).await,
+            Route::Approvals(_) => {
+                let path = request.into_parts().0.uri;
+                approvals::run(self, sender, path.path()).await
+            }
             Route::Execute => execute::run(self, sender, request, charge).await,
             Route::Result => results::raw(self, sender, request.uri().path()),
             Route::Model => {
@@ -549,6 +558,8 @@ enum Route {
     Stored(Target),
     /// Runs of scripts.
     Runs(runs::Target),
+    /// Calls that wait for an approval.
+    Approvals(approvals::Target),
     Models,
     /// One model.
     Model,
@@ -578,6 +589,9 @@ impl Route {
         }
         if let Some((target, _)) = runs::Target::find(path) {
             return Some(Self::Runs(target));
+        }
+        if let Some((target, _)) = approvals::Target::find(path) {
+            return Some(Self::Approvals(target));
         }
         if let Some(target) = mcp::sse::target(path) {
             return Some(Self::Sse(target));
@@ -609,6 +623,7 @@ impl Route {
             }
             Self::Stored(target) => target.methods(),
             Self::Runs(target) => target.methods(),
+            Self::Approvals(target) => target.methods(),
             Self::Upstream(operation) => operation.methods(),
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
             Self::Sse(target) => target.methods(),

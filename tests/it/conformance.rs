@@ -45,5 +45,6 @@ fn fixture() -> Client {
     let client = Client::stdio("fixture", peers::python(), ["-B", server.as_str()]).auto(&["*"]);
     let client =
         client.set("/resources_to_read", ["*"].as_slice()).set("/prompts_to_get", ["*"].as_slice());
-    client.set("/allow", ["elicitation", "sampling", "roots"].as_slice())
+    // Its tools ask in both eras, and run as tasks in the modern one.
+    client.set("/allow", ["elicitation", "sampling", "roots"].as_slice()).set("/protocol", "modern")
 }

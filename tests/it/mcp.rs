@@ -16,6 +16,7 @@ mod sessions;
 mod sse;
 mod stdio;
 mod streams;
+mod tasks;
 mod upstream;
 
 use std::{fs, path::PathBuf};

@@ -1,8 +1,15 @@
 //! The HTTP side: start, refusals, forwarding to providers, and stop.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
-use airlock_tests::{Gateway, Reply, Service, Setup, misbehaving, service, wait};
+use airlock_tests::{
+    Client, Gateway, Reply, Service, Setup, guests,
+    mcp::{Endpoint, McpClient},
+    misbehaving, service, wait,
+};
 use reqwest::Method;
 use serde_json::json;
 use tokio::{
@@ -31,6 +38,29 @@ async fn a_request_in_flight_is_answered_before_the_gateway_ends() {
     fs::write(&gate, "").expect("a file");
     assert_eq!(call.await.content(), "it is there");
     gateway.ended().await;
+}
+
+#[tokio::test]
+async fn at_the_first_start_clients_are_answered_at_once_and_calls_wait_for_the_compiler() {
+    let cache = tempfile::tempdir().expect("a temporary directory");
+    let cache = cache.path().to_str().expect("UTF-8");
+    let setup = Setup::new().client(Client::wasm("text", guests::TEXT).auto(&["*"]));
+    let gateway = setup.listen_with(&[("AIRLOCK_CACHE_DIR", cache)]).await;
+    let begun = Instant::now();
+    let session = Endpoint::of(&gateway).session().await;
+    // It takes some milliseconds; the machine of a test may be busy.
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let state = gateway.client("text").await.expect("the plugin")["state"].clone();
+    assert_eq!(state, "connecting", "it is being compiled");
+    let text = json!({"text": "one two"});
+    let unknown = json!({"name": "text-no_such_tool", "arguments": {}});
+    let (counted, unknown) = tokio::join!(
+        McpClient::Modern(Endpoint::of(&gateway)).call("text-word_count", &text).result(),
+        session.request("tools/call", unknown).error(),
+    );
+    assert_eq!(counted["isError"], serde_json::Value::Null, "{counted}");
+    assert_eq!(unknown["code"], -32602, "{unknown}");
+    assert!(gateway.said().contains("compiling to native code, once"), "{}", gateway.said());
 }
 
 #[tokio::test]

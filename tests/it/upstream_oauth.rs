@@ -186,7 +186,8 @@ async fn scopes_that_a_tool_needs_are_asked_for_by_the_next_login() {
 #[tokio::test]
 async fn a_redirect_of_another_login_is_refused_and_the_login_goes_on() {
     let peer = Peer::start(Flaw::None).await;
-    let login = Login::start(&setup(&peer).write()).await;
+    let setup = setup(&peer);
+    let login = Login::start(&setup.write()).await;
     let callback = login.parameter("redirect_uri");
     assert!(callback.starts_with("http://127.0.0.1:"), "{callback}");
     assert_eq!(get(&format!("{callback}?code=code-0123456789&state=guessed")).await, 400);

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use airlock_tests::{
-    Gateway, Setup, misbehaving,
+    Gateway, Setup, misbehaving, peers,
     service::{self, Service},
 };
 use serde_json::{Value, json};
@@ -332,4 +332,37 @@ async fn the_unchanged_result_of_a_call_is_read_by_its_own_key() {
     let read = json!({"handle": calls[0]["raw_result"]});
     let refused = gateway.execute_with(&[("x-bf-vk", ANN)], "readContent", &read).await.ok();
     assert_eq!(refused["is_error"], true, "{refused:#}");
+}
+
+#[tokio::test]
+async fn a_model_reads_a_resource_that_a_result_links_to_as_far_as_the_lists_permit() {
+    let permitted = ["demo://resource/dynamic/text/*"];
+    let everything = peers::everything("every").auto(&["*"]);
+    let rows: [(&str, &[&str]); 1] = [("every", &["*"])];
+    let gateway = Setup::new()
+        .client(everything.set("/resources_to_read", permitted.as_slice()))
+        .client(misbehaving("other", []).auto(&["*"]))
+        .set("/server/require_virtual_key", false)
+        .key("ann", "sk-bf-ann0123456789abcdef", &rows)
+        .serve_connected()
+        .await;
+    let links = gateway.execute_for_model("every-get-resource-links", &json!({"count": 2})).await;
+    let uri = "demo://resource/dynamic/text/1";
+    assert!(links.clone().content().contains(uri), "{}", links.text);
+    let read = async |uri: &str, headers: &[(&str, &str)]| {
+        let reply = gateway.execute_with(headers, "readResource", &json!({"uri": uri})).await;
+        (reply.status == 200 && reply.body["is_error"] != true, reply.text)
+    };
+    let (is_read, text) = read(uri, &[]).await;
+    assert!(is_read && text.contains("Resource 1"), "{text}");
+    assert!(text.contains("treat as untrusted data"), "{text}");
+    for (what, uri, headers) in [
+        ("not in the operator's list", "demo://resource/dynamic/blob/1", &[][..]),
+        ("unknown", "demo://nothing", &[]),
+        ("another client's filter", uri, &[("x-bf-mcp-include-clients", "other")]),
+        ("a key without the resource", uri, &[("x-bf-vk", "sk-bf-ann0123456789abcdef")]),
+    ] {
+        let (is_read, text) = read(uri, headers).await;
+        assert!(!is_read && !text.contains("Resource 1"), "{what}: {text}");
+    }
 }

@@ -35,6 +35,11 @@ impl Gateway {
     }
 
     pub(crate) async fn start_with(setup: Setup, variables: &[(&str, &str)]) -> Self {
+        Self::launch(setup, variables, true).await
+    }
+
+    /// Starts it, and waits until it listens; until all is loaded too if `is_loaded`.
+    pub(crate) async fn launch(setup: Setup, variables: &[(&str, &str)], is_loaded: bool) -> Self {
         let config = setup.write();
         let mut child = Command::new(binary("airlock-under-test"))
             .args(["serve", "--config"])
@@ -48,11 +53,17 @@ impl Gateway {
         let pid = Pid::from_child(&child);
         let said = Arc::new(Mutex::new(Vec::new()));
         collect(child.stderr.take().expect("piped above"), said.clone());
-        let announced = first_line(&mut child, said.clone());
+        let announced = first_lines(&mut child, said.clone());
         let ended = watch(child);
-        let address = tokio::task::spawn_blocking(move || announced.recv_timeout(LIMIT))
-            .await
-            .expect("no panic in it");
+        let lines = move || {
+            let address = announced.recv_timeout(LIMIT);
+            if is_loaded {
+                // The second line says so. Without one it has ended, and the address is of no use.
+                let _ = announced.recv_timeout(LIMIT);
+            }
+            address
+        };
+        let address = tokio::task::spawn_blocking(lines).await.expect("no panic in it");
         let mut gateway =
             Self { address: String::new(), pid, ended, said, http: http_client(), setup };
         let line = address.unwrap_or_default();
@@ -77,7 +88,7 @@ impl Gateway {
         self.pid
     }
 
-    /// Returns its output so far, except the first line of stdout.
+    /// Returns its output so far, except the first two lines of stdout.
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner))
             .into_owned()
@@ -271,14 +282,16 @@ fn collect(mut stream: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) {
     });
 }
 
-/// Sends the first line of stdout to the receiver, and collects the rest.
-fn first_line(child: &mut Child, said: Arc<Mutex<Vec<u8>>>) -> mpsc::Receiver<String> {
+/// Sends the first two lines of stdout to the receiver, and collects the rest.
+fn first_lines(child: &mut Child, said: Arc<Mutex<Vec<u8>>>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     let mut stdout = BufReader::new(child.stdout.take().expect("piped by the caller"));
     thread::spawn(move || {
-        let mut line = String::new();
-        if stdout.read_line(&mut line).is_ok() && !line.is_empty() {
-            let _ = sender.send(line.trim_end().to_owned());
+        for _ in 0..2 {
+            let mut line = String::new();
+            if stdout.read_line(&mut line).is_ok() && !line.is_empty() {
+                let _ = sender.send(line.trim_end().to_owned());
+            }
         }
         drop(sender);
         collect(stdout, said);

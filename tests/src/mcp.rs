@@ -89,7 +89,11 @@ impl Endpoint {
         meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
         meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
         meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1"});
-        let member = if method == "resources/read" { "uri" } else { "name" };
+        let member = match method {
+            "resources/read" => "uri",
+            "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+            _ => "name",
+        };
         let name = body["params"][member].as_str().map(str::to_owned);
         let request = self.post(body).set("mcp-protocol-version", MODERN).set("mcp-method", method);
         match name {

@@ -113,6 +113,12 @@ impl Setup {
         Gateway::start_with(self, variables).await
     }
 
+    /// Starts a gateway like [`serve_with`](Self::serve_with), and does not wait for plugins to be
+    /// loaded.
+    pub async fn listen_with(self, variables: &[(&str, &str)]) -> Gateway {
+        Gateway::launch(self, variables, false).await
+    }
+
     /// Starts a gateway with it and waits until every source is connected.
     pub async fn serve_connected(self) -> Gateway {
         let clients = self.config["mcp"]["client_configs"].as_array().expect("new() makes it one");

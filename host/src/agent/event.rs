@@ -255,7 +255,7 @@ impl Reports {
             }
             door::Event::Partial { call, part } => Event::Partial { tool_call_id: id(call)?, part },
             // The agent asks for none.
-            door::Event::Log { .. } => return None,
+            door::Event::Log { .. } | door::Event::Deferred { .. } => return None,
         })
     }
 

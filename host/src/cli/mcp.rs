@@ -18,6 +18,7 @@ use super::{
     signals::Signals,
 };
 use crate::{
+    approvals::Approvals,
     door::Filter,
     gateway::Gateway,
     mcp::{
@@ -27,7 +28,7 @@ use crate::{
         stdio,
         toolbox::{Scope, Selection},
     },
-    tls,
+    store, tls,
     tool::ClientName,
 };
 
@@ -134,16 +135,13 @@ async fn serve(args: &Args) -> anyhow::Result<Done> {
         }
     };
     let mut signals = Signals::catch()?;
-    // Read from the start, so that the end of the input is seen while plugins are compiled.
     let lines = read_lines(BufReader::new(io::stdin()), config.server.max_body_bytes);
     let (output, written) = write_lines(io::stdout());
     let (settings, budget) = (config.server.clone(), config.budget);
-    let gateway = tokio::select! {
-        gateway = Gateway::builder(config).start() => gateway.context("the gateway cannot start")?,
-        () = signals.next() => return Ok(Done::Yes),
-    };
+    let approvals = Approvals::new(store::Settings::new(&config.store));
+    let gateway = Gateway::builder(config).open().context("the gateway cannot start")?;
     gateway.watch_plugins();
-    let service = Service::new(gateway.catalog().clone(), budget, settings.mcp);
+    let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, Some(approvals));
     let (ready, stop) = (CancellationToken::new(), CancellationToken::new());
     let connection = stdio::Settings {
         selection: Selection { key: None, filter: Filter::none(), scope },

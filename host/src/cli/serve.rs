@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use anyhow::{Context as _, bail};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Done, output,
@@ -14,7 +15,9 @@ use crate::gateway::{self, Gateway, Reloader};
 
 /// Run the gateway
 ///
-/// The first line on standard output has the address. SIGTERM or Ctrl-C stops the gateway when the
+/// The first line on standard output has the address, and is printed as soon as requests are served.
+/// Components that were not compiled before are compiled meanwhile; the line `ready` follows when all
+/// are loaded. SIGTERM or Ctrl-C stops the gateway when the
 /// requests in flight have ended, at the latest after `server.drain_timeout`; a second signal stops
 /// it at once. SIGHUP takes the plugin entries of the configuration file, and reloads the plugins that
 /// have changed; both also happen by themselves within seconds of a change.
@@ -32,12 +35,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let listener = gateway::bind(&config.server).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let starting = Gateway::builder(config).listener(listener).shutdown(closed(stopped)).start();
-    let gateway = tokio::select! {
-        gateway = starting => gateway?,
-        () = signals.next() => return Ok(Done::Yes),
-    };
+    let gateway = Gateway::builder(config).listener(listener).shutdown(closed(stopped)).open()?;
     output::line(&format!("listening on http://{address}"))?;
+    let loaded = gateway.loaded();
     let reloader = gateway.reloader().clone();
     let impatience = async move {
         signals.next().await;
@@ -49,6 +49,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         served = gateway.run() => served.map(|()| Done::Yes),
         () = impatience => bail!("stopped while requests were in flight"),
         never = reload_on(hangups, reloader) => match never {},
+        never = announce(loaded) => match never {},
     }
 }
 
@@ -59,6 +60,14 @@ async fn reload_on(mut hangups: Hangups, reloader: Reloader) -> Infallible {
         tracing::info!("SIGHUP: checking the configuration file and every plugin");
         reloader.reload_all().await;
     }
+}
+
+/// Says on standard output when all is loaded. Never returns.
+async fn announce(loaded: CancellationToken) -> Infallible {
+    loaded.cancelled().await;
+    // Nobody may read it any more.
+    let _ = output::line("ready");
+    std::future::pending().await
 }
 
 async fn closed(channel: oneshot::Receiver<()>) {

@@ -1,9 +1,12 @@
-//! An executor that is compiled when a script first needs it.
+//! An executor that is compiled beside the work of the gateway, or when a script first needs it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::BoxFuture;
-use tokio::{sync::OnceCell, time::timeout};
+use tokio::{sync::OnceCell, time::timeout_at};
 use tracing::{error, info};
 
 use super::{Runner, meta};
@@ -14,12 +17,13 @@ use crate::{
     tool::{CallError, ErrorKind, ToolError, ToolName},
 };
 
-/// Time for which a script waits for its executor. One that is in the cache of compiled code loads in
-/// much less.
-const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Time before the deadline of its call at which a script ends its wait for the executor, so that the
+/// caller learns the reason.
+const RESERVE: Duration = Duration::from_secs(1);
 
-/// An executor that is compiled when a script first needs it, once. Compiling takes up to a minute;
-/// scripts that wait longer than ten seconds fail.
+/// An executor that is compiled once, when it is first needed. Compiling takes up to a minute; scripts
+/// wait for it until the deadlines of their calls. Cheap to clone.
+#[derive(Clone)]
 pub struct LazyExecutor(Arc<Lazy>);
 
 struct Lazy {
@@ -38,19 +42,21 @@ impl LazyExecutor {
         Self(Arc::new(Lazy { load, loaded: OnceCell::new() }))
     }
 
-    /// Returns the executor. Fails if it cannot be loaded, or not soon.
-    async fn loaded(&self) -> Result<&Executor, ScriptError> {
+    /// Loads the executor, unless it is loaded. Fails if it cannot be loaded.
+    pub async fn load(&self) -> Result<(), LoadError> {
+        self.0.loaded.get_or_try_init(|| (self.0.load)()).await.map(drop)
+    }
+
+    /// Returns the executor. Fails if it cannot be loaded, or not before `deadline`.
+    async fn loaded(&self, deadline: Instant) -> Result<&Executor, ScriptError> {
         if let Some(executor) = self.0.loaded.get() {
             return Ok(executor);
         }
-        let lazy = self.0.clone();
+        let lazy = self.clone();
         // A task of its own: a caller that gives up does not stop the compiler for the next.
         let load = tokio::spawn(async move {
-            let loaded = lazy.loaded.get_or_try_init(|| {
-                info!("a script needs another executor, which is loaded");
-                (lazy.load)()
-            });
-            loaded.await.map(drop)
+            info!("a script waits for its executor, which is being loaded");
+            lazy.load().await
         });
         let failed = |cause: Box<dyn std::error::Error + Send + Sync>| {
             error!(error = &*cause, "the executor of a script cannot be loaded");
@@ -59,7 +65,7 @@ impl LazyExecutor {
                 cause,
             })
         };
-        let Ok(loaded) = timeout(MAX_WAIT, load).await else {
+        let Ok(loaded) = timeout_at((deadline - RESERVE).into(), load).await else {
             let message = "the executor of this language is being compiled, which takes up to a minute once: \
                            run the script again then";
             let error = ToolError {
@@ -80,6 +86,8 @@ impl Runner for LazyExecutor {
         chain: &'a Chain,
         calls: Arc<dyn ScriptCalls>,
     ) -> BoxFuture<'a, ScriptResult> {
-        Box::pin(async move { self.loaded().await?.run(script, chain, calls).await })
+        Box::pin(
+            async move { self.loaded(chain.deadline()).await?.run(script, chain, calls).await },
+        )
     }
 }

@@ -155,8 +155,14 @@ pub(super) enum BuiltinTools {
 pub(super) struct McpServer {
     /// How calls of tools that are not in `tools_to_auto_execute` are approved. Default: `elicit`.
     pub(super) approval: Option<Approval>,
+    /// Exceptions from `approval` for some clients. The first one that applies counts.
+    #[serde(default)]
+    pub(super) approval_rules: Vec<ApprovalRule>,
     /// Time for a client's user to answer a question. Default: 5m.
     pub(super) approval_timeout: Option<Span>,
+    /// Time for which a call whose client cannot ask its user waits for an approval by command line
+    /// or API before it fails. Clients often wait for 60 s. Default: 45s.
+    pub(super) approval_wait: Option<Span>,
     /// Sessions at the same time. Beyond it, an idle one of the virtual key with the most sessions
     /// is closed. Default: 4096.
     pub(super) max_sessions: Option<u64>,
@@ -217,15 +223,30 @@ pub(super) struct View {
     pub(super) virtual_key: String,
 }
 
+/// How calls of some MCP clients are approved: of those that fulfil all conditions of the rule.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApprovalRule {
+    /// Name of the virtual key that the client sends.
+    pub(super) virtual_key: Option<String>,
+    /// Name that the client gives itself (`clientInfo.name`), such as `claude-code`. Any client can
+    /// give itself this name.
+    pub(super) client_name: Option<String>,
+    /// How its calls are approved.
+    pub(super) approval: Approval,
+}
+
 /// How a call of an MCP client that needs an approval is handled.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Approval {
     /// It is refused.
     Never,
-    /// The client's user is asked, if the client can ask with a form (`elicitation`); else it runs,
-    /// because clients ask their users themselves.
+    /// The client's user is asked, if the client can ask with a form (`elicitation`); else the call
+    /// waits in the list of pending approvals (`airlock approvals`, `/v1/approvals`).
     Elicit,
+    /// It runs, because the client asks its user itself. Each such call is logged.
+    Client,
     /// It runs.
     AlwaysAllow,
 }

@@ -62,7 +62,6 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         search_above(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
     let mut server = server::resolve(&root.member("server"), file.server, has_active_key);
     let mcp_server = root.member("mcp_server");
-    server.mcp = mcp_server::resolve(&mcp_server, &file.mcp_server, server.max_connections);
     let providers = provider::resolve(&root.member("providers"), file.providers);
     let disabled = client::disabled(&file.mcp.client_configs);
     let clients = client::resolve(&mcp.member("client_configs"), file.mcp.client_configs, &names);
@@ -71,6 +70,8 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
         file.governance.virtual_keys,
         &names,
     );
+    let connections = server.max_connections;
+    server.mcp = mcp_server::resolve(&mcp_server, &file.mcp_server, connections, &keys);
     let oauth = file.mcp_server.oauth;
     Config {
         oauth: oauth.and_then(|it| mcp_server::oauth(&mcp_server.member("oauth"), it, &keys)),

@@ -11,7 +11,7 @@ use crate::{
     guests,
     native::NativeTools,
     plugin::compiling,
-    sandbox::{Limits, LoadError},
+    sandbox::Limits,
     tool::{ClientName, INTERNAL_CLIENT, Policy},
     upstream,
 };
@@ -65,19 +65,23 @@ impl Gateway {
         }
     }
 
-    /// Loads the script executor if any client is in code mode.
-    pub(super) async fn load_code_mode(&mut self, native: &Policy) -> Result<(), LoadError> {
-        if !has_code_mode(&self.config, native) {
-            return Ok(());
-        }
+    /// Installs code mode. Returns the executor of scripts that select no language, which is still to
+    /// be loaded.
+    pub(super) fn install_code_mode(&mut self) -> LazyExecutor {
         let language = self.config.script_language;
         let bytes = executor_of(language);
         let budget = &self.config.budget;
         let host_calls = Limits::SCRIPT.host_calls.saturating_add(budget.nested_calls);
         let cpu = self.config.runs.cpu_time;
         let limits = Limits { deadline: budget.script, cpu, host_calls, ..Limits::SCRIPT };
-        let load = self.sandbox.executor(bytes.clone(), limits);
-        let executor = compiling(&self.progress, "the script executor", &bytes, load).await?;
+        let (sandbox, progress) = (self.sandbox.clone(), self.progress.clone());
+        let executor = LazyExecutor::new(move || {
+            let (sandbox, progress, bytes) = (sandbox.clone(), progress.clone(), bytes.clone());
+            async move {
+                let load = sandbox.executor(bytes.clone(), limits);
+                compiling(&progress, "the script executor", &bytes, load).await
+            }
+        });
         // Another language is compiled when a request first selects it.
         let others = ScriptLanguage::ALL.into_iter().filter(|other| *other != language);
         let lazy = |other| {
@@ -90,7 +94,7 @@ impl Gateway {
         };
         let code_mode = CodeMode::new(
             language,
-            Arc::new(executor),
+            executor.clone(),
             others.map(lazy),
             self.config.layout(),
             self.runs.clone(),
@@ -101,6 +105,6 @@ impl Gateway {
         self.upstreams
             .tasks
             .spawn(async move { stop.run_until_cancelled(code_mode.follow(&catalog)).await });
-        Ok(())
+        executor
     }
 }

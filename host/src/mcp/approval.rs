@@ -28,12 +28,35 @@ use crate::{
 pub enum ApprovalMode {
     /// It is refused.
     Never,
-    /// The client's user is asked, if the client can ask with a form; else the call runs, because
-    /// clients ask their users themselves.
+    /// The client's user is asked, if the client can ask with a form; else the call waits in the list
+    /// of pending approvals.
     #[default]
     Elicit,
+    /// It runs, because the client asks its user itself. Each such call is logged.
+    Client,
     /// It runs.
     AlwaysAllow,
+}
+
+/// How calls of some clients are handled. A condition that is `None` holds for all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalRule {
+    /// Name of the virtual key that the client sends.
+    pub virtual_key: Option<String>,
+    /// Name that the client gives itself.
+    pub client_name: Option<String>,
+    /// How its calls are handled.
+    pub approval: ApprovalMode,
+}
+
+impl ApprovalRule {
+    /// Returns whether the rule is for a client with this key and this name.
+    pub(super) fn applies(&self, key: Option<&str>, name: Option<&str>) -> bool {
+        let holds = |wanted: &Option<String>, found| {
+            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+        };
+        holds(&self.virtual_key, key) && holds(&self.client_name, name)
+    }
 }
 
 /// Method of the question.
@@ -48,6 +71,9 @@ pub(super) enum Outcome {
     Decided(Approval),
     /// The user refused, or did not answer in time.
     Declined(&'static str),
+    /// Nobody has decided in time: the call stays in the list of pending approvals, under this
+    /// identifier.
+    Pending(String),
     /// The client has to repeat the call with the user's answer. The result that says so.
     Asked(String),
 }

@@ -1,8 +1,9 @@
 //! `tools/call`: approval, the door, what the tool reports meanwhile, and its result.
 
-use std::{borrow::Cow, pin::pin, sync::Arc};
+use std::{borrow::Cow, pin::pin, sync::Arc, time::Instant};
 
 use serde_json::{Map, Value, json, value::Number};
+use tracing::info;
 
 use super::{
     approval::{ApprovalMode, Outcome, Question},
@@ -13,10 +14,13 @@ use super::{
     questions::{self, Dialog},
     result,
     service::{Client, Service},
+    tasks::Deferral,
+    toolbox,
     version::Version,
 };
 use crate::{
-    catalog::log_failure,
+    approvals::{self, Decision},
+    catalog::log_call,
     door::{Approval, Arguments, CallId, Caller, Event, Events, Hearing, Log, Origin, Progress},
     text::cut,
     tool::{Answers, CallError, Content, ErrorKind, QuestionKind, Tool, ToolError, ToolOutput},
@@ -25,22 +29,30 @@ use crate::{
 /// Level of the messages with partial results.
 const PARTIAL: LogLevel = LogLevel::Info;
 
-/// Handles `tools/call`. Returns the result as JSON text; a call that fails has one too. Fails if
-/// the request is malformed, or if the tool does not exist or is hidden.
+/// Handles `tools/call`. Returns the result as JSON text; a call that fails has one too. With a
+/// deferral, the call may become a task. Fails if the request is malformed, or if the tool does not
+/// exist or is hidden.
 pub(super) async fn run(
     service: Arc<Service>,
     client: Client,
     request: Request,
     outlet: Outlet,
+    mut deferral: Option<Deferral>,
 ) -> Result<String, RpcError> {
     let params = &request.params;
     let (name, arguments) = (name(params)?, arguments(params)?);
     let token = meta::progress_token(params)?;
     let limit = service.settings().approval_timeout;
     let mut dialog = Dialog::new(client.peer, params, &outlet, limit)?;
-    let toolbox = service.toolboxes().open(&client.selection);
+    let toolbox = service.toolbox_with(&client, &name).await;
     let entry = toolbox.find(&name).ok_or_else(|| unknown(&name))?;
     let version = client.peer.version;
+    if deferral.as_ref().is_some_and(|deferral| deferral.is_requested)
+        && !toolbox::may_be_task(&entry.tool)
+    {
+        let message = format!("the tool {:?} cannot be called as a task", cut(name, 128));
+        return Err(RpcError::new(code::METHOD_NOT_FOUND, message));
+    }
     // Before they are shown to anyone or read as a tree.
     if let Err(error) = Arguments::parse(&name, arguments) {
         return Ok(result::failed(&error, version));
@@ -49,9 +61,11 @@ pub(super) async fn run(
     let decided = if dialog.goes_on() {
         // Its source goes on only with a call that was admitted before. Calls of a script are approved
         // by the answer, which counts only where users are asked.
-        Outcome::Decided(match service.approval() {
+        Outcome::Decided(match service.approval(&client) {
             ApprovalMode::Never => Approval::Missing,
-            ApprovalMode::Elicit | ApprovalMode::AlwaysAllow => Approval::Given,
+            ApprovalMode::Elicit | ApprovalMode::Client | ApprovalMode::AlwaysAllow => {
+                Approval::Given
+            }
         })
     } else {
         decide(&service, &client, &question, params, &outlet).await?
@@ -60,6 +74,7 @@ pub(super) async fn run(
         Outcome::Decided(approval) => approval,
         Outcome::Asked(result) => return Ok(result),
         Outcome::Declined(reason) => return Ok(result::failed(&declined(&name, reason), version)),
+        Outcome::Pending(id) => return Ok(result::failed(&pending(&name, &id), version)),
     };
     // A question may have taken minutes.
     let current = service.toolboxes().open(&client.selection);
@@ -70,24 +85,39 @@ pub(super) async fn run(
     let (toolbox, entry) = (&current, current.find(&name).ok_or_else(|| unknown(&name))?);
     let origin = Origin::McpClient(approval);
     let budget = service.budget().within(client.timeout);
+    if let Some(deferral) = deferral.as_mut().filter(|deferral| deferral.is_requested) {
+        deferral.defer();
+        if deferral.task().is_none() {
+            return Err(RpcError::new(code::REFUSED, "there are too many tasks; try again later"));
+        }
+    }
     let reports = Reports { token, name: &name, peer: client.peer, outlet: &outlet, last: None };
     let view = toolbox.view().clone();
     let hearing = Hearing { log_level: client.peer.log_level, questions: dialog.answerable() };
-    let (caller, events) = if reports.are_wanted() {
+    let (caller, events) = if reports.are_wanted() || deferral.is_some() {
         let (caller, events) = Caller::with_events(view, origin, budget, hearing);
         (caller, Some(events))
     } else {
         (Caller::hearing(view, origin, budget, hearing), None)
     };
     // Without that mode, a script stops at each call that needs an approval.
-    let caller = match service.approval() {
+    let caller = match service.approval(&client) {
         ApprovalMode::AlwaysAllow => caller.approving_scripts(),
-        ApprovalMode::Elicit | ApprovalMode::Never => caller,
+        ApprovalMode::Elicit | ApprovalMode::Client | ApprovalMode::Never => caller,
     };
-    let mut running =
-        Running { caller, tool: entry.tool.clone(), arguments, events, reports, id: None };
+    let mut running = Running {
+        caller,
+        tool: entry.tool.clone(),
+        arguments,
+        events,
+        reports,
+        deferral,
+        id: None,
+    };
+    let begun = Instant::now();
     let ran = running.run(&mut dialog).await;
-    log_failure(running.tool.name.as_str(), ran.as_ref().err());
+    log_call(running.tool.name.as_str(), ran.as_ref().err(), begun.elapsed());
+    let is_task = running.deferral.as_ref().is_some_and(|deferral| deferral.task().is_some());
     Ok(match ran {
         Err(CallError::NeedsApproval { .. }) if approval == Approval::Missing => {
             let reason = "it needs an approval, and the operator has it refused to MCP clients";
@@ -96,6 +126,11 @@ pub(super) async fn run(
         Err(CallError::InputRequired { asked, .. }) => questions::input_required(&asked),
         Err(CallError::Tool(error)) if is_missing_capability(&error, version) => {
             let code = code::MISSING_CAPABILITY;
+            return Err(RpcError { data: error.details, ..RpcError::new(code, error.message) });
+        }
+        // The error of a task is apart from that of its tool.
+        Err(CallError::Tool(error)) if is_task && rpc_code(&error).is_some() => {
+            let code = rpc_code(&error).unwrap_or(code::INTERNAL);
             return Err(RpcError { data: error.details, ..RpcError::new(code, error.message) });
         }
         Err(error @ CallError::NotWaiting { .. }) => {
@@ -125,8 +160,12 @@ fn arguments(params: &Params) -> Result<&str, RpcError> {
 /// Returns whether a source refuses a call because its client lacks a capability. The error is about
 /// the client, so it is no result of the tool.
 fn is_missing_capability(error: &ToolError, version: Version) -> bool {
-    let code = error.code.as_deref().and_then(|code| code.parse().ok());
-    version.is_modern() && code == Some(code::MISSING_CAPABILITY)
+    version.is_modern() && rpc_code(error) == Some(code::MISSING_CAPABILITY)
+}
+
+/// Returns the code of the JSON-RPC error with which a server refused a call; `None` for other errors.
+fn rpc_code(error: &ToolError) -> Option<i32> {
+    error.code.as_deref().and_then(|code| code.parse().ok())
 }
 
 /// An unknown tool and a hidden one look the same.
@@ -144,6 +183,24 @@ fn declined(name: &str, reason: &str) -> CallError {
     })
 }
 
+/// Key of the metadata with the identifier of a call in the list of pending approvals.
+const PENDING: &str = "airlock/approval";
+
+/// Error of a call that nobody has decided about in time.
+fn pending(name: &str, id: &str) -> CallError {
+    let message = format!(
+        "tool '{}' did not run: it needs the approval of a person, and waits for it as {id}. A person approves it with \
+         `airlock approvals approve {id}` or `POST /v1/approvals/{id}/approve`; then repeat the same call with the same \
+         arguments, within an hour",
+        cut(name.to_owned(), 128)
+    );
+    CallError::Tool(ToolError {
+        code: Some("airlock.approval_pending".to_owned()),
+        meta: Some(Map::from_iter([(PENDING.to_owned(), json!({"id": id}))])),
+        ..ToolError::new(ErrorKind::Denied, message)
+    })
+}
+
 /// Decides whether the call has the user's approval, and asks where the operator wants it.
 async fn decide(
     service: &Service,
@@ -154,14 +211,54 @@ async fn decide(
 ) -> Result<Outcome, RpcError> {
     let needs_none = question.entry.auto;
     let can_ask = questions::answerable(client.peer, outlet).has(QuestionKind::Form);
-    match service.approval() {
+    match service.approval(client) {
         // The door decides each call without an approval.
         ApprovalMode::Never => Ok(Outcome::Decided(Approval::Missing)),
-        ApprovalMode::Elicit if !needs_none && can_ask => {
+        _ if needs_none => Ok(Outcome::Decided(Approval::Given)),
+        ApprovalMode::Elicit if can_ask => {
             let limit = service.settings().approval_timeout;
             question.ask(client.peer, params, outlet, service.seal(), limit).await
         }
-        ApprovalMode::Elicit | ApprovalMode::AlwaysAllow => Ok(Outcome::Decided(Approval::Given)),
+        ApprovalMode::Elicit => Ok(wait(service, client, question, params, outlet).await),
+        ApprovalMode::Client => {
+            let (tool, tenant) = (question.entry.tool.name.as_str(), &question.tenant);
+            let name = client.name.as_deref().unwrap_or_default();
+            info!(tool, %tenant, client = name, "a call runs unasked: its client asks its own user");
+            Ok(Outcome::Decided(Approval::Given))
+        }
+        ApprovalMode::AlwaysAllow => Ok(Outcome::Decided(Approval::Given)),
+    }
+}
+
+/// Waits until a person decides about the call in the list of pending approvals.
+async fn wait(
+    service: &Service,
+    client: &Client,
+    question: &Question<'_>,
+    params: &Params,
+    outlet: &Outlet,
+) -> Outcome {
+    let Some(approvals) = service.approvals() else {
+        return Outcome::Declined("it needs an approval, and the client cannot ask its user");
+    };
+    if let Ok(Some(token)) = meta::progress_token(params)
+        && let Ok(token) = serde_json::from_str::<Value>(token)
+    {
+        let message = "waiting for the approval of a person";
+        let progress = json!({"progressToken": token, "progress": 0, "message": message});
+        outlet.notify("notifications/progress", &progress);
+    }
+    let call = approvals::Call {
+        tool: &question.entry.tool,
+        arguments: question.arguments,
+        tenant: &question.tenant,
+        client: client.name.as_deref(),
+    };
+    match approvals.decision(&call, service.settings().approval_wait).await {
+        Decision::Approved => Outcome::Decided(Approval::Given),
+        Decision::Denied => Outcome::Declined("a person denied it"),
+        Decision::Waiting(id) => Outcome::Pending(id),
+        Decision::Refused(reason) => Outcome::Declined(reason),
     }
 }
 
@@ -172,6 +269,8 @@ struct Running<'r> {
     arguments: &'r str,
     events: Option<Events>,
     reports: Reports<'r>,
+    /// Makes a task of the call; `None` if it cannot become one.
+    deferral: Option<Deferral>,
     /// The call that was admitted, which the source reports about.
     id: Option<CallId>,
 }
@@ -184,7 +283,8 @@ impl Running<'_> {
                 // A source asks a bounded number of times.
                 Err(CallError::InputRequired { name, asked }) => {
                     let forget = |token: &str| self.caller.forget(self.tool.name.as_str(), token);
-                    let answered = dialog.answer(asked, forget).await;
+                    let task = self.deferral.as_ref().and_then(Deferral::task);
+                    let answered = dialog.answer(asked, task.map(|task| &**task), forget).await;
                     answered.map_err(|asked| CallError::InputRequired { name, asked })?;
                 }
                 ran => return ran,
@@ -222,17 +322,25 @@ impl Running<'_> {
                 event = events.recv() => {
                     // The caller holds a sender, so the channel is open.
                     if let Some(event) = event {
-                        self.reports.send(id, event);
+                        handle(event, id, &mut self.reports, self.deferral.as_mut());
                     }
                 }
                 ran = &mut work => {
                     while let Ok(event) = events.try_recv() {
-                        self.reports.send(id, event);
+                        handle(event, id, &mut self.reports, self.deferral.as_mut());
                     }
                     return ran;
                 }
             }
         }
+    }
+}
+
+/// Handles an event of a running call.
+fn handle(event: Event, id: CallId, reports: &mut Reports<'_>, deferral: Option<&mut Deferral>) {
+    match (event, deferral) {
+        (Event::Deferred { call }, Some(deferral)) if call == id => deferral.defer(),
+        (event, _) => reports.send(id, event),
     }
 }
 

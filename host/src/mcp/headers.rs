@@ -33,6 +33,7 @@ pub(crate) fn name<'p>(method: &str, params: &'p Params) -> Option<Cow<'p, str>>
     let member = match method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return None,
     };
     params.string(member)

@@ -1,20 +1,24 @@
 //! Reads the client of a request: from `_meta`, or from the parameters of `initialize`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
-use super::{error::RpcError, message::Params, version::Version};
+use super::{error::RpcError, message::Params, tasks, version::Version};
 pub(crate) use crate::door::LogLevel;
 use crate::{
     json::raw,
+    text::{cut, visible_line},
     tool::{QuestionKind, QuestionKinds},
 };
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
 /// The longest progress token, in bytes of JSON. It is repeated in every notification.
 const MAX_TOKEN_BYTES: usize = 256;
+/// Longest name of a client, in bytes. The rest of a longer one is cut off.
+const MAX_NAME_BYTES: usize = 128;
 
 /// The client of a request, as far as the gateway knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +29,9 @@ pub(crate) struct Peer {
     pub(crate) questions: QuestionKinds,
     /// The least severe log messages that the client receives; `None` for no messages.
     pub(crate) log_level: Option<LogLevel>,
+    /// True if it takes a task for the result of a call: a modern client declares the extension, and a
+    /// legacy one may ask for a task.
+    pub(crate) takes_tasks: bool,
 }
 
 /// Reads a member that names a level of log messages. Fails if it is missing or names none.
@@ -62,7 +69,27 @@ pub(crate) fn modern(params: &Params) -> Result<Peer, RpcError> {
         .ok_or_else(|| RpcError::unsupported_version(&named))?;
     let level = params.meta(LOG_LEVEL).map(|level| log_level(LOG_LEVEL, Some(level)));
     let log_level = level.transpose()?;
-    Ok(Peer { version, questions: questions(capabilities), log_level })
+    let extensions = raw::member(capabilities, "extensions");
+    let tasks = extensions.and_then(|extensions| raw::member(extensions, tasks::EXTENSION));
+    let takes_tasks = tasks.is_some_and(|tasks| tasks.starts_with('{'));
+    Ok(Peer { version, questions: questions(capabilities), log_level, takes_tasks })
+}
+
+/// Returns the name that the client of a modern request gives itself; `None` if it gives none.
+pub(crate) fn client_name(params: &Params) -> Option<Arc<str>> {
+    name(params.meta(CLIENT_INFO)?)
+}
+
+/// Returns the name that the client of an `initialize` request gives itself; `None` if it gives none.
+pub(crate) fn initialized_name(params: &Params) -> Option<Arc<str>> {
+    name(params.get("clientInfo")?)
+}
+
+/// Reads the name of MCP's `Implementation` object, without hidden characters.
+fn name(implementation: &str) -> Option<Arc<str>> {
+    let name = raw::member(implementation, "name").and_then(raw::string)?;
+    let name = cut(visible_line(&name), MAX_NAME_BYTES);
+    (!name.is_empty()).then(|| name.into())
 }
 
 /// Reads the client of an `initialize` request, with the revision that answers it. It receives no
@@ -72,10 +99,12 @@ pub(crate) fn initialize(params: &Params) -> Result<Peer, RpcError> {
     let requested =
         requested.ok_or_else(|| RpcError::invalid_params("`protocolVersion` must be a string"))?;
     let capabilities = params.get("capabilities").unwrap_or("{}");
+    let version = Version::negotiate(&requested);
     Ok(Peer {
-        version: Version::negotiate(&requested),
+        version,
         questions: questions(capabilities),
         log_level: None,
+        takes_tasks: version == Version::V2025_11_25,
     })
 }
 
@@ -121,8 +150,12 @@ mod tests {
     fn a_modern_request_names_its_revision_and_what_the_client_can_do() {
         let peer = modern(&params(&json!("2026-07-28"), &json!({"elicitation": {}})));
         let questions = QuestionKinds::NONE.with(QuestionKind::Form, true);
-        let expected = Peer { version: Version::V2026_07_28, questions, log_level: None };
+        let version = Version::V2026_07_28;
+        let expected = Peer { version, questions, log_level: None, takes_tasks: false };
         assert_eq!(peer, Ok(expected));
+        let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let peer = modern(&params(&json!("2026-07-28"), &tasks));
+        assert!(peer.is_ok_and(|peer| peer.takes_tasks));
         let code = |params: &Params| modern(params).expect_err("refused").code;
         assert_eq!(code(&read("{}")), -32602);
         assert_eq!(code(&params(&json!(7), &json!({}))), -32602);

@@ -14,6 +14,7 @@ use super::{
     message::Params,
     meta::Peer,
     result::{SERVER_INFO, server_info},
+    tasks::Task,
 };
 use crate::{
     json::raw,
@@ -30,7 +31,7 @@ pub(super) fn answerable(peer: Peer, outlet: &Outlet) -> QuestionKinds {
 }
 
 /// Answers by the names of their questions.
-type Given = BTreeMap<String, Option<String>>;
+pub(super) type Given = BTreeMap<String, Option<String>>;
 
 /// The answers of the client of one request.
 pub(super) struct Dialog<'d> {
@@ -87,13 +88,20 @@ impl<'d> Dialog<'d> {
 
     /// Gets answers from the client, so that the request goes on. Returns the questions if the client
     /// has to repeat the request with the answers.
-    /// If the future is dropped while a legacy client is asked, `forget` is called with the token.
+    /// The client of a task answers the task. If the future is dropped while a client is asked,
+    /// `forget` is called with the token.
     pub(super) async fn answer(
         &mut self,
         asked: Box<InputRequired>,
+        task: Option<&Task>,
         forget: impl Fn(&str),
     ) -> Result<(), Box<InputRequired>> {
-        let given = if self.peer.version.is_modern() {
+        let given = if let Some(task) = task {
+            let mut abandoned = Abandoned { token: Some(&asked.token), forget };
+            let given = task.ask(&asked).await;
+            abandoned.token = None;
+            given
+        } else if self.peer.version.is_modern() {
             let answers_all = |given: &Given| {
                 asked.questions.iter().all(|question| given.contains_key(&question.key))
             };
@@ -191,6 +199,7 @@ mod tests {
         version: Version::V2026_07_28,
         questions: QuestionKinds::ELICITATION,
         log_level: None,
+        takes_tasks: false,
     };
 
     /// Returns what a modern request passes on, and whether its early answers answer a question `a`.
@@ -204,7 +213,7 @@ mod tests {
             let question =
                 Question { key, kind: QuestionKind::Form, params: serde_json::Map::new() };
             let asked = InputRequired { client, questions: vec![question], token: "t2".to_owned() };
-            let is_early = dialog.answer(Box::new(asked), |_| ()).await.is_ok();
+            let is_early = dialog.answer(Box::new(asked), None, |_| ()).await.is_ok();
             Ok(json!([taken.map(|it| json!([it.token, it.given])), is_early]).to_string())
         };
         let mut exchange = Exchange::new(Id::own(1), None, checking);

@@ -101,7 +101,7 @@ impl Context<'_> {
             match ran {
                 Err(RelayError::InputRequired(asked)) => {
                     let forget = |token: &str| self.offering.view().forget(source, token);
-                    if let Err(asked) = dialog.answer(asked, forget).await {
+                    if let Err(asked) = dialog.answer(asked, None, forget).await {
                         return Ok(Err(RelayError::InputRequired(asked)));
                     }
                 }

@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    approval::{ApprovalMode, Seal},
+    approval::{ApprovalMode, ApprovalRule, Seal},
     call,
     error::RpcError,
     exchange::{Asks, Exchange, Outlet},
@@ -17,11 +18,17 @@ use super::{
     result::{SERVER_INFO, server_info},
     session::Bounds,
     subscriptions::Subscriptions,
-    toolbox::{Selection, Toolboxes},
+    tasks::{self, Tasks},
+    toolbox::{Selection, Toolbox, Toolboxes},
     version::Version,
     watch::{Known, ListKind, ListWatch},
 };
-use crate::{catalog::Catalog, door::Budget, json::raw};
+use crate::{
+    approvals::Approvals,
+    catalog::{Catalog, Client as Source, State},
+    door::Budget,
+    json::raw,
+};
 
 /// Key of the metadata with the reason that a subscription ended.
 const REASON: &str = "airlock/reason";
@@ -36,8 +43,13 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 pub struct Settings {
     /// How a call that needs an approval is decided.
     pub approval: ApprovalMode,
+    /// Exceptions from it. The first one that applies to a client counts.
+    pub approval_rules: Vec<ApprovalRule>,
     /// Time for a user to answer a question.
     pub approval_timeout: Duration,
+    /// Time for which a call waits in the list of pending approvals before it fails. The list keeps it
+    /// for longer, so that its client can repeat it.
+    pub approval_wait: Duration,
     /// Bounds on sessions and streams.
     pub sessions: Bounds,
     /// True if the transport HTTP+SSE of 2024-11-05 is served too.
@@ -48,7 +60,9 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             approval: ApprovalMode::default(),
+            approval_rules: Vec::new(),
             approval_timeout: Duration::from_mins(5),
+            approval_wait: Duration::from_secs(45),
             sessions: Bounds::default(),
             sse: false,
         }
@@ -61,8 +75,18 @@ pub(crate) struct Service {
     budget: Budget,
     settings: Settings,
     seal: Seal,
+    /// Calls that wait for an approval; `None` if there is no such list.
+    approvals: Option<Approvals>,
+    /// Calls that clients follow as tasks.
+    tasks: Tasks,
+    /// Time until which lists wait for sources that have never been listed.
+    settles: Instant,
     closing: CancellationToken,
 }
+
+/// Time after its start for which the gateway waits for sources that have never been listed, before a
+/// list is given without them.
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// Client of a request.
 #[derive(Clone)]
@@ -71,6 +95,8 @@ pub(crate) struct Client {
     pub(crate) selection: Selection,
     /// Its revision and capabilities.
     pub(crate) peer: Peer,
+    /// Name that it gives itself, if it gives one.
+    pub(crate) name: Option<Arc<str>>,
     /// Time that a call may take.
     pub(crate) timeout: Duration,
     /// The gateway's requests to it; `None` if it cannot respond to them.
@@ -86,12 +112,20 @@ pub(crate) struct Listed {
 }
 
 impl Service {
-    pub(crate) fn new(catalog: Arc<Catalog>, budget: Budget, settings: Settings) -> Arc<Self> {
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        budget: Budget,
+        settings: Settings,
+        approvals: Option<Approvals>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             toolboxes: Arc::new(Toolboxes::new(catalog)),
             budget,
             settings,
             seal: Seal::new(),
+            approvals,
+            tasks: Tasks::default(),
+            settles: Instant::now() + SETTLE,
             closing: CancellationToken::new(),
         })
     }
@@ -104,7 +138,18 @@ impl Service {
         match request.method.as_str() {
             "tools/call" => {
                 let (service, asks) = (self.clone(), client.asks.clone());
-                Exchange::new(id, asks, |outlet| call::run(service, client, request, outlet))
+                let takes_task =
+                    client.peer.takes_tasks && (is_modern || request.params.get("task").is_some());
+                if takes_task {
+                    Exchange::new(id, asks, |outlet| tasks::call(service, client, request, outlet))
+                } else {
+                    let work = |outlet| call::run(service, client, request, outlet, None);
+                    Exchange::new(id, asks, work)
+                }
+            }
+            method if tasks::handles(method, client.peer.version) => {
+                let (service, asks) = (self.clone(), client.asks.clone());
+                Exchange::new(id, asks, |outlet| tasks::run(service, client, request, outlet))
             }
             "subscriptions/listen" if is_modern => {
                 let service = self.clone();
@@ -231,7 +276,7 @@ impl Service {
         let mut result = json!({
             "resultType": "complete",
             "supportedVersions": Version::MODERN.map(Version::as_str),
-            "capabilities": capabilities(toolbox.offering()),
+            "capabilities": capabilities(toolbox.offering(), Version::LATEST),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": {SERVER_INFO: server_info()},
@@ -247,7 +292,7 @@ impl Service {
         let toolbox = self.toolboxes.open(selection);
         let mut result = json!({
             "protocolVersion": version.as_str(),
-            "capabilities": capabilities(toolbox.offering()),
+            "capabilities": capabilities(toolbox.offering(), version),
             "serverInfo": server_info(),
         });
         if let Some(instructions) = toolbox.offering().instructions() {
@@ -273,6 +318,36 @@ impl Service {
         Ok(EMPTY.to_owned())
     }
 
+    /// Waits for the sources that a selection may have and that have never been listed, during the
+    /// first seconds after the start.
+    pub(crate) async fn settled(&self, selection: &Selection) {
+        let catalog = self.toolboxes.catalog();
+        catalog.settled(self.settles, |client| self.toolboxes.may_have(selection, client)).await;
+    }
+
+    /// Returns the tools of a client, and waits until `name` is among them or no source is left that
+    /// may still have it: at its first start a component is compiled, which takes seconds.
+    pub(super) async fn toolbox_with(&self, client: &Client, name: &str) -> Arc<Toolbox> {
+        let (toolboxes, catalog) = (&self.toolboxes, self.toolboxes.catalog());
+        let deadline = Instant::now() + client.timeout;
+        let mut changes = catalog.changes();
+        loop {
+            let toolbox = toolboxes.open(&client.selection);
+            let may_have = |source: &Arc<Source>| {
+                source.state == State::Connecting && toolboxes.may_have(&client.selection, source)
+            };
+            let is_complete = toolbox.find(name).is_some_and(|entry| entry.tool.client.is_some());
+            if is_complete || !catalog.snapshot().clients().any(may_have) {
+                return toolbox;
+            }
+            // Meta-tools use the tools of all sources, which they have not at once.
+            let limit = if toolbox.find(name).is_some() { self.settles } else { deadline };
+            if !matches!(timeout_at(limit, changes.changed()).await, Ok(Ok(()))) {
+                return toolboxes.open(&client.selection);
+            }
+        }
+    }
+
     pub(crate) fn toolboxes(&self) -> &Arc<Toolboxes> {
         &self.toolboxes
     }
@@ -281,8 +356,22 @@ impl Service {
         &self.settings
     }
 
-    pub(super) fn approval(&self) -> ApprovalMode {
-        self.settings.approval
+    /// Returns how a client's calls that need an approval are handled.
+    pub(super) fn approval(&self, client: &Client) -> ApprovalMode {
+        let key = client.selection.key.as_deref().map(|key| key.name.as_str());
+        let rules = &self.settings.approval_rules;
+        let rule = rules.iter().find(|rule| rule.applies(key, client.name.as_deref()));
+        rule.map_or(self.settings.approval, |rule| rule.approval)
+    }
+
+    /// Calls that clients follow as tasks.
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// The list of pending approvals; `None` if there is none.
+    pub(super) fn approvals(&self) -> Option<&Approvals> {
+        self.approvals.as_ref()
     }
 
     pub(super) fn seal(&self) -> &Seal {
@@ -301,8 +390,13 @@ impl Service {
 
 /// Capabilities of the gateway. Those for resources and prompts are there only for a client that
 /// may use some.
-fn capabilities(offering: &Offering) -> Value {
+fn capabilities(offering: &Offering, version: Version) -> Value {
     let mut capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+    if version.is_modern() {
+        capabilities["extensions"] = json!({tasks::EXTENSION: {}});
+    } else if version == Version::V2025_11_25 {
+        capabilities["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+    }
     let (resources, prompts) =
         (offering.has(OfferList::Resources), offering.has(OfferList::Prompts));
     if resources {

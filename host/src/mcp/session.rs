@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -101,6 +101,8 @@ pub(crate) struct Session {
     id: Arc<str>,
     tenant: Tenant,
     peer: Peer,
+    /// Name that the client gives itself.
+    name: OnceLock<Arc<str>>,
     /// The gateway's requests to the client.
     asks: Arc<Asks>,
     subscriptions: Subscriptions,
@@ -291,6 +293,7 @@ impl Session {
             id: Uuid::new_v4().to_string().into(),
             tenant,
             peer,
+            name: OnceLock::new(),
             asks: Arc::default(),
             subscriptions: Subscriptions::default(),
             state: Mutex::new(state),
@@ -309,6 +312,17 @@ impl Session {
     /// Its client, with the level of log messages that was set last.
     pub(crate) fn peer(&self) -> Peer {
         Peer { log_level: self.state().log_level, ..self.peer }
+    }
+
+    /// Sets the name that its client gives itself.
+    pub(crate) fn set_client_name(&self, name: Arc<str>) {
+        // A client is initialized once in a session.
+        let _ = self.name.set(name);
+    }
+
+    /// The name that its client gives itself; `None` if it gives none.
+    pub(crate) fn client_name(&self) -> Option<Arc<str>> {
+        self.name.get().cloned()
     }
 
     pub(crate) fn asks(&self) -> &Arc<Asks> {

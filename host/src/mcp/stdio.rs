@@ -96,6 +96,8 @@ struct Connection {
     output: mpsc::Sender<String>,
     /// Client of the legacy era, once it has sent `initialize`.
     peer: Option<Peer>,
+    /// Name that it gives itself.
+    name: Option<Arc<str>>,
     asks: Arc<Asks>,
     /// Subscriptions of a client of the legacy era.
     subscriptions: Arc<Subscriptions>,
@@ -113,6 +115,7 @@ impl Connection {
             settings,
             output,
             peer: None,
+            name: None,
             asks: Arc::default(),
             subscriptions: Arc::default(),
             running: Arc::default(),
@@ -172,13 +175,15 @@ impl Connection {
     fn initialize(&mut self, request: &Request) -> Result<String, RpcError> {
         let peer = meta::initialize(&request.params)?;
         self.peer = Some(peer);
+        self.name = meta::initialized_name(&request.params);
         Ok(self.service.initialized(peer.version, &self.settings.selection))
     }
 
     /// Client of the legacy era as far as it is known.
     fn legacy_peer(&self) -> Peer {
         let questions = QuestionKinds::NONE;
-        let unknown = Peer { version: Version::LATEST_LEGACY, questions, log_level: None };
+        let unknown =
+            Peer { version: Version::LATEST_LEGACY, questions, log_level: None, takes_tasks: true };
         self.peer.unwrap_or(unknown)
     }
 
@@ -187,6 +192,7 @@ impl Connection {
         Ok(Client {
             selection: self.settings.selection.clone(),
             peer,
+            name: if is_modern { meta::client_name(&request.params) } else { self.name.clone() },
             timeout: self.service.budget().deadline,
             asks: (!is_modern).then(|| self.asks.clone()),
         })
@@ -202,6 +208,9 @@ impl Connection {
             let working = async {
                 if needs_sources(&request.method) {
                     ready.cancelled().await;
+                }
+                if lists(&request.method) {
+                    service.settled(&client.selection).await;
                 }
                 response(service.begin(request, client), &output).await
             };
@@ -274,6 +283,11 @@ impl Connection {
 /// Returns whether a request is about what sources offer, so that it waits for them.
 fn needs_sources(method: &str) -> bool {
     ["tools/", "resources/", "prompts/", "completion/"].iter().any(|it| method.starts_with(it))
+}
+
+/// Returns whether a request is for a list, which would lack what sources offer that are just starting.
+pub(crate) fn lists(method: &str) -> bool {
+    needs_sources(method) && method.ends_with("/list")
 }
 
 /// Writes what precedes the response of an exchange, and returns the response; `None` if the client

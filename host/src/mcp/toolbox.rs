@@ -17,8 +17,9 @@ use super::{
     offers::Offering,
 };
 use crate::{
-    catalog::{Catalog, Snapshot},
+    catalog::{Catalog, Client, Snapshot},
     door::{Approval, Entry, Filter, Origin, View, VirtualKey},
+    json::raw,
     tenant::Tenant,
     tool::{Annotations, ClientName, Tool, ToolName},
 };
@@ -170,8 +171,16 @@ fn own_name(tool: &Tool) -> &str {
     }
 }
 
-/// Writes MCP's `Tool` object. Members of the source are kept, but for `execution`: it offers tasks,
-/// which the gateway does not.
+/// Returns whether a client may ask for a task when it calls a tool. The gateway serves tasks for
+/// tools whose source says that they take long.
+pub(super) fn may_be_task(tool: &Tool) -> bool {
+    let execution = tool.extra.as_ref().and_then(|extra| raw::member(extra.as_str(), "execution"));
+    let support = execution.and_then(|it| raw::member(it, "taskSupport")).and_then(raw::string);
+    matches!(support.as_deref(), Some("required" | "optional"))
+}
+
+/// Writes MCP's `Tool` object. Members of the source are kept, but for `execution`: a client need not
+/// ask for a task, because the gateway follows those of sources itself.
 fn describe(tool: &Tool, name: &str, out: &mut String) {
     let quoted = |text: &str| Value::from(text).to_string();
     let mut member = |name: &str, value: &str| {
@@ -197,10 +206,13 @@ fn describe(tool: &Tool, name: &str, out: &mut String) {
     if let Some(meta) = &tool.meta {
         member("_meta", meta.as_str());
     }
-    let extra = tool.extra.as_ref().and_then(|extra| crate::json::raw::members(extra.as_str()));
+    let extra = tool.extra.as_ref().and_then(|extra| raw::members(extra.as_str()));
     for (extra_name, value) in extra.into_iter().flatten().filter(|(it, _)| it != "execution") {
         let quoted = quoted(&extra_name);
         member(&quoted[1..quoted.len() - 1], value);
+    }
+    if may_be_task(tool) {
+        out.push_str(r#","execution":{"taskSupport":"optional"}"#);
     }
     out.push('}');
 }
@@ -237,6 +249,15 @@ impl Toolboxes {
     /// The registry of all tools.
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
+    }
+
+    /// Returns whether a source may have tools of a selection.
+    pub(crate) fn may_have(&self, selection: &Selection, source: &Client) -> bool {
+        let is_in_scope = match &selection.scope {
+            Scope::All => true,
+            Scope::Client(client) => *client == source.name,
+        };
+        is_in_scope && self.catalog.snapshot().shows(&source.name, selection.key.as_deref())
     }
 
     /// Returns the tools of a selection as they are now. They are kept unless a filter of the request

@@ -137,14 +137,11 @@ impl Plugins {
         }))
     }
 
-    /// Loads every plugin. A plugin that cannot be loaded is marked as failed, with the reason.
-    pub async fn load_all(&self) {
-        let entries = self.0.entries.all();
-        for (client, entry) in &*entries {
+    /// Adds every plugin to the catalog, as a client that is not connected yet.
+    pub fn announce(&self) {
+        for (client, entry) in &*self.0.entries.all() {
             self.0.resources.catalog.add_client(client, "wasm", entry.spec().policy.clone());
         }
-        // Each load logs its own outcome.
-        join_all(entries.iter().map(|(client, entry)| self.load(client, entry))).await;
     }
 
     /// Reloads one plugin if its component has changed or was not loaded before. The old plugin
@@ -157,7 +154,8 @@ impl Plugins {
         self.load(name, entry).await
     }
 
-    /// Reloads every plugin that has changed.
+    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot be is
+    /// marked as failed, with the reason.
     pub async fn reload_all(&self) {
         let entries = self.0.entries.all();
         // Each load logs its own outcome.

@@ -4,12 +4,11 @@
 //! see a part of the tools and not know it: it waits, for a while after the start, and is told of the
 //! sources that are still missing.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{App, Sender};
-use crate::{catalog::State, model::Object};
+use crate::{catalog::Client, model::Object};
 
 /// Member of the `airlock` object with the missing sources.
 const UNAVAILABLE: &str = "unavailable";
@@ -23,20 +22,9 @@ pub(super) async fn settle(app: &App, sender: &Sender) {
     if left.is_zero() {
         return;
     }
-    let due = Instant::now() + left;
-    let mut changes = app.catalog.changes();
-    let key = sender.key.as_deref();
-    let is_starting = || {
-        let snapshot = app.catalog.snapshot();
-        let mut missing = snapshot.missing(&sender.filter, key);
-        missing.any(|client| client.state == State::Connecting)
-    };
-    while is_starting() {
-        let changed = tokio::time::timeout_at(due.into(), changes.changed()).await;
-        if !matches!(changed, Ok(Ok(()))) {
-            return;
-        }
-    }
+    let (filter, key) = (&sender.filter, sender.key.as_deref());
+    let matters = |client: &Client| app.catalog.snapshot().is_missing(client, filter, key);
+    app.catalog.settled(Instant::now() + left, matters).await;
 }
 
 /// Adds the sources that the sender could use if they were listed, with their states. Reasons are for

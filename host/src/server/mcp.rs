@@ -41,6 +41,7 @@ use crate::{
         relay,
         service::{self, Client, EMPTY, Listed},
         session::{Session, no_memory},
+        stdio::lists,
         toolbox::{Scope, Selection},
         version::Version,
         watch::ListWatch,
@@ -141,6 +142,9 @@ impl Call<'_> {
         };
         match message {
             Message::Request(request) => {
+                if lists(&request.method) {
+                    self.app.mcp.settled(&self.selection).await;
+                }
                 let is_modern = meta::names_version(&request.params)
                     || version.is_modern()
                     || request.method == "server/discover";
@@ -207,7 +211,9 @@ impl Call<'_> {
         } else {
             None
         };
-        let mut exchange = self.app.mcp.begin(request, self.client(peer, timeout));
+        let name = meta::client_name(&request.params);
+        let client = Client { name, ..self.client(peer, timeout) };
+        let mut exchange = self.app.mcp.begin(request, client);
         if !accept.streams {
             let answer = exchange.response().await.ok_or_else(ApiError::internal)?;
             return Ok(self.whole(exchange.id(), answer, modern_status));
@@ -255,6 +261,9 @@ impl Call<'_> {
         };
         match self.app.sessions.open(self.selection.tenant(), peer) {
             Ok(session) => {
+                if let Some(name) = meta::initialized_name(&request.params) {
+                    session.set_client_name(name);
+                }
                 let result = self.app.mcp.initialized(peer.version, &self.selection);
                 let text = message::response(&request.id, &result);
                 with_session(respond::json_text(text), session.id())
@@ -271,7 +280,8 @@ impl Call<'_> {
         timeout: Duration,
     ) -> Result<Reply, ApiError> {
         let id = request.id.clone();
-        let mut client = self.client(session.peer(), timeout);
+        let name = session.client_name();
+        let mut client = Client { name, ..self.client(session.peer(), timeout) };
         let result = match request.method.as_str() {
             "logging/setLevel" => service::log_level(&request).map(|level| {
                 session.set_log_level(level);
@@ -286,7 +296,7 @@ impl Call<'_> {
             "resources/subscribe" | "resources/unsubscribe" => {
                 self.app.mcp.change_subscription(&request, &client, session.subscriptions())
             }
-            method if method == "tools/call" || relay::handles(method) => {
+            method if is_asking(method) => {
                 client.asks = accept.streams.then(|| session.asks().clone());
                 let exchange = self.app.mcp.begin(request, client);
                 // Kept for longer than the request.
@@ -337,7 +347,12 @@ impl Call<'_> {
             let result = service::log_level(&request).map(|_| EMPTY.to_owned());
             return self.whole(&id, Answer::new(&id, result), legacy_status);
         }
-        let peer = Peer { version, questions: QuestionKinds::NONE, log_level: None };
+        let peer = Peer {
+            version,
+            questions: QuestionKinds::NONE,
+            log_level: None,
+            takes_tasks: version == Version::V2025_11_25,
+        };
         let mut exchange = self.app.mcp.begin(request, self.client(peer, timeout));
         match exchange.response().await {
             Some(answer) => self.whole(&id, answer, legacy_status),
@@ -393,7 +408,7 @@ impl Call<'_> {
     }
 
     fn client(&self, peer: Peer, timeout: Duration) -> Client {
-        Client { selection: self.selection.clone(), peer, timeout, asks: None }
+        Client { selection: self.selection.clone(), peer, name: None, timeout, asks: None }
     }
 
     /// Returns a response that is ready, with the status of its error.
@@ -408,6 +423,11 @@ impl Call<'_> {
         }
         answered(status(answer.error), answer.text)
     }
+}
+
+/// Returns whether the gateway may ask the client while it handles a request.
+fn is_asking(method: &str) -> bool {
+    matches!(method, "tools/call" | "tasks/result") || relay::handles(method)
 }
 
 /// The client accepts no form of response that the request can have.

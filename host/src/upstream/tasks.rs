@@ -104,6 +104,11 @@ pub(super) async fn resume(
     follow(link, task, &answered, conditions).await
 }
 
+/// Returns whether the result of a call is a task.
+pub(super) fn is_created(link: &Link, result: &Value) -> bool {
+    if link.is_modern() { is_task(result) } else { result.get("task").is_some() }
+}
+
 /// Returns whether a result of a modern server is a task.
 fn is_task(result: &Value) -> bool {
     result.get("resultType").and_then(Value::as_str) == Some("task")

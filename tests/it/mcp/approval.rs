@@ -4,10 +4,11 @@
 use std::{fs, path::PathBuf};
 
 use airlock_tests::{
-    Client, Gateway, Setup,
-    mcp::{Endpoint, McpClient, McpRequest, McpSession, Messages},
+    Airlock, Client, Gateway, Reply, Setup,
+    mcp::{Endpoint, LEGACY, McpClient, McpRequest, McpSession, Messages},
     misbehaving, wait,
 };
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{ANN, BOB, text};
@@ -317,24 +318,129 @@ async fn a_question_is_withdrawn_with_its_call() {
     wait::until("the call to run", async || (noting.noted() == "b\n").then_some(())).await;
 }
 
+/// Returns the calls that wait for an approval, as the holder of a key sees them.
+async fn waiting(gateway: &Gateway, key: Option<&str>) -> Vec<Value> {
+    let request = gateway.request(Method::GET, "/v1/approvals");
+    let request = key.into_iter().fold(request, |request, key| request.header("x-bf-vk", key));
+    Reply::of(request).await.ok()["data"].as_array().expect("a list").clone()
+}
+
+/// Decides about a call. Returns the status of the response.
+async fn decide(gateway: &Gateway, key: Option<&str>, id: &str, action: &str) -> u16 {
+    let request = gateway.request(Method::POST, &format!("/v1/approvals/{id}/{action}"));
+    let request = key.into_iter().fold(request, |request, key| request.header("x-bf-vk", key));
+    Reply::of(request).await.status
+}
+
 #[tokio::test]
-async fn a_client_that_cannot_ask_is_trusted_to_have_asked() {
+async fn a_call_of_a_client_that_cannot_ask_waits_for_a_person() {
     let noting = Noting::start(|setup| setup).await;
-    let [modern, legacy] = noting.endpoint().both().await;
-    let stateless = noting
-        .asking()
+    let gateway = &noting.gateway;
+    let [modern, legacy] = noting.endpoint().key(ANN).both().await;
+    let stateless = noting.asking().key(ANN);
+    let stateless = stateless
         .post(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": note("c")}));
-    let no_stream = noting.asking().session().await;
+    let no_stream = noting.asking().key(ANN).session().await;
     let no_stream = no_stream.request("tools/call", note("d")).set("accept", "application/json");
+    let mut noted = String::new();
     for (request, letter) in [
         (modern.request("tools/call", note("a")), "a"),
         (legacy.request("tools/call", note("b")), "b"),
         (stateless, "c"),
         (no_stream, "d"),
     ] {
-        assert_eq!(request.result().await["content"], text(&format!("noted {letter}")));
+        let mut call = Box::pin(request.result());
+        let approving = async {
+            let calls = wait::until("the call to wait", async || {
+                Some(waiting(gateway, Some(ANN)).await).filter(|calls| calls.len() == 1)
+            });
+            let call = calls.await.remove(0);
+            assert_eq!((&call["tool"], &call["state"]), (&json!("server-note"), &json!("pending")));
+            assert_eq!(call["arguments"], json!({"text": letter}).to_string(), "{call}");
+            assert_eq!(noting.noted(), noted);
+            let id = call["id"].as_str().expect("an identifier");
+            assert!(
+                waiting(gateway, Some(BOB)).await.is_empty()
+                    && waiting(gateway, None).await.is_empty()
+            );
+            for other in [Some(BOB), None] {
+                assert_eq!(decide(gateway, other, id, "approve").await, 404);
+            }
+            assert_eq!(decide(gateway, Some(ANN), id, "approve").await, 200);
+            assert_eq!(decide(gateway, Some(ANN), id, "deny").await, 404, "it is decided");
+        };
+        let (result, ()) = tokio::join!(&mut call, approving);
+        assert_eq!(result["content"], text(&format!("noted {letter}")));
+        noted += &format!("{letter}\n");
+        assert_eq!(noting.noted(), noted);
+        assert!(waiting(gateway, Some(ANN)).await.is_empty(), "the approval is used");
     }
-    assert_eq!(noting.noted(), "a\nb\nc\nd\n");
+}
+
+#[tokio::test]
+async fn a_call_that_waited_in_vain_says_how_to_approve_it_and_runs_once_when_it_is_repeated() {
+    let noting = Noting::start(|setup| setup.set("/mcp_server/approval_wait", "0s")).await;
+    let session = noting.endpoint().session().await;
+    let call = async |words: &str| session.request("tools/call", note(words)).result().await;
+    let failed = call("a").await;
+    let id = failed["_meta"]["airlock/approval"]["id"].as_str().expect("an identifier").to_owned();
+    let said = failed["content"][0]["text"].as_str().expect("a text");
+    for part in [format!("airlock approvals approve {id}"), format!("/v1/approvals/{id}/approve")] {
+        assert!(said.contains(&part), "{said}");
+    }
+    assert_eq!(failed["_meta"]["airlock/error"]["code"], "airlock.approval_pending", "{failed}");
+    assert_eq!(
+        call("a").await["_meta"]["airlock/approval"]["id"],
+        id.as_str(),
+        "it is the same call"
+    );
+    let other = call("b").await["_meta"]["airlock/approval"]["id"].clone();
+    assert_ne!(other, id.as_str());
+    // The command line decides about the calls of a running gateway.
+    let config = noting.gateway.directory().join("airlock.json");
+    let airlock = |arguments: &[&str]| {
+        let command = Airlock::new().arg("approvals");
+        let command = arguments.iter().fold(command, |command, argument| command.arg(argument));
+        command.arg("--json").arg("--config").arg(&config)
+    };
+    let listed = airlock(&["list"]).run().await.ok().json();
+    assert_eq!(listed["approvals"].as_array().map(Vec::len), Some(2), "{listed:#}");
+    airlock(&["approve", &id]).run().await.ok();
+    airlock(&["deny", other.as_str().expect("an identifier")]).run().await.ok();
+    assert_eq!(noting.noted(), "", "nothing runs before it is repeated");
+    assert_eq!(call("a").await["content"], text("noted a"));
+    assert_eq!(call("b").await["content"], declined("a person denied it"));
+    assert_eq!(call("a").await["isError"], true, "the approval counts once");
+    assert_eq!(noting.noted(), "a\n");
+}
+
+#[tokio::test]
+async fn a_client_that_asks_its_own_user_is_named_by_its_key_and_its_name() {
+    let rules = json!([{"virtual_key": "ann", "client_name": "editor", "approval": "client"}]);
+    let noting = Noting::start(|setup| {
+        setup.set("/mcp_server/approval_rules", rules).set("/mcp_server/approval_wait", "0s")
+    })
+    .await;
+    for (key, name, runs) in [(ANN, "editor", true), (ANN, "agent", false), (BOB, "editor", false)]
+    {
+        let endpoint = noting.endpoint().key(key);
+        let info = json!({"name": name, "version": "1"});
+        let modern = endpoint.modern("tools/call", note(name));
+        let pointer = "/params/_meta/io.modelcontextprotocol~1clientInfo";
+        let modern = modern.member(pointer, info.clone()).result().await;
+        let initialize = endpoint.initialize(LEGACY).member("/params/clientInfo", info);
+        let opened = initialize.send().await;
+        let session = opened.headers()["mcp-session-id"].to_str().expect("ASCII").to_owned();
+        let legacy = endpoint.header("mcp-session-id", &session);
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": note(name)});
+        let legacy = legacy.post(call).result().await;
+        for result in [modern, legacy] {
+            assert_eq!(result["isError"] != true, runs, "{key} {name}: {result}");
+        }
+    }
+    assert_eq!(noting.noted(), "editor\n".repeat(2));
+    let said = noting.gateway.said();
+    assert_eq!(said.matches("its client asks its own user").count(), 2, "{said}");
 }
 
 #[tokio::test]

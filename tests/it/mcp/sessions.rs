@@ -146,7 +146,8 @@ async fn ten_thousand_sessions_of_one_key_close_only_its_own() {
     }
     assert_eq!(usage(&gateway).await, (51, 0));
     assert!(!is_alive(&first).await, "the oldest session of the key is closed");
-    let taken = gateway.peak_memory() - before;
+    // Linux counts roughly: its peak may shrink by some pages.
+    let taken = gateway.peak_memory().saturating_sub(before);
     assert!(taken < 32 << 20, "it took {taken} bytes");
 }
 

@@ -16,8 +16,8 @@ pub(super) fn everything(server: Server) -> Server {
         .call("get-tiny-image", json!({}))
         .call("get-resource-links", json!({"count": 2}))
         .call("get-annotated-message", json!({"messageType": "error", "includeImage": true}))
-        // Its own check of the arguments fails.
-        .call("get-sum", json!({"a": "two"}))
+        // The arguments fit the schema, and the server refuses them.
+        .call("get-resource-reference", json!({"resourceType": "Text", "resourceId": 0}))
 }
 
 #[tokio::test]

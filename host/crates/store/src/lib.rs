@@ -6,9 +6,10 @@
 //! part of one.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
-//! blocking thread. This module does not know the data. Each subject has a file below it: [`kv`],
-//! [`login`], [`recall`], [`responses`], [`runs`] and [`upstream`].
+//! blocking thread. This module does not know the data. Each subject has a file below it: [`approvals`],
+//! [`kv`], [`login`], [`recall`], [`responses`], [`runs`] and [`upstream`].
 
+pub mod approvals;
 pub mod kv;
 mod lane;
 pub mod login;

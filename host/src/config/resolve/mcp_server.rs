@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     door::Keys,
-    mcp::{ApprovalMode, SessionBounds, Settings},
+    mcp::{ApprovalMode, ApprovalRule, SessionBounds, Settings},
     units::Span,
 };
 
@@ -20,6 +20,7 @@ pub(super) fn resolve(
     field: &Field<'_>,
     file: &file::McpServer,
     max_connections: usize,
+    keys: &Keys,
 ) -> Settings {
     let count =
         |name: &str, value, default: u32| field.member(name).count(value, default.max(1), 1..=MOST);
@@ -38,11 +39,12 @@ pub(super) fn resolve(
             .0,
     };
     Settings {
-        approval: match file.approval {
-            None | Some(file::Approval::Elicit) => ApprovalMode::Elicit,
-            Some(file::Approval::Never) => ApprovalMode::Never,
-            Some(file::Approval::AlwaysAllow) => ApprovalMode::AlwaysAllow,
-        },
+        approval: file.approval.map_or(ApprovalMode::Elicit, mode),
+        approval_rules: rules(field, file, keys),
+        approval_wait: field
+            .member("approval_wait")
+            .within(file.approval_wait, Span::secs(45), Span::secs(0)..=Span::days(1))
+            .0,
         approval_timeout: field
             .member("approval_timeout")
             .within(file.approval_timeout, Span::secs(5 * 60), Span::secs(1)..=Span::days(1))
@@ -50,6 +52,39 @@ pub(super) fn resolve(
         sessions,
         sse: file.sse.unwrap_or_default(),
     }
+}
+
+fn mode(approval: file::Approval) -> ApprovalMode {
+    match approval {
+        file::Approval::Elicit => ApprovalMode::Elicit,
+        file::Approval::Never => ApprovalMode::Never,
+        file::Approval::Client => ApprovalMode::Client,
+        file::Approval::AlwaysAllow => ApprovalMode::AlwaysAllow,
+    }
+}
+
+/// Resolves the rules of approvals. Notes a problem if one has no condition, or names no virtual key.
+fn rules(field: &Field<'_>, file: &file::McpServer, keys: &Keys) -> Vec<ApprovalRule> {
+    let rules = field.member("approval_rules");
+    let resolved = file.approval_rules.iter().enumerate().map(|(index, rule)| {
+        let field = rules.element(index);
+        if rule.virtual_key.is_none() && rule.client_name.is_none() {
+            field.refuse(
+                "expected `virtual_key`, `client_name` or both; `approval` is for all clients",
+            );
+        }
+        if let Some(key) = rule.virtual_key.as_deref().filter(|key| keys.named(key).is_none()) {
+            field.member("virtual_key").refuse(format_args!(
+                "no active key of `governance.virtual_keys` is named {key:?}"
+            ));
+        }
+        ApprovalRule {
+            virtual_key: rule.virtual_key.clone(),
+            client_name: rule.client_name.clone(),
+            approval: mode(rule.approval),
+        }
+    });
+    resolved.collect()
 }
 
 /// Resolves the settings of access tokens. Notes a problem if they are unsafe, or if a view names no

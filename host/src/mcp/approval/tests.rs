@@ -22,8 +22,12 @@ impl Provider for Nobody {
 }
 
 const LIMIT: Duration = Duration::from_mins(5);
-const MODERN: Peer =
-    Peer { version: Version::V2026_07_28, questions: QuestionKinds::ELICITATION, log_level: None };
+const MODERN: Peer = Peer {
+    version: Version::V2026_07_28,
+    questions: QuestionKinds::ELICITATION,
+    log_level: None,
+    takes_tasks: false,
+};
 const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
 
 fn view() -> View {

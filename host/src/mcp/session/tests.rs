@@ -19,8 +19,12 @@ use crate::{
 
 const BOUNDS: Bounds =
     Bounds { total: 4, per_key: 3, streams_per_key: 2, streams: 3, idle: Duration::from_mins(10) };
-const PEER: Peer =
-    Peer { version: Version::V2025_11_25, questions: QuestionKinds::ELICITATION, log_level: None };
+const PEER: Peer = Peer {
+    version: Version::V2025_11_25,
+    questions: QuestionKinds::ELICITATION,
+    log_level: None,
+    takes_tasks: true,
+};
 
 fn account(name: &str) -> Tenant {
     VirtualKey::new(name, name, BTreeMap::new()).tenant().clone()

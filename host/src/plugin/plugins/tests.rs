@@ -52,7 +52,8 @@ async fn a_plugin_that_hangs_while_loading_does_not_delay_the_stop() {
 #[tokio::test]
 async fn a_plugin_that_cannot_be_loaded_fails_alone_and_an_unknown_one_has_no_digest() {
     let plugins = plugins();
-    plugins.load_all().await;
+    plugins.announce();
+    plugins.reload_all().await;
     let snapshot = plugins.0.resources.catalog.snapshot();
     let states: Vec<_> = snapshot.clients().map(|client| client.state.clone()).collect();
     assert!(matches!(states.as_slice(), [State::Failed { .. }]), "{states:?}");

@@ -161,6 +161,9 @@ async fn ask(link: &Link, sending: &mut Sending) -> Result<Value, AskError> {
             return tasks::resume(link, id, parameters, &conditions).await;
         }
         let result = link.ask_with_reports(request, report).await?;
+        if tasks::is_created(link, &result) {
+            reporter.defer();
+        }
         tasks::settled(link, result, &conditions).await
     };
     tokio::select! {

@@ -19,7 +19,7 @@ async fn gateway(python: PathBuf, fixture: &str, protocol: Option<&str>) -> Gate
 
 /// Returns the era of the connection to the server.
 async fn era(gateway: &Gateway) -> Value {
-    gateway.client("up").await.expect("the server")["upstream"]["protocol"]["era"].clone()
+    gateway.client("up").await.expect("the server")["protocol"]["era"].clone()
 }
 
 /// Calls a tool from a client of each era, answers what it asks, and returns the texts of the results.
@@ -67,6 +67,6 @@ async fn a_server_of_both_eras_that_may_ask_nothing_is_connected_the_modern_way(
     let gateway = Setup::new().client(client("auto")).client(legacy).serve_connected().await;
     for (name, era) in [("auto", "modern"), ("legacy", "legacy")] {
         let server = gateway.client(name).await.expect("the server");
-        assert_eq!(server["upstream"]["protocol"]["era"], era, "{server:#}");
+        assert_eq!(server["protocol"]["era"], era, "{server:#}");
     }
 }

@@ -119,6 +119,11 @@ pub enum Event {
         /// The message.
         log: Box<Log>,
     },
+    /// The source runs the call as a task, which takes long.
+    Deferred {
+        /// The call.
+        call: CallId,
+    },
 }
 
 /// Receiver of a caller's events. Dropping it cancels no call.

@@ -53,6 +53,11 @@ impl<'c> Reporter<'c> {
         }
     }
 
+    /// Tells the caller that the source runs the call as a task.
+    pub fn defer(&self) {
+        self.send(|call| Event::Deferred { call });
+    }
+
     /// Sets the run that the call is of, if it is of a script.
     pub fn set_run(&self, id: &str) {
         // A call is of one run.

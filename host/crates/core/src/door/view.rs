@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use super::{CallerHeaders, Filter, Origin, Provider, ScriptLanguage, VirtualKey};
+use super::{CallerHeaders, Filter, Origin, Provider, RelayView, ScriptLanguage, VirtualKey};
 use crate::{
     tenant::Tenant,
     tool::{ClientName, Policy, Tool, ToolName, Trust},
@@ -23,6 +23,8 @@ pub struct View {
     is_selected: bool,
     language: Option<ScriptLanguage>,
     headers: CallerHeaders,
+    /// The resources and prompts that the request may use; `None` if the operator permits none.
+    relay: Option<RelayView>,
 }
 
 /// Identifies the tools of a view. Views of equal requests have the same while the first of them, or
@@ -136,7 +138,14 @@ impl View {
             is_selected: !filter.is_none(),
             language: filter.language(),
             headers: filter.headers().clone(),
+            relay: None,
         }
+    }
+
+    /// Adds the resources and prompts that the request may use.
+    #[must_use]
+    pub fn with_relay(self, relay: RelayView) -> Self {
+        Self { relay: Some(relay), ..self }
     }
 
     /// Adds the reader of large results, if models see at least one tool of an MCP server. It does not
@@ -199,6 +208,7 @@ impl View {
             is_selected: !filter.is_none(),
             language: filter.language(),
             headers: filter.headers().clone(),
+            relay: None,
         }
     }
 
@@ -231,6 +241,11 @@ impl View {
     /// Headers of the request that sources of tools may pass on.
     pub fn headers(&self) -> &CallerHeaders {
         &self.headers
+    }
+
+    /// The resources and prompts that the request may use; `None` if the operator permits none.
+    pub fn relay(&self) -> Option<&RelayView> {
+        self.relay.as_ref()
     }
 
     /// Iterates over the tools that are listed for `origin`, sorted by name. The same rule decides

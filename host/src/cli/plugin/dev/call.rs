@@ -123,5 +123,6 @@ fn line(event: &Event) -> String {
             output::one_line(&format!("part: {}", part.as_text().unwrap_or("not text")), 200)
         }
         Event::Log { log, .. } => output::one_line(&format!("log: {}", log.data), 200),
+        Event::Deferred { .. } => "the source runs the call as a task".to_owned(),
     }
 }

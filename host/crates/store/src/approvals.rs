@@ -1,0 +1,259 @@
+//! Calls that wait for the decision of a person.
+//!
+//! A call belongs to one owner; for any other owner it does not exist. It is found by a digest of
+//! what would run, so that a client that repeats the call finds the decision about it. A decision
+//! counts once: the call that uses it removes it. What is shown to the person is a text that this
+//! module does not read.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+
+use super::{Database, Unavailable, responses::Scope};
+
+/// Maximum number of calls of one owner that wait or have an unused decision.
+pub const MAX_CALLS: u32 = 64;
+/// Maximum number of expired calls that one change removes, so that it stays quick.
+const PURGED_AT_ONCE: u32 = 100;
+
+/// Digest of a call.
+pub type CallDigest = [u8; 32];
+
+/// State of a call whose client has asked for a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nobody has decided yet. The identifier of the call.
+    Waiting(String),
+    /// The call may run, once. The decision is used.
+    Approved,
+    /// The call may not run. The decision is used.
+    Denied,
+    /// The owner has [`MAX_CALLS`] calls that wait.
+    Full,
+}
+
+/// A call that waits, or whose decision is unused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingCall {
+    /// Its identifier.
+    pub id: String,
+    /// Time of the first request for it, in milliseconds since 1970.
+    pub asked_ms: i64,
+    /// Time at which it expires, in milliseconds since 1970.
+    pub expires_ms: i64,
+    /// The decision; `None` while there is none.
+    pub approved: Option<bool>,
+    /// What is shown to the person.
+    pub text: String,
+}
+
+/// The calls of one owner, or of all owners for an operator. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Approvals {
+    database: Database,
+    /// `None` for all owners.
+    scope: Option<Scope>,
+}
+
+impl Database {
+    /// Returns the waiting calls of one owner. Nothing is read or written yet.
+    pub fn approvals(&self, scope: Scope) -> Approvals {
+        Approvals { database: self.of_party(scope), scope: Some(scope) }
+    }
+
+    /// Returns the waiting calls of all owners, for an operator.
+    pub fn all_approvals(&self) -> Approvals {
+        Approvals { database: self.clone(), scope: None }
+    }
+
+    /// Asks for a decision about a call of an owner, and uses a decision that is there. A call that
+    /// waits already stays the same one, and expires `life` after the last request for it. `id` and
+    /// `text` are those of a new call. Fails if the database cannot be used.
+    pub async fn ask_approval(
+        &self,
+        scope: Scope,
+        call: CallDigest,
+        id: String,
+        text: String,
+        life: Duration,
+    ) -> Result<Verdict, Unavailable> {
+        let database = self.of_party(scope);
+        let now = database.now_ms();
+        let expires = now.saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
+        database
+            .write(move |transaction| {
+                purge(transaction, now)?;
+                let select = "SELECT id, approved FROM approval WHERE scope = ?1 AND call = ?2";
+                let found: Option<(String, Option<bool>)> = transaction
+                    .query_row(select, params![scope, call], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()?;
+                if let Some((id, None)) = found {
+                    let update = "UPDATE approval SET expires = ?2 WHERE id = ?1";
+                    transaction.execute(update, params![id, expires])?;
+                    return Ok(Verdict::Waiting(id));
+                }
+                if let Some((id, Some(is_approved))) = found {
+                    transaction.execute("DELETE FROM approval WHERE id = ?1", [id])?;
+                    return Ok(if is_approved { Verdict::Approved } else { Verdict::Denied });
+                }
+                let count = "SELECT count(*) FROM approval WHERE scope = ?1";
+                let count: u32 = transaction.query_row(count, [scope], |row| row.get(0))?;
+                if count >= MAX_CALLS {
+                    return Ok(Verdict::Full);
+                }
+                let insert = "INSERT INTO approval (id, scope, call, asked, expires, text) \
+                              VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                transaction.execute(insert, params![id, scope, call, now, expires, text])?;
+                Ok(Verdict::Waiting(id))
+            })
+            .await
+    }
+}
+
+impl Approvals {
+    /// Returns the calls, the oldest first, at most `limit`. Fails if the database cannot be used.
+    pub async fn list(&self, limit: u32) -> Result<Vec<WaitingCall>, Unavailable> {
+        let (scope, now) = (self.scope, self.database.now_ms());
+        self.database.read(move |connection| list(connection, scope.as_ref(), now, limit)).await
+    }
+
+    /// Returns whether nobody has decided about a call yet. False for one that does not exist. Fails
+    /// if the database cannot be used.
+    pub async fn is_waiting(&self, id: &str) -> Result<bool, Unavailable> {
+        let (id, scope, now) = (id.to_owned(), self.scope, self.database.now_ms());
+        self.database
+            .read(move |connection| {
+                let select = "SELECT 1 FROM approval WHERE id = ?1 AND (?2 IS NULL OR scope = ?2) \
+                              AND approved IS NULL AND expires > ?3";
+                let found = connection.query_row(select, params![id, scope, now], |_| Ok(()));
+                Ok(found.optional()?.is_some())
+            })
+            .await
+    }
+
+    /// Decides about a call. Returns false if no such call waits. Fails if the database cannot be
+    /// used.
+    pub async fn decide(&self, id: &str, approves: bool) -> Result<bool, Unavailable> {
+        let (id, scope, now) = (id.to_owned(), self.scope, self.database.now_ms());
+        self.database
+            .write(move |transaction| {
+                let update = "UPDATE approval SET approved = ?3 \
+                              WHERE id = ?1 AND (?2 IS NULL OR scope = ?2) \
+                              AND approved IS NULL AND expires > ?4";
+                Ok(transaction.execute(update, params![id, scope, approves, now])? > 0)
+            })
+            .await
+    }
+}
+
+fn list(
+    connection: &Connection,
+    scope: Option<&Scope>,
+    now: i64,
+    limit: u32,
+) -> rusqlite::Result<Vec<WaitingCall>> {
+    let select = "SELECT id, asked, expires, approved, text FROM approval \
+                  WHERE (?1 IS NULL OR scope = ?1) AND expires > ?2 ORDER BY asked, id LIMIT ?3";
+    let mut select = connection.prepare(select)?;
+    let read = |row: &Row<'_>| {
+        Ok(WaitingCall {
+            id: row.get(0)?,
+            asked_ms: row.get(1)?,
+            expires_ms: row.get(2)?,
+            approved: row.get(3)?,
+            text: row.get(4)?,
+        })
+    };
+    select.query_map(params![scope, now, limit], read)?.collect()
+}
+
+fn purge(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
+    let expired = "DELETE FROM approval WHERE id IN \
+                   (SELECT id FROM approval WHERE expires <= ?1 LIMIT ?2)";
+    transaction.execute(expired, params![now, PURGED_AT_ONCE]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicU64, Ordering},
+        },
+        time::SystemTime,
+    };
+
+    use super::*;
+    use crate::Settings;
+
+    const ANN: Scope = [1; 32];
+    const BOB: Scope = [2; 32];
+    const LIFE: Duration = Duration::from_secs(60);
+
+    struct Test {
+        database: Database,
+        seconds: Arc<AtomicU64>,
+        _directory: tempfile::TempDir,
+    }
+
+    impl Test {
+        async fn new() -> Self {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let seconds = Arc::new(AtomicU64::new(1_000));
+            let read = seconds.clone();
+            let clock =
+                move || SystemTime::UNIX_EPOCH + Duration::from_secs(read.load(Ordering::Relaxed));
+            let path = directory.path().join("store.db");
+            let settings = Settings { clock: Arc::new(clock), ..Settings::new(path) };
+            let database = Database::open(settings).await.expect("it opens");
+            Self { database, seconds, _directory: directory }
+        }
+
+        async fn ask(&self, scope: Scope, call: u8, id: &str) -> Verdict {
+            let asked = self.database.ask_approval(scope, [call; 32], id.into(), "{}".into(), LIFE);
+            asked.await.expect("it is usable")
+        }
+    }
+
+    fn waiting(id: &str) -> Verdict {
+        Verdict::Waiting(id.to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_repeated_call_is_the_same_one_and_uses_its_decision_once() {
+        let test = Test::new().await;
+        assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
+        assert_eq!(test.ask(ANN, 1, "b").await, waiting("a"));
+        assert_eq!(test.ask(BOB, 1, "c").await, waiting("c"));
+        let own = test.database.approvals(ANN);
+        assert!(!own.decide("c", true).await.expect("usable"), "it is of another owner");
+        assert!(own.is_waiting("a").await.expect("usable"));
+        assert!(own.decide("a", true).await.expect("usable"));
+        assert!(!own.is_waiting("a").await.expect("usable"));
+        assert!(!own.decide("a", false).await.expect("usable"), "it is decided");
+        assert_eq!(test.ask(ANN, 1, "d").await, Verdict::Approved);
+        assert_eq!(test.ask(ANN, 1, "e").await, waiting("e"));
+        assert!(test.database.all_approvals().decide("e", false).await.expect("usable"));
+        assert_eq!(test.ask(ANN, 1, "f").await, Verdict::Denied);
+        assert_eq!(test.ask(BOB, 1, "g").await, waiting("c"), "no decision reached it");
+    }
+
+    #[tokio::test]
+    async fn a_call_expires_with_its_decision_and_an_owner_has_a_bounded_number() {
+        let test = Test::new().await;
+        assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
+        let all = test.database.all_approvals();
+        assert!(all.decide("a", true).await.expect("usable"));
+        assert_eq!(all.list(9).await.expect("usable")[0].approved, Some(true));
+        test.seconds.fetch_add(60, Ordering::Relaxed);
+        assert_eq!(all.list(9).await.expect("usable"), []);
+        assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"), "the approval has expired");
+        for call in 2..=64 {
+            assert_eq!(test.ask(ANN, call, &call.to_string()).await, waiting(&call.to_string()));
+        }
+        assert_eq!(test.ask(ANN, 65, "65").await, Verdict::Full);
+        assert_eq!(test.ask(ANN, 64, "x").await, waiting("64"));
+        assert_eq!(test.ask(BOB, 65, "y").await, waiting("y"));
+        assert_eq!(test.database.approvals(ANN).list(100).await.expect("usable").len(), 64);
+    }
+}

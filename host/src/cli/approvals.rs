@@ -1,0 +1,185 @@
+//! `airlock approvals`: shows the calls that wait for an approval, and decides about them.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use super::{
+    Done,
+    output::{self, Coded},
+    session::ConfigFile,
+};
+use crate::{
+    approvals::{LISTED, arguments_of, document, tool_of},
+    config::Config,
+    store::{
+        Database, Settings,
+        approvals::{Approvals, WaitingCall},
+    },
+    text::visible_line,
+    tool::argument_lines,
+};
+
+/// Show the calls that wait for an approval, and approve or deny them
+///
+/// A call of an MCP client waits here if its tool needs an approval and the client cannot ask its
+/// user. The calls of all callers are shown. An approval is valid for one call, with exactly these
+/// arguments: the one that waits, or the same one when the client repeats it within an hour.
+///
+/// The calls of scripts are in `airlock runs`.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  airlock approvals list\n  airlock approvals approve call_0190…\n  airlock approvals deny call_0190…"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List the calls that wait, and approvals that no call has used yet
+    List(List),
+    /// Approve a call
+    Approve(One),
+    /// Deny a call
+    Deny(One),
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Print a JSON document: `{ok, approvals: [{id, state, tool, arguments, key, client}]}`.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct One {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// The call: its identifier, or a prefix that no other call has.
+    call: String,
+    /// Print a JSON document: the call.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(super) fn wants_json(&self) -> bool {
+        match &self.command {
+            Command::List(args) => args.json,
+            Command::Approve(args) | Command::Deny(args) => args.json,
+        }
+    }
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+    match &args.command {
+        Command::List(args) => list(args).await,
+        Command::Approve(args) => decide(args, true).await,
+        Command::Deny(args) => decide(args, false).await,
+    }
+}
+
+/// Returns the calls of all callers that the gateway of a configuration keeps.
+async fn kept(config: &ConfigFile) -> anyhow::Result<Approvals> {
+    let config = Config::load(&config.path)?;
+    Ok(Database::open(Settings::new(&config.store)).await?.all_approvals())
+}
+
+async fn list(args: &List) -> anyhow::Result<Done> {
+    let calls = kept(&args.config).await?.list(LISTED).await?;
+    if args.json {
+        let calls: Vec<_> = calls.iter().map(document).collect();
+        output::visible_document(&json!({"ok": true, "approvals": calls}))?;
+        return Ok(Done::Yes);
+    }
+    if calls.is_empty() {
+        output::hint("no call waits for an approval");
+    }
+    for call in &calls {
+        output::line(&output::for_stdout(&shown(call)))?;
+    }
+    Ok(Done::Yes)
+}
+
+async fn decide(args: &One, approves: bool) -> anyhow::Result<Done> {
+    let kept = kept(&args.config).await?;
+    let mut calls = kept.list(LISTED).await?;
+    calls.retain(|call| call.approved.is_none() && is_meant(call, &args.call));
+    let name = output::one_line(&args.call, 64);
+    let call = match &calls[..] {
+        [one] => one,
+        [] => {
+            let message =
+                format!("no call {name} waits; `airlock approvals list` shows those that do");
+            return Err(Coded::new("approval_not_found", message).into());
+        }
+        several => {
+            let count = several.len();
+            let message = format!("{count} calls begin with {name}; give more of the identifier");
+            return Err(Coded::new("approval_ambiguous", message).into());
+        }
+    };
+    let is_decided = kept.decide(&call.id, approves).await?;
+    is_decided.then_some(()).with_context(|| format!("{} was decided about meanwhile", call.id))?;
+    if args.json {
+        let call = WaitingCall { approved: Some(approves), ..call.clone() };
+        output::visible_document(&document(&call))?;
+    } else {
+        let word = if approves { "approved" } else { "denied" };
+        output::line(&output::for_stdout(&format!("{word}:\n{}", shown(call))))?;
+    }
+    Ok(Done::Yes)
+}
+
+fn is_meant(call: &WaitingCall, name: &str) -> bool {
+    let short = call.id.strip_prefix("call_").unwrap_or(&call.id);
+    !name.is_empty() && (call.id.starts_with(name) || short.starts_with(name))
+}
+
+/// Returns a call with all of its arguments: a person decides about them.
+fn shown(call: &WaitingCall) -> String {
+    let described = document(call);
+    let text = |name: &str| described[name].as_str().unwrap_or_default().to_owned();
+    let client = match text("client") {
+        client if client.is_empty() => String::new(),
+        client => format!(", client {client}"),
+    };
+    let since = Duration::from_millis(u64::try_from(call.asked_ms).unwrap_or_default());
+    let asked = humantime::format_rfc3339_seconds(UNIX_EPOCH + since);
+    let head = format!(
+        "{}  {}  {}  {asked}  {}{client}",
+        call.id,
+        text("state"),
+        visible_line(&tool_of(call)),
+        text("key"),
+    );
+    let lines = argument_lines(arguments_of(call)).into_iter().map(|line| format!("  {line}"));
+    [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_shown_with_its_arguments_and_without_hidden_characters() {
+        let text = r#"{"tool":"fs-write","key":"key \"ann\"","client":"a\u200bgent","arguments":{"path":"/x","size":1.10}}"#;
+        let call = WaitingCall {
+            id: "call_1".into(),
+            asked_ms: 0,
+            expires_ms: 3_600_000,
+            approved: None,
+            text: text.into(),
+        };
+        let shown = shown(&call);
+        let first = "call_1  pending  fs-write  1970-01-01T00:00:00Z  key \"ann\", client a";
+        assert!(shown.starts_with(first), "{shown}");
+        assert!(!shown.contains('\u{200b}') && shown.contains("1.10"), "{shown}");
+    }
+}
