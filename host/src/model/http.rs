@@ -128,7 +128,7 @@ struct Body {
 }
 
 /// Returns a URL without user, password, query and fragment.
-fn plain(url: &Url) -> String {
+fn without_credentials(url: &Url) -> String {
     let mut url = url.clone();
     // Fails for URLs that cannot have them.
     let _ = url.set_username("");
@@ -365,7 +365,7 @@ impl Client {
     /// addresses of the operator.
     pub(super) fn trouble(&self, error: reqwest::Error) -> ModelError {
         let provider = self.provider.clone();
-        let url = error.url().map_or_else(|| "its address".to_owned(), plain);
+        let url = error.url().map_or_else(|| "its address".to_owned(), without_credentials);
         let url = without_secrets(&self.secrets, url);
         let cause = Box::new(TransportError { url, cause: error.without_url() });
         if cause.cause.is_timeout() {

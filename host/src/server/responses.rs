@@ -50,7 +50,7 @@ use super::{
     respond::{self, ApiError, Reply},
 };
 use crate::{
-    agent::{self, Run},
+    agent::{self, EXTENSION, Run},
     door::{Caller, Origin},
     json::{self, RawObject},
     model::{MemoryBudget, Object, weight},
