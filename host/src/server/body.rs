@@ -332,7 +332,9 @@ mod tests {
         let by = (!by.is_empty())
             .then(|| (header::HeaderName::from_static(by), HeaderValue::from_static("x")));
         let mut headers = HeaderMap::new();
-        types.chain(by).for_each(|(name, value)| drop(headers.append(name, value)));
+        for (name, value) in types.chain(by) {
+            headers.append(name, value);
+        }
         check_type(&headers, is_program(&headers))
     }
 

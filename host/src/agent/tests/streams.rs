@@ -26,7 +26,8 @@ fn line(event: Event) -> Option<String> {
         Event::Chunk(chunk) => of_chunk(&chunk.into_object().into()),
         Event::Started(call) => format!("started {} {}", short(&call.tool_call_id), call.name),
         Event::Ended(call) => {
-            format!("ended {} {}", short(&call.tool_call_id), call.error.unwrap_or("ok"))
+            let outcome = call.error.map_or("ok".to_owned(), |error| error.code);
+            format!("ended {} {outcome}", short(&call.tool_call_id))
         }
         Event::Round { rounds } => format!("round {rounds}"),
         Event::Done(completion) => format!("done, airlock: {}", completion.airlock.is_some()),
