@@ -57,7 +57,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     document::Document,
-    error::{BadProvider, ModelError, Refusal},
+    error::{BadProvider, ModelError, Refusal, TransportError},
     native::Native,
     prompt::Prompt,
     scripted::BadScript,

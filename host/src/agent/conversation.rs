@@ -105,7 +105,9 @@ impl Conversation {
 
     /// Returns whether the caller asked for JSON.
     pub(super) fn wants_json(&self) -> bool {
-        let format = self.prompt.body.get("response_format");
+        let native = self.prompt.native.as_ref().and_then(|native| native.body.get("text"));
+        let native = native.and_then(|text| raw::member(text, "format"));
+        let format = native.or_else(|| self.prompt.body.get("response_format"));
         let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);
         kind.is_some_and(|kind| kind != "text")
     }

@@ -48,12 +48,16 @@ impl Dialog {
             options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
         let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
         let keeper = request.keeper.clone();
+        let has_notes = !request.notes.is_empty();
         let conversation = Conversation::begin(request, caller, settings);
+        let offers = !conversation.offered().is_empty();
         let relay = if shows_rounds {
             Some(Relay::of_rounds())
         } else {
-            is_streamed.then(|| Relay::new(!conversation.offered().is_empty()))
+            is_streamed.then(|| Relay::new(offers || has_notes))
         };
+        let holds_text = offers && conversation.wants_json();
+        let relay = relay.map(|relay| if holds_text { relay.holding_text() } else { relay });
         Self { conversation, ids: BTreeSet::new(), relay, is_streamed, includes_usage, keeper }
     }
 

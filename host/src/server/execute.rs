@@ -16,7 +16,7 @@
 
 mod form;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
@@ -24,7 +24,7 @@ use serde_json::json;
 
 use self::form::{Call, Options, Reader};
 use super::{
-    App, Sender,
+    App, Sender, availability,
     memory::{Charge, Spent},
     respond::{self, ApiError, Reply},
 };
@@ -32,7 +32,7 @@ use crate::{
     agent::{
         self, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource, input_required,
     },
-    catalog::log_failure,
+    catalog::log_call,
     door::{CallId, Caller, Hearing, Ledger, Origin},
     json,
     model::{Object, weight},
@@ -55,10 +55,12 @@ pub(super) async fn run(
     let timeout = super::options::timeout(request.headers(), most)?;
     let body = app.intake.object(request, &app.settings, charge).await?;
     let call = options.format.read(body)?;
+    availability::settle(app, sender).await;
     let caller = caller(app, sender, timeout);
+    let begun = Instant::now();
     let (source, result) = make(&caller, &call).await?;
+    log_call(&call.name, result.as_ref().err(), begun.elapsed());
     let room = result.as_ref().map_or(Ok(()), |output| charge.grow(result_bytes(output)));
-    log_failure(&call.name, result.as_ref().err());
     let mut airlock = extension(caller.ledger(), source.id());
     if let Err(spent) = room {
         return Err(spent.after_work().with_airlock(airlock));

@@ -405,8 +405,8 @@ async fn a_call_that_waited_in_vain_says_how_to_approve_it_and_runs_once_when_it
     };
     let listed = airlock(&["list"]).run().await.ok().json();
     assert_eq!(listed["approvals"].as_array().map(Vec::len), Some(2), "{listed:#}");
-    airlock(&["approve", &id]).run().await.ok();
-    airlock(&["deny", other.as_str().expect("an identifier")]).run().await.ok();
+    let _ = airlock(&["approve", &id]).run().await.ok();
+    let _ = airlock(&["deny", other.as_str().expect("an identifier")]).run().await.ok();
     assert_eq!(noting.noted(), "", "nothing runs before it is repeated");
     assert_eq!(call("a").await["content"], text("noted a"));
     assert_eq!(call("b").await["content"], declined("a person denied it"));
