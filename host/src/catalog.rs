@@ -218,7 +218,7 @@ impl Snapshot {
             view = view.with_search(&search.own, search.above);
         }
         let readers = self.reader.iter().chain(self.resource_reader());
-        readers.fold(view, |view, reader| view.with_reader(reader))
+        readers.fold(view, View::with_reader)
     }
 
     /// Returns the resources and prompts that one request may use, by the same rules.
@@ -309,8 +309,8 @@ impl Catalog {
         let mut changes = self.changes();
         let waits = |client: &Arc<Client>| client.state == State::Connecting && matters(client);
         while self.snapshot().clients().any(waits) {
-            let changed = tokio::time::timeout_at(deadline, changes.changed()).await;
-            if !matches!(changed, Ok(Ok(()))) {
+            let next = tokio::time::timeout_at(deadline, changes.changed()).await;
+            if !matches!(next, Ok(Ok(()))) {
                 return;
             }
         }

@@ -40,6 +40,7 @@ const TEXT: [&str; 3] = ["content", "refusal", "annotations"];
 const BETWEEN_ROUNDS: &str = "\n\n";
 
 /// The stream of one request.
+#[allow(clippy::struct_excessive_bools, reason = "each is chosen for itself")]
 pub(super) struct Relay {
     /// True if calls of the gateway's tools and ends of choices are held back: the gateway offers
     /// tools, or each round is shown on its own.

@@ -373,8 +373,8 @@ async fn admit(call: &ToolCall, conditions: &Conditions<'_>) -> Result<Admitted,
     let (name, arguments) = (&call.name, call.arguments.as_deref().unwrap_or_default());
     match (caller.admit(name, arguments), approver) {
         (Err(CallError::NeedsApproval { .. }), Some(approver)) => {
-            let approved = approver.approval(caller, name, arguments, allowance).await?;
-            caller.admit_approved(name, arguments, &approved)
+            let permit = approver.approval(caller, name, arguments, allowance).await?;
+            caller.admit_approved(name, arguments, &permit)
         }
         (decided, _) => decided,
     }

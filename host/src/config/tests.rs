@@ -892,7 +892,7 @@ fn what_happens_to_built_in_tools_and_to_approvals_is_read_and_checked() {
     });
     let config = good(&file);
     assert_eq!(config.agent.approval, ApprovalChoice::Wait);
-    assert_eq!(config.agent.approval_wait, std::time::Duration::from_secs(60));
+    assert_eq!(config.agent.approval_wait, std::time::Duration::from_mins(1));
     let key = config.keys.named("ann").expect("the key");
     assert_eq!(key.approval, Some(ApprovalChoice::Omit));
 }

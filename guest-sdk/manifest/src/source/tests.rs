@@ -140,7 +140,7 @@ fn a_schema_in_the_code_is_embedded_once_it_is_known() {
     let source = source_of("in_code", &[(FILE, &text)]).expect("it has no faults");
     let mut source = source.expect("a manifest");
     assert!(source.is_schema_in_code());
-    source.set_schema(json!({"type": "object", "properties": {}}));
+    source.set_schema(&json!({"type": "object", "properties": {}}));
     assert!(source.json().contains(r#""config":{"schema":{"type":"object","properties":{}}}"#));
 }
 

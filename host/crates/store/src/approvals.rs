@@ -84,8 +84,8 @@ impl Database {
             .write(move |transaction| {
                 purge(transaction, now)?;
                 // One that has expired counts no more, also if it is not among those just removed.
-                let expired = "DELETE FROM approval WHERE scope = ?1 AND expires <= ?2";
-                transaction.execute(expired, params![scope, now])?;
+                let delete = "DELETE FROM approval WHERE scope = ?1 AND expires <= ?2";
+                transaction.execute(delete, params![scope, now])?;
                 let select = "SELECT id, approved FROM approval WHERE scope = ?1 AND call = ?2";
                 let found: Option<(String, Option<bool>)> = transaction
                     .query_row(select, params![scope, call], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -191,7 +191,7 @@ mod tests {
 
     const ANN: Scope = [1; 32];
     const BOB: Scope = [2; 32];
-    const LIFE: Duration = Duration::from_secs(60);
+    const LIFE: Duration = Duration::from_mins(1);
 
     struct Test {
         database: Database,
