@@ -413,26 +413,33 @@ mod tests {
         assert!(status(&[]).is_empty());
     }
 
-    #[tokio::test]
-    async fn a_check_that_takes_long_does_not_run_on_a_worker() {
-        let caller = caller("stdio").await;
-        for (bytes, is_here) in [(2, true), (6_000, false)] {
-            let text = "01".repeat(bytes / 2) + "1";
-            let misfit = json!({"text": text});
-            let mut checked = Box::pin(call(&caller, "slow", &misfit));
-            let at_once = checked.as_mut().now_or_never();
-            assert_eq!(at_once.is_some(), is_here, "arguments of {bytes} bytes");
-            let checked = if let Some(done) = at_once { done } else { checked.await };
-            assert_eq!(checked.expect_err("no letter").code(), "bad_arguments");
-            let result = json!({"returns": misfit});
-            let mut checked = Box::pin(call(&caller, "slow", &result));
-            let at_once = checked.as_mut().now_or_never();
-            assert_eq!(at_once.is_some(), is_here, "a result of {bytes} bytes");
-            let checked = if let Some(done) = at_once { done } else { checked.await };
-            assert_eq!(checked.expect_err("no letter").code(), "invalid_result");
-        }
-        let long = json!({"returns": {"text": "1".repeat(1_000) + "a"}});
-        assert_eq!(call(&caller, "slow", &long).await.expect("it fits"), "text");
+    #[test]
+    fn a_check_that_takes_long_does_not_run_on_a_worker() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
+        runtime.block_on(async {
+            let caller = caller("stdio").await;
+            for (bytes, is_here) in [(2, true), (6_000, false)] {
+                let misfit = json!({"text": "01".repeat(bytes / 2)});
+                for (arguments, code) in [
+                    (misfit.clone(), "bad_arguments"),
+                    (json!({"returns": misfit}), "invalid_result"),
+                ] {
+                    // Occupies the only blocking thread.
+                    let (release, released) = std::sync::mpsc::channel::<()>();
+                    let held = tokio::task::spawn_blocking(move || released.recv().is_err());
+                    let mut checked = Box::pin(call(&caller, "slow", &arguments));
+                    let at_once = checked.as_mut().now_or_never();
+                    drop(release);
+                    assert!(held.await.expect("no panic"), "it was released");
+                    assert_eq!(at_once.is_some(), is_here, "{code} with {bytes} bytes");
+                    let checked = if let Some(done) = at_once { done } else { checked.await };
+                    assert_eq!(checked.expect_err("it has no letter").code(), code);
+                }
+            }
+            let long = json!({"returns": {"text": "1".repeat(1_000) + "a"}});
+            assert_eq!(call(&caller, "slow", &long).await.expect("it fits"), "text");
+        });
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ use serde_json::json;
 use self::form::{Call, Options, Reader};
 use super::{
     App, Sender, availability,
-    memory::{Charge, Spent},
+    memory::Charge,
     respond::{self, ApiError, Reply},
 };
 use crate::{
@@ -81,8 +81,12 @@ pub(super) async fn run(
     if is_error {
         reply.insert("is_error".to_owned(), true.into());
     }
+    let bytes = json::text_len(&reply).saturating_add(json::text_len(&airlock));
+    if let Err(spent) = charge.grow(bytes) {
+        airlock.remove(RESULT);
+        return Err(spent.after_work().with_airlock(airlock));
+    }
     reply.insert(EXTENSION.to_owned(), airlock.into());
-    charge.grow(json::text_len(&reply)).map_err(Spent::after_work)?;
     Ok(respond::json(&reply.into()))
 }
 

@@ -93,7 +93,7 @@ fn message(text: &str) -> Value {
 
 #[tokio::test]
 async fn the_input_that_is_copied_for_the_store_is_charged() {
-    let answers = vec![whole(&json!([message("done")])); 64];
+    let answers = vec![whole(&json!([message("done")])); 100];
     let fake = FakeService::start(answers).await;
     let directory = tempfile::tempdir().expect("a directory");
     let bounds = ResponseBounds {
@@ -110,10 +110,11 @@ async fn the_input_that_is_copied_for_the_store_is_charged() {
     let mut most = Vec::new();
     for stores in [false, true] {
         let mut fitting = 0;
-        for length in (10_000..300_000).step_by(20_000) {
-            let request = json!({"input": "x".repeat(length), "store": stores});
+        for items in (100..4_000).step_by(100) {
+            let item = json!({"type": "message", "role": "user", "content": "go"});
+            let request = json!({"input": vec![item; items], "store": stores});
             if gateway.respond(request).await.0 == 200 {
-                fitting = length;
+                fitting = items;
             }
         }
         most.push(fitting);

@@ -189,7 +189,8 @@ mod tests {
         let new = tenants;
         for number in 1..MAX_TENANT_PARKED {
             assert!(park(new).is_some(), "others have more");
-            assert_eq!((lock(&parked.entries).len(), count(new)), (MAX_PARKED, number));
+            let all = lock(&parked.entries).len();
+            assert_eq!((all, count(new)), (MAX_PARKED, number));
         }
         assert!(park(new).is_none(), "no other tenant would have more than it");
         let full = (0..tenants).find(|tenant| count(*tenant) == MAX_TENANT_PARKED);
