@@ -193,12 +193,24 @@ impl Schemas {
 }
 
 impl Checked {
+    /// Checks the arguments of a call. A `null` may stand for an absent argument: clients send it for
+    /// one that they do not use, and the server receives it unchanged.
     async fn check_arguments(&self, call: &Admitted) -> Result<(), CallError> {
         let Some(schema) = self.schemas.input.get(&call.tool().full_name) else { return Ok(()) };
+        let tenant = call.chain().tenant();
         let arguments = Value::Object(call.arguments().to_object());
-        let name = || call.tool().name.clone();
-        let (_, checked) = self.check(schema, call.chain().tenant(), arguments).await;
-        checked.map_err(|violations| CallError::InvalidArguments { name: name(), violations })
+        let (mut arguments, checked) = self.check(schema, tenant, arguments).await;
+        let Err(violations) = checked else { return Ok(()) };
+        if let Some(members) = arguments.as_object_mut()
+            && members.values().any(Value::is_null)
+        {
+            members.retain(|_, value| !value.is_null());
+            let (_, checked) = self.check(schema, tenant, arguments).await;
+            if checked.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(CallError::InvalidArguments { name: call.tool().name.clone(), violations })
     }
 
     async fn check_result(
@@ -392,6 +404,17 @@ mod tests {
         }
         let plugin = caller("wasm").await;
         assert!(call(&plugin, "strict", &json!({"returns": 7})).await.is_ok(), "it checks itself");
+    }
+
+    #[tokio::test]
+    async fn a_null_may_stand_for_an_argument_that_may_be_absent() {
+        let caller = caller("stdio").await;
+        let optional = call(&caller, "slow", &json!({"returns": {}, "text": null})).await;
+        assert_eq!(optional.expect("`text` may be absent"), "text");
+        let nested = call(&caller, "slow", &json!({"returns": {"text": null}})).await;
+        assert_eq!(nested.expect_err("a result").code(), "invalid_result");
+        let required = call(&caller, "strict", &json!({"returns": null})).await;
+        assert_eq!(required.expect_err("`returns` is required").code(), "bad_arguments");
     }
 
     #[tokio::test]

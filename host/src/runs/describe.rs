@@ -7,8 +7,7 @@ use super::{
     answer::{Answer, NOT_KEPT},
 };
 use crate::{
-    json::{self, Caps, MAX_DEPTH, RawObject},
-    model::object,
+    json::{self, Caps, MAX_DEPTH, RawObject, object},
     run::{Call, Phase, Stage},
     store::runs::{ShownAnswer, ShownCall, ShownRun, StoredRun},
     tool::shown_arguments,

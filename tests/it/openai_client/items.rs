@@ -5,8 +5,26 @@ use tokio::process::Command;
 
 use super::*;
 
-/// Samples that are refused, by the beginning of their paths, each with its reason.
-const REFUSED: [&str; 0] = [];
+/// Parts of the errors that refuse samples.
+const REFUSALS: [&str; 13] = [
+    // A result of no call, an image and a file without contents say nothing to a model.
+    "Missing required parameter: 'input[1].call_id'",
+    ".image_url'",
+    ".file_data'",
+    // The sample names an item that is not stored, and has another service's state.
+    "Item with id 'text' not found",
+    "it was not made by this gateway",
+    // Nothing of chat completions stands for them.
+    "Invalid value: 'compaction",
+    "Invalid value: 'configuration_update'",
+    "Invalid value: 'mcp_approval_re",
+    "Calls cannot be asynchronous.",
+    "Only calls by the model itself are supported.",
+    "Chat completions have no detail of files.",
+    "Chat completions take no URLs of files.",
+    // There are no uploaded files.
+    "Images of uploaded files are not available.",
+];
 
 /// Returns the samples: the path of what is special in one, and the item.
 async fn samples() -> Vec<(String, Value)> {
@@ -46,15 +64,17 @@ async fn every_input_item_of_openais_schema_is_accepted_or_refused_for_a_known_r
     let samples = samples().await;
     assert!(samples.len() > 300, "{} samples", samples.len());
     let mut unexpected = Vec::new();
-    let mut unused: Vec<&str> = REFUSED.to_vec();
+    let mut unused: Vec<&str> = REFUSALS.to_vec();
     for (path, item) in &samples {
         let body = json!({"model": "script/m", "input": input(item)});
         let reply = gateway.post("/v1/responses", &body).await;
-        let reason = REFUSED.iter().find(|refused| path.starts_with(**refused));
-        unused.retain(|refused| Some(refused) != reason);
-        let is_refused = reply.status != 200;
-        if is_refused != reason.is_some() {
-            unexpected.push(format!("{path}: {} {}", reply.status, reply.body["error"]["message"]));
+        if reply.status == 200 {
+            continue;
+        }
+        let message = reply.body["error"]["message"].as_str().unwrap_or_default();
+        unused.retain(|part| !message.contains(part));
+        if !REFUSALS.iter().any(|part| message.contains(part)) {
+            unexpected.push(format!("{path}: {} {message}", reply.status));
         }
     }
     assert!(unexpected.is_empty(), "{}", unexpected.join("\n"));
