@@ -14,6 +14,7 @@ mod unique;
 use std::io;
 
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 pub use self::{
     raw::RawObject,
