@@ -18,6 +18,7 @@
 //! | `trace` | the record of the work, and the `airlock` object |
 //! | `record` | the door's call records as JSON |
 //! | `answer` | the response with results of some calls and other calls that are pending |
+//! | `waiting` | calls that wait for a person's decision |
 //! | `usage` | the sum of the usage of all responses |
 //! | `error` | errors that end a request, and their form for callers |
 //!
@@ -52,6 +53,7 @@ mod relay;
 mod round;
 mod trace;
 mod usage;
+mod waiting;
 
 use std::{sync::Arc, time::Duration};
 
@@ -65,6 +67,7 @@ use self::{
 pub use self::{
     error::{AgentError, Failure},
     event::{Answering, Completion, Ended, Event, Run, Started},
+    waiting::{ApprovalList, ApprovalVerdict, Approver},
 };
 pub(crate) use self::{
     present::{Message, Presenter, ResultSource, raw_error},
@@ -72,9 +75,9 @@ pub(crate) use self::{
     trace::{INPUT_REQUIRED, RUN, input_required},
 };
 use crate::{
-    door::{Caller, Events},
+    door::{ApprovalChoice, Caller, Events},
     json::RawObject,
-    model::{MemoryBudget, Models, Native, document::OWN_MEMBER},
+    model::{MemoryBudget, Models, Native, Object, document::OWN_MEMBER},
     recall::Keeper,
     results::Results,
 };
@@ -107,6 +110,10 @@ pub struct Settings {
     pub disable_auto_tool_inject: bool,
     /// Whether a chat completion has results as text if other calls are pending.
     pub results_as_text: ResultsAsText,
+    /// What happens to calls that need an approval, if neither the request nor its key says it.
+    pub approval: ApprovalChoice,
+    /// Longest time that one call waits for an approval.
+    pub approval_wait: Duration,
 }
 
 /// Whether the text of a chat completion has the results of calls that ran, if other calls of the
@@ -150,6 +157,11 @@ pub struct Request {
     /// Keeps calls that the caller does not see; `None` if their results are always part of the
     /// text.
     pub keeper: Option<Keeper>,
+    /// Waits for approvals; `None` if calls that need one are handed to the caller.
+    pub approver: Option<Approver>,
+    /// Members of the `airlock` object that do not depend on the calls, such as servers that are
+    /// unavailable. A few, because they are not charged.
+    pub notes: Object,
     /// Budget to which the bytes are charged that the model and tools add to the body. They are
     /// released when the [`Run`] is dropped.
     pub budget: MemoryBudget,
@@ -161,7 +173,7 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
     Run::new(|emitter| async move {
         let mut request = request;
         let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
-        let mut trace = Trace::new(caller.ledger());
+        let mut trace = Trace::new(caller.ledger(), request.notes.clone());
         let ended = converse(&models, &caller, request, &settings, &mut trace, &listener).await;
         let last = match ended {
             Ok(Ending::Whole { answer, pending, is_told }) => {
@@ -194,6 +206,7 @@ async fn converse(
     let mut route = models.route(&mut request.body)?;
     let mut quota = Quota::new(settings.calls_per_answer, request.max_tool_calls);
     let results = request.results.take();
+    let approver = request.approver.take();
     let mut dialog = Dialog::new(request, caller, settings);
     loop {
         let is_last = trace.rounds == settings.max_depth;
@@ -208,7 +221,8 @@ async fn converse(
         if !is_last && round::any_offered(&calls, offered) {
             allowance.take(conversation::message_bytes(&answer))?;
         }
-        let Sorted { batch, mut pending } = round::sort(calls, offered, caller, &mut quota);
+        let Sorted { batch, mut pending } =
+            round::sort(calls, offered, caller, approver.is_some(), &mut quota);
         let style = settings.results_as_text;
         if batch.is_empty() {
             return Ok(dialog.end(answer, pending, &[], style, &allowance).await);
@@ -220,8 +234,9 @@ async fn converse(
         }
         let reads_images = route.reads_images();
         let results = results.as_ref();
+        let (allowance, approver) = (&allowance, approver.as_ref());
         let conditions =
-            Conditions { caller, settings, allowance: &allowance, listener, results, reads_images };
+            Conditions { caller, settings, allowance, listener, results, reads_images, approver };
         // Boxed: a request without calls of the gateway's tools needs no room for it.
         let ended = Box::pin(round::run(batch, &conditions)).await;
         pending.extend(trace.note(&ended));
@@ -229,7 +244,7 @@ async fn converse(
             return Err(allowance.timeout(trace.rounds));
         }
         if !pending.is_empty() {
-            return Ok(dialog.end(answer, pending, &ended, style, &allowance).await);
+            return Ok(dialog.end(answer, pending, &ended, style, allowance).await);
         }
         dialog.go_on(answer, &ended, trace.rounds, listener).await;
     }

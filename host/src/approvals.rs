@@ -7,6 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::{
     sync::OnceCell,
@@ -15,6 +16,7 @@ use tokio::{
 use tracing::{error, info};
 
 use crate::{
+    agent::{ApprovalList, ApprovalVerdict},
     json::raw,
     store::{
         self, Database, Unavailable,
@@ -124,6 +126,26 @@ impl Approvals {
             }
             // Decided, or its decision was used by an equal call.
         }
+    }
+}
+
+impl ApprovalList for Approvals {
+    fn decide<'a>(
+        &'a self,
+        tool: &'a Tool,
+        arguments: &'a str,
+        tenant: &'a Tenant,
+        limit: Duration,
+    ) -> BoxFuture<'a, ApprovalVerdict> {
+        Box::pin(async move {
+            let call = Call { tool, arguments, tenant, client: None };
+            match self.decision(&call, limit).await {
+                Decision::Approved => ApprovalVerdict::Approved,
+                Decision::Denied => ApprovalVerdict::Denied,
+                Decision::Waiting(id) => ApprovalVerdict::Waiting(id),
+                Decision::Refused(reason) => ApprovalVerdict::Refused(reason),
+            }
+        })
     }
 }
 

@@ -22,18 +22,23 @@ use tokio::{sync::watch, time::Instant};
 
 use self::checked::Checks;
 pub use self::observed::Observer;
-pub(crate) use self::report::{log_failure, report_dropped, report_unchecked};
+use self::report::report_mismatches;
+pub(crate) use self::report::{log_call, log_failure, report_dropped, report_unchecked};
 use crate::{
     door::{
         Filter, OwnTools, Provider, RelaySource, RelayView, ScriptLanguage, Source, View,
         VirtualKey,
     },
+    text::nearest,
+    threads::Threads,
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
 /// Maximum number of tools that one client may publish. Further tools are dropped, and the operator
 /// is told.
 pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
+/// The most disagreements of one client's lists and tools that are described.
+const MAX_MISMATCHES: usize = 20;
 /// The most reasons that are kept of one client's tools that were left out.
 const MAX_LEFT_OUT: usize = 100;
 
@@ -107,6 +112,32 @@ impl Client {
     /// Returns whether the source is an MCP server, whose texts are not the operator's.
     pub fn is_server(&self) -> bool {
         !matches!(self.connection_type, "wasm" | "internal")
+    }
+
+    /// Describes where the operator's lists and the listed tools do not agree: no tool is offered, or a
+    /// list names one that does not exist. Empty before the first connection.
+    pub fn mismatches(&self) -> Vec<String> {
+        if self.provider.is_none() {
+            return Vec::new();
+        }
+        let Policy { execute, auto_execute, .. } = &self.policy;
+        let offered = self.tools.iter().filter(|tool| execute.allows_tool(tool)).count();
+        let none = (offered == 0 && !self.tools.is_empty()).then(|| {
+            let reason = if execute.is_empty() { "is empty" } else { "names none of them" };
+            format!("{} tools listed, 0 offered: `tools_to_execute` {reason}", self.tools.len())
+        });
+        let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
+            .into_iter()
+            .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))
+            .map(|(key, name)| {
+                let known = self.tools.iter().map(|tool| tool.original.as_str());
+                let near = nearest(name, known).map(|near| format!("; did you mean {near:?}?"));
+                format!(
+                    "`{key}` names {name:?}, and no tool has this name{}",
+                    near.unwrap_or_default()
+                )
+            });
+        none.into_iter().chain(unknown).take(MAX_MISMATCHES).collect()
     }
 
     /// Returns the provider that runs its tools; `None` before the first connection.
@@ -187,7 +218,7 @@ impl Snapshot {
             view = view.with_search(&search.own, search.above);
         }
         let readers = self.reader.iter().chain(self.resource_reader());
-        readers.fold(view, |view, reader| view.with_reader(reader))
+        readers.fold(view, View::with_reader)
     }
 
     /// Returns the resources and prompts that one request may use, by the same rules.
@@ -221,6 +252,23 @@ impl Snapshot {
         })
     }
 
+    /// Returns the clients that were never listed, and that a request could use if they were.
+    pub fn missing<'s>(
+        &'s self,
+        filter: &'s Filter,
+        key: Option<&'s VirtualKey>,
+    ) -> impl Iterator<Item = &'s Arc<Client>> {
+        self.clients().filter(move |client| self.is_missing(client, filter, key))
+    }
+
+    /// Returns whether a client was never listed, and a request could use it if it were.
+    pub fn is_missing(&self, client: &Client, filter: &Filter, key: Option<&VirtualKey>) -> bool {
+        client.provider.is_none()
+            && !client.policy.execute.is_empty()
+            && filter.admits_client(&client.name)
+            && self.shows(&client.name, key)
+    }
+
     /// Returns the meta-tools of code mode; `None` if there is no executor.
     pub fn meta_tools(&self) -> Option<&OwnTools> {
         self.meta_tools.as_ref()
@@ -235,6 +283,8 @@ pub struct Catalog {
     writing: Mutex<()>,
     observer: Arc<OnceLock<Arc<dyn Observer>>>,
     changed: watch::Sender<()>,
+    /// Threads for checks of values that take long.
+    threads: Arc<Threads>,
 }
 
 impl Catalog {
@@ -259,8 +309,8 @@ impl Catalog {
         let mut changes = self.changes();
         let waits = |client: &Arc<Client>| client.state == State::Connecting && matters(client);
         while self.snapshot().clients().any(waits) {
-            let changed = tokio::time::timeout_at(deadline, changes.changed()).await;
-            if !matches!(changed, Ok(Ok(()))) {
+            let next = tokio::time::timeout_at(deadline, changes.changed()).await;
+            if !matches!(next, Ok(Ok(()))) {
                 return;
             }
         }
@@ -367,10 +417,10 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
         let (name, policy) = (client.clone(), self.policy(client));
-        let checks = self.checks(client);
+        let (checks, threads) = (self.checks(client), self.threads.clone());
         let adopted = tokio::task::spawn_blocking(move || {
             let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
-            let provider = checked::values(checks, &name, &tools, provider);
+            let provider = checked::values(checks, &name, &tools, provider, &threads);
             (tools, dropped, provider)
         });
         match adopted.await {
@@ -395,7 +445,8 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
         let (tools, dropped) = naming::adopt_all(client, &self.policy(client), definitions);
-        let provider = checked::values(self.checks(client), client, &tools, provider);
+        let checks = self.checks(client);
+        let provider = checked::values(checks, client, &tools, provider, &self.threads);
         self.install(client, tools, &dropped, BTreeSet::new(), provider);
         dropped
     }
@@ -423,6 +474,7 @@ impl Catalog {
         unaccepted: BTreeSet<String>,
         provider: Arc<dyn Provider>,
     ) {
+        let before = self.current.load().clients.get(client).map(|it| it.mismatches());
         self.change(client, |entry| {
             entry.tools = tools.into();
             let provider = if entry.policy.code_mode {
@@ -435,6 +487,10 @@ impl Catalog {
             entry.provider = Some(provider);
             entry.state = State::Connected;
         });
+        let after = self.current.load().clients.get(client).map(|it| it.mismatches());
+        if after != before {
+            report_mismatches(client, &after.unwrap_or_default());
+        }
     }
 
     /// Replaces a client's resources and prompts. Readers are notified only if they have changed.
@@ -486,7 +542,7 @@ mod tests {
     use super::*;
     use crate::{
         door::Admitted,
-        tool::{CallError, ToolOutput},
+        tool::{CallError, ToolOutput, Whitelist},
     };
 
     struct Nobody;
@@ -524,6 +580,38 @@ mod tests {
             .collect();
         assert_eq!(names, [("fs-a", "first"), ("fs-b", "")]);
         assert_eq!(dropped.len(), 2, "{dropped:?}");
+    }
+
+    #[test]
+    fn lists_of_the_operator_that_offer_nothing_or_name_no_tool_are_described() {
+        let mismatches = |execute: &[&str], auto: &[&str]| {
+            let catalog = Catalog::new();
+            let fs = ClientName::parse("fs").expect("a good name");
+            let list = |names: &[&str]| Whitelist::parse(names).expect("a good list");
+            let policy =
+                Policy { execute: list(execute), auto_execute: list(auto), ..Policy::default() };
+            catalog.add_client(&fs, "stdio", policy);
+            let before = catalog.snapshot().clients().next().expect("one client").mismatches();
+            assert!(before.is_empty(), "it was never listed: {before:?}");
+            let tools = json!([
+                {"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}},
+            ]);
+            catalog.blocking_publish(&fs, definitions(tools), Arc::new(Nobody));
+            let snapshot = catalog.snapshot();
+            snapshot.clients().next().expect("one client").mismatches()
+        };
+        assert_eq!(mismatches(&["*"], &["READ"]), Vec::<String>::new());
+        assert_eq!(
+            mismatches(&[], &[]),
+            ["2 tools listed, 0 offered: `tools_to_execute` is empty"]
+        );
+        assert_eq!(
+            mismatches(&["raed"], &[]),
+            [
+                "2 tools listed, 0 offered: `tools_to_execute` names none of them",
+                "`tools_to_execute` names \"raed\", and no tool has this name; did you mean \"read\"?",
+            ]
+        );
     }
 
     #[test]

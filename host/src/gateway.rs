@@ -220,11 +220,13 @@ impl Gateway {
         let store = store::Settings::new(&config.store);
         let (responses, memory_bytes) = (config.server.responses, config.results.total_bytes);
         let recall = Recall::new(recall::Settings::new(Some(store), responses, memory_bytes));
+        let approvals = Approvals::new(store::Settings::new(&config.store));
         let hooks = server::Hooks {
             results: Some(results),
             recall: Some(recall),
             runs,
-            approvals: Some(Approvals::new(store::Settings::new(&config.store))),
+            waiting: Some(Arc::new(approvals.clone())),
+            approvals: Some(approvals),
             gauges,
             plugins: Some(Box::new(reloader.clone())),
             upstreams: Some(Box::new(upstreams::Controls {

@@ -57,7 +57,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     document::Document,
-    error::{BadProvider, ModelError, Refusal},
+    error::{BadProvider, ModelError, Refusal, TransportError},
     native::Native,
     prompt::Prompt,
     scripted::BadScript,
@@ -71,10 +71,10 @@ pub(crate) use self::{
     route::Route,
     service::Terms,
 };
-pub(crate) use crate::memory::Held;
 #[cfg(test)]
 pub(crate) use crate::memory::tests::Limited;
 pub use crate::memory::{MemoryBudget, RequestMemory};
+pub(crate) use crate::{json::object, memory::Held};
 
 /// A JSON object of the API, with its members in the order of its text.
 pub type Object = Map<String, Value>;
@@ -254,14 +254,6 @@ impl Source<'_> {
 impl<'a> From<Source<'a>> for Chunks<'a> {
     fn from(source: Source<'a>) -> Self {
         Self { first: None, source }
-    }
-}
-
-/// Returns the object that `json!({...})` builds. Panics if the value is not an object.
-pub(crate) fn object(value: Value) -> Object {
-    match value {
-        Value::Object(object) => object,
-        other => unreachable!("an object is written here, not {other}"),
     }
 }
 

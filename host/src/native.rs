@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     door::{Admitted, Provider},
-    tool::{Annotations, CallError, ToolDefinition, ToolError, ToolOutput},
+    tool::{Annotations, CallError, ToolDefinition, ToolError, ToolOutput, own_code},
 };
 
 type Body = Box<
@@ -71,9 +71,15 @@ impl Provider for Bodies {
             let limit = deadline.saturating_duration_since(std::time::Instant::now());
             match tokio::time::timeout_at(deadline.into(), body(call.arguments().to_object())).await
             {
-                Ok(answer) => answer.map_err(CallError::Tool),
+                Ok(answer) => answer.map_err(own_error),
                 Err(_) => Err(CallError::Deadline { tool: tool.name.clone(), limit }),
             }
         })
     }
+}
+
+/// Returns the error of a tool, whose code does not look like one of the gateway.
+fn own_error(error: ToolError) -> CallError {
+    let code = error.code.and_then(own_code);
+    CallError::Tool(ToolError { code, ..error })
 }

@@ -37,7 +37,7 @@ use tracing::error;
 pub(crate) use self::{
     answer::Answer,
     calls::RunCalls,
-    describe::{document, end, summary},
+    describe::{COPIES, document, document_text, end, summary},
     journal::Journal,
     outcome::{Ending, Outcome},
     owner::Decisions,

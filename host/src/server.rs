@@ -10,9 +10,11 @@ mod admin;
 mod alias;
 mod approvals;
 mod auth;
+mod availability;
 mod body;
 mod chat;
 mod connections;
+mod cors;
 mod events;
 mod execute;
 mod health;
@@ -44,8 +46,9 @@ use airlock_identity::Verifier;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
-use tracing::{debug, error};
+use tracing::{debug, error, info};
 
+pub use self::responses::BuiltinTools;
 use self::{
     admin::ToolTexts,
     body::Intake,
@@ -65,16 +68,16 @@ pub use self::{
 };
 pub use crate::store::responses::Bounds as ResponseBounds;
 use crate::{
-    agent::{self, Run},
+    agent::{self, ApprovalList, Approver, Run},
     approvals::Approvals,
     catalog::Catalog,
     door::{
-        Budget, Caller, Filter, Hearing, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys, Origin, View,
-        VirtualKey,
+        ApprovalChoice, Budget, Caller, Filter, Hearing, INCLUDE_CLIENTS, INCLUDE_TOOLS, Keys,
+        Origin, View, VirtualKey,
     },
     json::RawObject,
     mcp::{service::Service, session::Sessions},
-    model::{MemoryBudget, Models},
+    model::{MemoryBudget, Models, Object},
     recall::{Keeper, Recall},
     results::Results,
     runs::Runs,
@@ -85,6 +88,9 @@ use crate::{
 
 /// Smallest head limit that hyper accepts.
 const MIN_HEADER_BYTES: usize = 8 * 1024;
+
+/// Paths of calls, which are logged at the default level. Of a streamed response, its beginning is.
+const CALLS: [&str; 3] = ["/v1/chat/completions", "/v1/responses", "/v1/mcp/tool/execute"];
 
 /// Settings of the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +105,7 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Origins that requests may carry in `Origin`, in addition to `Host` with its port. Written as
     /// browsers write them: `https://tools.example.com`, with a port unless it is the default port
-    /// of the scheme. The gateway sends no CORS headers.
+    /// of the scheme. Pages of these origins may read responses (CORS).
     pub allowed_origins: Vec<String>,
     /// Largest request body.
     pub max_body_bytes: usize,
@@ -117,6 +123,9 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// Time for requests in flight to end after shutdown starts.
     pub drain_timeout: Duration,
+    /// Time after the start of the gateway in which requests wait for sources of tools that were never
+    /// listed.
+    pub startup_wait: Duration,
     /// Maximum number of open connections. Beyond it, the connections that are idle for longest are
     /// evicted; if none is idle, those whose responses are unread for longest.
     pub max_connections: usize,
@@ -125,6 +134,8 @@ pub struct Settings {
     pub max_connections_per_peer: usize,
     /// Bounds on stored responses; `None` if responses are not stored.
     pub responses: Option<ResponseBounds>,
+    /// What happens to OpenAI's built-in tools in requests of the Responses API.
+    pub builtin_tools: BuiltinTools,
     /// The gateway as an MCP server.
     pub mcp: crate::mcp::Settings,
 }
@@ -196,6 +207,7 @@ impl Settings {
 /// Shared state of all request handlers.
 pub struct App {
     settings: Settings,
+    started: Instant,
     catalog: Arc<Catalog>,
     models: Arc<Models>,
     agent: agent::Settings,
@@ -225,6 +237,8 @@ pub struct Hooks {
     pub recall: Option<Recall>,
     /// Runs of scripts; `None` if none are kept.
     pub runs: Option<Runs>,
+    /// The list in which calls of models wait for a person's decision; `None` if none can wait.
+    pub waiting: Option<Arc<dyn ApprovalList>>,
     /// Calls of MCP clients that wait for an approval; `None` if none wait.
     pub approvals: Option<Approvals>,
     /// Additional fields of `GET /health`.
@@ -250,6 +264,8 @@ type Answer = (Reply, Option<Charge>);
 struct Sender {
     key: Option<Arc<VirtualKey>>,
     filter: Filter,
+    /// What happens to calls that need an approval, by the header or else by the key.
+    approval: Option<ApprovalChoice>,
 }
 
 impl App {
@@ -273,6 +289,7 @@ impl App {
             sessions: Sessions::new(settings.mcp.sessions),
             pipes: Arc::default(),
             settings,
+            started: Instant::now(),
             catalog,
             models: Arc::new(models),
             agent,
@@ -292,6 +309,7 @@ impl App {
         alias::apply(&mut request);
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
+        let page = cors::origin(&self.settings, request.headers());
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
         // of it is used after a panic.
         let answer =
@@ -299,7 +317,7 @@ impl App {
                 error!(%method, path, "a request made the gateway panic");
                 Err(ApiError::internal())
             });
-        let answer = answer.unwrap_or_else(|error| {
+        let mut answer = answer.unwrap_or_else(|error| {
             let reply = if mcp::is_path(&path) || mcp::sse::target(&path).is_some() {
                 mcp::rpc_failure(error)
             } else {
@@ -307,7 +325,15 @@ impl App {
             };
             (reply, None)
         });
-        debug!(%method, path, status = answer.0.status().as_u16(), duration = ?started.elapsed(), "request");
+        if let Some(page) = page {
+            cors::permit(page, answer.0.headers_mut());
+        }
+        let (status, duration) = (answer.0.status(), started.elapsed());
+        if status.is_success() && CALLS.contains(&path.as_str()) {
+            info!(%method, path, status = status.as_u16(), ?duration, "request");
+        } else {
+            debug!(%method, path, status = status.as_u16(), ?duration, "request");
+        }
         answer
     }
 
@@ -316,6 +342,12 @@ impl App {
         let route = Route::find(request.uri().path())
             .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
             .ok_or_else(|| ApiError::no_such_path(request.uri().path()))?;
+        if cors::is_preflight(&request)
+            && cors::origin(&self.settings, request.headers()).is_some()
+            && route.act().is_none()
+        {
+            return Ok((cors::preflight(route.methods(), request.headers()), None));
+        }
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
         }
@@ -354,7 +386,8 @@ impl App {
         let reply = self.answer(route, &sender, request, &charge).await?;
         // A streamed response is still being made, and what it holds stays charged.
         if let Payload::Whole(body) = reply.body() {
-            charge.settle(memory::REQUEST_BYTES + body.len());
+            let bytes = memory::REQUEST_BYTES + body.len();
+            charge.settle(bytes).map_err(memory::Spent::after_work)?;
         }
         Ok((reply, Some(charge)))
     }
@@ -369,14 +402,19 @@ impl App {
         match route {
             Route::Chat => chat::complete(self, sender, request, charge).await,
             Route::Responses => responses::create(self, sender, request, charge).await,
+            Route::InputTokens => responses::count(self, sender, request, charge).await,
             Route::Stored(_) => responses::stored(self, sender, request, charge).await,
             Route::Runs(_) => runs::run(self, sender, request, charge).await,
             Route::Approvals(_) => {
                 let path = request.into_parts().0.uri;
-                approvals::run(self, sender, path.path()).await
+                approvals::run(self, sender, path.path(), charge).await
             }
             Route::Execute => execute::run(self, sender, request, charge).await,
             Route::Result => results::raw(self, sender, request.uri().path(), charge),
+            Route::Model => {
+                let path = request.into_parts().0.uri;
+                models::show(self, path.path(), charge).await
+            }
             Route::Models => {
                 // Drops the unread body, so that it is not held while the providers are queried.
                 drop(request);
@@ -416,7 +454,10 @@ impl App {
         let tools = respond::names(headers, INCLUDE_TOOLS)?;
         let filter = Filter::parse(clients.as_deref(), tools.as_deref())
             .with_language(options::language(headers)?);
-        Ok(Sender { key, filter: filter.with_headers(auth::forwardable(headers)) })
+        let by_key = key.as_ref().and_then(|key| key.approval);
+        let approval = options::approval(headers)?.or(by_key);
+        let filter = filter.with_headers(auth::forwardable(headers));
+        Ok(Sender { key, filter, approval })
     }
 
     /// Starts the agent loop for a request.
@@ -429,7 +470,7 @@ impl App {
         timeout: Duration,
         charge: &Charge,
     ) -> Run {
-        let (view, origin, budget) = (self.view(sender), Origin::Model, self.budget);
+        let (view, origin, budget) = (self.model_view(sender), Origin::Model, self.budget);
         // A person reads the answer.
         let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
         let (caller, reports) = if wants_events {
@@ -439,6 +480,8 @@ impl App {
             (Caller::hearing(view, origin, budget, hearing), None)
         };
         let keeper = self.keeper(sender, body.get("store") != Some("false"));
+        let mut notes = Object::new();
+        availability::note(self, sender, &mut notes);
         let request = agent::Request {
             body,
             native: None,
@@ -449,6 +492,8 @@ impl App {
             reports,
             results: self.hooks.results.clone(),
             keeper,
+            approver: self.approver(sender),
+            notes,
             budget: MemoryBudget::new(charge.clone()),
         };
         self.start(caller, request, timeout)
@@ -471,6 +516,26 @@ impl App {
         Caller::new(self.view(sender), origin, self.budget)
     }
 
+    /// Returns what waits for the approvals of a request; `None` if its calls do not wait.
+    fn approver(&self, sender: &Sender) -> Option<Approver> {
+        let list = self.hooks.waiting.clone()?;
+        let limit = self.agent.approval_wait;
+        (self.approval(sender) == ApprovalChoice::Wait).then_some(Approver { list, limit })
+    }
+
+    fn approval(&self, sender: &Sender) -> ApprovalChoice {
+        sender.approval.unwrap_or(self.agent.approval)
+    }
+
+    /// Returns the tools that the model of a request may see.
+    fn model_view(&self, sender: &Sender) -> View {
+        let view = self.view(sender);
+        match self.approval(sender) {
+            ApprovalChoice::Omit => view.without_asking(),
+            ApprovalChoice::Return | ApprovalChoice::Wait => view,
+        }
+    }
+
     /// Returns the tools that a request may see.
     fn view(&self, sender: &Sender) -> View {
         self.catalog.snapshot().view(&sender.filter, sender.key.as_deref())
@@ -490,12 +555,16 @@ impl Sender {
 enum Route {
     Chat,
     Responses,
+    /// The number of tokens of a request for a Response.
+    InputTokens,
     Stored(Target),
     /// Runs of scripts.
     Runs(runs::Target),
     /// Calls that wait for an approval.
     Approvals(approvals::Target),
     Models,
+    /// One model.
+    Model,
     Execute,
     /// Unchanged result of a call.
     Result,
@@ -514,6 +583,9 @@ enum Route {
 
 impl Route {
     fn find(path: &str) -> Option<Self> {
+        if path == responses::INPUT_TOKENS {
+            return Some(Self::InputTokens);
+        }
         if let Some((target, _)) = Target::find(path) {
             return Some(Self::Stored(target));
         }
@@ -537,6 +609,7 @@ impl Route {
             "/api/mcp/clients" => Self::Clients,
             "/health" => Self::Health,
             "/metrics" => Self::Metrics,
+            path if models::id_of(path).is_some() => Self::Model,
             path if results::handle_of(path).is_some() => Self::Result,
             path if reload::client_of(path).is_some() => Self::Reload,
             path if mcp::is_path(path) => Self::Mcp,
@@ -547,7 +620,9 @@ impl Route {
 
     fn methods(self) -> &'static [Method] {
         match self {
-            Self::Chat | Self::Responses | Self::Execute | Self::Reload => &[Method::POST],
+            Self::Chat | Self::Responses | Self::InputTokens | Self::Execute | Self::Reload => {
+                &[Method::POST]
+            }
             Self::Stored(target) => target.methods(),
             Self::Runs(target) => target.methods(),
             Self::Approvals(target) => target.methods(),
@@ -555,6 +630,7 @@ impl Route {
             Self::Mcp => &[Method::POST, Method::GET, Method::DELETE],
             Self::Sse(target) => target.methods(),
             Self::Models
+            | Self::Model
             | Self::Result
             | Self::Clients
             | Self::Metrics

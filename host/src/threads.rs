@@ -114,6 +114,6 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "as it is tested")]
     async fn a_panic_of_the_work_is_passed_on() {
-        Threads::new(1).run(&Tenant::ANONYMOUS, || panic!("as it is tested")).await
+        Threads::new(1).run(&Tenant::ANONYMOUS, || panic!("as it is tested")).await;
     }
 }

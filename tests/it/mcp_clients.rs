@@ -296,7 +296,8 @@ async fn a_key_and_a_filter_narrow_the_tools_that_every_client_sees() {
     for program in Program::ALL {
         let with_key = seen(program, &headers[..2], "/mcp").await;
         assert_eq!(names(&with_key["tools"]), ["guest-ok", "text-word_count"]);
-        assert_eq!(with_key["unknown"], result("ok", false));
+        let pending = with_key["unknown"]["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(pending.contains("airlock approvals approve call_"), "{with_key}");
         let narrowed = seen(program, &headers, "/mcp").await;
         assert_eq!(names(&narrowed["tools"]), ["text-word_count"]);
         assert_eq!(narrowed["call"], counted_words());

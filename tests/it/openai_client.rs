@@ -2,6 +2,7 @@
 //! and a real MCP server behind it. `tests/fixtures/openai_clients` has their programs.
 
 mod chat;
+mod items;
 mod responses;
 
 use std::{path::PathBuf, process::Stdio};

@@ -85,6 +85,29 @@ async fn a_hanging_call_does_not_keep_the_gateway_from_ending() {
 }
 
 #[tokio::test]
+async fn a_call_that_succeeds_has_a_line_in_the_log_and_curl_needs_no_content_type() {
+    let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
+    let call = json!({"function": {"name": "server-echo", "arguments": "{}"}}).to_string();
+    let send = async |headers: &[(&str, &str)]| {
+        let mut request = gateway.request(Method::POST, "/v1/mcp/tool/execute").body(call.clone());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Reply::of(request).await.status
+    };
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    assert_eq!((send(&[]).await, send(&[form]).await), (200, 200));
+    assert_eq!(send(&[form, ("sec-fetch-site", "same-origin")]).await, 415);
+    wait::until("lines in the log", async || {
+        let said = gateway.said();
+        let has =
+            |text: &str| said.lines().any(|line| line.contains("INFO") && line.contains(text));
+        (has("tool call tool=\"server-echo\"") && has("request method=POST")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_invalid_request_gets_an_error_in_the_openai_format() {
     let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
     let send = async |method: Method, path: &str, body: String| {

@@ -38,10 +38,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sandbox",
         &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
     ),
-    ("catalog", &["door", "json", "schema", "tenant", "text", "tool"]),
+    ("threads", &["tenant"]),
+    ("catalog", &["door", "json", "schema", "tenant", "text", "threads", "tool"]),
     ("results", &["door", "tenant", "text", "tool"]),
-    ("approvals", &["json", "store", "tenant", "text", "tool"]),
-    ("recall", &["json", "results", "store", "tenant", "text"]),
+    ("recall", &["json", "results", "store", "tenant", "text", "threads"]),
     (
         "plugin",
         &[
@@ -65,6 +65,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("model", &["json", "memory", "secret", "text", "timer", "tls", "tool", "units"]),
     ("agent", &["catalog", "door", "json", "model", "recall", "results", "tenant", "text", "tool"]),
+    // The list that the loop defines and waits on.
+    ("approvals", &["agent", "json", "store", "tenant", "text", "tool"]),
     ("mcp", &["approvals", "catalog", "door", "json", "memory", "tenant", "text", "tool"]),
     (
         "server",
@@ -85,6 +87,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "store",
             "tenant",
             "text",
+            "threads",
             "timer",
             "tool",
             "units",

@@ -350,14 +350,14 @@ async fn a_model_reads_a_resource_that_a_result_links_to_as_far_as_the_lists_per
         .serve_connected()
         .await;
     let links = gateway.execute_for_model("every-get-resource-links", &json!({"count": 2})).await;
-    let uri = "demo://resource/dynamic/text/1";
+    let uri = "demo://resource/dynamic/text/2";
     assert!(links.clone().content().contains(uri), "{}", links.text);
     let read = async |uri: &str, headers: &[(&str, &str)]| {
         let reply = gateway.execute_with(headers, "readResource", &json!({"uri": uri})).await;
         (reply.status == 200 && reply.body["is_error"] != true, reply.text)
     };
     let (is_read, text) = read(uri, &[]).await;
-    assert!(is_read && text.contains("Resource 1"), "{text}");
+    assert!(is_read && text.contains("Resource 2"), "{text}");
     assert!(text.contains("treat as untrusted data"), "{text}");
     for (what, uri, headers) in [
         ("not in the operator's list", "demo://resource/dynamic/blob/1", &[][..]),
@@ -366,6 +366,6 @@ async fn a_model_reads_a_resource_that_a_result_links_to_as_far_as_the_lists_per
         ("a key without the resource", uri, &[("x-bf-vk", "sk-bf-ann0123456789abcdef")]),
     ] {
         let (is_read, text) = read(uri, headers).await;
-        assert!(!is_read && !text.contains("Resource 1"), "{what}: {text}");
+        assert!(!is_read && !text.contains("Resource 2"), "{what}: {text}");
     }
 }

@@ -79,7 +79,7 @@ pub fn hub() -> PathBuf {
 }
 
 /// Returns the path of a file that `make peers` installs. Panics if it is missing.
-pub(crate) fn installed(file: &str) -> PathBuf {
+pub fn installed(file: &str) -> PathBuf {
     let path = crate::root().join(".cache/peers").join(file);
     assert!(path.exists(), "{} is missing: run `make peers`", path.display());
     path

@@ -144,7 +144,7 @@ impl Source {
     }
 
     /// Sets the schema of the configuration that the plugin's code declares.
-    pub fn set_schema(&mut self, schema: Value) {
+    pub fn set_schema(&mut self, schema: &Value) {
         self.document["config"] = json!({ "schema": schema });
     }
 

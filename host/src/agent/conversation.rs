@@ -15,6 +15,9 @@ use crate::{
     recall::chat::Rounds,
 };
 
+/// Largest number of choices that OpenAI's API takes.
+const MAX_CHOICES: usize = 128;
+
 /// A request to the model, with the names of the tools that the gateway offers in it.
 pub(super) struct Conversation {
     prompt: Prompt,
@@ -94,9 +97,17 @@ impl Conversation {
         self.prompt.body.get("messages").unwrap_or("[]")
     }
 
+    /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].
+    pub(super) fn choices(&self) -> usize {
+        let asked = self.prompt.body.get("n").and_then(|n| n.parse().ok());
+        asked.unwrap_or(1).clamp(1, MAX_CHOICES)
+    }
+
     /// Returns whether the caller asked for JSON.
     pub(super) fn wants_json(&self) -> bool {
-        let format = self.prompt.body.get("response_format");
+        let native = self.prompt.native.as_ref().and_then(|native| native.body.get("text"));
+        let native = native.and_then(|text| raw::member(text, "format"));
+        let format = native.or_else(|| self.prompt.body.get("response_format"));
         let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);
         kind.is_some_and(|kind| kind != "text")
     }

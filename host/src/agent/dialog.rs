@@ -48,12 +48,16 @@ impl Dialog {
             options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
         let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
         let keeper = request.keeper.clone();
+        let has_notes = !request.notes.is_empty();
         let conversation = Conversation::begin(request, caller, settings);
+        let offers = !conversation.offered().is_empty();
         let relay = if shows_rounds {
             Some(Relay::of_rounds())
         } else {
-            is_streamed.then(|| Relay::new(!conversation.offered().is_empty()))
+            is_streamed.then(|| Relay::new(offers || has_notes))
         };
+        let holds_text = offers && conversation.wants_json();
+        let relay = relay.map(|relay| if holds_text { relay.holding_text() } else { relay });
         Self { conversation, ids: BTreeSet::new(), relay, is_streamed, includes_usage, keeper }
     }
 
@@ -181,15 +185,17 @@ impl Dialog {
     ) {
         let Some(keeper) = &self.keeper else { return };
         let choices: BTreeSet<usize> = pending.iter().map(|pending| pending.call.choice).collect();
-        for choice in choices {
+        let trail = keeper.trail_of(self.conversation.sent());
+        // A provider may send more than were asked for, and each has a record with all rounds.
+        let asked = self.conversation.choices();
+        for choice in choices.into_iter().filter(|choice| *choice < asked) {
             let rounds = self.conversation.rounds(choice, answer, pending, ended);
             let Some(rounds) = rounds.filter(Rounds::has_run) else { continue };
             // Once as it is, and once as the text that is kept.
             let has_room = allowance.held.grow(rounds.bytes().saturating_mul(2));
             let of_choice = pending.iter().filter(|pending| pending.call.choice == choice);
             let calls = of_choice.map(|it| (it.call.id.as_str(), it.call.name.as_str()));
-            let sent = self.conversation.sent();
-            keeper.keep_rounds(sent, calls, has_room.then_some(rounds)).await;
+            keeper.keep_rounds(&trail, calls, has_room.then_some(rounds)).await;
         }
     }
 }

@@ -3,7 +3,9 @@
 //! Chunks are forwarded as they arrive, unchanged where nothing has to change. If the gateway
 //! offers tools in the request, calls of these tools are held back until the response is complete,
 //! because most of them run here. The end of each choice is held back too, because another round
-//! may follow. All rounds are one stream for the caller: one `id`, one role, one end, one usage.
+//! may follow. All rounds are one stream for the caller: one `id`, one role, one end, one usage. If
+//! the caller asked for JSON, text is held back as well: before a call of the gateway's tools it is not
+//! part of the JSON, and not shown.
 //!
 //! *Shown* means forwarded to the caller; *held back* means kept until the end of the response. The
 //! *place* of a call is its `index` in the stream that the caller receives.
@@ -27,14 +29,18 @@ use super::{
 use crate::model::{
     Calls, Chunks, Document, Held, Merged, Object, Part,
     document::{choices, choices_mut, finish_reason, head, index_of},
+    weight,
 };
 
 /// Bytes of a merged response that are charged at a time.
 const CHARGE_BYTES: usize = 4 << 10;
+/// Members of a delta that are text of the answer.
+const TEXT: [&str; 3] = ["content", "refusal", "annotations"];
 /// Text between the texts of two rounds.
 const BETWEEN_ROUNDS: &str = "\n\n";
 
 /// The stream of one request.
+#[allow(clippy::struct_excessive_bools, reason = "each is chosen for itself")]
 pub(super) struct Relay {
     /// True if calls of the gateway's tools and ends of choices are held back: the gateway offers
     /// tools, or each round is shown on its own.
@@ -42,6 +48,8 @@ pub(super) struct Relay {
     /// True if the texts of all rounds become one text, which includes results of calls; false if
     /// each round is shown on its own.
     is_one_text: bool,
+    /// True if the text of a round whose calls all run here is not shown.
+    holds_text: bool,
     /// Members that all chunks share, from the first chunk of the first round.
     head: Option<Object>,
     /// Rounds of calls so far.
@@ -64,6 +72,8 @@ struct Round {
     shown: BTreeSet<String>,
     /// Choices whose text has begun.
     speaking: BTreeSet<u64>,
+    /// Chunks with text, held back.
+    texts: Vec<Document>,
     /// Chunks with a `finish_reason`, held back.
     ends: Vec<Document>,
     /// The chunk with the usage and without a choice, held back.
@@ -76,6 +86,7 @@ impl Relay {
         Self {
             holds,
             is_one_text: true,
+            holds_text: false,
             head: None,
             rounds: 0,
             spoken: BTreeSet::new(),
@@ -87,6 +98,11 @@ impl Relay {
     /// Creates the relay of a request whose rounds are shown each on its own.
     pub(super) fn of_rounds() -> Self {
         Self { is_one_text: false, ..Self::new(true) }
+    }
+
+    /// Shows the text of the last round alone.
+    pub(super) fn holding_text(self) -> Self {
+        Self { holds_text: true, ..self }
     }
 
     /// Relays a response and returns it merged, with the output items of its native form; an empty
@@ -178,6 +194,7 @@ impl Relay {
         if !self.holds && self.has_ended {
             return;
         }
+        self.release_texts(emitter).await;
         let is_mixed = summary.is_some();
         if let Some(summary) = summary.filter(|text| self.is_one_text && !text.is_empty()) {
             let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
@@ -254,6 +271,19 @@ impl Relay {
             self.join(&mut chunk);
             is_changed = true;
         }
+        if self.holds_text && has_text(&chunk) {
+            if chunk.part().is_some() {
+                self.round.hold_text(chunk, held)?;
+                self.begin(is_first, emitter).await;
+                return Ok(());
+            }
+            self.round.hold_text(split_text(&mut chunk), held)?;
+            is_changed = true;
+        }
+        if has_calls(chunk.object()) {
+            // The caller's own call ends the loop, so the text before it is shown.
+            self.release_texts(emitter).await;
+        }
         if is_end(chunk.object()) {
             self.release_ends(Some(chunk.object()), emitter).await;
             if !self.is_one_text && has_content(chunk.object()) {
@@ -268,12 +298,24 @@ impl Relay {
             emitter.emit(Event::Chunk(chunk)).await;
             return Ok(());
         }
-        // The stream begins with a role even if the first chunk is held back.
+        self.begin(is_first, emitter).await;
+        Ok(())
+    }
+
+    /// Begins the stream with a role if its first chunk is held back.
+    async fn begin(&self, is_first: bool, emitter: &Emitter) {
         if is_first {
             let role = self.chunk_of(0, &json!({"role": "assistant"}));
             emitter.emit(Event::Chunk(role)).await;
         }
-        Ok(())
+    }
+
+    /// Shows the texts that were held back.
+    async fn release_texts(&mut self, emitter: &Emitter) {
+        for text in mem::take(&mut self.round.texts) {
+            self.note_text(text.object());
+            emitter.emit(Event::Chunk(text)).await;
+        }
     }
 
     /// Shows chunks that were held back for their `finish_reason`, without it: those whose choices
@@ -380,6 +422,16 @@ impl Relay {
 }
 
 impl Round {
+    /// Holds a chunk with text back. Fails if there is no memory.
+    fn hold_text(&mut self, chunk: Document, held: &Held) -> Result<(), Failure> {
+        // A chunk that is made here has no charge of its own.
+        if !held.grow(chunk.object().values().map(weight).sum()) {
+            return Err(Failure::NoMemory);
+        }
+        self.texts.push(chunk);
+        Ok(())
+    }
+
     /// Returns the place of a call in the stream; `None` if it is held back. A call without a name
     /// in its first delta is held back too.
     fn place(&mut self, choice: u64, call: &Value, held_back: &BTreeSet<String>) -> Option<u64> {
@@ -453,6 +505,44 @@ fn take_text(chunk: &mut Document) -> Document {
         choice.shift_remove("logprobs");
     }
     text.into()
+}
+
+/// Splits a chunk: returns its text, and leaves the rest.
+fn split_text(chunk: &mut Document) -> Document {
+    let mut text = chunk.object().clone();
+    text.shift_remove("usage");
+    for choice in choices_mut(&mut text) {
+        choice.insert("finish_reason".to_owned(), Value::Null);
+        if let Some(Value::Object(delta)) = choice.get_mut("delta") {
+            delta.retain(|name, _| TEXT.contains(&name.as_str()));
+        }
+    }
+    for choice in choices_mut(chunk.object_mut()) {
+        choice.shift_remove("logprobs");
+        if let Some(Value::Object(delta)) = choice.get_mut("delta") {
+            delta.retain(|name, _| !TEXT.contains(&name.as_str()));
+        }
+    }
+    text.into()
+}
+
+/// Returns whether a chunk has text of the answer, or ends a message with it.
+fn has_text(chunk: &Document) -> bool {
+    let is_message = matches!(chunk.part(), Some(Part::Item { item, .. }) if item.get("type").is_some_and(|kind| kind == "message"));
+    let is_empty = |value: &Value| value.is_null() || value == "";
+    is_message
+        || choices(chunk.object()).any(|choice| {
+            let delta = choice.get("delta").and_then(Value::as_object);
+            delta.is_some_and(|delta| {
+                TEXT.iter().filter_map(|name| delta.get(*name)).any(|text| !is_empty(text))
+            })
+        })
+}
+
+/// Returns whether a chunk has a piece of a call.
+fn has_calls(chunk: &Object) -> bool {
+    choices(chunk)
+        .any(|choice| choice.get("delta").is_some_and(|it| it.get("tool_calls").is_some()))
 }
 
 /// Returns whether a chunk ends a choice.

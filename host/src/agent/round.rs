@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
 
 use futures_util::{StreamExt as _, stream};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Settings,
@@ -11,10 +11,11 @@ use super::{
     calls::ToolCall,
     event::{self, Emitter, Event, Reports, Started},
     present::{Message, Presenter, ResultSource},
+    waiting::Approver,
 };
 use crate::{
-    catalog::log_failure,
-    door::{CallId, Caller},
+    catalog::log_call,
+    door::{Admitted, CallId, Caller},
     results::Results,
     tool::{CallError, InputRequired, Suspension, ToolOutput},
 };
@@ -217,11 +218,13 @@ pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> boo
 
 /// Divides calls. Asks the door only about calls of offered tools within the quota, because the
 /// door parses arguments, and a tree takes more memory than its text. A call with invalid arguments
-/// is not pending: it is refused, and the model can correct it.
+/// is not pending: it is refused, and the model can correct it. With `waits`, calls that need an
+/// approval are not pending either: each waits for it before it runs.
 pub(super) fn sort(
     calls: Vec<ToolCall>,
     offered: &BTreeSet<String>,
     caller: &Caller,
+    waits: bool,
     quota: &mut Quota,
 ) -> Sorted {
     let mut sorted = Sorted { batch: Batch::default(), pending: Vec::new() };
@@ -232,6 +235,7 @@ pub(super) fn sort(
         }
         match quota.take(sorted.batch.found) {
             Ok(()) => match reason_to_wait(&call, caller) {
+                Some(Reason::NeedsApproval) if waits => sorted.batch.run.push(call),
                 Some(reason) => sorted.pending.push(Pending::new(call, reason)),
                 None => sorted.batch.run.push(call),
             },
@@ -261,6 +265,8 @@ pub(super) struct Conditions<'a> {
     pub(super) results: Option<&'a Results>,
     /// True if the provider reads images in the results of tools.
     pub(super) reads_images: bool,
+    /// Waits for approvals; `None` if calls that need one are pending.
+    pub(super) approver: Option<&'a Approver>,
 }
 
 /// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns the outcomes in
@@ -344,19 +350,33 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
     let Conditions { caller, allowance, listener, results, reads_images, .. } = conditions;
     // Admitted only now, because the deadline of a call starts on admission and the call may have
     // waited for its turn.
-    match caller.admit(&call.name, call.arguments.as_deref().unwrap_or_default()) {
+    match admit(&call, conditions).await {
         Ok(admitted) => {
             let source = ResultSource::of(&admitted);
             let id = source.id();
             listener.reports.begin(id, &call.id);
+            let begun = Instant::now();
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
                 .unwrap_or(Err(CallError::Cancelled));
-            log_failure(&call.name, result.as_ref().err());
+            log_call(&call.name, result.as_ref().err(), begun.elapsed());
             let presenter = source.presenter(caller, *results, *reads_images);
             Ended::ran(call, id, result, &presenter)
         }
         Err(error) => Ended::refused(call, None, error),
+    }
+}
+
+/// Decides a call, after a person has if it needs an approval.
+async fn admit(call: &ToolCall, conditions: &Conditions<'_>) -> Result<Admitted, CallError> {
+    let Conditions { caller, allowance, approver, .. } = conditions;
+    let (name, arguments) = (&call.name, call.arguments.as_deref().unwrap_or_default());
+    match (caller.admit(name, arguments), approver) {
+        (Err(CallError::NeedsApproval { .. }), Some(approver)) => {
+            let permit = approver.approval(caller, name, arguments, allowance).await?;
+            caller.admit_approved(name, arguments, &permit)
+        }
+        (decided, _) => decided,
     }
 }
 
@@ -415,7 +435,8 @@ mod tests {
             (3, vec![2, 3], vec![4, 6, 7], vec![0, 1, 5]),
             (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
         ] {
-            let sorted = sort(calls(&names), &offered, &caller, &mut Quota::new(limit, None));
+            let sorted =
+                sort(calls(&names), &offered, &caller, false, &mut Quota::new(limit, None));
             let refused: Vec<_> =
                 sorted.batch.beyond.iter().map(|(call, _)| call.position).collect();
             assert_eq!((positions(&sorted.batch.run), refused), (run, beyond), "{limit}");
@@ -432,7 +453,7 @@ mod tests {
         let mut quota = Quota::new(3, Some(4));
         let mut sort = || {
             let names = ["desk-echo", "mine", "desk-echo", "desk-echo", "desk-echo"];
-            let batch = sort(calls(&names), &offered, &caller, &mut quota).batch;
+            let batch = sort(calls(&names), &offered, &caller, false, &mut quota).batch;
             let beyond: Vec<_> =
                 batch.beyond.iter().map(|(call, limit)| (call.position, *limit)).collect();
             (positions(&batch.run), beyond)
@@ -454,7 +475,7 @@ mod tests {
         let (done, result) = tokio::sync::oneshot::channel();
         let kept = allowance.clone();
         let mut quota = Quota::new(settings.calls_per_answer, None);
-        let batch = sort(calls(&names), &offered, &caller, &mut quota).batch;
+        let batch = sort(calls(&names), &offered, &caller, false, &mut quota).batch;
         let mut events = 0;
         let mut running = Run::new(|emitter| async move {
             let listener = Listener { emitter, reports: Reports::new(None) };
@@ -465,6 +486,7 @@ mod tests {
                 listener: &listener,
                 results: None,
                 reads_images: false,
+                approver: None,
             };
             let ended = super::super::round::run(batch, &conditions).await;
             done.send(ended).ok();

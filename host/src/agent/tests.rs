@@ -11,6 +11,7 @@ mod hostile;
 mod stories;
 mod streams;
 mod unseen;
+mod waiting;
 
 pub(crate) const SETTINGS: Settings = Settings {
     max_depth: 3,
@@ -20,6 +21,8 @@ pub(crate) const SETTINGS: Settings = Settings {
     timeout: Duration::from_secs(30),
     disable_auto_tool_inject: false,
     results_as_text: ResultsAsText::Auto,
+    approval: crate::door::ApprovalChoice::Return,
+    approval_wait: std::time::Duration::from_secs(30),
 };
 
 fn caller(filter: &Filter) -> Caller {
@@ -39,6 +42,8 @@ fn request() -> Request {
         reports: None,
         results: None,
         keeper: None,
+        approver: None,
+        notes: Object::new(),
         budget: MemoryBudget::unlimited(),
     }
 }

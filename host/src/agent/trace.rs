@@ -61,6 +61,8 @@ pub(crate) fn input_required(asked: &InputRequired) -> Value {
 /// Record of the work for one request so far.
 pub(super) struct Trace<'a> {
     ledger: &'a Ledger,
+    /// Members of the `airlock` object that do not depend on the calls.
+    notes: Object,
     /// Number of rounds of tool calls.
     pub(super) rounds: u32,
     /// Token usage of the model.
@@ -85,9 +87,10 @@ struct Top {
 }
 
 impl<'a> Trace<'a> {
-    pub(super) fn new(ledger: &'a Ledger) -> Self {
+    pub(super) fn new(ledger: &'a Ledger, notes: Object) -> Self {
         Self {
             ledger,
+            notes,
             rounds: 0,
             usage: Usage::default(),
             tops: Vec::new(),
@@ -176,12 +179,13 @@ impl<'a> Trace<'a> {
         !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached
     }
 
-    /// Returns the `airlock` object; `None` if there were no calls.
+    /// Returns the `airlock` object; `None` if there were no calls and there are no notes.
     pub(super) fn extension(&self, pending: &[Pending]) -> Option<Object> {
         if self.tops.is_empty() && pending.is_empty() {
-            return None;
+            return (!self.notes.is_empty()).then(|| self.notes.clone());
         }
         let mut extension = object(json!({"calls": self.calls(), "rounds": self.rounds}));
+        extension.extend(self.notes.clone());
         if self.depth_limit_reached {
             extension.insert("depth_limit_reached".to_owned(), true.into());
         }

@@ -17,7 +17,9 @@ use super::report_unchecked;
 use crate::{
     door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
     json::JsonText,
-    schema::{BadSchema, CompileWork, CompiledSchema},
+    schema::{BadSchema, CompileWork, CompiledSchema, Problem, Violations},
+    tenant::Tenant,
+    threads::Threads,
     tool::{Answers, CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
 };
 
@@ -29,21 +31,27 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_DOCUMENTS: u64 = 5;
 /// Maximum number of reasons that are kept for operators.
 const MAX_REASONS: usize = 100;
+/// Largest list that is compiled in a turn of [`QUICK_COMPILER`], in bytes of its schemas.
+const QUICK_BYTES: usize = 1 << 20;
 /// Held while the schemas of a list are compiled: servers take turns, so that all of them together
 /// take one CPU, and the memory of one compiler.
 static COMPILER: Mutex<()> = Mutex::new(());
+/// Held while a list is compiled as far as a little work goes, which is enough for ordinary ones: they
+/// do not wait for servers whose lists take seconds.
+static QUICK_COMPILER: Mutex<()> = Mutex::new(());
 
 /// A provider whose arguments and results are checked.
 struct Checked {
     provider: Arc<dyn Provider>,
     schemas: Schemas,
+    threads: Arc<Threads>,
 }
 
 /// Compiled schemas of a list of tools.
 #[derive(Default)]
 struct Schemas {
-    input: HashMap<ToolName, CompiledSchema>,
-    output: HashMap<ToolName, CompiledSchema>,
+    input: HashMap<ToolName, Arc<CompiledSchema>>,
+    output: HashMap<ToolName, Arc<CompiledSchema>>,
     bytes: usize,
     /// Reasons for the schemas that are left out.
     unchecked: Vec<String>,
@@ -77,53 +85,95 @@ enum Unchecked {
     TooMany(&'static str),
 }
 
-/// Returns a provider that checks values of the tools. Reports the schemas that cannot be checked.
-/// Blocks while the schemas are compiled.
+/// Returns a provider that checks values of the tools, those that take long on `threads`. Reports the
+/// schemas that cannot be checked. Blocks while the schemas are compiled.
 pub(super) fn values(
     checks: Checks,
     client: &ClientName,
     tools: &[Arc<Tool>],
     provider: Arc<dyn Provider>,
+    threads: &Arc<Threads>,
 ) -> Arc<dyn Provider> {
     if checks == Checks::Nothing {
         return provider;
     }
     let schemas = Schemas::compile(checks, tools);
     report_unchecked(client, &schemas.unchecked);
-    Arc::new(Checked { provider, schemas })
+    Arc::new(Checked { provider, schemas, threads: threads.clone() })
 }
 
 impl Schemas {
     /// Compiles the output schemas before the input schemas, so that a list with large ones loses the
     /// checks of arguments, which its server checks itself.
     fn compile(checks: Checks, tools: &[Arc<Tool>]) -> Self {
+        // The locks guard no data.
+        let quick = {
+            let _turn = QUICK_COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+            Self::compile_quickly(checks, tools)
+        };
+        quick.unwrap_or_else(|| {
+            let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut schemas = Self::default();
+            let work = || CompileWork::of_documents(MAX_DOCUMENTS);
+            let compiled = schemas.compile_lists(checks, tools, work, |_| false);
+            compiled.expect("no problem ends it");
+            schemas
+        })
+    }
+
+    /// Compiles a list if it takes little work; `None` if it takes more.
+    fn compile_quickly(checks: Checks, tools: &[Arc<Tool>]) -> Option<Self> {
+        let output = |tool: &Tool| tool.output_schema.as_ref().map_or(0, |it| it.as_str().len());
+        let bytes: usize =
+            tools.iter().map(|tool| tool.input_schema.as_str().len() + output(tool)).sum();
+        if bytes > QUICK_BYTES {
+            return None;
+        }
         let mut schemas = Self::default();
-        // It guards no data.
-        let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_spent = |reason: &Unchecked| {
+            matches!(reason, Unchecked::Bad(BadSchema { problem: Problem::TooMuchWork, .. }))
+        };
+        schemas.compile_lists(checks, tools, CompileWork::quick, is_spent)?;
+        Some(schemas)
+    }
+
+    /// Compiles the schemas, those of each kind with some `work`. `None` at the first problem that
+    /// `ends` it.
+    fn compile_lists(
+        &mut self,
+        checks: Checks,
+        tools: &[Arc<Tool>],
+        work: fn() -> CompileWork,
+        ends: fn(&Unchecked) -> bool,
+    ) -> Option<()> {
         if checks == Checks::ArgumentsAndResults {
             let declared =
                 tools.iter().filter_map(|tool| Some((tool, tool.output_schema.as_ref()?)));
-            schemas.output = schemas.compile_all("outputSchema", declared);
+            self.output = self.compile_all("outputSchema", declared, work(), ends)?;
         }
         let declared = tools.iter().map(|tool| (tool, &tool.input_schema));
-        schemas.input = schemas.compile_all("inputSchema", declared);
-        schemas
+        self.input = self.compile_all("inputSchema", declared, work(), ends)?;
+        Some(())
     }
 
     fn compile_all<'t>(
         &mut self,
         which: &'static str,
         declared: impl Iterator<Item = (&'t Arc<Tool>, &'t JsonText)>,
-    ) -> HashMap<ToolName, CompiledSchema> {
-        let mut work = CompileWork::of_documents(MAX_DOCUMENTS);
+        mut work: CompileWork,
+        ends: fn(&Unchecked) -> bool,
+    ) -> Option<HashMap<ToolName, Arc<CompiledSchema>>> {
         let mut compiled = HashMap::new();
         for (tool, schema) in declared {
             match self.compile_one(which, schema, &mut work) {
-                Ok(schema) => drop(compiled.insert(tool.full_name.clone(), schema)),
+                Ok(schema) => {
+                    compiled.insert(tool.full_name.clone(), Arc::new(schema));
+                }
+                Err(reason) if ends(&reason) => return None,
                 Err(reason) => self.unchecked.push(format!("tool {:?}: {reason}", tool.original)),
             }
         }
-        compiled
+        Some(compiled)
     }
 
     fn compile_one(
@@ -143,26 +193,65 @@ impl Schemas {
 }
 
 impl Checked {
-    fn check_arguments(&self, call: &Admitted) -> Result<(), CallError> {
+    /// Checks the arguments of a call. A `null` may stand for an absent argument: clients send it for
+    /// one that they do not use, and the server receives it unchanged.
+    async fn check_arguments(&self, call: &Admitted) -> Result<(), CallError> {
         let Some(schema) = self.schemas.input.get(&call.tool().full_name) else { return Ok(()) };
+        let tenant = call.chain().tenant();
         let arguments = Value::Object(call.arguments().to_object());
-        let name = || call.tool().name.clone();
-        schema
-            .check(&arguments)
-            .map_err(|violations| CallError::InvalidArguments { name: name(), violations })
+        let (mut arguments, checked) = self.check(schema, tenant, arguments).await;
+        let Err(violations) = checked else { return Ok(()) };
+        if let Some(members) = arguments.as_object_mut()
+            && members.values().any(Value::is_null)
+        {
+            members.retain(|_, value| !value.is_null());
+            let (_, checked) = self.check(schema, tenant, arguments).await;
+            if checked.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(CallError::InvalidArguments { name: call.tool().name.clone(), violations })
     }
 
-    fn check_result(&self, tool: &ToolName, output: &ToolOutput) -> Result<(), CallError> {
-        let Some(schema) = self.schemas.output.get(tool) else { return Ok(()) };
+    async fn check_result(
+        &self,
+        tool: &ToolName,
+        tenant: &Tenant,
+        mut output: ToolOutput,
+    ) -> Result<ToolOutput, CallError> {
+        let Some(schema) = self.schemas.output.get(tool) else { return Ok(output) };
         let invalid = |place, cause| CallError::InvalidResult { tool: tool.clone(), place, cause };
-        let Some(structured) = &output.structured else {
+        let Some(structured) = output.structured.take() else {
             return Err(invalid(String::new(), Cause::from(NoStructuredResult)));
         };
-        schema.check(structured).map_err(|violations| {
+        let (structured, checked) = self.check(schema, tenant, structured).await;
+        checked.map_err(|violations| {
             let first = violations.told().first();
             let place = first.map_or(String::new(), |first| first.place.clone());
             invalid(place, Cause::from(violations))
-        })
+        })?;
+        output.structured = Some(structured);
+        Ok(output)
+    }
+
+    /// Checks a value, and returns it: here if that is quick, else on a blocking thread. With a schema
+    /// made for it, a check takes 50 ms.
+    async fn check(
+        &self,
+        schema: &Arc<CompiledSchema>,
+        tenant: &Tenant,
+        value: Value,
+    ) -> (Value, Result<(), Violations>) {
+        if schema.is_quick(&value) {
+            let checked = schema.check(&value);
+            return (value, checked);
+        }
+        let schema = schema.clone();
+        let check = move || {
+            let checked = schema.check(&value);
+            (value, checked)
+        };
+        self.threads.run(tenant, check).await
     }
 }
 
@@ -171,10 +260,10 @@ impl Provider for Checked {
         Box::pin(async move {
             // Names on the wire change with those of other clients; this one does not.
             let tool = call.tool().full_name.clone();
-            self.check_arguments(&call)?;
+            let tenant = call.chain().tenant().clone();
+            self.check_arguments(&call).await?;
             let output = self.provider.call(call).await?;
-            self.check_result(&tool, &output)?;
-            Ok(output)
+            self.check_result(&tool, &tenant, output).await
         })
     }
 
@@ -185,10 +274,10 @@ impl Provider for Checked {
     ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async move {
             let tool = call.tool().full_name.clone();
+            let tenant = call.chain().tenant().clone();
             // The arguments are those of the call that asked, which were checked.
             let output = self.provider.resume(call, answers).await?;
-            self.check_result(&tool, &output)?;
-            Ok(output)
+            self.check_result(&tool, &tenant, output).await
         })
     }
 
@@ -221,6 +310,7 @@ impl Provider for Checked {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
@@ -251,6 +341,8 @@ mod tests {
 
     async fn caller(connection_type: &'static str) -> Caller {
         let endless = json!({"anyOf": [{"$ref": "#"}]});
+        let slow = json!({"type": "object", "properties": {
+            "returns": {}, "text": {"type": "string", "pattern": "^[01]*1[01]{350}[a-y]"}}});
         let tools = json!([
             {"name": "rows", "inputSchema": {}, "outputSchema":
                 {"type": "object", "properties": {"rows": {"items": {"type": "string"}}}}},
@@ -260,6 +352,7 @@ mod tests {
             {"name": "strict", "inputSchema": {"type": "object", "required": ["returns"],
                 "properties": {"returns": {"type": "string"}}}},
             {"name": "odd", "inputSchema": endless},
+            {"name": "slow", "outputSchema": slow.clone(), "inputSchema": slow},
         ]);
         let name = ClientName::parse("db").expect("a good name");
         let catalog = Catalog::new();
@@ -314,6 +407,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_null_may_stand_for_an_argument_that_may_be_absent() {
+        let caller = caller("stdio").await;
+        let optional = call(&caller, "slow", &json!({"returns": {}, "text": null})).await;
+        assert_eq!(optional.expect("`text` may be absent"), "text");
+        let nested = call(&caller, "slow", &json!({"returns": {"text": null}})).await;
+        assert_eq!(nested.expect_err("a result").code(), "invalid_result");
+        let required = call(&caller, "strict", &json!({"returns": null})).await;
+        assert_eq!(required.expect_err("`returns` is required").code(), "bad_arguments");
+    }
+
+    #[tokio::test]
     async fn arguments_pass_if_their_schema_cannot_be_checked_and_the_state_says_so() {
         let caller = caller("stdio").await;
         assert!(call(&caller, "odd", &json!({"returns": 7})).await.is_ok());
@@ -321,12 +425,44 @@ mod tests {
         let tool = json!({"name": "odd", "inputSchema": {"anyOf": [{"$ref": "#"}]}});
         let tool = Tool::adopt(&client, serde_json::from_value(tool).expect("a definition"));
         let tools = [Arc::new(tool.expect("a good tool"))];
-        let status = values(Checks::Arguments, &client, &tools, Arc::new(Returns)).status();
-        let reason = status["unchecked"][0].as_str().expect("a reason");
+        let status = |tools: &[_]| {
+            values(Checks::Arguments, &client, tools, Arc::new(Returns), &Arc::default()).status()
+        };
+        let reported = status(&tools);
+        let reason = reported["unchecked"][0].as_str().expect("a reason");
         assert!(
             reason.starts_with(r#"tool "odd": nothing can be checked against the inputSchema"#)
         );
-        assert!(values(Checks::Arguments, &client, &[], Arc::new(Returns)).status().is_empty());
+        assert!(status(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_check_that_takes_long_does_not_run_on_a_worker() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
+        runtime.block_on(async {
+            let caller = caller("stdio").await;
+            for (bytes, is_here) in [(2, true), (6_000, false)] {
+                let misfit = json!({"text": "01".repeat(bytes / 2)});
+                for (arguments, code) in [
+                    (misfit.clone(), "bad_arguments"),
+                    (json!({"returns": misfit}), "invalid_result"),
+                ] {
+                    // Occupies the only blocking thread.
+                    let (release, released) = std::sync::mpsc::channel::<()>();
+                    let held = tokio::task::spawn_blocking(move || released.recv().is_err());
+                    let mut checked = Box::pin(call(&caller, "slow", &arguments));
+                    let at_once = checked.as_mut().now_or_never();
+                    drop(release);
+                    assert!(held.await.expect("no panic"), "it was released");
+                    assert_eq!(at_once.is_some(), is_here, "{code} with {bytes} bytes");
+                    let checked = if let Some(done) = at_once { done } else { checked.await };
+                    assert_eq!(checked.expect_err("it has no letter").code(), code);
+                }
+            }
+            let long = json!({"returns": {"text": "1".repeat(1_000) + "a"}});
+            assert_eq!(call(&caller, "slow", &long).await.expect("it fits"), "text");
+        });
     }
 
     #[tokio::test]
@@ -344,6 +480,30 @@ mod tests {
         }
         let plugin = caller("wasm").await;
         assert!(call(&plugin, "rows", &json!({"returns": {"rows": 7}})).await.is_ok());
+    }
+
+    #[test]
+    fn a_list_with_little_work_does_not_wait_for_one_with_much() {
+        let client = ClientName::parse("db").expect("a good name");
+        let list = |schemas: &[Value]| -> Vec<Arc<Tool>> {
+            let tools = schemas.iter().enumerate().map(|(n, schema)| {
+                let tool = json!({"name": format!("t{n}"), "inputSchema": schema});
+                let tool = serde_json::from_value(tool).expect("a definition");
+                Arc::new(Tool::adopt(&client, tool).expect("a good tool"))
+            });
+            tools.collect()
+        };
+        let ordinary = list(&vec![json!({"properties": {"a": {"type": "string"}}}); 100]);
+        let properties = (0..4_000).map(|n| (n.to_string(), json!({"type": "string"})));
+        let properties = json!({"properties": properties.collect::<Map<_, _>>()});
+        let large = list(&[properties.clone(), properties]);
+        let long = list(&vec![json!({"description": "x".repeat(QUICK_BYTES / 5)}); 5]);
+        assert!(Schemas::compile_quickly(Checks::Arguments, &large).is_none());
+        assert!(Schemas::compile_quickly(Checks::Arguments, &long).is_none());
+        assert_eq!(Schemas::compile(Checks::Arguments, &large).input.len(), 2);
+        // It would wait for ever if it needed this turn.
+        let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(Schemas::compile(Checks::Arguments, &ordinary).input.len(), 100);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Log messages for the operator: tools that were left out, schemas that are not checked, and causes
 //! of failed calls.
 
-use std::error::Error as _;
+use std::{error::Error as _, time::Duration};
 
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::{
     text::with_causes,
@@ -23,6 +23,16 @@ pub(crate) fn report_dropped(client: &ClientName, dropped: &[String]) {
     }
 }
 
+/// Logs where the operator's lists and the tools of a source do not agree.
+pub(super) fn report_mismatches(client: &ClientName, mismatches: &[String]) {
+    for problem in mismatches.iter().take(TOLD) {
+        warn!(%client, problem, "tools are not offered as the configuration has it");
+    }
+    if mismatches.len() > TOLD {
+        warn!(%client, more = mismatches.len() - TOLD, "more names in the configuration that no tool has");
+    }
+}
+
 /// Logs the schemas that values are not checked against, with the tools and the reasons.
 pub(crate) fn report_unchecked(client: &ClientName, unchecked: &[String]) {
     for reason in unchecked.iter().take(TOLD) {
@@ -36,6 +46,14 @@ pub(crate) fn report_unchecked(client: &ClientName, unchecked: &[String]) {
 /// Logs a tool that has its prefix although its client has none.
 pub(super) fn log_prefixed(client: &ClientName, tool: &ToolName, reason: &str) {
     warn!(%client, %tool, reason, "tool keeps its prefix");
+}
+
+/// Logs a call that succeeded, and the causes of one that failed.
+pub(crate) fn log_call(tool: &str, error: Option<&CallError>, duration: Duration) {
+    if error.is_none() {
+        info!(tool, ?duration, "tool call");
+    }
+    log_failure(tool, error);
 }
 
 /// Logs the causes of a failed call, which only the operator may see. Does nothing without an error

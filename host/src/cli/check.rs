@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Done, output, plugin::accept_command, session::ConfigFile};
 use crate::{
-    config::{Config, ConfigError, Problem},
+    config::{Client, Config, ConfigError, Problem},
     plugin::Drift,
     tool::ClientName,
 };
@@ -29,12 +29,13 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let file = args.config.path.display().to_string();
-    let (checked, unpinned) = match args.config.load_valid_parts() {
+    let (checked, unpinned, without_tools) = match args.config.load_valid_parts() {
         Ok((config, problems)) => {
             let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
-            (check(config.as_ref(), problems, &args.config).await, unpinned)
+            let without_tools = config.as_ref().map(without_tools).unwrap_or_default();
+            (check(config.as_ref(), problems, &args.config).await, unpinned, without_tools)
         }
-        Err(error) => (Err(error), Vec::new()),
+        Err(error) => (Err(error), Vec::new(), Vec::new()),
     };
     if args.json {
         output::document(&report(&file, checked.as_ref().err(), &unpinned))?;
@@ -42,6 +43,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     }
     checked?;
     output::line(&format!("{file}: ok"))?;
+    for line in without_tools {
+        output::hint(&line);
+    }
     if !unpinned.is_empty() {
         output::hint(&advice(&unpinned, &args.config));
     }
@@ -71,6 +75,15 @@ async fn check(
         problems.extend(config.check_accepted());
     }
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: name, problems }) }
+}
+
+/// Returns a line for each client of which no tool is offered.
+fn without_tools(config: &Config) -> Vec<String> {
+    let clients = config.clients.iter().filter(|client| client.policy.execute.is_empty());
+    let line = |client: &Client| {
+        format!("{}: none of its tools is offered: `tools_to_execute` is empty", client.name)
+    };
+    clients.map(line).collect()
 }
 
 /// Returns the command that pins the plugins, and the reason to run it.

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 use serde_json::json;
 
 use super::{
@@ -40,6 +40,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
     let name = args.file.display().to_string();
+    if args.output.symlink_metadata().is_ok() {
+        return Err(exists_already(&args.output));
+    }
     let text = input::file(&args.file)?;
     let directory = args.output.parent().unwrap_or(Path::new(""));
     let imported = import(&text, directory)
@@ -68,13 +71,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = match opened {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => bail!(
-            "{} exists already; `--output FILE` names another file, or move that one away",
-            path.display()
-        ),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(exists_already(path));
+        }
         opened => opened.with_context(|| format!("{} cannot be written", path.display()))?,
     };
     file.write_all(text.as_bytes()).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn exists_already(path: &Path) -> anyhow::Error {
+    anyhow!(
+        "{} exists already; `--output FILE` names another file, or move that one away",
+        path.display()
+    )
 }
 
 /// Reports a file without any server or provider. Nothing is written.

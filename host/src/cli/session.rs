@@ -259,6 +259,21 @@ pub(super) fn absent_sources(gateway: &Gateway, matters: impl Fn(&Client) -> boo
         .collect()
 }
 
+/// Returns a line for each disagreement of the operator's lists and the tools of a source, among those
+/// that `matters`.
+pub(super) fn mismatched_sources(
+    gateway: &Gateway,
+    matters: impl Fn(&Client) -> bool,
+) -> Vec<String> {
+    let snapshot = gateway.catalog().snapshot();
+    let clients = snapshot.clients().filter(|client| matters(client));
+    let of = |client: &Arc<Client>| {
+        let name = client.name.clone();
+        client.mismatches().into_iter().map(move |problem| format!("{name}: {problem}"))
+    };
+    clients.flat_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

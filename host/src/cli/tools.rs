@@ -81,7 +81,9 @@ fn table(gateway: &Gateway, config: &ConfigFile) -> anyhow::Result<()> {
         output::line(&line)?;
     }
     let absent = session::absent_sources(gateway, |_| true);
-    for line in absent.into_iter().chain(session::held_sources(gateway, config, |_| true)) {
+    let mismatched = session::mismatched_sources(gateway, |_| true);
+    let held = session::held_sources(gateway, config, |_| true);
+    for line in absent.into_iter().chain(mismatched).chain(held) {
         output::line(&format!("\n{line}"))?;
     }
     Ok(())
@@ -188,6 +190,7 @@ fn document(gateway: &Gateway) -> Value {
             "reason": client.state.reason(),
             "tools": client.tools.len(),
             "left_out": client.left_out,
+            "mismatches": client.mismatches(),
             "quarantine": pins.as_ref().map(|pins| pins.held()).unwrap_or_default(),
             "pin_problem": pins.and_then(|pins| pins.problem()),
         })

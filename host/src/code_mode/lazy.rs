@@ -65,7 +65,8 @@ impl LazyExecutor {
                 cause,
             })
         };
-        let Ok(loaded) = timeout_at((deadline - RESERVE).into(), load).await else {
+        let until = deadline.checked_sub(RESERVE).unwrap_or(deadline);
+        let Ok(loaded) = timeout_at(until.into(), load).await else {
             let message = "the executor of this language is being compiled, which takes up to a minute once: \
                            run the script again then";
             let error = ToolError {

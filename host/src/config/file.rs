@@ -74,8 +74,9 @@ pub(super) struct Server {
     #[serde(default)]
     pub(super) allowed_hosts: Vec<String>,
     /// Origins that requests may have in `Origin`, besides `Host` with its port, as browsers write
-    /// them: `https://tools.example.com`. Needed for a proxy that rewrites `Host`. The gateway
-    /// sends no CORS headers, so pages of other sites can neither send JSON nor read responses.
+    /// them: `https://tools.example.com`. Needed for a proxy that rewrites `Host`, and for pages of
+    /// other sites: those of the list may send requests and read responses (CORS), all others may
+    /// not.
     #[serde(default)]
     pub(super) allowed_origins: Vec<String>,
     /// Largest request body. A parsed body may take four times as much memory. Default: 16MiB.
@@ -101,6 +102,9 @@ pub(super) struct Server {
     /// Connections of one address at the same time, or of one /64 network of IPv6. Default: a
     /// quarter of `max_connections`.
     pub(super) max_connections_per_peer: Option<u64>,
+    /// Time after the start of the gateway in which requests wait for servers that were never listed,
+    /// so that no tools are missing. `0s`: they never wait. Default: 10s.
+    pub(super) startup_wait: Option<Span>,
     /// Responses of `POST /v1/responses` that are stored.
     #[serde(default)]
     pub(super) responses: Responses,
@@ -123,6 +127,26 @@ pub(super) struct Responses {
     /// Bytes of the responses of one virtual key, or of all callers without a key together. Beyond
     /// it, its conversations that were not continued for longest are evicted. Default: 128MiB.
     pub(super) max_bytes_per_key: Option<Size>,
+    /// What happens to OpenAI's built-in tools in a request, such as `web_search`: no policy of the
+    /// gateway applies to them. Default: `drop`.
+    pub(super) builtin_tools: Option<BuiltinTools>,
+    /// Types of built-in tools that are passed to providers that have the Responses API, with
+    /// `builtin_tools: pass`.
+    #[serde(default)]
+    pub(super) builtin_tools_to_pass: Vec<String>,
+}
+
+/// What happens to built-in tools.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum BuiltinTools {
+    /// They are left out, which the response and the log say.
+    Drop,
+    /// The request is refused.
+    Refuse,
+    /// Those in `builtin_tools_to_pass` are sent to a provider that has the Responses API, where they
+    /// run without a decision of the gateway. The others are left out.
+    Pass,
 }
 
 /// The gateway as an MCP server: `/mcp`, and `airlock mcp`.
@@ -589,6 +613,11 @@ pub(super) struct ToolManager {
     /// same answer are returned. Other results are kept, and put back into the request that answers
     /// those calls. Default: `auto`.
     pub(super) results_as_text: Option<ResultsAsText>,
+    /// What happens to a model's calls of tools that are not in `tools_to_auto_execute`, unless the
+    /// header `x-airlock-approval` or the virtual key says it. Default: `return`.
+    pub(super) approval: Option<ApprovalChoice>,
+    /// Longest time that one such call waits with `approval: wait`. Default: 10m.
+    pub(super) approval_wait: Option<Span>,
     /// Calls at the same time, in one round of the model or in one script. Default: 8.
     pub(super) max_parallel_tool_calls: Option<u64>,
     /// Nested calls of a script or a plugin, at all depths together. Default: 64.
@@ -607,6 +636,19 @@ pub(super) enum ResultsAsText {
     Always,
     /// Never.
     Never,
+}
+
+/// What happens to a model's calls that need an approval.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ApprovalChoice {
+    /// They are returned to the caller, which can approve them.
+    Return,
+    /// Tools that need an approval are not offered to the model.
+    Omit,
+    /// The request stays open until a person decides by command line or API, or `approval_wait` has
+    /// passed.
+    Wait,
 }
 
 /// Layout of the virtual files of code mode.
@@ -655,6 +697,9 @@ pub(super) struct VirtualKey {
     pub(super) value: EnvText,
     /// False to refuse the key. Default: true.
     pub(super) is_active: Option<bool>,
+    /// What happens to a model's calls that need an approval. Default: that of
+    /// `tool_manager_config`.
+    pub(super) approval: Option<ApprovalChoice>,
     /// Tools that it opens, by client.
     #[serde(default)]
     pub(super) mcp_configs: Vec<KeyRow>,

@@ -20,6 +20,9 @@ use super::{KeyPath, Problem, environment, file::File, json, read, resolve};
 /// Maximum number of times that a draft is read. Each reading removes what the one before refused.
 const MAX_READINGS: usize = 8;
 
+/// Maximum number of values in a file, so that each can be compared with all others.
+const MAX_VALUES: usize = 10_000;
+
 /// A translated configuration.
 #[derive(Debug)]
 pub(crate) struct Imported {
@@ -44,7 +47,7 @@ impl Imported {
 }
 
 /// What became of one setting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Line {
     /// Key in the file that was read, or in the result for what was not in it.
     pub(crate) key: KeyPath,
@@ -55,7 +58,7 @@ pub(crate) struct Line {
 }
 
 /// Outcome of one setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     /// It is in the result with its meaning.
@@ -89,6 +92,11 @@ pub(crate) fn import(text: &str, directory: &Path) -> Result<Imported, Problem> 
     // Files of editors may have comments and a comma after the last element.
     let source = json::parse(text)
         .or_else(|problem| json::parse(&relaxed::strict(text)).map_err(|_| problem))?;
+    let found = values(&source);
+    if found > MAX_VALUES {
+        let message = format!("has {found} values, more than the {MAX_VALUES} that are translated");
+        return Err(Problem::of_file(&message));
+    }
     let (program, mut draft) = if let Some(agent) = desktop::agent(&source) {
         (agent, desktop::translate(&source))
     } else if bifrost::is_of_bifrost(&source) {
@@ -102,6 +110,15 @@ pub(crate) fn import(text: &str, directory: &Path) -> Result<Imported, Problem> 
     let variables = correct(&mut draft, directory);
     draft.note_taken();
     Ok(Imported { program, file: draft.file, lines: draft.lines, variables })
+}
+
+/// Returns the number of values in a value, itself included.
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(elements) => elements.iter().map(values).sum(),
+        Value::Object(members) => members.values().map(values).sum(),
+        _ => 0,
+    }
 }
 
 /// Removes what the gateway refuses, and notes what has to be corrected by hand. Returns the

@@ -24,7 +24,7 @@ use crate::store::runs::RunBounds;
 use crate::{
     agent,
     code_mode::BindingLevel,
-    door::{Budget, ScriptLanguage},
+    door::{ApprovalChoice, Budget, ScriptLanguage},
     results, runs, sandbox,
     secret::Secret,
     tool::{UriList, Whitelist},
@@ -149,6 +149,15 @@ fn tool_manager(
             .0,
         disable_auto_tool_inject: file.disable_auto_tool_inject,
         results_as_text: file.results_as_text.map(agent::ResultsAsText::from).unwrap_or_default(),
+        approval: file.approval.map(ApprovalChoice::from).unwrap_or_default(),
+        approval_wait: field
+            .member("approval_wait")
+            .within(
+                file.approval_wait,
+                Span::secs(10 * 60),
+                Span::secs(1)..=Span::secs(24 * 60 * 60),
+            )
+            .0,
     };
     let longest = Span::secs(60 * 60);
     let budget = Budget {
@@ -167,6 +176,16 @@ fn tool_manager(
     let binding_level =
         file.code_mode_binding_level.map_or(BindingLevel::Server, BindingLevel::from);
     (agent, budget, binding_level)
+}
+
+impl From<file::ApprovalChoice> for ApprovalChoice {
+    fn from(choice: file::ApprovalChoice) -> Self {
+        match choice {
+            file::ApprovalChoice::Return => Self::Return,
+            file::ApprovalChoice::Omit => Self::Omit,
+            file::ApprovalChoice::Wait => Self::Wait,
+        }
+    }
 }
 
 impl From<file::ResultsAsText> for agent::ResultsAsText {

@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    door::ApprovalChoice,
     limit::{Limit, LimitSet},
     model,
     plugin::{FilesGrant, Grant, PartialQuota},
     sandbox::Access,
+    server,
     tool::{Prefix, Trust, Whitelist},
     upstream::Transport,
 };
@@ -259,7 +261,7 @@ fn every_unknown_key_is_reported_with_the_nearest_known_one() {
     /etc/airlock/gateway.json has 4 errors:
       sever: unknown key; did you mean "server"?
       server.lisen: unknown key; did you mean "listen"?
-      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, responses
+      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, responses
       mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
     "#);
 }
@@ -866,4 +868,31 @@ fn two_spellings_of_one_key_are_refused_and_each_alone_is_accepted() {
     insta::assert_snapshot!(twice.expect("both mean one key"), @"test: mcp.client_configs[0].tool_sync_interval: is set twice: by `tool_sync_interval`, and by another spelling of the same key");
     let negative = problem(json!({"restart": {"max_attempts": -1}}));
     insta::assert_snapshot!(negative.expect("it is negative"), @"test: mcp.client_configs[0].restart.max_attempts: expected a whole number from 0 to 4294967295, found -1");
+}
+
+#[test]
+fn what_happens_to_built_in_tools_and_to_approvals_is_read_and_checked() {
+    let responses = |value: Value| json!({"server": {"responses": value}});
+    let builtin = |value: Value| good(&responses(value)).server.builtin_tools;
+    assert_eq!(builtin(json!({})), server::BuiltinTools::Drop);
+    assert_eq!(builtin(json!({"builtin_tools": "refuse"})), server::BuiltinTools::Refuse);
+    let passing = json!({"builtin_tools": "pass", "builtin_tools_to_pass": ["web_search"]});
+    assert_eq!(builtin(passing), server::BuiltinTools::Pass(["web_search".to_owned()].into()));
+    assert_snapshot!(
+        error(&responses(json!({"builtin_tools": "pass"}))),
+        @r#"server.responses.builtin_tools: is "pass", and `builtin_tools_to_pass` lists no types"#
+    );
+    assert_snapshot!(
+        error(&responses(json!({"builtin_tools_to_pass": ["web_search"]}))),
+        @r#"server.responses.builtin_tools_to_pass: has no effect unless `builtin_tools` is "pass""#
+    );
+    let file = json!({
+        "mcp": {"tool_manager_config": {"approval": "wait", "approval_wait": "1m"}},
+        "governance": {"virtual_keys": [{"name": "ann", "value": SECRET, "approval": "omit"}]},
+    });
+    let config = good(&file);
+    assert_eq!(config.agent.approval, ApprovalChoice::Wait);
+    assert_eq!(config.agent.approval_wait, std::time::Duration::from_mins(1));
+    let key = config.keys.named("ann").expect("the key");
+    assert_eq!(key.approval, Some(ApprovalChoice::Omit));
 }

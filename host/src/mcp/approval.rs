@@ -6,7 +6,7 @@
 //! the call that was asked about.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -14,7 +14,12 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::{error::RpcError, exchange::Outlet, message::Params, meta::Peer};
+use super::{
+    error::{RpcError, code},
+    exchange::Outlet,
+    message::Params,
+    meta::Peer,
+};
 use crate::{
     door::{Approval, Entry},
     json::raw,
@@ -114,7 +119,9 @@ impl Question<'_> {
         let answers = params.get("inputResponses");
         let answer = answers.and_then(|answers| raw::member(answers, QUESTION));
         match read(answer) {
-            Some(Outcome::Decided(_)) if !seal.spend(state) => Err(not_of_this_call()),
+            Some(outcome @ Outcome::Decided(_)) => {
+                seal.spend(&self.tenant, state).map(|()| outcome)
+            }
             Some(outcome) => Ok(outcome),
             None => Ok(Outcome::Asked(self.input_required(seal, limit))),
         }
@@ -181,11 +188,15 @@ fn read(answer: Option<&str>) -> Option<Outcome> {
 /// Key of the MACs in the states of this process. A restart makes older states invalid.
 pub(super) struct Seal {
     key: [u8; 32],
-    /// States whose call was approved: expiry and code. Each counts once.
-    used: Mutex<BTreeSet<(u64, [u8; 32])>>,
+    /// States whose call was approved, by their tenants. Each counts once.
+    used: Mutex<HashMap<Tenant, BTreeSet<Spent>>>,
 }
 
-/// Maximum number of approved states that are remembered until they expire.
+/// A state that was used: its expiry and code.
+type Spent = (u64, [u8; 32]);
+
+/// Maximum number of approved states of one tenant that are remembered until they expire. None is
+/// forgotten earlier, because its call could then run again.
 const MAX_USED: usize = 10_000;
 
 /// Beginning of a state: the time at which it expires, and random bytes, so that two questions about
@@ -215,7 +226,7 @@ impl Seal {
     }
 
     /// Reads a state; `None` if it was not made for this question, or has expired.
-    fn open(&self, question: &Question<'_>, state: &str) -> Option<(u64, [u8; 32])> {
+    fn open(&self, question: &Question<'_>, state: &str) -> Option<Spent> {
         let state = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
         let (head, mac) = state.split_first_chunk::<24>()?;
         let expires = u64::from_be_bytes(*head.first_chunk()?);
@@ -225,14 +236,27 @@ impl Seal {
         (is_valid && expires >= now()).then_some((expires, mac))
     }
 
-    /// Uses a state for the call that was approved; false if it was used before.
-    fn spend(&self, state: (u64, [u8; 32])) -> bool {
+    /// Uses a state for the call that was approved. Fails if it was used before, or if too many of the
+    /// tenant are remembered.
+    fn spend(&self, tenant: &Tenant, state: Spent) -> Result<(), RpcError> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        *used = used.split_off(&(now(), [0; 32]));
-        if used.len() >= MAX_USED {
-            used.pop_first();
+        let expired = (now(), [0; 32]);
+        used.retain(|_, own| {
+            *own = own.split_off(&expired);
+            !own.is_empty()
+        });
+        let own = used.entry(tenant.clone()).or_default();
+        if own.contains(&state) {
+            return Err(not_of_this_call());
         }
-        used.insert(state)
+        if own.len() >= MAX_USED {
+            let message = format!(
+                "{MAX_USED} calls of this caller were approved in a short time; repeat the call later"
+            );
+            return Err(RpcError::new(code::REFUSED, message));
+        }
+        own.insert(state);
+        Ok(())
     }
 }
 

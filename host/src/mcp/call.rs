@@ -1,6 +1,6 @@
 //! `tools/call`: approval, the door, what the tool reports meanwhile, and its result.
 
-use std::{borrow::Cow, pin::pin, sync::Arc};
+use std::{borrow::Cow, pin::pin, sync::Arc, time::Instant};
 
 use serde_json::{Map, Value, json, value::Number};
 use tracing::info;
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     approvals::{self, Decision},
-    catalog::log_failure,
+    catalog::log_call,
     door::{Approval, Arguments, CallId, Caller, Event, Events, Log, Origin, Progress},
     text::cut,
     tool::{Answers, CallError, Content, ErrorKind, QuestionKind, Tool, ToolError, ToolOutput},
@@ -114,8 +114,9 @@ pub(super) async fn run(
         deferral,
         id: None,
     };
+    let begun = Instant::now();
     let ran = running.run(&mut dialog).await;
-    log_failure(running.tool.name.as_str(), ran.as_ref().err());
+    log_call(running.tool.name.as_str(), ran.as_ref().err(), begun.elapsed());
     let is_task = running.deferral.as_ref().is_some_and(|deferral| deferral.task().is_some());
     Ok(match ran {
         Err(CallError::NeedsApproval { .. }) if approval == Approval::Missing => {

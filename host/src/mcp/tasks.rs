@@ -112,8 +112,12 @@ impl Tasks {
         let now = Instant::now();
         by_id.retain(|_, task| task.is_kept(now));
         let own = by_id.values().filter(|task| task.tenant == tenant).count();
-        if own >= MAX_OF_TENANT || by_id.len() >= MAX_TASKS {
+        if own >= MAX_OF_TENANT {
             return None;
+        }
+        if by_id.len() >= MAX_TASKS {
+            let id = evictable(&by_id, own + 1)?;
+            by_id.remove(&id).inspect(|task| task.stop());
         }
         // Answers of the client do not count as time of the call.
         let ttl = timeout + ANSWER_TIMEOUT + KEPT_FOR;
@@ -171,7 +175,25 @@ impl Tasks {
     }
 }
 
+/// Returns the task that gives its place to one of a tenant that will have `own` tasks: of the tenant
+/// with most, the oldest that has ended, or else the oldest. `None` if no tenant has more than `own`.
+fn evictable(by_id: &HashMap<String, Arc<Task>>, own: usize) -> Option<String> {
+    let mut counts = HashMap::<&Tenant, usize>::new();
+    for task in by_id.values() {
+        *counts.entry(&task.tenant).or_default() += 1;
+    }
+    let (tenant, _) =
+        counts.into_iter().filter(|(_, count)| *count > own).max_by_key(|(_, count)| *count)?;
+    let tasks = by_id.values().filter(|task| task.tenant == *tenant);
+    let oldest = tasks.min_by_key(|task| (!task.has_ended(), task.expires))?;
+    Some(oldest.id.clone())
+}
+
 impl Task {
+    fn has_ended(&self) -> bool {
+        matches!(self.state.borrow().phase, Phase::Ended(_) | Phase::Cancelled)
+    }
+
     fn is_kept(&self, now: Instant) -> bool {
         let is_kept = now < self.expires;
         if !is_kept {
@@ -525,6 +547,38 @@ mod tests {
         tokio::time::advance(task.ttl).await;
         assert!(tasks.find(&of_task(&task), &ann).is_err());
         assert!(tasks.create(ann, TIMEOUT).is_some(), "the others have expired too");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tenants_share_the_tasks_that_there_may_be() {
+        let tasks = Tasks::default();
+        let tenant = |number: usize| {
+            let mut digest = [0; 32];
+            digest[..8].copy_from_slice(&number.to_be_bytes());
+            Tenant::of_key(digest, "name")
+        };
+        let count = |number: usize| {
+            tasks.lock().values().filter(|task| task.tenant == tenant(number)).count()
+        };
+        let full = MAX_TASKS / MAX_OF_TENANT;
+        let mut ended = Vec::new();
+        for number in 0..full {
+            for _ in 0..MAX_OF_TENANT {
+                ended.push(tasks.create(tenant(number), TIMEOUT).expect("room"));
+                tokio::time::advance(Duration::from_millis(1)).await;
+            }
+            ended[number * MAX_OF_TENANT + 5].cancel();
+        }
+        for created in 1..=MAX_TASKS / (full + 1) {
+            assert!(tasks.create(tenant(full), TIMEOUT).is_some(), "others have more");
+            let all = tasks.lock().len();
+            assert_eq!((all, count(full)), (MAX_TASKS, created));
+        }
+        assert!(tasks.create(tenant(full), TIMEOUT).is_none(), "no other one would have more");
+        assert!((0..full).all(|number| count(number) >= MAX_OF_TENANT - 5));
+        let of_loser = (0..full).find(|number| count(*number) < MAX_OF_TENANT).expect("one lost");
+        let lost = &ended[of_loser * MAX_OF_TENANT + 5];
+        assert!(tasks.find(&of_task(lost), &lost.tenant).is_err(), "what has ended goes first");
     }
 
     #[tokio::test]

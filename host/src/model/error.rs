@@ -96,6 +96,17 @@ pub enum BadProvider {
     },
 }
 
+/// Failure of an exchange with a service. For the operator: it has the address.
+#[derive(Debug, thiserror::Error)]
+#[error("no response from {url}")]
+pub struct TransportError {
+    /// URL of the request, without credentials and without its query.
+    pub url: String,
+    /// The cause, without the URL.
+    #[source]
+    pub cause: reqwest::Error,
+}
+
 /// Reason that there is no completion. `Display` is safe to show to callers: it contains no
 /// credentials and no addresses.
 #[derive(Debug, thiserror::Error)]
@@ -171,7 +182,7 @@ pub enum ModelError {
         has_proxy: bool,
         /// The cause. For the operator.
         #[source]
-        cause: reqwest::Error,
+        cause: Box<TransportError>,
     },
     /// The provider did not respond in time.
     #[error("provider '{provider}' did not answer within `{limit}`")]
@@ -182,7 +193,7 @@ pub enum ModelError {
         limit: &'static str,
         /// The cause. For the operator.
         #[source]
-        cause: reqwest::Error,
+        cause: Box<TransportError>,
     },
     /// The provider accepted the request and then sent nothing within `timeouts.first_byte` or
     /// `timeouts.idle`.

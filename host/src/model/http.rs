@@ -18,8 +18,8 @@ use tracing::warn;
 
 pub(super) use self::events::{DONE, Events};
 use super::{
-    BadProvider, Document, Held, ModelError, Object, Refusal, Service, document::Unread, object,
-    retry,
+    BadProvider, Document, Held, ModelError, Object, Refusal, Service, TransportError,
+    document::Unread, object, retry,
 };
 use crate::{
     json::{self, Caps},
@@ -125,6 +125,17 @@ struct Body {
     text: Vec<u8>,
     /// The memory of `text`.
     _held: Held,
+}
+
+/// Returns a URL without user, password, query and fragment.
+fn without_credentials(url: &Url) -> String {
+    let mut url = url.clone();
+    // Fails for URLs that cannot have them.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
 }
 
 impl Bounds {
@@ -350,13 +361,16 @@ impl Client {
         without_secrets(&self.secrets, data)
     }
 
-    /// Converts an error of the transport. Its URL is removed, because callers must not see
+    /// Converts an error of the transport. Its URL is in the cause alone, because callers must not see
     /// addresses of the operator.
     pub(super) fn trouble(&self, error: reqwest::Error) -> ModelError {
         let provider = self.provider.clone();
-        let cause = error.without_url();
-        if cause.is_timeout() {
-            let limit = if cause.is_connect() { "timeouts.connect" } else { "timeouts.request" };
+        let url = error.url().map_or_else(|| "its address".to_owned(), without_credentials);
+        let url = without_secrets(&self.secrets, url);
+        let cause = Box::new(TransportError { url, cause: error.without_url() });
+        if cause.cause.is_timeout() {
+            let is_connect = cause.cause.is_connect();
+            let limit = if is_connect { "timeouts.connect" } else { "timeouts.request" };
             ModelError::Timeout { provider, limit, cause }
         } else {
             ModelError::Unreachable { provider, has_proxy: self.has_proxy, cause }

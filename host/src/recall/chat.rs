@@ -64,20 +64,25 @@ impl Rounds {
 }
 
 impl Keeper {
-    /// Keeps rounds under the calls that the client answers: their identifiers and names. `messages`
-    /// is the JSON text of the conversation that the client sent. Without rounds, later requests learn
-    /// that they are lost.
-    pub(crate) async fn keep_rounds(
-        &self,
-        messages: &str,
-        calls: impl Iterator<Item = (&str, &str)>,
-        rounds: Option<Rounds>,
-    ) {
+    /// Returns the digests at the end of a conversation: the JSON text of the messages that the client
+    /// sent.
+    pub(crate) fn trail_of(&self, messages: &str) -> Trail {
         let mut trail = self.trail();
         let of_user = raw::elements(messages).into_iter().flatten();
         if let Some(last) = of_user.filter(|message| has_role(message, "user")).last() {
             note_user(&mut trail, last);
         }
+        trail
+    }
+
+    /// Keeps rounds under the calls that the client answers: their identifiers and names. Without
+    /// rounds, later requests learn that they are lost.
+    pub(crate) async fn keep_rounds(
+        &self,
+        trail: &Trail,
+        calls: impl Iterator<Item = (&str, &str)>,
+        rounds: Option<Rounds>,
+    ) {
         let anchors: BTreeSet<Anchor> =
             calls.filter_map(|(id, name)| trail.call(id, name)).collect();
         if !anchors.is_empty() {

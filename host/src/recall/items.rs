@@ -154,8 +154,11 @@ fn restore<E>(
         let Ok(mut record) = serde_json::from_str(&text) else { continue };
         input.put_back(site, &mut record);
     }
-    let added = input.added;
+    let Input { added, filled, .. } = input;
     note_losses(items, &lost);
+    for (position, item) in filled {
+        items[position] = item;
+    }
     insert(items, added);
     Ok(())
 }
@@ -191,10 +194,14 @@ struct Input {
     marks: BTreeMap<String, Vec<usize>>,
     /// Identifiers of the calls that the client sent, or that are put back already.
     executed: BTreeSet<String>,
+    /// Positions of the calls that the client sent without their results, by identifier.
+    without_result: BTreeMap<String, usize>,
     /// Records that are put back already.
     records: BTreeSet<String>,
     /// Items, each with the position of the one that it is put before.
     added: Vec<(usize, Value)>,
+    /// Calls with their results, each with the position of the one that the client sent without.
+    filled: Vec<(usize, Value)>,
 }
 
 impl Input {
@@ -203,9 +210,16 @@ impl Input {
         for (position, item) in items.iter().enumerate().filter(|(_, item)| !is(item, &OUTPUTS)) {
             marks.entry(mark(item)).or_default().push(position);
         }
-        let executed = items.iter().filter(|item| is(item, &[EXECUTED]));
-        let executed = executed.map(|item| text(item, "id").to_owned()).collect();
-        Self { marks, executed, records: BTreeSet::new(), added: Vec::new() }
+        let (mut executed, mut without_result) = (BTreeSet::new(), BTreeMap::new());
+        for (position, item) in items.iter().enumerate().filter(|(_, item)| is(item, &[EXECUTED])) {
+            let id = text(item, "id").to_owned();
+            if item["output"].is_null() && item["error"].is_null() {
+                without_result.insert(id.clone(), position);
+            }
+            executed.insert(id);
+        }
+        let (added, filled) = (Vec::new(), Vec::new());
+        Self { marks, executed, without_result, records: BTreeSet::new(), added, filled }
     }
 
     /// Puts back the items of a record that the client dropped.
@@ -221,10 +235,13 @@ impl Input {
                 let Some(position) = self.position(mark, next) else { continue };
                 self.added.extend(waiting.drain(..).map(|item| (position, item)));
                 next = position + 1;
-            } else if let Some(item) = entry.get_mut("item").map(Value::take)
-                && self.executed.insert(text(&item, "id").to_owned())
-            {
-                waiting.push(item);
+            } else if let Some(item) = entry.get_mut("item").map(Value::take) {
+                let id = text(&item, "id");
+                if let Some(position) = self.without_result.remove(id) {
+                    self.filled.push((position, item));
+                } else if self.executed.insert(id.to_owned()) {
+                    waiting.push(item);
+                }
             }
         }
         // Nothing of the Response follows them that the client sent.

@@ -89,7 +89,7 @@ impl ResourceReader {
             _ => Vec::new(),
         };
         let (images, others): (Vec<Content>, Vec<Content>) =
-            contents.into_iter().map(content).partition(is_image);
+            contents.iter().map(content).partition(is_image);
         let provenance = Provenance::of(server.clone(), Trust::Untrusted);
         let text = join(&others);
         let Presented { text, remark } = self.0.present(text, &provenance, call.chain().tenant());
@@ -116,7 +116,7 @@ fn owner(relays: &RelayView, uri: &str) -> Option<ClientName> {
 }
 
 /// Reads one of the contents of a resource.
-fn content(contents: Value) -> Content {
+fn content(contents: &Value) -> Content {
     let image = contents["mimeType"].as_str().filter(|mime| mime.starts_with("image/"));
     match (image, contents["blob"].as_str()) {
         (Some(mime), Some(data)) => {

@@ -3,36 +3,26 @@
 use serde_json::{Value, json};
 
 use super::{
-    Ending, Outcome, Runs,
+    Ending, Outcome,
     answer::{Answer, NOT_KEPT},
 };
 use crate::{
+    json::{self, Caps, MAX_DEPTH, RawObject, object},
     run::{Call, Phase, Stage},
-    store::{
-        Unavailable,
-        runs::{RunError, ShownAnswer, ShownCall, ShownRun, StoredRun},
-    },
-    tenant::Tenant,
+    store::runs::{ShownAnswer, ShownCall, ShownRun, StoredRun},
     tool::shown_arguments,
 };
 
-/// Longest texts of a run whose document is made at once, in bytes. That of a larger one is made on a
-/// blocking thread.
-const MAX_AT_ONCE: usize = 64 << 10;
+/// Longest arguments that are data in a document, in bytes: of a call that a person decides about, and of
+/// others. Longer ones are text.
+const MAX_DATA: usize = 64 << 10;
+const MAX_OTHER_DATA: usize = 16 << 10;
+/// Depth of arguments in a document.
+const DEPTH: usize = 3;
+/// Number of copies of the texts of a run in memory while its document is made.
+pub(crate) const COPIES: usize = 4;
 /// Start of an answer that is a failure, as [`Answer`] is stored.
 const FAILURE: &str = "{\"error\"";
-
-impl Runs {
-    /// Returns the document of a run of a tenant, as JSON text.
-    pub(crate) async fn document(&self, tenant: &Tenant, id: &str) -> Result<String, RunError> {
-        let run = self.of(tenant).await?.show(id).await?;
-        if run.bytes() <= MAX_AT_ONCE {
-            return Ok(document(&run).to_string());
-        }
-        let made = tokio::task::spawn_blocking(move || document(&run).to_string()).await;
-        made.map_err(|_| Unavailable::Lost.into())
-    }
-}
 
 /// State of a run, as people see it.
 fn state(run: &StoredRun, outcome: Option<&Outcome>) -> &'static str {
@@ -66,26 +56,40 @@ pub(crate) fn summary(run: &StoredRun) -> Value {
 
 /// Describes a run with its script, its calls and its outcome.
 pub(crate) fn document(shown: &ShownRun) -> Value {
+    serde_json::from_str(&document_text(shown)).expect("arguments are JSON of a bounded depth")
+}
+
+/// Returns what [`document`] does as JSON text. Arguments stay text: the tree of dense ones takes thirty
+/// times as much memory.
+pub(crate) fn document_text(shown: &ShownRun) -> String {
     let ShownRun { run, calls } = shown;
-    let mut out = summary(run);
-    out["script"] = run.script.clone().into();
-    out["calls"] = calls.iter().map(call).collect();
-    let of = |is_so: fn(&Stage) -> bool| -> Value {
-        calls.iter().filter(|it| is_so(&it.call.claimed().stage)).map(waiting).collect()
+    let mut out = RawObject::from(&object(summary(run)));
+    out.set("script", text(&run.script));
+    out.set("calls", list(calls.iter().map(call)));
+    let of = |is_so: fn(&Stage) -> bool| {
+        list(calls.iter().filter(|it| is_so(&it.call.claimed().stage)).map(waiting))
     };
-    out["request_state"] = format!("{}.{}", run.id, run.lease.epoch).into();
-    out["pending"] = of(|stage| matches!(stage, Stage::Pending { .. }));
+    out.set("request_state", text(&format!("{}.{}", run.id, run.lease.epoch)));
+    out.set("pending", of(|stage| matches!(stage, Stage::Pending { .. })));
     // While the script runs, a call that was sent waits for its answer.
     if run.is_interrupted || run.lease.phase == Phase::Suspended {
-        out["in_doubt"] = of(|stage| matches!(stage, Stage::InDoubt { .. }));
+        out.set("in_doubt", of(|stage| matches!(stage, Stage::InDoubt { .. })));
     }
     if let Some(outcome) = run.outcome.as_deref().and_then(Outcome::read) {
-        out["content"] = outcome.text.clone().into();
-        if let (Some(out), Value::Object(end)) = (out.as_object_mut(), end(outcome)) {
-            out.extend(end);
+        out.set("content", text(&outcome.text));
+        for (name, value) in object(end(outcome)) {
+            out.set(&name, value.to_string());
         }
     }
-    out
+    out.to_text()
+}
+
+fn text(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn list(elements: impl Iterator<Item = String>) -> String {
+    format!("[{}]", elements.collect::<Vec<_>>().join(","))
 }
 
 /// Describes the end of a run: `result`, `output`, `fuel`, and `error` if it has one. The text for the
@@ -102,29 +106,32 @@ pub(crate) fn end(outcome: Outcome) -> Value {
 }
 
 /// Describes a call to decide about, as `airlock.run` does, with its whole arguments.
-fn waiting(shown: &ShownCall) -> Value {
+fn waiting(shown: &ShownCall) -> String {
     let called = &shown.call.called;
-    json!({
-        "position": shown.position.to_string(),
-        "tool": &*called.tool,
-        "arguments": whole(&called.arguments),
-    })
+    format!(
+        r#"{{"position":{},"tool":{},"arguments":{}}}"#,
+        text(&shown.position.to_string()),
+        text(&called.tool),
+        arguments(&called.arguments, MAX_DATA)
+    )
 }
 
-/// Returns arguments that a person decides about: as data, or as text if they are long. Nothing is cut.
-fn whole(arguments: &str) -> Value {
-    if arguments.len() > MAX_AT_ONCE {
-        return arguments.into();
+/// Returns arguments as JSON text: as data, or as a string if they are longer than `most`. Nothing is
+/// cut.
+fn arguments(arguments: &str, most: usize) -> String {
+    let caps = Caps { depth: MAX_DEPTH - DEPTH, ..Caps::memory(usize::MAX) };
+    if arguments.len() <= most && json::check(arguments.as_bytes(), &caps).is_ok() {
+        return arguments.to_owned();
     }
-    serde_json::from_str(arguments).unwrap_or_else(|_| arguments.into())
+    text(arguments)
 }
 
-fn call(shown: &ShownCall) -> Value {
+fn call(shown: &ShownCall) -> String {
     let Call { called, stage } = &shown.call;
     let mut out = json!({
         "position": shown.position.to_string(),
         "tool": &*called.tool,
-        "arguments": shown_arguments(&called.arguments),
+        "arguments": null,
         "state": match stage {
             Stage::Pending { .. } => "pending",
             Stage::Approved { .. } | Stage::Retried { .. } => "approved",
@@ -155,7 +162,17 @@ fn call(shown: &ShownCall) -> Value {
         }
         _ => {}
     }
-    out
+    let mut out = RawObject::from(&object(out));
+    let own = &called.arguments;
+    out.set(
+        "arguments",
+        if own.len() > MAX_OTHER_DATA {
+            shown_arguments(own).to_string()
+        } else {
+            arguments(own, MAX_OTHER_DATA)
+        },
+    );
+    out.to_text()
 }
 
 #[cfg(test)]
@@ -232,10 +249,26 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_data_only_if_they_are_json_that_can_be_read_in_the_document() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let most = MAX_DEPTH - DEPTH;
+        let texts = [nested(most), nested(most + 1), "[1".to_owned(), "1 \u{1}".to_owned()];
+        let pending = Stage::Pending { attempts: 0 };
+        let calls = texts.iter().map(|text| call_of(1, text, pending, None)).collect();
+        let document = document(&run_of(Phase::Suspended, calls));
+        for list in ["pending", "calls"] {
+            let shown = document[list].as_array().expect("a list").iter();
+            let shown: Vec<_> = shown.map(|call| call["arguments"].clone()).collect();
+            assert_eq!(shown[0].to_string(), texts[0]);
+            assert_eq!(shown[1..], texts[1..], "{list}");
+        }
+    }
+
+    #[test]
     fn arguments_of_calls_to_decide_about_are_whole_at_every_length() {
         let (short, long) = (
             json!({"path": "x".repeat(20_000)}).to_string(),
-            json!({"path": "y".repeat(MAX_AT_ONCE)}).to_string(),
+            json!({"path": "y".repeat(MAX_DATA)}).to_string(),
         );
         let pending = Stage::Pending { attempts: 0 };
         let calls = vec![

@@ -100,6 +100,16 @@ impl OwnRuns<'_> {
         self.runs.of(self.tenant).await?.show(id).await
     }
 
+    /// Returns a run as [`Self::show`] does. `admit` is called with its size in bytes before it is
+    /// read. Returns the reason of `admit` if it fails.
+    pub(crate) async fn show_within<E: Send + 'static>(
+        &self,
+        id: &str,
+        admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
+    ) -> Result<Result<ShownRun, E>, RunError> {
+        self.runs.of(self.tenant).await?.show_within(id, admit).await
+    }
+
     /// Returns a run with the answers of its calls.
     #[cfg(test)]
     pub(crate) async fn get(&self, id: &str) -> Result<StoredRun, RunError> {

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{
     App, Sender,
+    memory::Charge,
     respond::{self, ApiError, Reply},
 };
 use crate::{
@@ -17,6 +18,8 @@ use crate::{
 };
 
 const PATH: &str = "/v1/approvals";
+/// Number of copies of the texts of calls in memory while they are listed.
+const COPIES: usize = 4;
 /// Longest part of a text of the caller in an error, in bytes.
 const MAX_SHOWN: usize = 64;
 
@@ -54,15 +57,25 @@ impl Target {
 }
 
 /// Handles a request. Fails if the caller has no such call that waits, or if the list cannot be used.
-pub(super) async fn run(app: &App, sender: &Sender, path: &str) -> Result<Reply, ApiError> {
+pub(super) async fn run(
+    app: &App,
+    sender: &Sender,
+    path: &str,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
     let (target, id) = Target::find(path).ok_or_else(|| ApiError::no_such_path(path))?;
     let approvals = app.hooks.approvals.as_ref().ok_or_else(keeps_none)?;
     let database = approvals.database().await.map_err(|error| unavailable(&error))?;
     let own = database.approvals(sender.tenant().scope());
     if target == Target::List {
         let calls = own.list(LISTED).await.map_err(|error| unavailable(&error))?;
-        let data: Vec<_> = calls.iter().map(approvals::document).collect();
-        return Ok(respond::json(&json!({"object": "list", "data": data})));
+        let bytes: usize = calls.iter().map(|call| call.text.len()).sum();
+        charge.grow(bytes.saturating_mul(COPIES))?;
+        let work = move |_: &_| {
+            let data: Vec<_> = calls.iter().map(approvals::document).collect();
+            Ok(respond::json(&json!({"object": "list", "data": data})))
+        };
+        return app.intake.translate(charge, work).await;
     }
     decide(&own, id, target == Target::Approve).await
 }

@@ -37,6 +37,12 @@ const GRACE: Duration = Duration::from_secs(5);
 /// `read_timeout`.
 const LEAST_RATE: u64 = 4 << 10;
 
+const JSON: &str = "application/json";
+/// Type that `curl -d` states, whatever it sends.
+const FORM: &str = "application/x-www-form-urlencoded";
+/// Headers that browsers add to requests of pages, one of them at least.
+const BROWSER: [&str; 3] = ["origin", "referer", super::origin::FETCH_SITE];
+
 /// Reads and parses bodies.
 #[derive(Default)]
 pub(super) struct Intake {
@@ -53,7 +59,7 @@ impl Intake {
         settings: &Settings,
         charge: &Charge,
     ) -> Result<Object, ApiError> {
-        check_type(request.headers())?;
+        check_type(request.headers(), is_program(request.headers()))?;
         let text = read(request, settings, charge).await?;
         let buffer = text.capacity();
         let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
@@ -71,7 +77,7 @@ impl Intake {
         settings: &Settings,
         charge: &Charge,
     ) -> Result<RawObject, ApiError> {
-        check_type(request.headers())?;
+        check_type(request.headers(), is_program(request.headers()))?;
         let text = read(request, settings, charge).await?;
         let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
         self.work(text, charge, move |text, _| match RawObject::parse(text, &caps) {
@@ -90,7 +96,8 @@ impl Intake {
         settings: &Settings,
         charge: &Charge,
     ) -> Result<Result<Message, BadMessage>, ApiError> {
-        check_type(request.headers())?;
+        // MCP requires the content type.
+        check_type(request.headers(), false)?;
         let text = read(request, settings, charge).await?;
         let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
         self.work(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
@@ -168,11 +175,14 @@ pub(super) const fn least_memory(max_body_bytes: usize, max_header_bytes: usize)
 }
 
 /// Fails if the body is not sent as JSON. A page of another origin can send text and forms without
-/// a preflight request. JSON needs a CORS preflight, which the gateway never approves.
-fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+/// a preflight request. JSON needs a CORS preflight, which the gateway approves for
+/// `allowed_origins` alone. `curl -d` sends JSON as a form, which is `lenient`ly accepted.
+fn check_type(headers: &HeaderMap, lenient: bool) -> Result<(), ApiError> {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let found = match (types.next().map(HeaderValue::to_str), types.next()) {
-        (Some(Ok(found)), None) if is_json(found) => return Ok(()),
+        (Some(Ok(found)), None) if is_type(found, JSON) => return Ok(()),
+        (Some(Ok(found)), None) if lenient && is_type(found, FORM) => return Ok(()),
+        (None, _) if lenient => return Ok(()),
         (Some(Ok(found)), None) => {
             format!("content type {:?}", crate::text::cut(found.to_owned(), 64))
         }
@@ -190,12 +200,14 @@ fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     ))
 }
 
-/// Returns whether a content type is JSON, with any parameters.
-fn is_json(found: &str) -> bool {
-    found
-        .split(';')
-        .next()
-        .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+/// Returns whether a request has none of the headers that browsers add.
+fn is_program(headers: &HeaderMap) -> bool {
+    !BROWSER.iter().any(|name| headers.contains_key(*name))
+}
+
+/// Returns whether a content type is this one, with any parameters.
+fn is_type(found: &str, expected: &str) -> bool {
+    found.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case(expected))
 }
 
 /// Reads a body. Meanwhile its connection may be evicted. Fails if the body does not arrive at
@@ -314,13 +326,16 @@ mod tests {
     use super::*;
     use crate::tenant::Tenant;
 
-    fn sent_as(types: &[&'static str]) -> Result<(), ApiError> {
-        check_type(
-            &types
-                .iter()
-                .map(|found| (header::CONTENT_TYPE, HeaderValue::from_static(found)))
-                .collect(),
-        )
+    /// Checks these content types in a request that has the header `by` too, if it is not empty.
+    fn sent_as(types: &[&'static str], by: &'static str) -> Result<(), ApiError> {
+        let types = types.iter().map(|it| (header::CONTENT_TYPE, HeaderValue::from_static(it)));
+        let by = (!by.is_empty())
+            .then(|| (header::HeaderName::from_static(by), HeaderValue::from_static("x")));
+        let mut headers = HeaderMap::new();
+        for (name, value) in types.chain(by) {
+            headers.append(name, value);
+        }
+        check_type(&headers, is_program(&headers))
     }
 
     fn charge(memory: &Arc<Memory>) -> Charge {
@@ -335,19 +350,28 @@ mod tests {
             "application/json; charset=utf-8",
             "application/json ;x=y",
         ] {
-            assert!(sent_as(&[good]).is_ok(), "{good}");
+            assert!(sent_as(&[good], "").is_ok() && sent_as(&[good], "origin").is_ok(), "{good}");
         }
         for bad in [
-            &[][..],
-            &["text/plain"],
+            &["text/plain"][..],
             &["text/plain; application/json"],
             &["application/jsonp"],
-            &["application/x-www-form-urlencoded"],
+            &["multipart/form-data"],
             &["application/json", "text/plain"],
             &[""],
         ] {
-            let reply = sent_as(bad).expect_err("it is no JSON").into_reply();
+            let reply = sent_as(bad, "").expect_err("it is no JSON").into_reply();
             assert_eq!(reply.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_without_a_type_or_as_a_form_is_accepted_from_programs_and_not_from_browsers() {
+        for types in [&[][..], &[FORM], &["application/x-www-form-urlencoded; charset=utf-8"]] {
+            assert!(sent_as(types, "").is_ok(), "{types:?}");
+            for by in BROWSER {
+                assert!(sent_as(types, by).is_err(), "{types:?} with {by}");
+            }
         }
     }
 

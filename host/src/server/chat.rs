@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 
 use self::stream::ChatStream;
 use super::{
-    App, Sender, events,
+    App, Sender, availability, events,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
@@ -37,6 +37,7 @@ pub(super) async fn complete(
     }
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
+    availability::settle(app, sender).await;
     let run = app.run(sender, body, is_streamed, wants_events, timeout, charge);
     let answering = run.answering();
     let reply = if is_streamed {

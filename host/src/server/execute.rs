@@ -16,7 +16,7 @@
 
 mod form;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
@@ -24,7 +24,7 @@ use serde_json::json;
 
 use self::form::{Call, Options, Reader};
 use super::{
-    App, Sender,
+    App, Sender, availability,
     memory::Charge,
     respond::{self, ApiError, Reply},
 };
@@ -32,9 +32,10 @@ use crate::{
     agent::{
         self, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource, input_required,
     },
-    catalog::log_failure,
+    catalog::log_call,
     door::{CallId, Caller, Hearing, Ledger, Origin},
-    model::Object,
+    json,
+    model::{Object, weight},
     tool::{CallError, CallFailure, QuestionKinds, ToolOutput},
 };
 
@@ -54,10 +55,16 @@ pub(super) async fn run(
     let timeout = super::options::timeout(request.headers(), most)?;
     let body = app.intake.object(request, &app.settings, charge).await?;
     let call = options.format.read(body)?;
+    availability::settle(app, sender).await;
     let caller = caller(app, sender, timeout);
+    let begun = Instant::now();
     let (source, result) = make(&caller, &call).await?;
-    log_failure(&call.name, result.as_ref().err());
+    log_call(&call.name, result.as_ref().err(), begun.elapsed());
+    let room = result.as_ref().map_or(Ok(()), |output| charge.grow(result_bytes(output)));
     let mut airlock = extension(caller.ledger(), source.id());
+    if let Err(spent) = room {
+        return Err(spent.after_work().with_airlock(airlock));
+    }
     let presenter = (options.reader == Reader::Model).then(|| {
         let reads_images = app.models.reads_images(options.model.as_deref());
         source.presenter(&caller, app.hooks.results.as_ref(), reads_images)
@@ -74,8 +81,19 @@ pub(super) async fn run(
     if is_error {
         reply.insert("is_error".to_owned(), true.into());
     }
+    let bytes = json::text_len(&reply).saturating_add(json::text_len(&airlock));
+    if let Err(spent) = charge.grow(bytes) {
+        airlock.remove(RESULT);
+        return Err(spent.after_work().with_airlock(airlock));
+    }
     reply.insert(EXTENSION.to_owned(), airlock.into());
     Ok(respond::json(&reply.into()))
+}
+
+/// Returns the bytes that a result takes, as it is and in the response.
+fn result_bytes(output: &ToolOutput) -> usize {
+    let tree = output.structured.as_ref().map_or(0, weight);
+    json::text_len(output).saturating_add(tree).saturating_mul(2)
 }
 
 /// Returns the caller of a request. The request approves its call.

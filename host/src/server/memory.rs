@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::respond::ApiError;
 use crate::{model::RequestMemory, tenant::Tenant};
@@ -153,12 +153,15 @@ impl Charge {
         self.beside(self.held())
     }
 
-    /// Replaces the whole charge by `bytes`. A response is charged even if there is no room,
-    /// because the work is done; until it is sent, less room is left for new requests.
-    pub(super) fn settle(&self, bytes: usize) {
-        let mut charged = self.0.bytes();
-        self.0.memory.replace(&self.0.tenant, *charged, bytes);
-        *charged = bytes;
+    /// Replaces the whole charge by `bytes`, for a response. Fails if they are more than are charged
+    /// and there is no room: clients that do not read their responses would else take the whole
+    /// budget.
+    pub(super) fn settle(&self, bytes: usize) -> Result<(), Spent> {
+        match self.held().checked_sub(bytes) {
+            Some(rest) => self.give_back(rest),
+            None => self.grow(bytes - self.held())?,
+        }
+        Ok(())
     }
 }
 
@@ -185,6 +188,31 @@ impl Drop for Charged {
     fn drop(&mut self) {
         let bytes = *self.bytes();
         self.memory.replace(&self.tenant, bytes, 0);
+    }
+}
+
+impl Spent {
+    /// Returns the error of a request that was carried out, and whose response has no room. Clients
+    /// are told not to repeat it.
+    pub(super) fn after_work(self) -> ApiError {
+        let (status, kind, code, limit_bytes) = match self {
+            Self::Budget { limit_bytes } => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                (status, "server_error", "gateway_overloaded", limit_bytes)
+            }
+            Self::Share { limit_bytes } => {
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                (status, "rate_limit_error", "caller_overloaded", limit_bytes)
+            }
+        };
+        let message = format!(
+            "the request was carried out, but its response does not fit into the {limit_bytes} bytes that are shared with \
+             other requests in flight; to repeat the request runs its tools again"
+        );
+        // OpenAI's clients repeat requests with these statuses by themselves.
+        let name = HeaderName::from_static("x-should-retry");
+        ApiError::new(status, kind, code, message)
+            .with_header(name, HeaderValue::from_static("false"))
     }
 }
 
@@ -250,11 +278,26 @@ mod tests {
         charge.grow(REQUEST_BYTES).expect("there is room");
         let clone = charge.clone();
         drop(charge);
-        clone.settle(LIMIT * 2);
-        assert_eq!(memory.used().bytes, LIMIT * 2);
-        assert!(memory.open(account("bob"), &HeaderMap::new()).is_err());
+        assert_eq!(memory.used().bytes, 2 * REQUEST_BYTES);
         drop(clone);
         assert!(memory.used().bytes == 0 && memory.used().by_caller.is_empty());
+    }
+
+    #[test]
+    fn a_response_replaces_the_charge_within_the_share_of_its_caller() {
+        let memory = Memory::new(LIMIT);
+        let charge = open(&memory, "ann");
+        charge.grow(REQUEST_BYTES).expect("there is room");
+        charge.settle(10).expect("it is less");
+        assert_eq!((charge.held(), memory.used().bytes), (10, 10));
+        charge.settle(LIMIT / 2).expect("all of the share");
+        let refused = charge.settle(LIMIT / 2 + 1).expect_err("a byte more");
+        assert_eq!(refused, Spent::Share { limit_bytes: LIMIT / 2 });
+        assert_eq!((charge.held(), memory.used().bytes), (LIMIT / 2, LIMIT / 2));
+        let reply = refused.after_work().into_reply();
+        assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(reply.headers()["x-should-retry"], "false");
+        assert!(!reply.headers().contains_key(header::RETRY_AFTER));
     }
 
     #[test]

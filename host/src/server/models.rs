@@ -1,14 +1,49 @@
-//! `GET /v1/models`: the valid values of `model`.
+//! `GET /v1/models` and `GET /v1/models/{id}`: the valid values of `model`.
+
+use http::StatusCode;
+use percent_encoding::percent_decode_str;
 
 use super::{
     App, Sender,
     memory::Charge,
     respond::{self, ApiError, Reply},
 };
+use crate::{json::raw, text::cut};
+
+/// Start of the path of one model.
+const PREFIX: &str = "/v1/models/";
+/// Maximum length of an identifier that an error repeats, in bytes.
+const SHOWN_BYTES: usize = 128;
 
 /// Lists the models of every provider that responds. The list is the same for every sender.
 pub(super) async fn list(app: &App, _: &Sender, charge: &Charge) -> Result<Reply, ApiError> {
     let lists = app.models.list().await;
     charge.grow(lists.iter().map(|list| list.len()).sum())?;
     Ok(respond::json_text(format!(r#"{{"object":"list","data":[{}]}}"#, lists.join(","))))
+}
+
+/// Shows one model of the list. Fails if it is not in it.
+pub(super) async fn show(app: &App, path: &str, charge: &Charge) -> Result<Reply, ApiError> {
+    let id = percent_decode_str(id_of(path).unwrap_or_default()).decode_utf8_lossy();
+    for list in app.models.list().await {
+        charge.grow(list.len())?;
+        let list = format!("[{list}]");
+        let mut models = raw::elements(&list).into_iter().flatten();
+        let is_it =
+            |model: &&str| raw::member(model, "id").and_then(raw::string).as_ref() == Some(&id);
+        if let Some(model) = models.find(is_it) {
+            return Ok(respond::json_text(model.to_owned()));
+        }
+    }
+    let shown = cut(id.into_owned(), SHOWN_BYTES);
+    let message = format!(
+        "there is no model {shown:?}; /v1/models lists the models of the providers that respond"
+    );
+    let kind = "invalid_request_error";
+    Err(ApiError::new(StatusCode::NOT_FOUND, kind, "model_not_found", message).about("model"))
+}
+
+/// Returns the identifier in the path of one model. It has a slash, which may be encoded.
+pub(super) fn id_of(path: &str) -> Option<&str> {
+    path.strip_prefix(PREFIX).filter(|id| !id.is_empty())
 }

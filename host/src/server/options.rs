@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::respond::{self, ApiError};
 use crate::{
     agent::EXTENSION,
-    door::{SCRIPT_LANGUAGE, ScriptLanguage},
+    door::{ApprovalChoice, SCRIPT_LANGUAGE, ScriptLanguage},
     json::RawObject,
     model::Object,
     text::cut,
@@ -19,6 +19,8 @@ use crate::{
 const TIMEOUT: &str = "x-airlock-timeout";
 /// Header that asks for events of tools in a stream.
 const EVENTS: &str = "x-airlock-events";
+/// Header that chooses what happens to calls that need an approval.
+const APPROVAL: &str = "x-airlock-approval";
 /// Maximum length of a value that an error repeats, in bytes.
 const SHOWN_BYTES: usize = 64;
 
@@ -54,6 +56,16 @@ pub(super) fn events(headers: &HeaderMap) -> Result<bool, ApiError> {
         Some("true") => Ok(true),
         Some(text) => Err(bad_header(EVENTS, text, "expected \"true\" or \"false\"")),
     }
+}
+
+/// Returns what happens to calls that need an approval, if the header says it. Fails if the header has
+/// another value.
+pub(super) fn approval(headers: &HeaderMap) -> Result<Option<ApprovalChoice>, ApiError> {
+    let Some(name) = respond::joined(headers, APPROVAL)? else { return Ok(None) };
+    let choice = ApprovalChoice::ALL.into_iter().find(|choice| choice.name() == name);
+    choice
+        .map(Some)
+        .ok_or_else(|| bad_header(APPROVAL, &name, "expected \"return\", \"omit\" or \"wait\""))
 }
 
 /// Returns the language of scripts that the header selects. Fails if it names none.

@@ -68,7 +68,7 @@ fn shown<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
     }
 }
 
-fn is_listed(settings: &Settings, origin: &HeaderValue) -> bool {
+pub(super) fn is_listed(settings: &Settings, origin: &HeaderValue) -> bool {
     settings
         .allowed_origins
         .iter()

@@ -18,21 +18,25 @@
 //! | `stream` | its stream events, as server-sent events |
 //! | `archive` | stored Responses of a caller |
 //! | `items` | the input items of a stored Response, in pages |
+//! | `references` | items of stored Responses that a request refers to |
 
 mod archive;
 mod composer;
 mod items;
+mod references;
 mod stream;
 mod translate;
 
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::{HeaderValue, Method, Request};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use tracing::info;
 use uuid::Uuid;
 
 pub(super) use self::archive::Archive;
+pub use self::translate::BuiltinTools;
 use self::{
     archive::Deposit,
     composer::Composer,
@@ -40,21 +44,32 @@ use self::{
     translate::{Chat, Untranslatable},
 };
 use super::{
-    App, Sender, events,
+    App, Sender, availability, events,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
 };
 use crate::{
-    agent::{self, Run},
+    agent::{self, EXTENSION, Run},
     door::{Caller, Origin},
     json::{self, RawObject},
     model::{MemoryBudget, Object, weight},
     recall::items::OutputKeeper,
+    text::visible_line,
 };
 
 /// Path of the API.
 const PATH: &str = "/v1/responses";
+/// Path of the number of tokens of a request.
+pub(super) const INPUT_TOKENS: &str = "/v1/responses/input_tokens";
+/// Bytes of a request for each token, of English and JSON. Tokenizers belong to models.
+const TOKEN_BYTES: usize = 4;
+/// Header with the types of built-in tools, and of items about them, that were left out.
+const DROPPED_TOOLS: &str = "x-airlock-dropped-tools";
+/// Member of the `airlock` object with the same.
+const DROPPED: &str = "dropped_tools";
+/// Most types that are named.
+const MAX_DROPPED: usize = 32;
 /// Number of copies of the members that a Response repeats, beside those of the request: in the
 /// first two events, and later in the last event and its text.
 const ECHOES: usize = 2;
@@ -66,6 +81,8 @@ pub(super) enum Target {
     Response,
     /// The input items of a stored response.
     InputItems,
+    /// An order to stop making a response.
+    Cancel,
 }
 
 impl Target {
@@ -75,6 +92,7 @@ impl Target {
         match rest.split_once('/') {
             None if !rest.is_empty() => Some((Self::Response, rest)),
             Some((id, "input_items")) if !id.is_empty() => Some((Self::InputItems, id)),
+            Some((id, "cancel")) if !id.is_empty() => Some((Self::Cancel, id)),
             _ => None,
         }
     }
@@ -83,6 +101,7 @@ impl Target {
         match self {
             Self::Response => &[Method::GET, Method::HEAD, Method::DELETE],
             Self::InputItems => &[Method::GET, Method::HEAD],
+            Self::Cancel => &[Method::POST],
         }
     }
 }
@@ -98,7 +117,9 @@ pub(super) async fn create(
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let (Translated { chat, body }, keeper) = read(app, sender, request, charge).await?;
-    let caller = app.caller(sender, Origin::Model);
+    availability::settle(app, sender).await;
+    let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
+    let dropped = report_dropped(sender, &chat);
     let (is_streamed, id) = (chat.stream, format!("resp_{}", Uuid::new_v4().simple()));
     let run = start(app, sender, caller.clone(), &chat, body, timeout, charge);
     let answering = run.answering();
@@ -110,14 +131,60 @@ pub(super) async fn create(
         input: chat.input,
         charge: charge.clone(),
     });
-    let composer = Composer::new(&id, chat.echo, caller, deposit, keeper, charge.clone());
+    let composer = Composer::new(&id, chat.echo, caller, deposit, keeper, charge.clone())
+        .with_groups(chat.groups);
     let reply = if is_streamed {
         let stream = ResponseStream::begin(run, composer).await?;
         respond::events(events::parts(stream))
     } else {
         whole(run, composer).await?
     };
-    Ok(respond::answered_by(&answering, reply))
+    let mut reply = respond::answered_by(&answering, reply);
+    if let Some(dropped) = dropped.and_then(|dropped| HeaderValue::try_from(dropped).ok()) {
+        reply.headers_mut().insert(DROPPED_TOOLS, dropped);
+    }
+    Ok(reply)
+}
+
+/// Logs the types of built-in tools that are left out, and returns them for the header.
+fn report_dropped(sender: &Sender, chat: &Chat) -> Option<String> {
+    if chat.dropped.is_empty() {
+        return None;
+    }
+    let types = dropped(chat).map(visible_line).collect::<Vec<_>>().join(", ");
+    info!(
+        tenant = %sender.tenant(), types,
+        "built-in tools of a request are left out, as `server.responses.builtin_tools` has it"
+    );
+    Some(types)
+}
+
+fn dropped(chat: &Chat) -> impl Iterator<Item = &str> {
+    chat.dropped.iter().map(String::as_str).take(MAX_DROPPED)
+}
+
+/// Handles a request for the number of its input tokens: an estimate from its length, with the
+/// gateway's tools. Fails if the request is invalid.
+pub(super) async fn count(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let (Translated { chat, body }, _) = read(app, sender, request, charge).await?;
+    let native = chat.native.as_ref().map_or(0, |native| native.body.text_len());
+    let bytes = body.text_len().max(native);
+    let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
+    let tools: usize = caller
+        .list()
+        .map(|entry| entry.tool.input_schema.as_str().len() + entry.tool.description.len())
+        .sum();
+    let tokens = bytes.saturating_add(tools).div_ceil(TOKEN_BYTES);
+    Ok(respond::json(&json!({
+        "object": "response.input_tokens",
+        "input_tokens": tokens,
+        EXTENSION: {"is_estimate": true},
+    })))
 }
 
 /// A translated request.
@@ -147,20 +214,28 @@ async fn read(
         Some(id) => archive::conversation(app, sender, id, charge).await?,
         None => Vec::new(),
     };
+    if let Some(Value::Array(input)) = body.get_mut("input") {
+        references::resolve(app, sender, input, charge).await?;
+    }
     let keeper = restore(app, sender, &mut body, &earlier, charge).await?;
     let stores = app.archive.is_some();
+    let builtin_tools = app.settings.builtin_tools.clone();
     let work = move |charge: &Charge| -> Result<Translated, ApiError> {
         let mut chat = if has_responses {
             charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
+            if body.get("store").is_none_or(|store| *store != false) {
+                // The input is copied for the store.
+                charge.grow(body.get("input").map_or(0, weight))?;
+            }
             if may_fall_back {
                 // A second tree, for the providers that have another API.
                 charge.grow(body.values().chain(&earlier).map(weight).sum())?;
             }
-            translate::to_native(body, earlier, may_fall_back)?
+            translate::to_native(body, earlier, may_fall_back, &builtin_tools)?
         } else {
             // The messages are made while the items are still held.
             charge.grow(body.values().chain(&earlier).map(weight).sum())?;
-            translate::to_chat(body, earlier)?
+            translate::to_chat(body, earlier, &builtin_tools)?
         };
         if !stores {
             chat.echo.set("store", false.into());
@@ -230,6 +305,11 @@ fn start(
     timeout: Duration,
     charge: &Charge,
 ) -> Run {
+    let mut notes = Object::new();
+    availability::note(app, sender, &mut notes);
+    if !chat.dropped.is_empty() {
+        notes.insert(DROPPED.to_owned(), dropped(chat).collect());
+    }
     let request = agent::Request {
         body,
         native: chat.native.clone(),
@@ -240,6 +320,8 @@ fn start(
         reports: None,
         results: app.hooks.results.clone(),
         keeper: None,
+        approver: app.approver(sender),
+        notes,
         budget: MemoryBudget::new(charge.clone()),
     };
     app.start(caller, request, timeout)
@@ -281,10 +363,17 @@ pub(super) async fn stored(
             items::check_not_streamed(query)?;
             Ok(respond::json_text(archive::response(app, sender, id, charge).await?))
         }
+        Target::Cancel => {
+            archive::response(app, sender, id, charge).await?;
+            let message =
+                "Cannot cancel a response that was made while its client waited: it is complete.";
+            Err(ApiError::bad_request("invalid_value", message))
+        }
         Target::InputItems => {
             let page = items::Page::parse(query)?;
-            let items = archive::input(app, sender, id, charge).await?;
-            Ok(respond::json(&page.of(items, id)?))
+            let (items, id) = (archive::input(app, sender, id, charge).await?, id.to_owned());
+            let page = app.intake.translate(charge, move |_| page.of(items, &id));
+            Ok(respond::json(&page.await?))
         }
     }
 }

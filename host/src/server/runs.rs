@@ -140,8 +140,8 @@ pub(super) async fn run(
             let data: Vec<_> = listed.iter().map(runs::summary).collect();
             Ok(respond::json(&json!({"object": "list", "data": data})))
         }
-        Target::Run => show(runs, sender, id).await,
-        Target::Cancel => cancel(runs, sender, id).await,
+        Target::Run => show(app, runs, sender, id, charge).await,
+        Target::Cancel => cancel(app, runs, sender, id, charge).await,
         Target::Approve | Target::Deny | Target::Resolve | Target::Resume => {
             let timeout = options::timeout(request.headers(), app.budget.script)?;
             let decided = if target == Target::Resume {
@@ -150,7 +150,9 @@ pub(super) async fn run(
                 let body = app.intake.object(request, &app.settings, charge).await?;
                 decisions(target, id, body)?
             };
-            let Some(decisions) = decided else { return cancel(runs, sender, id).await };
+            let Some(decisions) = decided else {
+                return cancel(app, runs, sender, id, charge).await;
+            };
             let script = own.head(id).await.map_err(|error| refusal(&error))?.script;
             let caller = Caller::new(app.view(sender), Origin::Caller, app.budget.within(timeout));
             // Before the decisions are stored: a caller that cannot resume the run decides nothing.
@@ -159,7 +161,7 @@ pub(super) async fn run(
             })?;
             own.decide(id, decisions).await.map_err(|error| refusal(&error))?;
             finish(resumed).await?;
-            show(runs, sender, id).await
+            show(app, runs, sender, id, charge).await
         }
     }
 }
@@ -180,7 +182,13 @@ async fn finish(resumed: Resumed) -> Result<(), ApiError> {
 }
 
 /// Ends a run, or requests that from the process that runs its script.
-async fn cancel(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiError> {
+async fn cancel(
+    app: &App,
+    runs: &Runs,
+    sender: &Sender,
+    id: &str,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
     let tenant = sender.tenant();
     let cancelled = runs.own(&tenant).cancel(id).await.map_err(|error| refusal(&error))?;
     if cancelled == Cancelled::Requested {
@@ -188,12 +196,27 @@ async fn cancel(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiErro
             "id": id, "object": "airlock.run", "state": "running", "cancel_requested": true,
         })));
     }
-    show(runs, sender, id).await
+    show(app, runs, sender, id, charge).await
 }
 
-async fn show(runs: &Runs, sender: &Sender, id: &str) -> Result<Reply, ApiError> {
-    let document = runs.document(&sender.tenant(), id).await.map_err(|error| refusal(&error))?;
-    Ok(respond::json_text(document))
+/// Returns a run as it is now. Its texts are charged before they are read. Fails if there is no memory
+/// for them.
+async fn show(
+    app: &App,
+    runs: &Runs,
+    sender: &Sender,
+    id: &str,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let (tenant, memory) = (sender.tenant(), charge.clone());
+    let admit = move |bytes: u64| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        memory.grow(bytes.saturating_mul(runs::COPIES)).map_err(ApiError::from)
+    };
+    let shown = runs.own(&tenant).show_within(id, admit).await;
+    let shown = shown.map_err(|error| refusal(&error))??;
+    let made = app.intake.translate(charge, move |_| Ok(runs::document_text(&shown)));
+    Ok(respond::json_text(made.await?))
 }
 
 /// Reads the decisions of a body; `None` if the run is to end.

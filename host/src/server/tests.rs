@@ -1,3 +1,4 @@
+mod clients;
 mod http2;
 mod limits;
 mod native;
@@ -55,6 +56,21 @@ impl Reload for Shelf {
     }
 }
 
+/// A list of approvals from which every call is denied.
+struct Refusing;
+
+impl ApprovalList for Refusing {
+    fn decide<'a>(
+        &'a self,
+        _: &'a crate::tool::Tool,
+        _: &'a str,
+        _: &'a Tenant,
+        _: Duration,
+    ) -> futures_util::future::BoxFuture<'a, agent::ApprovalVerdict> {
+        Box::pin(async { agent::ApprovalVerdict::Denied })
+    }
+}
+
 pub(super) fn settings() -> Settings {
     Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -71,6 +87,8 @@ pub(super) fn settings() -> Settings {
         max_connections: 64,
         max_connections_per_peer: 64,
         responses: None,
+        builtin_tools: BuiltinTools::Drop,
+        startup_wait: Duration::ZERO,
         mcp: crate::mcp::Settings::default(),
     }
 }
@@ -103,6 +121,12 @@ impl Gateway {
         store: Option<store::Settings>,
     ) -> Self {
         let (catalog, happened) = fake::catalog();
+        if !settings.startup_wait.is_zero() {
+            // Else requests could use none of its tools, and would not miss it.
+            let away = crate::tool::ClientName::parse("away").expect("a good name");
+            let policy = crate::tool::Policy { execute: Whitelist::All, ..Default::default() };
+            catalog.set_policy(&away, policy);
+        }
         let agent = agent::tests::SETTINGS;
         let desk = crate::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
@@ -123,7 +147,12 @@ impl Gateway {
             agent,
             fake::BUDGET,
             keys,
-            Hooks { plugins: Some(Box::new(Shelf)), store, ..Hooks::default() },
+            Hooks {
+                plugins: Some(Box::new(Shelf)),
+                store,
+                waiting: Some(Arc::new(Refusing)),
+                ..Hooks::default()
+            },
         );
         let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
         // Each request has a connection of its own, as if it came from another program.
@@ -400,7 +429,7 @@ async fn models_clients_and_health_are_listed() {
     let (_, health) = gateway.get("/health", &[]).await;
     assert_eq!(
         (&health["status"], &health["clients"]),
-        (&json!("ok"), &json!({"connected": 2, "total": 3}))
+        (&json!("ok"), &json!({"connected": 2, "starting": 1, "total": 3}))
     );
     gateway.stop().await;
 }

@@ -42,6 +42,7 @@ async fn events(gateway: &Gateway, tool: &str) -> Vec<Value> {
             Event::Progress { progress, .. } => json!({"progress": progress}),
             Event::Partial { part, .. } => json!({"part": part}),
             Event::Log { .. } => json!("a log message of an MCP server"),
+            Event::Deferred { .. } => json!("a task of an MCP server"),
         });
     }
     seen

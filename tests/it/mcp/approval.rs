@@ -371,7 +371,8 @@ async fn a_call_of_a_client_that_cannot_ask_waits_for_a_person() {
         };
         let (result, ()) = tokio::join!(&mut call, approving);
         assert_eq!(result["content"], text(&format!("noted {letter}")));
-        noted += &format!("{letter}\n");
+        noted.push_str(letter);
+        noted.push('\n');
         assert_eq!(noting.noted(), noted);
         assert!(waiting(gateway, Some(ANN)).await.is_empty(), "the approval is used");
     }
@@ -400,13 +401,13 @@ async fn a_call_that_waited_in_vain_says_how_to_approve_it_and_runs_once_when_it
     let config = noting.gateway.directory().join("airlock.json");
     let airlock = |arguments: &[&str]| {
         let command = Airlock::new().arg("approvals");
-        let command = arguments.iter().fold(command, |command, argument| command.arg(argument));
+        let command = arguments.iter().fold(command, Airlock::arg);
         command.arg("--json").arg("--config").arg(&config)
     };
     let listed = airlock(&["list"]).run().await.ok().json();
     assert_eq!(listed["approvals"].as_array().map(Vec::len), Some(2), "{listed:#}");
-    airlock(&["approve", &id]).run().await.ok();
-    airlock(&["deny", other.as_str().expect("an identifier")]).run().await.ok();
+    let _ = airlock(&["approve", &id]).run().await.ok();
+    let _ = airlock(&["deny", other.as_str().expect("an identifier")]).run().await.ok();
     assert_eq!(noting.noted(), "", "nothing runs before it is repeated");
     assert_eq!(call("a").await["content"], text("noted a"));
     assert_eq!(call("b").await["content"], declined("a person denied it"));

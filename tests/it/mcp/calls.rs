@@ -140,7 +140,11 @@ async fn initialize_negotiates_a_revision_with_sessions() {
     ] {
         let result = endpoint.initialize(asked).result().await;
         assert_eq!(result["protocolVersion"], expected, "{asked}");
-        let capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+        let mut capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+        if expected == "2025-11-25" {
+            // The first revision with tasks.
+            capabilities["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+        }
         assert_eq!(result["capabilities"], capabilities, "{asked}");
     }
     for params in [json!({}), json!({"protocolVersion": 7})] {

@@ -131,7 +131,9 @@ async fn a_client_without_permission_has_neither_capability_nor_method() {
         }
     }
     let opened = endpoint.initialize("2025-11-25").result().await;
-    assert_eq!(opened["capabilities"], json!({"tools": {"listChanged": true}, "logging": {}}));
+    let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+    let capabilities = json!({"tools": {"listChanged": true}, "logging": {}, "tasks": tasks});
+    assert_eq!(opened["capabilities"], capabilities);
     assert_eq!(opened["instructions"], Value::Null);
     let client = McpClient::Modern(endpoint);
     let counts = call(&client, "state", &json!({})).await["counts"].clone();

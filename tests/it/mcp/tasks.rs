@@ -24,7 +24,7 @@ async fn gateway() -> Gateway {
         .await
 }
 
-fn research(more: Value) -> Value {
+fn research(more: &Value) -> Value {
     let mut params = json!({"name": RESEARCH, "arguments": {"topic": "tides"}});
     params
         .as_object_mut()
@@ -50,7 +50,7 @@ async fn a_legacy_client_asks_for_a_task_and_waits_for_its_result() {
     assert_eq!(execution("up-echo"), None);
 
     let task = json!({"task": {"ttl": 60_000}});
-    let created = session.request("tools/call", research(task.clone())).result().await;
+    let created = session.request("tools/call", research(&task)).result().await;
     let id = created["task"]["taskId"].as_str().expect("a task").to_owned();
     assert_eq!(created["task"]["status"], "working", "{created}");
     let of_task = || json!({"taskId": id});
@@ -85,7 +85,7 @@ async fn a_modern_client_with_the_extension_follows_the_task_of_a_server_and_can
     let extensions = &discovered["capabilities"]["extensions"];
     assert_eq!(extensions["io.modelcontextprotocol/tasks"], json!({}), "{discovered}");
 
-    let created = endpoint.modern("tools/call", research(json!({}))).result().await;
+    let created = endpoint.modern("tools/call", research(&json!({}))).result().await;
     assert_eq!(created["resultType"], "task", "{created}");
     let id = created["taskId"].as_str().expect("a task").to_owned();
     let of_task = || json!({"taskId": id});
@@ -103,7 +103,7 @@ async fn a_modern_client_with_the_extension_follows_the_task_of_a_server_and_can
     .await;
 
     // The gateway follows the task for a client without the extension.
-    let whole = plain.modern("tools/call", research(json!({}))).result().await;
+    let whole = plain.modern("tools/call", research(&json!({}))).result().await;
     assert_eq!(whole["resultType"], "complete", "{whole}");
     assert!(whole["content"][0]["text"].as_str().is_some_and(|it| it.contains("tides")), "{whole}");
 }
@@ -113,7 +113,7 @@ async fn a_task_asks_its_client_in_both_eras() {
     let gateway = gateway().await;
     let ambiguous = json!({"arguments": {"topic": "tides", "ambiguous": true}});
     let endpoint = Endpoint::of(&gateway).key(ANN).with_capabilities(extension());
-    let created = endpoint.modern("tools/call", research(ambiguous.clone())).result().await;
+    let created = endpoint.modern("tools/call", research(&ambiguous)).result().await;
     let of_task = json!({"taskId": created["taskId"]});
     let get = async || endpoint.modern("tasks/get", of_task.clone()).result().await;
     let asked = wait::until("a question", async || {
@@ -137,7 +137,7 @@ async fn a_task_asks_its_client_in_both_eras() {
     assert!(ended["result"]["content"].is_array(), "{ended}");
 
     let session = Endpoint::of(&gateway).key(ANN).with_elicitation().session().await;
-    let mut params = research(ambiguous);
+    let mut params = research(&ambiguous);
     params["task"] = json!({});
     let created = session.request("tools/call", params).result().await;
     let of_task = json!({"taskId": created["task"]["taskId"]});

@@ -7,6 +7,11 @@ const HEAD: &str = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1.0.0'\nco
 /// Reads and checks a directory with these files. Returns the embedded form, or a line for each
 /// fault.
 fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
+    source_of(test, files).map(|source| source.map(|source| source.json()))
+}
+
+/// Reads and checks a directory with these files. Fails with a line for each fault.
+fn source_of(test: &str, files: &[(&str, &str)]) -> Result<Option<Source>, String> {
     let directory =
         std::env::temp_dir().join(format!("airlock-manifest-{}-{test}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");
@@ -19,7 +24,7 @@ fn of(test: &str, files: &[(&str, &str)]) -> Result<Option<String>, String> {
         let Some(source) = source else { return Ok(None) };
         source.locate(check(&source.document, &|_, _| Ok(())).result())?;
         assert_eq!(source.files.len(), files.len());
-        Ok(Some(source.json()))
+        Ok(Some(source))
     });
     checked.map_err(|bad| bad.to_string())
 }
@@ -132,9 +137,10 @@ fn a_schema_file_that_cannot_be_embedded_is_reported_with_the_other_faults() {
 #[test]
 fn a_schema_in_the_code_is_embedded_once_it_is_known() {
     let text = format!("{HEAD}[config]\nfrom_code = true\n");
-    let mut source = of("in_code", &[(FILE, &text)]).expect("a manifest");
+    let source = source_of("in_code", &[(FILE, &text)]).expect("it has no faults");
+    let mut source = source.expect("a manifest");
     assert!(source.is_schema_in_code());
-    source.set_schema(json!({"type": "object", "properties": {}}));
+    source.set_schema(&json!({"type": "object", "properties": {}}));
     assert!(source.json().contains(r#""config":{"schema":{"type":"object","properties":{}}}"#));
 }
 

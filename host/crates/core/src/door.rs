@@ -29,7 +29,7 @@ mod view;
 
 pub use self::{
     admitted::{Admitted, CallId, Provider, Resumed},
-    approved::Approved,
+    approved::{ApprovalChoice, Approved},
     arguments::{Arguments, MAX_ARGUMENT_BYTES},
     budget::Budget,
     caller::{Caller, Hearing, SessionId},

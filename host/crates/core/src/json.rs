@@ -14,6 +14,7 @@ mod unique;
 use std::io;
 
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 pub use self::{
     raw::RawObject,
@@ -151,6 +152,14 @@ fn located<T: DeserializeOwned>(error: Error, text: &[u8]) -> Error {
 /// be written as JSON.
 pub fn text_len(value: &(impl Serialize + ?Sized)) -> usize {
     text_len_within(value, usize::MAX).unwrap_or_default()
+}
+
+/// Returns the members of the object that `json!({...})` builds. Panics if the value is not an object.
+pub fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        other => unreachable!("an object is written here, not {other}"),
+    }
 }
 
 /// Returns the length of a value as JSON text, in bytes; `None` if it is more than `limit`, which is

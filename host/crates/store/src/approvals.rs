@@ -83,6 +83,9 @@ impl Database {
         database
             .write(move |transaction| {
                 purge(transaction, now)?;
+                // One that has expired counts no more, also if it is not among those just removed.
+                let delete = "DELETE FROM approval WHERE scope = ?1 AND expires <= ?2";
+                transaction.execute(delete, params![scope, now])?;
                 let select = "SELECT id, approved FROM approval WHERE scope = ?1 AND call = ?2";
                 let found: Option<(String, Option<bool>)> = transaction
                     .query_row(select, params![scope, call], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -188,7 +191,7 @@ mod tests {
 
     const ANN: Scope = [1; 32];
     const BOB: Scope = [2; 32];
-    const LIFE: Duration = Duration::from_secs(60);
+    const LIFE: Duration = Duration::from_mins(1);
 
     struct Test {
         database: Database,
@@ -255,5 +258,24 @@ mod tests {
         assert_eq!(test.ask(ANN, 64, "x").await, waiting("64"));
         assert_eq!(test.ask(BOB, 65, "y").await, waiting("y"));
         assert_eq!(test.database.approvals(ANN).list(100).await.expect("usable").len(), 64);
+    }
+
+    #[tokio::test]
+    async fn an_approval_that_has_expired_is_not_used_however_many_others_have_expired() {
+        let test = Test::new().await;
+        let others = PURGED_AT_ONCE + 64;
+        for number in 0..others {
+            let scope = [u8::try_from(3 + number / 64).expect("few"); 32];
+            let call = u8::try_from(number % 64).expect("few");
+            assert_eq!(
+                test.ask(scope, call, &number.to_string()).await,
+                waiting(&number.to_string())
+            );
+        }
+        test.seconds.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
+        assert!(test.database.all_approvals().decide("a", true).await.expect("usable"));
+        test.seconds.fetch_add(60, Ordering::Relaxed);
+        assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"));
     }
 }

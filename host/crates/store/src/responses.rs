@@ -69,6 +69,15 @@ pub struct Turn {
     pub output: String,
 }
 
+/// List of items of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum List {
+    /// Items that it responds to.
+    Input,
+    /// Items that it consists of.
+    Output,
+}
+
 /// Reason that a response was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
@@ -163,6 +172,19 @@ impl Responses {
     ) -> Result<Vec<Turn>, ReadError<E>> {
         let (scope, id, now) = (self.scope, id.to_owned(), self.database.now_ms());
         let read = move |connection: &_| sql::conversation(connection, &scope, id, now, admit);
+        self.database.read(read).await?
+    }
+
+    /// Reads lists of items of responses; `None` in the place of a response that the owner does not
+    /// have. `admit` is called with the size of each list in bytes before it is copied, on a blocking
+    /// thread. Fails if `admit` fails, or if the database cannot be used.
+    pub async fn lists<E: Send + 'static>(
+        &self,
+        wanted: Vec<(String, List)>,
+        admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
+    ) -> Result<Vec<Option<String>>, ReadError<E>> {
+        let (scope, now) = (self.scope, self.database.now_ms());
+        let read = move |connection: &_| sql::lists(connection, &scope, &wanted, now, admit);
         self.database.read(read).await?
     }
 

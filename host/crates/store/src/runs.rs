@@ -245,6 +245,18 @@ impl Runs {
         self.database.read(read).await?.ok_or(RunError::Unknown)
     }
 
+    /// Reads a run like [`Self::show`]. `admit` is called with the size of its texts in bytes, and some
+    /// for each call, before they are copied. Returns the reason of `admit` if it fails.
+    pub async fn show_within<E: Send + 'static>(
+        &self,
+        id: &str,
+        admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
+    ) -> Result<Result<ShownRun, E>, RunError> {
+        let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
+        let read = move |connection: &_| show::show_within(connection, &scope, &id, now, admit);
+        self.database.read(read).await?.ok_or(RunError::Unknown)
+    }
+
     /// Reads the latest runs without their scripts, tools and calls, the newest first. Of the outcome
     /// they have the member `status` alone.
     pub async fn list(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {

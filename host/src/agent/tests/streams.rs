@@ -26,7 +26,8 @@ fn line(event: Event) -> Option<String> {
         Event::Chunk(chunk) => of_chunk(&chunk.into_object().into()),
         Event::Started(call) => format!("started {} {}", short(&call.tool_call_id), call.name),
         Event::Ended(call) => {
-            format!("ended {} {}", short(&call.tool_call_id), call.error.unwrap_or("ok"))
+            let outcome = call.error.map_or("ok".to_owned(), |error| error.code);
+            format!("ended {} {outcome}", short(&call.tool_call_id))
         }
         Event::Round { rounds } => format!("round {rounds}"),
         Event::Done(completion) => format!("done, airlock: {}", completion.airlock.is_some()),
@@ -322,4 +323,47 @@ async fn parallel_calls_that_report_at_once_do_not_stop_each_other() {
         progress += usize::from(matches!(event, Event::Progress { .. }));
     }
     assert_eq!(progress, 6);
+}
+
+/// A request for JSON whose response has text before a call of the gateway's tool, in both forms.
+#[tokio::test]
+async fn text_before_a_call_of_the_gateway_is_not_part_of_json() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"content": "let me see", "tool_calls": [{"id": "c1", "name": "desk-echo", "arguments": {}}]}},
+        {"answer": {"content": "{\"a\": 1}"}},
+    ]);
+    let wants_json = |request: Request| {
+        let mut request = request;
+        request.body.set("response_format", r#"{"type":"json_object"}"#);
+        request
+    };
+    assert_eq!(
+        seen(turns.clone(), wants_json(streamed()), SETTINGS).await,
+        lines(
+            r#"
+            [0] role="assistant" content=""
+            started c1 desk-echo
+            ended c1 ok
+            round 1
+            [0] content="{\"a\": "
+            [0] content="1}"
+            [0] end="stop" airlock
+            done, airlock: true
+        "#
+        )
+    );
+    // The rounds of a Response, whole.
+    let rounds = Request { shows_rounds: true, ..request() };
+    let seen = seen(turns, wants_json(rounds), SETTINGS).await;
+    assert!(!seen.iter().any(|line| line.contains("let")), "{seen:?}");
+    assert!(seen.iter().any(|line| line.contains("1}")), "{seen:?}");
+}
+
+#[tokio::test]
+async fn text_beside_a_call_of_the_caller_is_shown_in_a_request_for_json() {
+    let turns = json!([{"answer": {"content": "hm", "tool_calls": [{"id": "c2", "name": "mine", "arguments": {}}]}}]);
+    let mut request = streamed();
+    request.body.set("response_format", r#"{"type":"json_object"}"#);
+    let seen = seen(turns, request, SETTINGS).await;
+    assert!(seen.iter().any(|line| line.contains("content=\"hm\"")), "{seen:?}");
 }

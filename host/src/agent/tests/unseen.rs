@@ -1,7 +1,14 @@
 //! Calls of the gateway's tools beside calls that are for the caller, in one answer.
 
 use super::*;
-use crate::{recall::Recall, tenant::Tenant};
+use crate::{
+    model::{
+        self, Api, Kind, Service,
+        fake::{self as service, FakeService},
+    },
+    recall::Recall,
+    tenant::Tenant,
+};
 
 /// Identifier that no other conversation has.
 const MINE: &str = "call_0123456789abcdef";
@@ -56,6 +63,45 @@ async fn the_callers_calls_are_returned_alone_and_the_model_sees_all_results_in_
     assert_eq!(calls.iter().map(|call| &call["id"]).collect::<Vec<_>>(), [MINE]);
     assert_eq!(answer["airlock"]["calls"].as_array().map(Vec::len), Some(2));
     assert_eq!(answered(&recall, &choice["message"]).await, "done");
+}
+
+#[tokio::test]
+async fn calls_are_kept_of_as_many_choices_as_were_asked_for() {
+    let other = "call_fedcba9876543210";
+    let choice = |index: usize, id: &str| {
+        json!({"index": index, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": null, "tool_calls": [
+            {"id": id, "type": "function", "function": {"name": "mine", "arguments": "{}"}},
+            {"id": format!("own{index}"), "type": "function", "function": {"name": "desk-echo", "arguments": "{}"}},
+        ]}})
+    };
+    let choices = [choice(0, MINE), choice(1, other)];
+    for (n, kept) in [(None, [true, false]), (Some(1), [true, false]), (Some(2), [true, true])] {
+        let recall = recall();
+        let mut request = kept_by(&recall);
+        if let Some(n) = n {
+            request.body.set("n", n.to_string());
+        }
+        let answer = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": choices});
+        let service = FakeService::start(vec![service::json("200 OK", &answer.to_string())]).await;
+        let kind = Kind::Service(Box::new(Service::new(Api::OpenAi, &service.base_url)));
+        let provider = model::Settings { name: "demo".to_owned(), kind, fallbacks: Vec::new() };
+        let models = Models::new(&[provider]).expect("a good provider");
+        complete(models, request, SETTINGS).await.expect("an answer");
+        for (id, is_kept) in [MINE, other].into_iter().zip(kept) {
+            let mut body = kept_by(&recall).body;
+            let call = json!({"id": id, "type": "function", "function": {"name": "mine", "arguments": "{}"}});
+            let messages = json!([
+                {"role": "user", "content": "go"},
+                {"role": "assistant", "content": null, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": id, "content": "mine"},
+            ]);
+            body.set("messages", messages.to_string());
+            let charge = |_| Ok::<(), std::convert::Infallible>(());
+            let Ok(()) = recall.restore_messages(&Tenant::ANONYMOUS, &mut body, charge).await;
+            let restored = body.get("messages").is_some_and(|text| text.contains("desk-echo"));
+            assert_eq!(restored, is_kept, "{id} of {n:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Lists of MCP servers of desktop agents: `mcpServers` of Claude, Cursor, Windsurf and others,
 //! `servers` of VS Code, `context_servers` of Zed.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::{Outcome, draft::Draft};
@@ -213,14 +215,14 @@ fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
 /// Returns the nearest name that a client may have and no other one has.
 pub(super) fn free_name<'a>(name: &str, taken: impl Iterator<Item = &'a str>) -> String {
     let nearest = client_name(name);
-    let taken: Vec<_> = taken.collect();
+    let taken: HashSet<_> = taken.collect();
     let numbered = (2..).map(|number| {
         let end = format!("_{number}");
         let most = 32 - end.len();
         format!("{}{end}", nearest.get(..most).unwrap_or(&nearest))
     });
     let mut candidates = std::iter::once(nearest.clone()).chain(numbered);
-    candidates.find(|name| !taken.contains(&name.as_str())).expect("the numbers do not end")
+    candidates.find(|name| !taken.contains(name.as_str())).expect("the numbers do not end")
 }
 
 /// Returns the nearest name that a client may have.

@@ -1,5 +1,7 @@
 //! A configuration in the making, and the lines about it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{Line, Outcome};
@@ -18,16 +20,18 @@ pub(super) struct Draft {
     pub(super) lines: Vec<Line>,
     /// Clients with a line about the file that was read that says they are invalid.
     pub(super) to_correct: Vec<String>,
+    /// The same lines.
+    noted: BTreeSet<Line>,
 }
 
 impl Draft {
     pub(super) fn new(file: Value) -> Self {
-        Self { file, lines: Vec::new(), to_correct: Vec::new() }
+        Self { file, lines: Vec::new(), noted: BTreeSet::new(), to_correct: Vec::new() }
     }
 
     pub(super) fn note(&mut self, key: KeyPath, outcome: Outcome, message: impl Into<String>) {
         let line = Line { key, outcome, message: message.into() };
-        if !self.lines.contains(&line) {
+        if self.noted.insert(line.clone()) {
             self.lines.push(line);
         }
     }

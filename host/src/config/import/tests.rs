@@ -13,6 +13,30 @@ fn lines(imported: &Imported) -> String {
 }
 
 #[test]
+fn a_file_is_translated_up_to_a_number_of_values() {
+    // Each server is three values, and has a name that is replaced by the nearest free one.
+    let servers = (0..3_000).map(|n| (format!("é{}", "é".repeat(n % 40)), n));
+    let servers =
+        servers.map(|(name, n)| (format!("{name}{n}"), json!({"command": "x", "args": []})));
+    let servers: serde_json::Map<_, _> = servers.collect();
+    let count = 2 + servers.len() * 3;
+    let file = |left: usize| {
+        json!({"mcpServers": servers, "rest": vec![0; MAX_VALUES - count - 1 - left]}).to_string()
+    };
+    let directory = Path::new("/nowhere");
+    assert_eq!(values(&serde_json::from_str(&file(0)).expect("JSON")), MAX_VALUES);
+    let imported = import(&file(0), directory).expect("a configuration");
+    let clients = imported.file["mcp"]["client_configs"].as_array().expect("clients");
+    let names: std::collections::BTreeSet<_> =
+        clients.iter().filter_map(|client| client["name"].as_str()).collect();
+    assert_eq!((clients.len(), names.len()), (3_000, 3_000));
+    let mut larger: Value = serde_json::from_str(&file(0)).expect("JSON");
+    larger["one_more"] = json!(1);
+    let refused = import(&larger.to_string(), directory).expect_err("one value too much");
+    assert!(refused.message.contains("10001 values"), "{}", refused.message);
+}
+
+#[test]
 fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
     let imported = imported(&json!({
         "$schema": "https://www.getbifrost.ai/schema",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{super::file, Field};
 use crate::{
-    door::{Keys, RelayRow, VirtualKey},
+    door::{ApprovalChoice, Keys, RelayRow, VirtualKey},
     tool::{ClientName, INTERNAL_CLIENT, Whitelist, with_internal_client},
 };
 
@@ -36,6 +36,7 @@ pub(super) fn resolve(
             name.refuse(format_args!("another key is named {:?} already", key.name));
         }
         let is_active = is_active(&key);
+        let approval = key.approval.map(ApprovalChoice::from);
         let rows = rows(&field.member("mcp_configs"), &key.mcp_configs, clients);
         let field = field.member("value");
         let Some(value) = is_active.then(|| field.text(key.value)).flatten() else { continue };
@@ -50,7 +51,7 @@ pub(super) fn resolve(
         let relayed = rows.iter().map(|(client, (_, row))| (client.clone(), row.clone())).collect();
         let rows = rows.into_iter().map(|(client, (tools, _))| (client, tools)).collect();
         let key = VirtualKey::new(key.name, value.expose(), rows);
-        resolved.push(key.with_relayed(relayed));
+        resolved.push(key.with_relayed(relayed).with_approval(approval));
     }
     Keys::new(resolved)
 }

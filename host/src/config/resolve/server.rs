@@ -1,6 +1,6 @@
 //! `server`.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use url::Url;
 
@@ -62,6 +62,11 @@ pub(super) fn resolve(
             .0,
         max_connections: max_connections as usize,
         max_connections_per_peer: per_peer as usize,
+        startup_wait: field
+            .member("startup_wait")
+            .within(file.startup_wait, Span::secs(10), Span::secs(0)..=Span::secs(10 * 60))
+            .0,
+        builtin_tools: builtin_tools(&field.member("responses"), &file.responses),
         responses: responses(&field.member("responses"), &file.responses),
         mcp: Settings::default(),
     };
@@ -96,6 +101,26 @@ fn responses(field: &Field<'_>, file: &file::Responses) -> Option<server::Respon
             .0,
     };
     file.store.unwrap_or(true).then_some(bounds)
+}
+
+/// Returns what happens to built-in tools. Notes a problem if types are listed that are not passed, or
+/// none are.
+fn builtin_tools(field: &Field<'_>, file: &file::Responses) -> server::BuiltinTools {
+    let to_pass: BTreeSet<String> = file.builtin_tools_to_pass.iter().cloned().collect();
+    match file.builtin_tools.unwrap_or(file::BuiltinTools::Drop) {
+        file::BuiltinTools::Pass if to_pass.is_empty() => {
+            field
+                .member("builtin_tools")
+                .refuse("is \"pass\", and `builtin_tools_to_pass` lists no types");
+        }
+        file::BuiltinTools::Pass => return server::BuiltinTools::Pass(to_pass),
+        _ if !to_pass.is_empty() => field
+            .member("builtin_tools_to_pass")
+            .refuse("has no effect unless `builtin_tools` is \"pass\""),
+        file::BuiltinTools::Drop => {}
+        file::BuiltinTools::Refuse => return server::BuiltinTools::Refuse,
+    }
+    server::BuiltinTools::Drop
 }
 
 /// Returns the memory for requests in flight. Notes a problem if it is too small for one body of

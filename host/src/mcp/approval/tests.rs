@@ -96,6 +96,28 @@ async fn a_modern_client_repeats_the_call_with_the_answer_of_its_user() {
     assert!(matches!(outcome, Ok(Outcome::Asked(_))), "an answer to no question: {outcome:?}");
 }
 
+#[test]
+fn a_state_counts_once_however_many_are_used_by_its_tenant_or_another_one() {
+    let (seal, expires) = (Seal::new(), now() + 60);
+    let (ann, bob) = (Tenant::of_key([1; 32], "ann"), Tenant::of_key([2; 32], "bob"));
+    let state = |number: usize| {
+        let mut code = [0; 32];
+        code[..8].copy_from_slice(&number.to_be_bytes());
+        (expires, code)
+    };
+    assert!(seal.spend(&bob, state(0)).is_ok());
+    for number in 0..MAX_USED {
+        assert!(seal.spend(&ann, state(number)).is_ok(), "{number}");
+    }
+    assert!(seal.spend(&ann, state(MAX_USED)).is_err(), "no other one is forgotten for it");
+    assert!(seal.spend(&ann, state(0)).is_err());
+    assert!(seal.spend(&bob, state(0)).is_err());
+    assert!(seal.spend(&bob, state(1)).is_ok(), "another tenant has room of its own");
+    seal.used.lock().expect("not poisoned").insert(ann.clone(), [(now() - 1, [0; 32])].into());
+    assert!(seal.spend(&ann, state(0)).is_ok(), "an expired one takes no room");
+    assert_eq!(seal.used.lock().expect("not poisoned")[&ann].len(), 1);
+}
+
 #[tokio::test]
 async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
     let (view, seal) = (view(), Seal::new());

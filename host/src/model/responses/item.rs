@@ -20,7 +20,15 @@ const DELTAS: [&str; 7] = [
 const OWN_TYPES: [&str; 3] = ["mcp_call", "mcp_list_tools", "mcp_approval_request"];
 /// Types of items that have no form in chat, and that the next request must contain. Items of any
 /// other type are left out: the next request could make another provider act on them.
-const KEPT_TYPES: [&str; 1] = ["compaction"];
+/// The last four are records of built-in tools, without which a provider refuses the reasoning before
+/// them.
+const KEPT_TYPES: [&str; 5] = [
+    "compaction",
+    "code_interpreter_call",
+    "file_search_call",
+    "image_generation_call",
+    "web_search_call",
+];
 /// Maximum number of parts of an item that is not streamed, and of the annotations of a message.
 /// Each becomes a chunk.
 const MAX_PARTS: usize = 1_024;

@@ -143,6 +143,9 @@ async fn a_connection_that_cannot_be_made_is_tried_again() {
     let started = std::time::Instant::now();
     let error = respond(&service, false).await.expect_err("nobody listens");
     assert!(matches!(error, ModelError::Unreachable { .. }), "{error:?}");
+    let chain = crate::text::with_causes(&error);
+    assert!(chain.contains(&format!("no response from http://{address}/v1/")), "{chain}");
+    assert!(!error.to_string().contains("127.0.0.1"), "callers see no addresses: {error}");
     assert!(started.elapsed() >= Duration::from_millis(50), "two waits of 25 ms or more");
 }
 

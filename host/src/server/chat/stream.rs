@@ -148,6 +148,8 @@ mod tests {
             is_streamed: true,
             shows_rounds: false,
             max_tool_calls: None,
+            approver: None,
+            notes: crate::model::Object::new(),
             names_tools: false,
             reports: None,
             results: None,

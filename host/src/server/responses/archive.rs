@@ -25,7 +25,9 @@ use crate::{
     model::Object,
     store::{
         self, Database,
-        responses::{Bounds, NewResponse, PutError, ReadError, Responses, Scope, Texts, Turn},
+        responses::{
+            Bounds, List, NewResponse, PutError, ReadError, Responses, Scope, Texts, Turn,
+        },
     },
     text::with_causes,
 };
@@ -109,19 +111,47 @@ pub(super) async fn conversation(
     charge: &Charge,
 ) -> Result<Vec<Value>, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| no_previous(id))?;
-    let (limit, memory) = (app.settings.max_body_bytes, charge.clone());
-    let mut length = Length::default();
-    let admit = move |bytes: u64| {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        length.add(bytes, limit)?;
-        memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
-    };
+    let admit = admit(app, charge);
     let turns = opened.responses.conversation(id, admit).await.map_err(|error| match error {
         ReadError::Unknown { id } => no_previous(&id),
         error => unread(error),
     })?;
     drop(opened);
     app.intake.list(joined(&turns), &app.settings, charge).await
+}
+
+/// Returns lists of items of stored Responses, each in the place of its Response in `wanted`; an empty
+/// one for a Response that the sender does not have. Fails if they are too large for one request, or
+/// if there is no memory for them.
+pub(super) async fn lists(
+    app: &App,
+    sender: &Sender,
+    wanted: Vec<(String, List)>,
+    charge: &Charge,
+) -> Result<Vec<Vec<Value>>, ApiError> {
+    let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
+    let Some(opened) = open(app, sender, first).await? else { return Ok(Vec::new()) };
+    let admit = admit(app, charge);
+    let lists = opened.responses.lists(wanted, admit).await.map_err(unread)?;
+    drop(opened);
+    let lists = lists.into_iter().map(|list| list.unwrap_or_else(|| "[]".to_owned()));
+    let text = format!("[{}]", lists.collect::<Vec<_>>().join(","));
+    let lists = app.intake.list(text.into_bytes(), &app.settings, charge).await?;
+    Ok(lists
+        .into_iter()
+        .map(|list| if let Value::Array(items) = list { items } else { Vec::new() })
+        .collect())
+}
+
+/// Returns a function that charges each stored text, and fails if they are too long for one request.
+fn admit(app: &App, charge: &Charge) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
+    let (limit, memory) = (app.settings.max_body_bytes, charge.clone());
+    let mut length = Length::default();
+    move |bytes| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        length.add(bytes, limit)?;
+        memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
+    }
 }
 
 /// Length of a conversation that is read.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     super::{memory::Charge, respond::ApiError},
     archive::Deposit,
-    translate::{Call, Echo, Writer},
+    translate::{Call, Echo, Groups, Writer},
 };
 use crate::{
     agent::{Completion, EXTENSION, Ended, Event, Started},
@@ -76,6 +76,11 @@ impl Composer {
         let created_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let writer = Writer::new(id, created_at, echo);
         Self { writer, caller, deposit, keeper, charge, last: None }
+    }
+
+    /// Shows calls of the functions of these groups with the name of their group.
+    pub(super) fn with_groups(self, groups: Groups) -> Self {
+        Self { writer: self.writer.with_groups(groups), ..self }
     }
 
     /// Begins the Response. Here and below, its stream events are appended to `out`.
@@ -266,13 +271,16 @@ mod tests {
         agent::fake,
         door::Filter,
         model::{Document, object},
-        server::{memory::Memory, responses::translate::to_chat},
+        server::{
+            memory::Memory,
+            responses::translate::{BuiltinTools, to_chat},
+        },
         tenant::Tenant,
     };
 
     fn composer(memory: usize) -> (Composer, Charge) {
         let request = object(json!({"model": "m", "input": "x"}));
-        let echo = to_chat(request, Vec::new()).expect("a good request").echo;
+        let echo = to_chat(request, Vec::new(), &BuiltinTools::Drop).expect("a good request").echo;
         let view = fake::catalog().0.snapshot().view(&Filter::none(), None);
         let caller = Caller::new(view, Origin::Model, fake::BUDGET);
         let memory = Memory::new(memory);

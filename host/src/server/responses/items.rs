@@ -47,15 +47,9 @@ impl Page {
         Ok(page)
     }
 
-    /// Returns the page of the input items of a Response. Items without an identifier get one from
-    /// their position. Fails if no item has the identifier `after`.
+    /// Returns the page of the input items of a Response. Fails if no item has the identifier `after`.
     pub(super) fn of(&self, mut items: Vec<Value>, response_id: &str) -> Result<Value, ApiError> {
-        let stem = response_id.strip_prefix("resp_").unwrap_or(response_id);
-        for (index, item) in items.iter_mut().filter_map(Value::as_object_mut).enumerate() {
-            if !item.get("id").is_some_and(Value::is_string) {
-                item.insert("id".to_owned(), format!("in_{stem}{index:04x}").into());
-            }
-        }
+        identify(&mut items, response_id);
         if !self.is_ascending {
             items.reverse();
         }
@@ -74,6 +68,16 @@ impl Page {
             "has_more": has_more,
             "data": items,
         }))
+    }
+}
+
+/// Gives the input items of a Response without an identifier one from their position.
+pub(super) fn identify(items: &mut [Value], response_id: &str) {
+    let stem = response_id.strip_prefix("resp_").unwrap_or(response_id);
+    for (index, item) in items.iter_mut().filter_map(Value::as_object_mut).enumerate() {
+        if !item.get("id").is_some_and(Value::is_string) {
+            item.insert("id".to_owned(), format!("in_{stem}{index:04x}").into());
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! | [`items`] | one item → its part of a chat message |
 //! | [`messages`] | items → chat messages |
 //! | [`content`] | content parts → chat content parts |
+//! | [`builtin`] | groups of functions, and built-in tools |
 //! | [`echo`] | the members of a request that its Response repeats |
 //! | [`output`] | the loop's events → stream events and the Response |
 //! | [`reasoning`] | reasoning in both directions |
@@ -36,6 +37,7 @@
 //! do Anthropic's signed thinking blocks; elsewhere servers ignore it, or refuse it as older
 //! `DeepSeek` models do.
 
+mod builtin;
 mod content;
 mod echo;
 mod error;
@@ -50,7 +52,9 @@ mod reasoning;
 mod request;
 mod usage;
 
+pub use self::builtin::BuiltinTools;
 pub(super) use self::{
+    builtin::Groups,
     echo::Echo,
     error::Untranslatable,
     native::to_native,

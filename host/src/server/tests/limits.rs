@@ -26,12 +26,7 @@ fn hanging_chat_of(bytes: usize) -> String {
 async fn a_body_that_is_not_sent_as_json_is_refused() {
     let gateway = Gateway::standard().await;
     for path in ["/v1/chat/completions", "/v1/mcp/tool/execute"] {
-        for sent_as in [
-            "text/plain",
-            "application/x-www-form-urlencoded",
-            "multipart/form-data; boundary=x",
-            "",
-        ] {
+        for sent_as in ["text/plain", "multipart/form-data; boundary=x", ""] {
             let (status, answer) =
                 gateway.ask(Method::POST, path, &[("content-type", sent_as)], "{}").await;
             assert_eq!(
@@ -128,6 +123,38 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
     }
     let _again = gateway.connect(&chat).await;
     assert_eq!(gateway.next_event().await, "started");
+    gateway.running.abort();
+}
+
+#[tokio::test]
+async fn a_response_without_room_is_an_error_that_tells_that_the_call_has_run() {
+    const BODY: usize = 300_000;
+    let limited = Settings { max_body_bytes: BODY, ..settings() };
+    let mut gateway = Gateway::start(Settings {
+        max_request_memory_bytes: limited.least_request_memory(),
+        ..limited
+    })
+    .await;
+    let mut hanging = Vec::new();
+    for _ in 0..8 {
+        hanging.push(gateway.connect(&hanging_chat()).await);
+        assert_eq!(gateway.next_event().await, "started");
+    }
+    // The body has room. The result, and the response that has it twice, have none.
+    let body = |length| {
+        let arguments = json!({"text": "x".repeat(length)}).to_string();
+        json!({"function": {"name": "desk-echo", "arguments": arguments}}).to_string()
+    };
+    let path = "/v1/mcp/tool/execute";
+    let reply = gateway.send(Method::POST, path, &[], &body(BODY - 1_000)).await;
+    assert_eq!(reply.status(), 429);
+    assert_eq!(reply.headers()["x-should-retry"], "false");
+    assert!(!reply.headers().contains_key("retry-after"));
+    let answer: Value = reply.json().await.expect("JSON");
+    assert_eq!(answer["error"]["code"], "caller_overloaded");
+    assert!(answer["error"]["message"].as_str().is_some_and(|it| it.contains("carried out")));
+    assert!(answer["airlock"]["duration_ms"].is_number(), "{answer}");
+    assert_eq!(gateway.ask(Method::POST, path, &[], &body(1_000)).await.0, 200);
     gateway.running.abort();
 }
 

@@ -30,7 +30,8 @@ async fn gateway(providers: &[model::Settings]) -> (Gateway, TempDir) {
         owner_bytes: 1 << 20,
         total_bytes: 1 << 20,
     };
-    let settings = Settings { responses: Some(bounds), ..settings() };
+    let (responses, builtin_tools) = (Some(bounds), BuiltinTools::Refuse);
+    let settings = Settings { responses, builtin_tools, ..settings() };
     let models = Models::new(providers).expect("good providers");
     (Gateway::with_models(settings, models, Some(store)).await, directory)
 }
@@ -88,6 +89,38 @@ fn message(text: &str) -> Value {
         "id": "msg_p", "type": "message", "role": "assistant", "status": "completed", "phase": "final_answer",
         "content": [{"type": "output_text", "text": text, "annotations": []}],
     })
+}
+
+#[tokio::test]
+async fn the_input_that_is_copied_for_the_store_is_charged() {
+    let answers = vec![whole(&json!([message("done")])); 100];
+    let fake = FakeService::start(answers).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let bounds = ResponseBounds {
+        expire_after: Duration::from_hours(1),
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+    };
+    let limited =
+        Settings { max_body_bytes: 300_000, responses: Some(bounds), ..super::settings() };
+    let limited = Settings { max_request_memory_bytes: limited.least_request_memory(), ..limited };
+    let models = Models::new(&[provider("demo", &fake.base_url, Apis::Both, &[])]);
+    let store = store::Settings::new(directory.path().join("other.db"));
+    let gateway = Gateway::with_models(limited, models.expect("good providers"), Some(store)).await;
+    let mut most = Vec::new();
+    for stores in [false, true] {
+        let mut fitting = 0;
+        for items in (100..4_000).step_by(100) {
+            let item = json!({"type": "message", "role": "user", "content": "go"});
+            let request = json!({"input": vec![item; items], "store": stores});
+            if gateway.respond(request).await.0 == 200 {
+                fitting = items;
+            }
+        }
+        most.push(fitting);
+    }
+    assert!(most[1] > 0 && most[1] < most[0], "{most:?}");
+    gateway.stop().await;
 }
 
 #[tokio::test]
@@ -226,16 +259,11 @@ async fn tools_that_run_at_the_provider_are_refused_and_so_is_what_the_gateway_w
         (json!({"background": true}), "background", "Only false is supported"),
         (json!({"conversation": "c"}), "conversation", "Use 'previous_response_id'"),
         (json!({"messages": []}), "messages", "has moved to 'input'"),
-        (
-            json!({"input": [{"type": "item_reference", "id": "x"}]}),
-            "input[0].type",
-            "Send the item itself",
-        ),
         (json!({"input": [7]}), "input[0]", "expected an object"),
         (
             json!({"input": [{"type": "additional_tools", "tools": [{"type": "mcp"}]}]}),
             "input[0].type",
-            "Supported values",
+            "Built-in tools are refused",
         ),
         (
             json!({"input": [{"type": "message", "role": "user", "content": "x", "tools": []}]}),
@@ -261,7 +289,7 @@ async fn tools_that_run_at_the_provider_are_refused_and_so_is_what_the_gateway_w
 async fn a_fallback_that_cannot_take_the_request_is_skipped_and_one_that_can_is_asked() {
     let busy = || service::json("503 Busy", r#"{"error":{"message":"busy"}}"#);
     let completion = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"chat"},"finish_reason":"stop"}]}"#;
-    for (member, status) in [(json!({}), 200), (json!({"truncation": "auto"}), 503)] {
+    for (member, status) in [(json!({}), 200), (json!({"context_management": [{}]}), 503)] {
         let first = FakeService::start(vec![busy()]).await;
         let second = FakeService::start(vec![service::json("200 OK", completion)]).await;
         let (gateway, _directory) = gateway(&[
@@ -417,4 +445,24 @@ async fn the_same_conversation_gives_the_same_response_over_both_apis_of_a_provi
             assert_eq!(responses[0], responses[1], "{name}, streamed: {is_streamed}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_built_in_tool_that_the_operator_lists_reaches_the_provider_and_no_other_does() {
+    let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed"});
+    let fake = FakeService::start(vec![whole(&json!([search, message("found")]))]).await;
+    let passing = BuiltinTools::Pass(["web_search".to_owned()].into());
+    let settings = Settings { builtin_tools: passing, ..settings() };
+    let models = Models::new(&[provider("demo", &fake.base_url, Apis::Both, &[])]).expect("one");
+    let gateway = Gateway::with_models(settings, models, None).await;
+    let tools = json!([{"type": "web_search"}, {"type": "image_generation"}, {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}]);
+    let (status, response) = gateway.respond(json!({"input": "go", "tools": tools})).await;
+    assert_eq!((status, &response["output"][0]), (200, &search), "{response}");
+    assert_eq!(response["airlock"]["dropped_tools"], json!(["image_generation"]));
+    gateway.stop().await;
+    let sent = body(&fake.requests().await[0]);
+    let kinds: Vec<_> = sent["tools"].as_array().expect("tools").iter().collect();
+    assert_eq!(kinds[0], &json!({"type": "web_search"}));
+    assert!(kinds.iter().all(|tool| tool["type"] != "image_generation"), "{sent}");
+    assert!(kinds.iter().any(|tool| tool["name"] == "n__f"), "{sent}");
 }

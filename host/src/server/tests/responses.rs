@@ -380,3 +380,98 @@ async fn filters_and_timeouts_are_those_of_chat() {
     assert_eq!(error["airlock"]["calls"][0]["name"], "desk-hang");
     bench.gateway.stop().await;
 }
+
+/// Returns references to the items of a Response.
+fn references(response: &Value) -> Vec<Value> {
+    let items = response["output"].as_array().expect("items").iter();
+    items.map(|item| json!({"type": "item_reference", "id": item["id"]})).collect()
+}
+
+#[tokio::test]
+async fn references_to_stored_items_are_resolved_for_their_own_key_until_they_expire() {
+    let bench = Bench::new(bounds()).await;
+    let (ann, cid) = ([("x-bf-vk", "sk-bf-ann")], [("x-bf-vk", "sk-bf-cid")]);
+    let (_, first) = bench.gateway.respond_as(json!({"input": "echo"}), &ann).await;
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let mut input = vec![user("echo")];
+    input.extend(references(&first));
+    input.push(user("more"));
+    let (status, second) = bench.gateway.respond_as(json!({"input": input.clone()}), &ann).await;
+    assert_eq!((status, text(&second)), (200, "You say more"), "{second}");
+    // What the second Response was asked has the items themselves.
+    let path = format!("{}/input_items?order=asc", path_of(&second["id"]));
+    let (_, items) = bench.gateway.get(&path, &ann).await;
+    assert_eq!(items["data"][2]["type"], "mcp_call", "{items}");
+    assert_eq!(items["data"][2]["output"], first["output"][1]["output"]);
+    // An input item can be referred to as well.
+    let named = json!({"input": [{"id": items["data"][0]["id"]}, user("again")]});
+    assert_eq!(bench.gateway.respond_as(named, &ann).await.0, 200);
+    let id = first["output"][0]["id"].as_str().expect("an id");
+    let refused = async |head: &[(&'static str, &str)]| {
+        let (status, error) = bench.gateway.respond_as(json!({"input": input.clone()}), head).await;
+        let message = error["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.starts_with(&format!("Item with id '{id}' not found.")), "{message}");
+        assert_eq!((status, &error["error"]["param"]), (404, &json!("input[1].id")));
+    };
+    refused(&cid).await;
+    refused(&[]).await;
+    bench.pass(31 * DAY);
+    refused(&ann).await;
+    bench.gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_reference_where_nothing_is_stored_names_the_item_and_the_setting() {
+    let gateway = Gateway::with(settings(), &turns(), None).await;
+    let (_, first) = gateway.respond(json!({"input": "hello"})).await;
+    let (status, error) = gateway.respond(json!({"input": references(&first)})).await;
+    let message = error["error"]["message"].as_str().expect("a text");
+    assert_eq!((status, &error["error"]["code"]), (404, &json!("item_not_found")));
+    let id = first["output"][0]["id"].as_str().expect("an id");
+    assert!(message.contains(id) && message.contains("server.responses.store"), "{message}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn built_in_tools_are_left_out_and_the_caller_is_told() {
+    let bench = Bench::new(bounds()).await;
+    let tools =
+        json!([{"type": "web_search", "external_web_access": true}, {"type": "image_generation"}]);
+    for is_streamed in [false, true] {
+        let members = json!({"input": "hello", "tools": tools, "stream": is_streamed});
+        let reply = bench.gateway.send(Method::POST, PATH, &[], &body(members)).await;
+        assert_eq!(reply.headers()["x-airlock-dropped-tools"], "image_generation, web_search");
+        let reply = reply.text().await.expect("a body");
+        let dropped = r#""dropped_tools":["image_generation","web_search"]"#;
+        assert!(reply.contains(dropped), "{reply}");
+    }
+    bench.gateway.stop().await;
+    let refusing = Settings { builtin_tools: BuiltinTools::Refuse, ..settings() };
+    let gateway = Gateway::with(refusing, &turns(), None).await;
+    let (status, error) = gateway.respond(json!({"input": "hello", "tools": tools})).await;
+    assert_eq!((status, &error["error"]["param"]), (400, &json!("tools[0].type")));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_stored_response_cannot_be_cancelled_and_its_tokens_can_be_counted() {
+    let bench = Bench::new(bounds()).await;
+    let (_, response) = bench.gateway.respond(json!({"input": "hello"})).await;
+    let cancel = async |id: &Value| {
+        bench.gateway.ask(Method::POST, &format!("{}/cancel", path_of(id)), &[], "").await
+    };
+    let (status, error) = cancel(&response["id"]).await;
+    assert_eq!((status, &error["error"]["code"]), (400, &json!("invalid_value")));
+    assert_eq!(cancel(&json!(format!("resp_{}", "0".repeat(32)))).await.0, 404);
+    let path = format!("{PATH}/input_tokens");
+    let count = async |text: &str| {
+        let members = body(json!({"input": text}));
+        let (status, counted) = bench.gateway.ask(Method::POST, &path, &[], &members).await;
+        assert_eq!((status, &counted["object"]), (200, &json!("response.input_tokens")));
+        assert_eq!(counted["airlock"]["is_estimate"], true);
+        counted["input_tokens"].as_u64().expect("a number")
+    };
+    let (short, long) = (count("hello").await, count(&"hello ".repeat(100)).await);
+    assert!(short > 0 && (100..200).contains(&(long - short)), "{short}, {long}");
+    bench.gateway.stop().await;
+}

@@ -68,7 +68,8 @@ impl<C: Send + 'static> Parked<C> {
     }
 
     /// Keeps what waits until an instant, and returns its token. The oldest one of a tenant that has
-    /// too many ends. Fails, and returns what waits, if all tenants have too many.
+    /// too many ends; if all tenants together have too many, that of the tenant with most. Fails, and
+    /// returns what waits, if no tenant has more than this one would.
     pub(in super::super) fn park(
         &self,
         bound: Bound,
@@ -77,18 +78,23 @@ impl<C: Send + 'static> Parked<C> {
     ) -> Result<String, (Refused, Waits<C>)> {
         let token = Uuid::new_v4().simple().to_string();
         let mut entries = lock(&self.entries);
-        let mut of_tenant: Vec<_> =
-            entries.iter().filter(|(_, entry)| entry.bound.tenant == bound.tenant).collect();
-        let ended = if of_tenant.len() >= MAX_TENANT_PARKED {
-            of_tenant.sort_by_key(|(_, entry)| entry.until);
-            let oldest = of_tenant.first().map(|(token, _)| (*token).clone());
-            oldest.and_then(|oldest| entries.remove(&oldest))
-        } else {
-            None
-        };
-        if entries.len() >= MAX_PARKED {
-            return Err((Refused::Full, waits));
+        let mut counts = HashMap::<&Tenant, usize>::new();
+        for entry in entries.values() {
+            *counts.entry(&entry.bound.tenant).or_default() += 1;
         }
+        let own = counts.get(&bound.tenant).copied().unwrap_or_default();
+        let largest = counts.into_iter().max_by_key(|(_, count)| *count);
+        let loser = match largest {
+            _ if own >= MAX_TENANT_PARKED => Some(bound.tenant.clone()),
+            _ if entries.len() < MAX_PARKED => None,
+            Some((tenant, count)) if count > own + 1 => Some(tenant.clone()),
+            _ => return Err((Refused::Full, waits)),
+        };
+        let ended = loser.and_then(|loser| {
+            let of_loser = entries.iter().filter(|(_, entry)| entry.bound.tenant == loser);
+            let oldest = of_loser.min_by_key(|(_, entry)| entry.until)?.0.clone();
+            entries.remove(&oldest)
+        });
         let (table, own) = (Arc::downgrade(&self.entries), token.clone());
         let expiry = AbortOnDropHandle::new(self.runtime.spawn(async move {
             sleep_until(until).await;
@@ -161,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_of_a_tenant_ends_for_a_new_one_and_all_tenants_have_a_bound() {
+    async fn the_oldest_of_a_tenant_ends_for_a_new_one_and_tenants_share_what_there_is() {
         let parked = Parked::new(Handle::current());
         let mut number = 0;
         let mut park = |tenant: u8| {
@@ -176,8 +182,20 @@ mod tests {
         for tenant in 0..tenants {
             assert!((0..MAX_TENANT_PARKED).all(|_| park(tenant).is_some()));
         }
-        assert!(park(tenants).is_none(), "there is no room for a further tenant");
-        assert!(park(0).is_some(), "but for one that has room of its own");
+        let count = |tenant: u8| {
+            let entries = lock(&parked.entries);
+            entries.values().filter(|entry| entry.bound.tenant == self::tenant(tenant)).count()
+        };
+        let new = tenants;
+        for number in 1..MAX_TENANT_PARKED {
+            assert!(park(new).is_some(), "others have more");
+            let all = lock(&parked.entries).len();
+            assert_eq!((all, count(new)), (MAX_PARKED, number));
+        }
+        assert!(park(new).is_none(), "no other tenant would have more than it");
+        let full = (0..tenants).find(|tenant| count(*tenant) == MAX_TENANT_PARKED);
+        assert!(park(full.expect("one lost none")).is_some(), "it replaces one of its own");
+        assert!((0..tenants).all(|tenant| count(tenant) >= MAX_TENANT_PARKED - 1));
     }
 
     #[tokio::test]

@@ -1,20 +1,47 @@
-//! A person's approval of one call of a script.
+//! A person's approval of one call, and what happens to calls that need one.
 
 use std::sync::Arc;
 
 use super::{Arguments, Entry};
 
-/// A person's approval of one call of a script: of one tool, as it was defined when the person saw
-/// the call, with exactly these arguments.
+/// What happens to a model's calls that need an approval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ApprovalChoice {
+    /// They are returned to the caller.
+    #[default]
+    Return,
+    /// Tools that need an approval are not offered.
+    Omit,
+    /// The request stays open until a person decides.
+    Wait,
+}
+
+impl ApprovalChoice {
+    /// All choices.
+    pub const ALL: [Self; 3] = [Self::Return, Self::Omit, Self::Wait];
+
+    /// Returns the name in headers and in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Return => "return",
+            Self::Omit => "omit",
+            Self::Wait => "wait",
+        }
+    }
+}
+
+/// A person's approval of one call: of one tool, as it was defined when the person saw the call, with
+/// exactly these arguments.
 ///
-/// The journal of the run decides that it is used once and before it expires.
+/// Whoever kept the call decides that the approval is used once and before it expires: the journal of
+/// the run, or the list of calls that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approved {
-    /// Name by which the script calls the tool.
+    /// Name by which the script or the model calls the tool.
     pub tool: Arc<str>,
     /// [`digest`](crate::tool::Tool::digest) of the tool's definition.
     pub definition: Arc<str>,
-    /// The arguments, as the script sends them.
+    /// The arguments, as they were sent.
     pub arguments: Arc<str>,
     /// True to approve the calls that a plugin makes in that call too, because a plugin cannot stop in
     /// its middle. False for a call that is made again after its answer was lost: its own calls need

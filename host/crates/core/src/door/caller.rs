@@ -142,6 +142,16 @@ impl Caller {
         self.decide(&self.0.origin, name, arguments, None, self.start())
     }
 
+    /// Decides one call as [`Self::admit`], with a person's approval of it.
+    pub fn admit_approved(
+        &self,
+        name: &str,
+        arguments: &str,
+        approved: &Approved,
+    ) -> Result<Admitted, CallError> {
+        self.decide(&self.0.origin, name, arguments, Some(approved), self.start())
+    }
+
     /// Admits the continuation of a call that waits for answers, with a new budget. It needs no
     /// approval: the source resumes only a call that was admitted before, of the same tenant,
     /// the same tool and the same arguments. Fails if the tool does not exist or is hidden by now, or

@@ -78,7 +78,7 @@ impl Filter {
     }
 
     /// Returns whether the header for clients admits `client`.
-    pub(super) fn admits_client(&self, client: &ClientName) -> bool {
+    pub fn admits_client(&self, client: &ClientName) -> bool {
         self.clients
             .as_ref()
             .is_none_or(|names| names.contains("*") || names.contains(client.as_str()))

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
+use super::ApprovalChoice;
 use crate::{
     tenant::Tenant,
     tool::{ClientName, Policy, Tool, UriList, Whitelist},
@@ -24,6 +25,8 @@ pub struct VirtualKey {
     /// Resources and prompts that the key grants, by client. A client with a row for its tools and
     /// none here is denied.
     relayed: BTreeMap<ClientName, RelayRow>,
+    /// What happens to calls that need an approval; `None` for that of the configuration.
+    pub approval: Option<ApprovalChoice>,
 }
 
 /// Resources and prompts of one client that a key grants. The default grants none.
@@ -44,13 +47,19 @@ impl VirtualKey {
     ) -> Self {
         let (name, digest) = (name.into(), digest(credential));
         let tenant = Tenant::of_key(digest, name.clone());
-        Self { tenant, name, digest, rows, relayed: BTreeMap::new() }
+        Self { tenant, name, digest, rows, relayed: BTreeMap::new(), approval: None }
     }
 
     /// Sets the resources and prompts that the key grants, by client.
     #[must_use]
     pub fn with_relayed(self, relayed: BTreeMap<ClientName, RelayRow>) -> Self {
         Self { relayed, ..self }
+    }
+
+    /// Sets what happens to calls that need an approval.
+    #[must_use]
+    pub fn with_approval(self, approval: Option<ApprovalChoice>) -> Self {
+        Self { approval, ..self }
     }
 
     /// Returns the resources and prompts of `client` that the key grants. As for tools, a row takes

@@ -178,6 +178,20 @@ impl View {
         self
     }
 
+    /// Leaves out the tools that need an approval, and the meta-tools if scripts have no tools then.
+    #[must_use]
+    pub fn without_asking(mut self) -> Self {
+        if self.entries.values().all(|entry| entry.auto) {
+            return self;
+        }
+        let entries = Arc::make_mut(&mut self.entries);
+        entries.retain(|_, entry| entry.auto);
+        if !entries.values().any(|entry| entry.placement == Placement::Script) {
+            entries.retain(|_, entry| entry.placement != Placement::Meta);
+        }
+        self
+    }
+
     /// Returns the identifier of the tools.
     pub fn id(&self) -> ViewId {
         ViewId(Arc::downgrade(&self.entries))

@@ -277,6 +277,23 @@ fn comparing_items_with_each_other_is_bounded_where_their_hashes_can_be_made_equ
 }
 
 #[test]
+fn a_check_is_quick_up_to_a_bound_on_its_work_and_on_its_errors() {
+    let pattern = compiled(&json!({"pattern": "[01]*1[01]{350}[a-y]"}));
+    let text = |length| Value::from("01".repeat(length));
+    assert!(pattern.is_quick(&text(1)) && !pattern.is_quick(&text(3_000)));
+    let longest = (1..3_000).rfind(|length| pattern.is_quick(&text(*length))).expect("the first");
+    assert!((1..=longest).all(|length| pattern.is_quick(&text(length))));
+    assert!((longest + 1..3_000).all(|length| !pattern.is_quick(&text(length))));
+    assert!(pattern.check(&text(longest + 1)).is_err(), "it is checked all the same");
+    let items = compiled(&json!({"items": {"type": "string"}}));
+    let list = |length| Value::from(vec![Value::from("x"); length]);
+    assert!(items.is_quick(&list(100)) && !items.is_quick(&list(2_000)), "each may be an error");
+    assert!(items.check(&list(2_000)).is_ok());
+    let deep = (0..=MAX_DEPTH).fold(json!(1), |inner, _| json!([inner]));
+    assert!(items.is_quick(&deep), "it is refused at once");
+}
+
+#[test]
 fn patterns_that_are_not_linear_or_too_large_are_invalid() {
     assert!(fits(&json!({"pattern": "^(a+)+$"}), &json!("a".repeat(1_000))));
     for pattern in ["(?=a)", r"(a)\1", "(", "a{1000}{1000}", ".{5000}"] {

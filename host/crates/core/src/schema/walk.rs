@@ -18,8 +18,12 @@ pub(super) const MAX_NESTING: u64 = 256;
 /// The most that a check may cost, in units of about 5 ns: 50 ms. For comparison, a guest may
 /// compute for two seconds.
 const MAX_WORK: u64 = 10_000_000;
+/// The most that a quick check may cost: a millisecond.
+const QUICK_WORK: u64 = MAX_WORK / 50;
 /// The most memory of all errors together, in bytes.
 const MAX_ERROR_BYTES: u64 = 16 << 20;
+/// The most memory of all errors of a quick check, in bytes: about a thousand of them.
+const QUICK_ERROR_BYTES: u64 = MAX_ERROR_BYTES / 16;
 
 /// Work of one evaluation, before the keywords.
 pub(super) const EVALUATION: u64 = 4;
@@ -45,6 +49,12 @@ const COPIED_BYTES: u64 = 128;
 /// [`MAX_NESTING`] subschemas.
 pub(super) fn affords_check(nodes: &[Node], value: &Value) -> bool {
     Walk { nodes, price: work, left: MAX_WORK }.affords(value)
+}
+
+/// Returns whether the check of a value takes at most [`QUICK_WORK`], also if its errors are collected.
+pub(super) fn is_quick(nodes: &[Node], value: &Value) -> bool {
+    Walk { nodes, price: work, left: QUICK_WORK }.affords(value)
+        && Walk { nodes, price: error_bytes, left: QUICK_ERROR_BYTES }.affords(value)
 }
 
 /// Returns whether all errors of a value may be collected. Errors inside `anyOf` and `oneOf` hold a

@@ -256,13 +256,15 @@ pub struct CallFailure {
 
 impl From<&CallError> for CallFailure {
     fn from(error: &CallError) -> Self {
-        let own = match error {
-            CallError::Tool(tool) => tool.code.clone().and_then(own_code),
+        // Sources pass the codes of their tools through `own_code`, so one with the prefix is an
+        // error that the gateway made in the place of a tool's.
+        let code = match error {
+            CallError::Tool(tool) => tool.code.clone(),
             _ => None,
         };
         let retry_after = error.retry_after();
         Self {
-            code: own.unwrap_or_else(|| format!("{HOST_CODE}{}", error.code())),
+            code: code.unwrap_or_else(|| format!("{HOST_CODE}{}", error.code())),
             kind: error.kind(),
             retry_after_ms: retry_after
                 .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
@@ -627,7 +629,9 @@ mod tests {
         let code = |error: CallError| CallFailure::from(&error).code;
         let own = |code: Option<&str>| {
             let error = ToolError::new(ErrorKind::Timeout, "too late");
-            CallError::Tool(ToolError { code: code.map(str::to_owned), ..error })
+            // As every source does.
+            let code = code.map(str::to_owned).and_then(own_code);
+            CallError::Tool(ToolError { code, ..error })
         };
         let limit = Duration::from_secs(1);
         let deadline = CallError::Deadline { tool: ToolName::alias("a"), limit };

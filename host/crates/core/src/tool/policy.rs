@@ -1,6 +1,6 @@
 //! The operator's policy for the tools of one client.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{ClientName, Tool};
 
@@ -89,6 +89,26 @@ impl Whitelist {
     /// Returns whether the list allows no tool.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Only(names) if names.exact.is_empty())
+    }
+
+    /// Iterates over the names that none of these tools has.
+    pub fn unknown<'w>(&'w self, tools: &'w [Arc<Tool>]) -> impl Iterator<Item = &'w str> {
+        let names = match self {
+            Self::All => None,
+            Self::Only(names) => Some(names.iter()),
+        };
+        let (mut twins, mut folded) = (BTreeSet::new(), BTreeSet::new());
+        for tool in tools.iter().filter(|_| !self.is_empty()) {
+            if tool.has_twin {
+                twins.insert(tool.original.as_str());
+            } else {
+                folded.insert(tool.original.to_lowercase());
+            }
+        }
+        names
+            .into_iter()
+            .flatten()
+            .filter(move |name| !twins.contains(name) && !folded.contains(&name.to_lowercase()))
     }
 
     /// Returns a name of `self` that `other` does not allow; `None` if there is none.

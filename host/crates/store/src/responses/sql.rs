@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use super::{Bounds, NewResponse, OVERHEAD_BYTES, PutError, ReadError, Scope, Texts, Turn};
+use super::{Bounds, List, NewResponse, OVERHEAD_BYTES, PutError, ReadError, Scope, Texts, Turn};
 
 /// Maximum number of expired conversations that one change removes, so that the change stays quick.
 const PURGED_AT_ONCE: u32 = 100;
@@ -217,6 +217,37 @@ pub(super) fn conversation<E>(
     }
     turns.reverse();
     Ok(Ok(turns))
+}
+
+/// Reads lists of items, unless `admit` refuses the size of one.
+pub(super) fn lists<E>(
+    connection: &Connection,
+    scope: &Scope,
+    wanted: &[(String, List)],
+    now: i64,
+    mut admit: impl FnMut(u64) -> Result<(), E>,
+) -> rusqlite::Result<Result<Vec<Option<String>>, ReadError<E>>> {
+    // Reads only, so dropping it without a commit loses nothing.
+    let transaction = connection.unchecked_transaction()?;
+    let mut select = transaction.prepare(SELECT)?;
+    let mut lists = Vec::with_capacity(wanted.len());
+    for (id, list) in wanted {
+        let mut rows = select.query(params![id, scope, now])?;
+        let Some(row) = rows.next()? else {
+            lists.push(None);
+            continue;
+        };
+        let column = match list {
+            List::Input => 2,
+            List::Output => 3,
+        };
+        let text = row.get_ref(column)?.as_str()?;
+        if let Err(refusal) = admit(text.len() as u64) {
+            return Ok(Err(ReadError::Refused(refusal)));
+        }
+        lists.push(Some(text.to_owned()));
+    }
+    Ok(Ok(lists))
 }
 
 /// Deletes a response, and its conversation if that has no other. Expired conversations are purged.

@@ -1,7 +1,7 @@
 //! A run as people see it: without the answers of its calls, which can be many megabytes.
 
 use airlock_core::run::{Call, Position};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     Scope, StoredRun,
@@ -60,6 +60,39 @@ impl ShownRun {
         let outcome = self.run.outcome.as_ref().map_or(0, String::len);
         self.run.script.len() + outcome + calls.sum::<usize>()
     }
+}
+
+/// Bytes that a call counts for beside its texts.
+const CALL_BYTES: u32 = 1 << 10;
+
+/// Reads a run of an owner, unless `admit` refuses its size.
+pub(super) fn show_within<E>(
+    connection: &Connection,
+    scope: &Scope,
+    id: &str,
+    now: i64,
+    admit: impl FnOnce(u64) -> Result<(), E>,
+) -> rusqlite::Result<Option<Result<ShownRun, E>>> {
+    let Some(bytes) = size(connection, scope, id)? else { return Ok(None) };
+    if let Err(refusal) = admit(bytes) {
+        return Ok(Some(Err(refusal)));
+    }
+    Ok(show(connection, Some(scope), id, now)?.map(Ok))
+}
+
+/// Returns the bytes of the texts that [`show`] reads, with [`CALL_BYTES`] for each call.
+fn size(connection: &Connection, scope: &Scope, id: &str) -> rusqlite::Result<Option<u64>> {
+    let mut select = connection.prepare_cached(
+        "SELECT octet_length(script) + coalesce(octet_length(outcome), 0) + (\
+         SELECT coalesce(sum(?4 + \
+         CASE WHEN octet_length(arguments) <= ?3 OR stage IN ('pending', 'in_doubt', 'sent') \
+         THEN octet_length(arguments) ELSE ?3 END + \
+         CASE WHEN octet_length(answer) <= ?3 THEN octet_length(answer) ELSE 0 END), 0) \
+         FROM run_call WHERE run_call.run = run.number) \
+         FROM run WHERE id = ?1 AND scope = ?2",
+    )?;
+    let bytes = select.query_row(params![id, scope, MAX_SHOWN, CALL_BYTES], |row| row.get(0));
+    Ok(bytes.optional()?.map(|bytes: i64| u64::try_from(bytes).unwrap_or_default()))
 }
 
 /// Reads a run; of any owner without a `scope`.

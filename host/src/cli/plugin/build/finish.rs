@@ -75,7 +75,7 @@ fn settle_config(project: &mut Project, tools: &mut [ToolDefinition]) -> anyhow:
         Some(schema)
     });
     match (declared, project.source.is_schema_in_code()) {
-        (Some(schema), true) => project.source.set_schema(schema),
+        (Some(schema), true) => project.source.set_schema(&schema),
         (None, true) => bail!(
             "plugin.toml leaves the schema of the configuration to the code (`from_code = true`), which declares none; {}",
             match project.language {

@@ -7,7 +7,7 @@ use super::*;
 use crate::schema::CompiledSchema;
 
 /// Parts of the problems of rules that the schema cannot state.
-const BEYOND: [&str; 9] = [
+const BEYOND: [&str; 10] = [
     "another [[tool]] is named",
     "which needs a [request.",
     "which needs [request.",
@@ -288,6 +288,7 @@ fn each_rule_beyond_the_schema_is_refused_by_the_gateway_alone() {
         with(json!({"tool": [tool("a", "write_files.in")], "request": read_only})),
         with(json!({"tool": [tool("a", "read_files.out")], "request": read_only})),
         with(json!({"config": {"schema_file": "config.schema.json"}})),
+        with(json!({"config": {"from_code": true}})),
         http(json!({"url": "https://10.0.0.1"})),
         http(json!({"url": "https://a.example", "paths": ["/%ff"]})),
         http(json!({"url": "https://a.example", "paths": ["/%25%34%31"]})),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    builtin,
     content::{self, Place},
     error::Untranslatable,
     members::Members,
@@ -24,6 +25,11 @@ const SUPPORTED: &[&str] = &[
 /// Roles of messages.
 const ROLES: &[&str] = &["assistant", "system", "developer", "user"];
 
+/// Result of a call that the gateway ran, if the client leaves it out and it is no longer kept. It is
+/// optional in OpenAI's schema.
+const UNSENT: &str = "[Note of the gateway: this call ran, and its result is no longer kept. Do not repeat a call that changes \
+                      something before you know its effect.]";
+
 /// Part of the conversation that one item stands for.
 #[derive(Debug)]
 pub(super) enum Step {
@@ -42,6 +48,8 @@ pub(super) enum Step {
         /// Output of a call that the gateway ran.
         output: Option<Value>,
     },
+    /// An item about a built-in tool, which has no counterpart: its type.
+    Dropped(String),
     /// An item that adds nothing to the conversation.
     Nothing,
     /// The output of a client's tool call.
@@ -82,12 +90,11 @@ pub(super) fn translate(item: Value, path: &Path<'_>) -> Result<Step, Untranslat
         "custom_tool_call" => client_call(item, "custom", "input"),
         "function_call_output" | "custom_tool_call_output" => output(item),
         "mcp_call" => executed_call(item),
-        "item_reference" => Err(Untranslatable::unsupported_value(
-            &item.path("type"),
-            &kind.into(),
-            "Items are stored only as parts of a response. Send the item itself, or use \
-             'previous_response_id'.",
-        )),
+        "item_reference" => {
+            let advice = "References are resolved in the input of a request alone.";
+            Err(Untranslatable::unsupported_value(&item.path("type"), &kind.into(), advice))
+        }
+        kind if builtin::is_item(kind) => Ok(Step::Dropped(kind.to_owned())),
         other => Err(Untranslatable::invalid_value(&item.path("type"), other, SUPPORTED)),
     }
 }
@@ -114,7 +121,12 @@ fn message(mut item: Members<'_>) -> Result<Step, Untranslatable> {
 fn client_call(mut item: Members<'_>, kind: &str, input: &str) -> Result<Step, Untranslatable> {
     let id = item.required_text("call_id")?;
     check_call(&mut item)?;
-    let call = call(&id, kind, &mut item, input)?;
+    let group = item.text("namespace")?;
+    let mut call = call(&id, kind, &mut item, input)?;
+    if let Some(group) = group {
+        let name = &mut call[kind]["name"];
+        *name = builtin::flat_name(&group, name.as_str().unwrap_or_default()).into();
+    }
     Ok(Step::Call { id, call: with_rest(call, item), output: None })
 }
 
@@ -128,7 +140,7 @@ fn executed_call(mut item: Members<'_>) -> Result<Step, Untranslatable> {
     let output = match (item.text("output")?, item.take("error")) {
         (Some(output), _) => output,
         (None, Some(error)) => error_text(&error),
-        (None, None) => return Err(Untranslatable::missing(&item.path("output"))),
+        (None, None) => UNSENT.to_owned(),
     };
     for described in ["server_label", "approval_request_id"] {
         item.take(described);
@@ -163,7 +175,6 @@ fn output(mut item: Members<'_>) -> Result<Step, Untranslatable> {
 
 /// Refuses calls of tools that cannot be declared.
 fn check_call(item: &mut Members<'_>) -> Result<(), Untranslatable> {
-    item.refuse("namespace", "Namespaces of tools have no counterpart in chat completions.")?;
     let advice = "Only calls by the model itself are supported.";
     item.refuse_unless("caller", &json!({"type": "direct"}), advice)?;
     item.refuse_unless("async", &false.into(), "Calls cannot be asynchronous.")

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::{Value, json};
 
 use super::{
+    builtin::ClientTools,
     content,
     error::{Untranslatable, excerpt},
     items::{self, Step},
@@ -20,15 +21,23 @@ pub(super) fn translate(
     instructions: Option<String>,
     earlier: Vec<Value>,
     input: Vec<Value>,
+    client_tools: &mut ClientTools<'_>,
 ) -> Result<Vec<Value>, Untranslatable> {
     let mut steps = Vec::with_capacity(earlier.len() + input.len());
     let path = Path::Member(&Path::Root, "input");
+    let mut read = |item, path: &Path<'_>| {
+        let step = items::translate(item, path)?;
+        if let Step::Dropped(kind) = &step {
+            client_tools.drop_item(kind, path)?;
+        }
+        Ok(step)
+    };
     for item in earlier {
-        let step = items::translate(item, &path);
+        let step = read(item, &path);
         steps.push(step.map_err(Untranslatable::in_previous_response)?);
     }
     for (index, item) in input.into_iter().enumerate() {
-        steps.push(items::translate(item, &path.element(index))?);
+        steps.push(read(item, &path.element(index))?);
     }
     let mut assembly = Assembly::new(outputs(&mut steps));
     // Every server knows the role `system`. OpenAI's API converts it to `developer` if the model
@@ -90,7 +99,7 @@ impl Assembly {
             Step::Call { id, call, output } => self.add_call(&id, call, output)?,
             // The output was added with its call. A call after it belongs to the next round.
             Step::Output { .. } if !self.turn.calls.is_empty() => self.end_turn(),
-            Step::Output { .. } | Step::Nothing => {}
+            Step::Output { .. } | Step::Dropped(_) | Step::Nothing => {}
         }
         Ok(())
     }

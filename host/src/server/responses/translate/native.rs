@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{
+    builtin::{self, BuiltinTools, ClientTools},
     echo::Echo,
     error::Untranslatable,
     items::{self, Step},
@@ -21,8 +22,9 @@ use crate::{
     model::{Native, Object, Refusal, object},
 };
 
-/// Types of items that are sent as they came. Others may bring tools that run at the provider.
-const SENT: [&str; 7] = [
+/// Types of items that are sent as they came. Others may bring tools that run at the provider; those
+/// of the last four are records of what ran there.
+const SENT: [&str; 11] = [
     "message",
     "reasoning",
     "function_call",
@@ -30,6 +32,10 @@ const SENT: [&str; 7] = [
     "custom_tool_call",
     "custom_tool_call_output",
     "compaction",
+    "code_interpreter_call",
+    "file_search_call",
+    "image_generation_call",
+    "web_search_call",
 ];
 
 /// Reads a request for a provider that has the Responses API. `earlier` has the stored items of the
@@ -39,15 +45,20 @@ pub(crate) fn to_native(
     request: Object,
     earlier: Vec<Value>,
     may_fall_back: bool,
+    builtin: &BuiltinTools,
 ) -> Result<Chat, Untranslatable> {
     let translated = if may_fall_back {
-        to_chat(request.clone(), earlier.clone())
+        to_chat(request.clone(), earlier.clone(), builtin)
     } else {
         Err(not_translated())
     };
-    let mut read = read(request, earlier)?;
+    let mut read = read(request, earlier, builtin)?;
     let (mut native, mut only) = (read.native.take(), None);
     match translated {
+        // A tool that is passed is not dropped without a word.
+        Ok(chat) if !chat.dropped.is_subset(&read.dropped) => {
+            only = Some(Box::new(refusal(not_translated())));
+        }
         Ok(chat) => read.body = chat.body,
         Err(error) => only = Some(Box::new(refusal(error))),
     }
@@ -57,7 +68,12 @@ pub(crate) fn to_native(
     Ok(Chat { native, ..read })
 }
 
-fn read(request: Object, earlier: Vec<Value>) -> Result<Chat, Untranslatable> {
+fn read(
+    request: Object,
+    earlier: Vec<Value>,
+    builtin: &BuiltinTools,
+) -> Result<Chat, Untranslatable> {
+    let mut client_tools = ClientTools::new(builtin, true);
     let echo = Echo::of(&request);
     let mut members = Members::new(&Path::Root, request);
     request::refuse_always(&mut members)?;
@@ -69,9 +85,7 @@ fn read(request: Object, earlier: Vec<Value>) -> Result<Chat, Untranslatable> {
     let stored = if store { input.clone() } else { Vec::new() };
     let tools = members.list("tools")?;
     let path = members.path("tools");
-    for (index, tool) in tools.iter().flatten().enumerate() {
-        tools::check(tool, &path.element(index))?;
-    }
+    let tools = tools.map(|it| client_tools.read(it, &path, tools::checked)).transpose()?;
     let choice = members.take("tool_choice");
     let choice = choice.map(|it| tools::native_choice(it, &members.path("tool_choice")));
     let mut body = Object::new();
@@ -79,31 +93,44 @@ fn read(request: Object, earlier: Vec<Value>) -> Result<Chat, Untranslatable> {
         body.extend(members.get(name).map(|value| (name.to_owned(), value.clone())));
     }
     let mut native = members.into_rest();
-    native.insert("input".to_owned(), items_of(earlier, input)?.into());
+    native.insert("input".to_owned(), items_of(earlier, input, &mut client_tools)?.into());
     native.extend(tools.map(|tools| ("tools".to_owned(), tools.into())));
     native.extend(choice.transpose()?.map(|choice| ("tool_choice".to_owned(), choice)));
     let native = Native { body: RawObject::from(&native), only: None };
     let native = Some(native);
-    Ok(Chat { body, stream, store, max_tool_calls, input: stored, echo, native })
+    let ClientTools { groups, dropped, .. } = client_tools;
+    Ok(Chat { body, stream, store, max_tool_calls, input: stored, echo, native, groups, dropped })
 }
 
 /// Returns the items of the conversation as the provider receives them.
-fn items_of(earlier: Vec<Value>, input: Vec<Value>) -> Result<Vec<Value>, Untranslatable> {
+fn items_of(
+    earlier: Vec<Value>,
+    input: Vec<Value>,
+    client_tools: &mut ClientTools<'_>,
+) -> Result<Vec<Value>, Untranslatable> {
     let mut items = Vec::with_capacity(earlier.len() + input.len());
     let path = Path::Member(&Path::Root, "input");
     for value in earlier {
-        items.extend(item(value, &path).map_err(Untranslatable::in_previous_response)?);
+        items.extend(
+            item(value, &path, client_tools).map_err(Untranslatable::in_previous_response)?,
+        );
     }
     for (index, value) in input.into_iter().enumerate() {
-        items.extend(item(value, &path.element(index))?);
+        items.extend(item(value, &path.element(index), client_tools)?);
     }
     Ok(items)
 }
 
-fn item(value: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
-    let Value::Object(members) = &value else {
+fn item(
+    mut value: Value,
+    path: &Path<'_>,
+    client_tools: &mut ClientTools<'_>,
+) -> Result<Vec<Value>, Untranslatable> {
+    let Value::Object(members) = &mut value else {
         return Err(Untranslatable::invalid_type(path, "an object", &value));
     };
+    flatten(members);
+    let members = &*members;
     let kind = members.get("type").and_then(Value::as_str);
     match kind {
         // A reference has an error of its own: items are stored by the gateway alone.
@@ -113,6 +140,10 @@ fn item(value: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
             _ => Ok(Vec::new()),
         },
         Some("reasoning") if is_of_gateway(members) => Ok(Vec::new()),
+        Some(kind) if !SENT.contains(&kind) && builtin::is_item(kind) => {
+            client_tools.drop_item(kind, path)?;
+            Ok(Vec::new())
+        }
         Some(kind) if !SENT.contains(&kind) => {
             Err(Untranslatable::invalid_value(&path.member("type"), kind, &SENT))
         }
@@ -123,6 +154,17 @@ fn item(value: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
             Err(Untranslatable::invalid(&path.member("tools"), advice))
         }
         Some(_) => Ok(vec![value]),
+    }
+}
+
+/// Gives a call of a function of a group the name that the provider knows.
+fn flatten(call: &mut Object) {
+    let group = call.get("namespace").and_then(Value::as_str);
+    let name = call.get("name").and_then(Value::as_str);
+    if let (Some(group), Some(name)) = (group, name) {
+        let name = builtin::flat_name(group, name);
+        call.insert("name".to_owned(), name.into());
+        call.shift_remove("namespace");
     }
 }
 

@@ -27,7 +27,7 @@ use self::{
     message::{Kind, Message},
     reasoning::Reasoning,
 };
-use super::{echo::Echo, reasoning as state};
+use super::{builtin::Groups, echo::Echo, reasoning as state};
 use crate::model::{Object, object};
 
 /// Writes one Response and its stream events.
@@ -47,6 +47,8 @@ pub(crate) struct Writer {
     calls: BTreeMap<u64, ClientCall>,
     /// Open calls that the gateway runs, by their identifiers.
     executed: BTreeMap<String, ExecutedCall>,
+    /// Names of the functions of groups.
+    groups: Groups,
     /// Last `finish_reason` of the round.
     finish_reason: Option<String>,
     ending: Option<Ending>,
@@ -65,9 +67,15 @@ impl Writer {
             reasoning: None,
             calls: BTreeMap::new(),
             executed: BTreeMap::new(),
+            groups: Groups::default(),
             finish_reason: None,
             ending: None,
         }
+    }
+
+    /// Shows calls of the functions of these groups with the name of their group.
+    pub(crate) fn with_groups(self, groups: Groups) -> Self {
+        Self { groups, ..self }
     }
 
     /// Writes `response.created` and `response.in_progress`.
@@ -228,7 +236,7 @@ impl Writer {
         let call = self
             .calls
             .entry(index)
-            .or_insert_with(|| ClientCall::open(delta, &mut self.items, &mut events));
+            .or_insert_with(|| ClientCall::open(delta, &self.groups, &mut self.items, &mut events));
         call.add(delta, &mut events);
     }
 

@@ -3,9 +3,19 @@
 mod settings;
 pub(super) mod tools;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use super::{echo::Echo, error::Untranslatable, items, members::Members, messages, path::Path};
+use super::{
+    builtin::{BuiltinTools, ClientTools, Groups},
+    echo::Echo,
+    error::Untranslatable,
+    items,
+    members::Members,
+    messages,
+    path::Path,
+};
 use crate::model::{Native, Object};
 
 /// Members of chat completions that have another name in the Responses API.
@@ -53,12 +63,21 @@ pub(crate) struct Chat {
     pub(crate) echo: Echo,
     /// The request as it came, if its provider has the Responses API.
     pub(crate) native: Option<Native>,
+    /// Names of the functions of groups.
+    pub(crate) groups: Groups,
+    /// Types of built-in tools, and of items about them, that are left out.
+    pub(crate) dropped: BTreeSet<String>,
 }
 
 /// Translates a request. `earlier` has the stored items of the previous Responses, input and
 /// output, the oldest first; as the API requires, their instructions are not part of it. Fails with
 /// the position of the first member that is invalid or has no counterpart.
-pub(crate) fn to_chat(request: Object, earlier: Vec<Value>) -> Result<Chat, Untranslatable> {
+pub(crate) fn to_chat(
+    request: Object,
+    earlier: Vec<Value>,
+    builtin: &BuiltinTools,
+) -> Result<Chat, Untranslatable> {
+    let mut client_tools = ClientTools::new(builtin, false);
     let mut request = Members::new(&Path::Root, request);
     refuse(&mut request)?;
     let mut echo = Echo::new();
@@ -75,12 +94,23 @@ pub(crate) fn to_chat(request: Object, earlier: Vec<Value>) -> Result<Chat, Untr
         echo.set("model", model.clone());
         body.insert("model".to_owned(), model);
     }
-    let messages = messages::translate(instructions, earlier, input)?;
+    let messages = messages::translate(instructions, earlier, input, &mut client_tools)?;
     body.insert("messages".to_owned(), messages.into());
-    tools::translate(&mut request, &mut body, &mut echo)?;
+    tools::translate(&mut request, &mut client_tools, &mut body, &mut echo)?;
     let max_tool_calls = settings::translate(&mut request, &mut body, &mut echo)?;
     body.extend(request.into_rest());
-    Ok(Chat { body, stream, store, max_tool_calls, input: stored, echo, native: None })
+    let ClientTools { groups, dropped, .. } = client_tools;
+    Ok(Chat {
+        body,
+        stream,
+        store,
+        max_tool_calls,
+        input: stored,
+        echo,
+        native: None,
+        groups,
+        dropped,
+    })
 }
 
 /// Refuses members of another API, those that the gateway itself would have to act on, and misspelt
@@ -110,10 +140,22 @@ fn refuse(request: &mut Members<'_>) -> Result<(), Untranslatable> {
     for (name, advice) in REFUSED {
         request.refuse(name, advice)?;
     }
-    let advice = "Items are never removed from the input. Only 'disabled' is supported.";
-    request.refuse_unless("truncation", &"disabled".into(), advice)?;
+    truncation(request)?;
+    // Codex describes its user's machine and session in it, for OpenAI alone.
+    request.take("client_metadata");
     request.refuse_unless("n", &1.into(), "A response has one choice.")?;
     request.refuse_unless("modalities", &json!(["text"]), "Responses have text only.")
+}
+
+/// Checks `truncation`. `auto` permits that items are removed from the input, and does not require it.
+fn truncation(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+    match request.text("truncation")?.as_deref() {
+        None | Some("auto" | "disabled") => Ok(()),
+        Some(other) => {
+            let supported = &["auto", "disabled"];
+            Err(Untranslatable::invalid_value(&request.path("truncation"), other, supported))
+        }
+    }
 }
 
 /// Reads `input` as items. A text is a message of the user.

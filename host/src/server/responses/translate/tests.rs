@@ -9,17 +9,19 @@ mod stream;
 
 use serde_json::{Value, json};
 
-use super::{Call, Chat, Untranslatable, Writer, to_chat};
+use super::{BuiltinTools, Call, Chat, Untranslatable, Writer, to_chat};
 use crate::model::{Object, object};
 
 /// Translates a request without earlier items.
 fn chat(request: Value) -> Chat {
-    to_chat(object(request), Vec::new()).expect("the request can be translated")
+    to_chat(object(request), Vec::new(), &BuiltinTools::Drop)
+        .expect("the request can be translated")
 }
 
 /// Translates a request that must be refused.
 fn refusal(request: Value) -> Untranslatable {
-    to_chat(object(request), Vec::new()).expect_err("the request cannot be translated")
+    to_chat(object(request), Vec::new(), &BuiltinTools::Refuse)
+        .expect_err("the request cannot be translated")
 }
 
 /// Translates input items into messages.

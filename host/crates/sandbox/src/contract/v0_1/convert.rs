@@ -146,20 +146,23 @@ mod tests {
 
     #[test]
     fn only_an_error_of_the_host_has_a_code_with_its_prefix() {
-        let code = |error| error_for_guest(error).code;
-        assert_eq!(code(CallError::Busy).as_deref(), Some("airlock.busy"));
-        let empty = ToolError {
-            code: Some("airlock.".to_owned()),
-            ..ToolError::new(ErrorKind::Other, "m")
+        let busy = error_for_guest(CallError::Busy);
+        assert_eq!(busy.code.as_deref(), Some("airlock.busy"));
+        let made = ToolError {
+            code: Some("airlock.approval_denied".to_owned()),
+            ..ToolError::new(ErrorKind::Denied, "made in the place of a tool's")
         };
-        assert_eq!(code(CallError::Tool(empty)), None);
+        let made = error_for_guest(CallError::Tool(made));
+        assert_eq!(made.code.as_deref(), Some("airlock.approval_denied"));
+        // Returned from a tool that it called.
+        let returned = |code: &str| {
+            let error = wit::ToolError { code: Some(code.to_owned()), ..made.clone() };
+            error_from_guest(error, &Scrubber::default(), 1 << 20).code
+        };
         for own in ["busy", "airlock.busy", "airlock.airlock.busy"] {
-            let error = ToolError {
-                code: Some(own.to_owned()),
-                ..ToolError::new(ErrorKind::Other, "returned from a tool that it called")
-            };
-            assert_eq!(code(CallError::Tool(error)).as_deref(), Some("busy"), "{own}");
+            assert_eq!(returned(own).as_deref(), Some("busy"), "{own}");
         }
+        assert_eq!(returned("airlock."), None);
     }
 
     #[test]

@@ -51,6 +51,30 @@ async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
 }
 
 #[tokio::test]
+async fn a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read() {
+    let home = Home::new();
+    let runs = home.open(ANN, BOUNDS).await;
+    let (long, answer) = ("x".repeat(2 * MAX), "y".repeat(MAX + 1));
+    let steps = vec![
+        begin("s"),
+        Step::Record(at(1), called(&long), "1".into()),
+        Step::Record(at(2), called("1"), answer.as_str().into()),
+        Step::Ask(at(3), called(&long)),
+        Step::Suspend,
+    ];
+    runs.step("r", 1, steps).await.expect("stored");
+    // Arguments that are cut, and an answer of one byte; arguments of one byte; whole arguments.
+    let expected = (1 + (MAX + 1) + 1 + 2 * MAX + 3 * 1_024) as u64;
+    let admit = move |most: u64| move |bytes| if bytes <= most { Ok(()) } else { Err(bytes) };
+    let shown = runs.show_within("r", admit(expected)).await.expect("it is there");
+    assert_eq!(shown.expect("it is admitted"), runs.show("r").await.expect("read"));
+    let refused = runs.show_within("r", admit(expected - 1)).await.expect("it is there");
+    assert_eq!(refused.expect_err("one byte too much"), expected);
+    let bob = home.open(BOB, BOUNDS).await;
+    assert!(matches!(bob.show_within("r", admit(0)).await, Err(RunError::Unknown)));
+}
+
+#[tokio::test]
 async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;

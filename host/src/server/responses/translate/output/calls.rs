@@ -6,7 +6,10 @@ use super::{
     events::Events,
     item::{Items, Slot, Status},
 };
-use crate::model::{Object, object};
+use crate::{
+    model::{Object, object},
+    server::responses::translate::builtin::Groups,
+};
 
 /// Members of a tool call and of call items. A provider cannot set them by other means.
 const DEFINED: &[&str] = &[
@@ -51,6 +54,8 @@ pub(super) struct ClientCall {
     slot: Slot,
     call_id: String,
     name: String,
+    /// Name of the group of the tool; `None` if it is in no group.
+    group: Option<String>,
     kind: Kind,
     text: String,
     rest: Object,
@@ -64,16 +69,27 @@ enum Kind {
 
 impl ClientCall {
     /// Opens a call with its first delta.
-    pub(super) fn open(delta: &Object, items: &mut Items, events: &mut Events<'_>) -> Self {
+    pub(super) fn open(
+        delta: &Object,
+        groups: &Groups,
+        items: &mut Items,
+        events: &mut Events<'_>,
+    ) -> Self {
         let is_custom = delta.get("type").is_some_and(|kind| kind == "custom")
             || delta.get("custom").is_some_and(Value::is_object);
         let kind = if is_custom { Kind::Custom } else { Kind::Function };
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let name = kind.body(delta).and_then(|body| text(body.get("name"))).unwrap_or_default();
         let call_id = text(delta.get("id")).unwrap_or_default();
-        let members = kind.members(&call_id, &name, "", "in_progress");
-        let slot = items.open(kind.prefix(), members, events);
-        Self { slot, call_id, name, kind, text: String::new(), rest: Object::new() }
+        let (group, name) = match groups.find(&name) {
+            Some((group, name)) => (Some(group.clone()), name.clone()),
+            None => (None, name),
+        };
+        let slot = Slot::default();
+        let (text, rest) = (String::new(), Object::new());
+        let mut call = Self { slot, call_id, name, group, kind, text, rest };
+        call.slot = items.open(kind.prefix(), call.members("in_progress"), events);
+        call
     }
 
     /// Adds a delta, including the first.
@@ -98,6 +114,18 @@ impl ClientCall {
         }
     }
 
+    fn members(&self, status: &str) -> Object {
+        let mut members = object(json!({
+            "type": self.kind.item(),
+            "status": status,
+            "call_id": self.call_id,
+            "name": self.name,
+        }));
+        members.extend(self.group.as_deref().map(|group| ("namespace".to_owned(), group.into())));
+        members.insert(self.kind.input().to_owned(), self.text.as_str().into());
+        members
+    }
+
     /// Ends the call.
     pub(super) fn close(self, status: Status, items: &mut Items, events: &mut Events<'_>) {
         let kind = match self.kind {
@@ -106,7 +134,7 @@ impl ClientCall {
         };
         let done = [(self.kind.input(), self.text.clone().into())];
         events.write_item(kind, &self.slot, done);
-        let mut members = self.kind.members(&self.call_id, &self.name, &self.text, status.as_str());
+        let mut members = self.members(status.as_str());
         members.extend(self.rest);
         items.close(&self.slot, members, events);
     }
@@ -135,18 +163,11 @@ impl Kind {
         }
     }
 
-    fn members(self, call_id: &str, name: &str, input: &str, status: &str) -> Object {
-        let kind = match self {
+    const fn item(self) -> &'static str {
+        match self {
             Self::Function => "function_call",
             Self::Custom => "custom_tool_call",
-        };
-        object(json!({
-            "type": kind,
-            "status": status,
-            "call_id": call_id,
-            "name": name,
-            self.input(): input,
-        }))
+        }
     }
 }
 

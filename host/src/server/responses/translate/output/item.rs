@@ -31,7 +31,7 @@ impl Status {
 }
 
 /// Place of an open item in the output.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Slot {
     id: String,
     index: usize,

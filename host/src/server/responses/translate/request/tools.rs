@@ -2,11 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::{echo::Echo, error::Untranslatable, members::Members, path::Path};
+use super::super::{
+    builtin::{ClientTools, DEFINABLE},
+    echo::Echo,
+    error::Untranslatable,
+    members::Members,
+    path::Path,
+};
 use crate::model::{Object, object};
 
-/// Types of tools that a client can define.
-const DEFINABLE: &[&str] = &["function", "custom"];
 /// Forms of `tool_choice`.
 const CHOICES: &[&str] = &["none", "auto", "required"];
 const TYPED_CHOICES: &[&str] = &["function", "custom", "mcp", "allowed_tools"];
@@ -17,13 +21,14 @@ const TYPED_CHOICES: &[&str] = &["function", "custom", "mcp", "allowed_tools"];
 /// request without tools, and its Responses API does not.
 pub(super) fn translate(
     request: &mut Members<'_>,
+    client_tools: &mut ClientTools<'_>,
     body: &mut Object,
     echo: &mut Echo,
 ) -> Result<(), Untranslatable> {
     if let Some(tools) = request.list("tools")? {
         echo.set("tools", tools.clone().into());
         let path = request.path("tools");
-        let tools = translate_all(tools, &path, definition)?;
+        let tools = client_tools.read(tools, &path, definition)?;
         if !tools.is_empty() {
             body.insert("tools".to_owned(), tools.into());
         }
@@ -77,15 +82,15 @@ fn definition(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
     Ok(out.into())
 }
 
-/// Checks the definition of a tool for a provider that has the Responses API. Built-in tools run at
-/// the provider, where no policy of the gateway applies.
-pub(in super::super) fn check(tool: &Value, path: &Path<'_>) -> Result<(), Untranslatable> {
-    let Value::Object(members) = tool else {
-        return Err(Untranslatable::invalid_type(path, "an object", tool));
+/// Returns the definition of a tool for a provider that has the Responses API, as it came. Built-in
+/// tools run at the provider, where no policy of the gateway applies.
+pub(in super::super) fn checked(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
+    let Value::Object(members) = &tool else {
+        return Err(Untranslatable::invalid_type(path, "an object", &tool));
     };
     let path = path.member("type");
     match members.get("type") {
-        Some(Value::String(kind)) if DEFINABLE.contains(&kind.as_str()) => Ok(()),
+        Some(Value::String(kind)) if DEFINABLE.contains(&kind.as_str()) => Ok(tool),
         Some(Value::String(kind)) => Err(built_in(&path, kind)),
         Some(Value::Null) | None => Err(Untranslatable::missing(&path)),
         Some(other) => Err(Untranslatable::invalid_type(&path, "a string", other)),
@@ -131,12 +136,10 @@ fn built_in(path: &Path<'_>, kind: &str) -> Untranslatable {
     error
 }
 
-/// Refuses the settings for tools that are loaded later, run asynchronously or are called by other
-/// tools.
+/// Refuses the settings for tools that run asynchronously or are called by other tools.
 fn refuse_orchestration(tool: &mut Members<'_>) -> Result<(), Untranslatable> {
     let advice = "It has no counterpart in chat completions. Only the default is supported.";
     tool.refuse_unless("allowed_callers", &json!(["direct"]), advice)?;
-    tool.refuse_unless("defer_loading", &false.into(), advice)?;
     tool.refuse_unless("async", &false.into(), advice)?;
     tool.refuse("output_schema", "It has no counterpart in chat completions.")
 }

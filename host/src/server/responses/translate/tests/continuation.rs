@@ -9,7 +9,7 @@ fn continued(earlier: &Recorder, input: Value) -> Result<Chat, Untranslatable> {
     let mut request =
         object(json!({"model": "m", "instructions": "new", "previous_response_id": "resp_1"}));
     request.insert("input".to_owned(), input);
-    to_chat(request, items)
+    to_chat(request, items, &BuiltinTools::Drop)
 }
 
 #[test]
@@ -65,9 +65,10 @@ fn signed_reasoning_returns_to_the_model_unchanged() {
 
 #[test]
 fn an_error_in_a_stored_item_names_the_previous_response() {
-    let earlier = vec![json!({"type": "web_search_call", "id": "ws_1"})];
+    let earlier = vec![json!({"type": "compaction", "id": "cmp_1", "encrypted_content": "x"})];
     let request = object(json!({"model": "m", "input": "hi", "previous_response_id": "resp_1"}));
-    let error = to_chat(request, earlier).expect_err("the item has no counterpart");
+    let error =
+        to_chat(request, earlier, &BuiltinTools::Drop).expect_err("the item has no counterpart");
     assert_eq!((error.param.as_str(), error.code), ("previous_response_id", "invalid_value"));
-    assert!(error.message.contains("'web_search_call'"), "{error}");
+    assert!(error.message.contains("'compaction'"), "{error}");
 }

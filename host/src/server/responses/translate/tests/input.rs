@@ -205,3 +205,57 @@ fn input_is_copied_only_for_the_store() {
     assert_eq!((passing.store, passing.input.len()), (false, 0));
     assert_eq!(stored.body, passing.body);
 }
+
+#[test]
+fn functions_of_a_group_are_functions_and_a_call_of_one_is_shown_with_its_group() {
+    let function = |name: &str| json!({"type": "function", "name": name, "parameters": {}, "defer_loading": true});
+    let group = json!({"type": "namespace", "name": "mcp__fs__", "description": "Files.", "tools": [function("read"), function("write")]});
+    let call = json!({"type": "function_call", "call_id": "a", "name": "read", "namespace": "mcp__fs__", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "a", "output": "A"});
+    let input = json!([{"role": "user", "content": "x"}, call, output]);
+    let chat = chat(json!({"model": "m", "input": input, "tools": [function("mine"), group]}));
+    let names: Vec<_> = chat.body["tools"]
+        .as_array()
+        .expect("tools")
+        .iter()
+        .map(|it| &it["function"]["name"])
+        .collect();
+    assert_eq!(names, ["mine", "mcp__fs__read", "mcp__fs__write"]);
+    assert_eq!(chat.body["messages"][1]["tool_calls"][0]["function"]["name"], "mcp__fs__read");
+    assert!(chat.dropped.is_empty());
+    let mut recorder = Recorder::new();
+    recorder.writer = recorder.writer.with_groups(chat.groups);
+    let called = json!({"name": "mcp__fs__write", "arguments": "{}"});
+    recorder.delta(json!({"tool_calls": [{"index": 0, "id": "b", "type": "function", "function": called}]})).finish();
+    let item = &recorder.writer.output_items()[0];
+    assert_eq!((&item["name"], &item["namespace"]), (&json!("write"), &json!("mcp__fs__")));
+}
+
+#[test]
+fn two_functions_of_groups_with_one_name_are_refused() {
+    let group = |name: &str| json!({"type": "namespace", "name": name, "tools": [{"type": "function", "name": "f"}]});
+    let error = refusal(request(json!({"tools": [group("a"), group("a__")]})));
+    assert_eq!(error.param, "tools[1].tools[0].name");
+}
+
+#[test]
+fn built_in_tools_and_items_about_them_are_left_out_and_named() {
+    let tools = json!([{"type": "web_search"}, {"type": "namespace", "name": "n", "tools": [{"type": "tool_search"}]}]);
+    let input = json!([{"type": "web_search_call", "id": "ws_1", "status": "completed"}, {"role": "user", "content": "x"}]);
+    let chat = chat(json!({"model": "m", "input": input, "tools": tools}));
+    let dropped: Vec<_> = chat.dropped.iter().map(String::as_str).collect();
+    assert_eq!(dropped, ["tool_search", "web_search", "web_search_call"]);
+    assert!(chat.body.get("tools").is_none());
+    assert_eq!(chat.body["messages"], json!([{"role": "user", "content": "x"}]));
+    // A misspelt type of a function is no built-in tool.
+    let error = refusal(request(json!({"tools": [{"type": "functoin", "name": "f"}]})));
+    assert_eq!(error.param, "tools[0].type");
+}
+
+#[test]
+fn a_call_of_the_gateway_without_its_result_is_told_to_the_model() {
+    let call = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "s", "name": "f", "arguments": "{}"});
+    let messages = messages(json!([{"role": "user", "content": "x"}, call]));
+    let told = messages[2]["content"].as_str().expect("a text");
+    assert!(told.contains("no longer kept"), "{told}");
+}

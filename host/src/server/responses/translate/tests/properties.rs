@@ -277,7 +277,7 @@ proptest! {
     ) {
         let mut request = object(json!({"model": "m", "input": items}));
         request.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
-        match to_chat(request, earlier) {
+        match to_chat(request, earlier, &BuiltinTools::Drop) {
             Ok(chat) => check_pairs(chat.body["messages"].as_array().expect("messages")),
             Err(error) => prop_assert!(!error.param.is_empty() && !error.message.is_empty()),
         }
@@ -293,7 +293,7 @@ proptest! {
         });
         let input: Vec<Value> = pending.collect();
         let calls = earlier.iter().filter(|item| item.get("name").is_some()).count();
-        let chat = to_chat(object(json!({"model": "m", "input": input})), earlier);
+        let chat = to_chat(object(json!({"model": "m", "input": input})), earlier, &BuiltinTools::Drop);
         let messages = chat.expect("the items can be translated").body["messages"].take();
         let messages = messages.as_array().expect("messages");
         let asked = messages.iter().filter_map(|message| message.get("tool_calls")?.as_array());

@@ -67,7 +67,7 @@ pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
     match error {
         CallError::Tool(error) => wit::ToolError {
             kind,
-            code: error.code.and_then(own_code),
+            code: error.code,
             message,
             retry_after_ms,
             content: error.content.into_iter().map(content_for_guest).collect(),

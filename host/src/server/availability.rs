@@ -1,0 +1,42 @@
+//! Sources of tools that a request could use, and that have never been listed.
+//!
+//! A source is listed some seconds after the gateway has started. A request that came before would
+//! see a part of the tools and not know it: it waits, for a while after the start, and is told of the
+//! sources that are still missing.
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{App, Sender};
+use crate::{catalog::Client, model::Object};
+
+/// Member of the `airlock` object with the missing sources.
+const UNAVAILABLE: &str = "unavailable";
+/// Most sources that a response names.
+const MAX_NAMED: usize = 100;
+
+/// Waits for the sources that the sender may use and that are connecting for the first time, until
+/// `startup_wait` has passed since the gateway started.
+pub(super) async fn settle(app: &App, sender: &Sender) {
+    let left = app.settings.startup_wait.saturating_sub(app.started.elapsed());
+    if left.is_zero() {
+        return;
+    }
+    let (filter, key) = (&sender.filter, sender.key.as_deref());
+    let matters = |client: &Client| app.catalog.snapshot().is_missing(client, filter, key);
+    app.catalog.settled(Instant::now() + left, matters).await;
+}
+
+/// Adds the sources that the sender could use if they were listed, with their states. Reasons are for
+/// the operator.
+pub(super) fn note(app: &App, sender: &Sender, notes: &mut Object) {
+    let snapshot = app.catalog.snapshot();
+    let missing = snapshot.missing(&sender.filter, sender.key.as_deref());
+    let missing = missing
+        .take(MAX_NAMED)
+        .map(|client| json!({"client": client.name.as_str(), "state": client.state.name()}));
+    let missing: Vec<Value> = missing.collect();
+    if !missing.is_empty() {
+        notes.insert(UNAVAILABLE.to_owned(), missing.into());
+    }
+}
