@@ -269,8 +269,11 @@ mod tests {
         }
     }
 
-    const CONDITIONS: Conditions<'_> =
-        Conditions { tenant: &Tenant::ANONYMOUS, permitted: QuestionKinds::NONE, taker: None };
+    const CONDITIONS: Conditions = Conditions {
+        caller: Party { tenant: crate::tenant::Tenant::ANONYMOUS, session: None },
+        permitted: QuestionKinds::NONE,
+        taker: None,
+    };
 
     async fn modern() -> (Arc<Link>, Server, Rest) {
         let (link, mut server, rest) = connect(1 << 16);
