@@ -261,8 +261,6 @@ mod tests {
         let coded = anyhow::Error::new(Coded::new("run_not_found", "no".to_owned()));
         assert_eq!(Failure::from(&coded).code, "airlock.run_not_found");
         assert_eq!(tool(Some("no_such_city")), "no_such_city");
-        // As the host does for plugins: a tool cannot pretend to be Airlock.
-        assert_eq!(tool(Some("airlock.busy")), "busy");
         assert_eq!(tool(None), "airlock.tool_error");
     }
 
