@@ -18,6 +18,9 @@ use self::{container::Lease, engine::Engine};
 use super::channel::Channel;
 use crate::{secret::Scrubber, tool::ClientName};
 
+/// Maximum number of attempts to start a server in a container of the gateway's own.
+const ATTEMPTS: usize = 4;
+
 /// Starts a server in a container, which is created and started if needed. Every request to the
 /// daemon has a time limit. Must be called within a tokio runtime.
 pub(super) async fn open(
@@ -26,13 +29,19 @@ pub(super) async fn open(
     scrubber: Arc<Scrubber>,
 ) -> Result<Channel, DockerError> {
     let engine = Engine::connect(&settings.host).await?;
-    let lease = Box::pin(Lease::take(&engine, settings, client)).await?;
-    match Box::pin(exec::start(settings, lease, scrubber.clone())).await {
-        // The last session of another gateway may have removed it in the meantime.
-        Err(DockerError::NoContainer { .. }) => {
-            let lease = Box::pin(Lease::take(&engine, settings, client)).await?;
-            Box::pin(exec::start(settings, lease, scrubber)).await
+    let is_own = matches!(settings.place, Place::Own(_));
+    let mut attempts = 1;
+    loop {
+        let lease = Box::pin(Lease::take(&engine, settings, client)).await;
+        let started = match lease {
+            Ok(lease) => Box::pin(exec::start(settings, lease, scrubber.clone())).await,
+            Err(error) => Err(error),
+        };
+        match started {
+            // The last of the other sessions may have ended in the meantime, here or in another
+            // gateway, and have removed the container.
+            Err(error) if is_own && error.is_of_removal() && attempts < ATTEMPTS => attempts += 1,
+            started => return started,
         }
-        started => started,
     }
 }

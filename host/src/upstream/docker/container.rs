@@ -1,6 +1,9 @@
 //! The container of a server: found, created, started, and removed after its last session.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+};
 
 use bollard::{
     models::{
@@ -13,7 +16,10 @@ use bollard::{
 };
 use futures_util::TryStreamExt as _;
 use sha2::{Digest as _, Sha256};
-use tokio::runtime::Handle;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedRwLockReadGuard, RwLock},
+};
 use tracing::{info, warn};
 
 use super::{
@@ -38,6 +44,23 @@ const MAX_SESSIONS: usize = 64;
 /// `/tmp` of a container whose file system cannot be written.
 const TMP_OPTIONS: &str = "rw,nosuid,nodev,size=64m,mode=1777";
 
+/// Containers by name that sessions are being started in, or that are being removed.
+static GATES: LazyLock<Mutex<HashMap<String, Weak<RwLock<()>>>>> = LazyLock::new(Mutex::default);
+
+/// Returns the gate of a container. It is held for reading while a session is started, and for writing
+/// while the last session is looked for and the container removed: a session that begins between the two
+/// would be killed with it.
+fn gate(name: &str) -> Arc<RwLock<()>> {
+    let mut gates = GATES.lock().unwrap_or_else(PoisonError::into_inner);
+    gates.retain(|_, gate| gate.strong_count() > 0);
+    if let Some(gate) = gates.get(name).and_then(Weak::upgrade) {
+        return gate;
+    }
+    let gate = Arc::default();
+    gates.insert(name.to_owned(), Arc::downgrade(&gate));
+    gate
+}
+
 /// Use of a container by one session. Dropping it releases the container without waiting.
 pub(super) struct Lease {
     engine: Engine,
@@ -49,6 +72,9 @@ pub(super) struct Lease {
     /// True if the gateway removes the container after the last session.
     is_removed: bool,
     is_released: bool,
+    /// Keeps the container until the session has started; `None` from then on, and for one of the
+    /// operator.
+    starting: Option<OwnedRwLockReadGuard<()>>,
 }
 
 impl Lease {
@@ -59,14 +85,25 @@ impl Lease {
         settings: &Docker,
         client: &ClientName,
     ) -> Result<Self, DockerError> {
-        let ((container, name), is_own, is_removed) = match &settings.place {
-            Place::Existing(name) => ((existing(engine, name).await?, name.clone()), false, false),
+        let (is_own, is_removed) = match &settings.place {
+            Place::Existing(_) => (false, false),
+            Place::Own(image) => (true, !image.keep),
+        };
+        let (container, name, starting) = match &settings.place {
+            Place::Existing(name) => (existing(engine, name).await?, name.clone(), None),
             Place::Own(image) => {
-                (Box::pin(ensure(engine, image, client)).await?, true, !image.keep)
+                let (container, name, starting) = Box::pin(ensure(engine, image, client)).await?;
+                (container, name, Some(starting))
             }
         };
         let id = container.id.unwrap_or_else(|| name.clone());
-        Ok(Self { engine: engine.clone(), id, name, is_own, is_removed, is_released: false })
+        let engine = engine.clone();
+        Ok(Self { engine, id, name, is_own, is_removed, is_released: false, starting })
+    }
+
+    /// Records that the session has started.
+    pub(super) fn started(&mut self) {
+        self.starting = None;
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -94,24 +131,26 @@ impl Lease {
         }
     }
 
-    /// Returns whether ending the session removes the container with all its processes: it is the
-    /// gateway's own, and there is no other session than `session`.
-    pub(super) async fn is_last(&self, session: &str) -> bool {
-        self.is_removed && has_only(&self.engine, &self.id, Some(session)).await
+    /// Removes the container at once, with all its processes, if it is the gateway's own and has no
+    /// other session than `session`. Otherwise returns the lease.
+    pub(super) async fn remove_if_last(mut self, session: &str) -> Option<Self> {
+        self.starting = None;
+        let _alone = gate(&self.name).write_owned().await;
+        if !self.is_removed || !has_only(&self.engine, &self.id, Some(session)).await {
+            return Some(self);
+        }
+        self.is_released = true;
+        remove(&self.engine, &self.id, &self.name).await;
+        None
     }
 
     /// Removes the container if it is the gateway's own and no session is left.
     pub(super) async fn release(mut self) {
+        self.starting = None;
         self.is_released = true;
         if self.is_removed {
             release(&self.engine, &self.id, &self.name).await;
         }
-    }
-
-    /// Removes the container at once, with all its processes.
-    pub(super) async fn remove(mut self) {
-        self.is_released = true;
-        remove(&self.engine, &self.id, &self.name).await;
     }
 }
 
@@ -130,6 +169,7 @@ impl Drop for Lease {
 }
 
 async fn release(engine: &Engine, id: &str, name: &str) {
+    let _alone = gate(name).write_owned().await;
     if has_only(engine, id, None).await {
         remove(engine, id, name).await;
     }
@@ -195,16 +235,17 @@ async fn existing(engine: &Engine, name: &str) -> Result<ContainerInspectRespons
     }
 }
 
-/// Returns the gateway's own container for these settings, running.
+/// Returns the gateway's own container for these settings, running, its name, and what keeps it.
 async fn ensure(
     engine: &Engine,
     image: &Image,
     client: &ClientName,
-) -> Result<(ContainerInspectResponse, String), DockerError> {
+) -> Result<(ContainerInspectResponse, String, OwnedRwLockReadGuard<()>), DockerError> {
     let body = body(image, client, &image_id(engine, image).await?);
     let digest = label(&body, CONFIG_LABEL).to_owned();
     remove_outdated(engine, client, &digest).await?;
     let name = format!("airlock-{client}-{}", &digest[..NAME_DIGITS]);
+    let starting = gate(&name).read_owned().await;
     let found = match inspect(engine, &name).await? {
         Some(found) => found,
         None => Box::pin(create(engine, &name, body)).await?,
@@ -214,13 +255,13 @@ async fn ensure(
         return Err(DockerError::Foreign { name });
     }
     if is_running(&found) {
-        return Ok((found, name));
+        return Ok((found, name, starting));
     }
     ask("start a container", engine.api().start_container(&name, None)).await?;
     let started = inspect(engine, &name).await?;
     let started = started.ok_or_else(|| DockerError::NoContainer { name: name.clone() })?;
     if is_running(&started) {
-        return Ok((started, name));
+        return Ok((started, name, starting));
     }
     let code = exit_code(&started);
     Err(DockerError::Ended { name, code })

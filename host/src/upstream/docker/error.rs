@@ -4,6 +4,11 @@ use std::{io, time::Duration};
 
 use bollard::errors::Error as ApiError;
 
+/// Exit code of a container whose main process was killed, as its removal does.
+const KILLED: i64 = 137;
+/// Steps that start a session. They fail with the runtime's own words if the container ends meanwhile.
+const SESSION_STEPS: [&str; 3] = ["create a session", "start a session", "start a container"];
+
 /// Reason that a server in a container does not start.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::upstream) enum DockerError {
@@ -68,6 +73,15 @@ impl DockerError {
     /// Returns whether the daemon refused because something exists already.
     pub(super) fn is_conflict(&self) -> bool {
         self.has_status(409)
+    }
+
+    /// Returns whether the container may have been removed while a session in it was started.
+    pub(super) fn is_of_removal(&self) -> bool {
+        match self {
+            Self::NoContainer { .. } | Self::Ended { code: KILLED, .. } => true,
+            Self::Api { step, .. } => SESSION_STEPS.contains(step),
+            _ => false,
+        }
     }
 
     fn has_status(&self, wanted: u16) -> bool {

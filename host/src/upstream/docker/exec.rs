@@ -72,7 +72,7 @@ type Input = Pin<Box<dyn AsyncWrite + Send>>;
 /// Starts a server in a container.
 pub(super) async fn start(
     settings: &Docker,
-    lease: Lease,
+    mut lease: Lease,
     scrubber: Arc<Scrubber>,
 ) -> Result<Channel, DockerError> {
     let engine = lease.engine().clone();
@@ -106,6 +106,7 @@ pub(super) async fn start(
         let cause = ApiError::from(std::io::Error::other("the session is detached"));
         return Err(DockerError::Api { step: "start a session", cause });
     };
+    lease.started();
     let tail = StderrTail::new(scrubber);
     let (write, stdin) = duplex(PIPE_BYTES);
     let (stdout, read) = duplex(PIPE_BYTES);
@@ -211,9 +212,7 @@ impl Exec {
 
     /// Kills all processes of the session and releases the container.
     async fn kill(&self, lease: Lease) {
-        if lease.is_last(&self.id).await {
-            lease.remove().await;
-        } else {
+        if let Some(lease) = lease.remove_if_last(&self.id).await {
             // Processes of the server may outlive it.
             self.signal(&lease, "KILL").await;
             lease.release().await;

@@ -136,7 +136,7 @@ async fn ask(link: &Link, sending: &Sending) -> Result<Value, AskError> {
         .asking(*permitted, taker.clone())
         .taking_tasks()
         .with_progress();
-    for (name, json) in parameters.iter() {
+    for (name, json) in parameters {
         request = request.with(name, json.as_str());
     }
     let time_left = call.chain().deadline().saturating_duration_since(Instant::now());
