@@ -174,4 +174,21 @@ async fn notes_of_an_older_version_wait_for_the_operators_choice_of_a_holder() {
     forget();
     let gateway = for_two_keys(&database, &json!({"shared": true})).serve_connected().await;
     assert_eq!((list(&gateway, ANN).await, list(&gateway, BOB).await), (vec![1], vec![1]));
+    gateway.terminate();
+    gateway.ended().await;
+
+    // So is to delete it, which nothing but the option does.
+    let setup = for_two_keys(&database, &json!({}));
+    let change = |options: &[&str]| {
+        let words =
+            ["plugin", "store", "notes", "notes"].into_iter().chain(options.iter().copied());
+        words.fold(Airlock::new(), Airlock::arg).arg("--config").arg(setup.write()).run()
+    };
+    let kept = change(&["--from", "shared", "--to", "unassigned"]).await.failed();
+    assert!(kept.stderr.contains("--delete deletes the store"), "{kept}");
+    forget();
+    drop(change(&["--delete"]).await.ok());
+    drop(setup.airlock("check").run().await.ok());
+    let gone = change(&["--delete"]).await.failed();
+    assert!(gone.stderr.contains("its holders are: none"), "{gone}");
 }

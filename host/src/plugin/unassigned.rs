@@ -18,7 +18,7 @@ use crate::{
     "its store {store:?} has {entries} entries ({}) from a version in which all keys shared every store; each key \
      now has a store of its own, so choose whose they are: all callers', with \"shared\": true in \
      grants.kv.{store}; those of one key, with `airlock plugin store {plugin} {store} --to key:NAME`, or of \
-     callers without a key, with `--to anonymous`; or nobody's, with `--to nobody`, which deletes them",
+     callers without a key, with `--to anonymous`; or delete them with `--delete`",
     Size(*bytes)
 )]
 pub struct UnassignedStore {

@@ -22,28 +22,32 @@ const SHOWN_BYTES: usize = 6;
 /// Show the key-value stores of plugins, or give one to another key
 ///
 /// Each key has a store of its own, unless a grant has `"shared": true`. Without PLUGIN, lists all
-/// stores with their holders. With `--to`, gives a store to another holder, or deletes it. A key with
-/// a new credential is a new holder: `--from` names the old one as the list shows it.
+/// stores with their holders. With `--to`, gives a store to another holder; with `--delete`, deletes
+/// it. A key with a new credential is a new holder: `--from` names the old one as the list shows it.
 ///
 /// A holder is `key:NAME`, `anonymous` for the callers without a key, `shared` for all callers,
 /// `unassigned` for entries from a version without holders, or `scope:HEX` for a holder that the
 /// configuration does not name.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  airlock plugin store\n  airlock plugin store notes notes --to key:ann\n  airlock plugin store notes notes --from scope:1a2b3c4d5e6f --to key:ann"
+    group = clap::ArgGroup::new("change").args(["to", "delete"]),
+    after_help = "Examples:\n  airlock plugin store\n  airlock plugin store notes notes --to key:ann\n  airlock plugin store notes notes --from scope:1a2b3c4d5e6f --to key:ann\n  airlock plugin store notes notes --delete"
 )]
 pub(super) struct Args {
     /// The plugin's name in the configuration.
-    #[arg(requires = "store", requires = "to")]
+    #[arg(requires = "store", requires = "change")]
     plugin: Option<String>,
     /// The store's name.
     store: Option<String>,
     /// Current holder.
-    #[arg(long, value_name = "HOLDER", default_value = "unassigned", requires = "to")]
+    #[arg(long, value_name = "HOLDER", default_value = "unassigned", requires = "change")]
     from: String,
-    /// New holder; `nobody` deletes the store.
+    /// New holder.
     #[arg(long, value_name = "HOLDER", requires = "plugin")]
     to: Option<String>,
+    /// Delete the store with its entries.
+    #[arg(long, requires = "plugin")]
+    delete: bool,
     #[command(flatten)]
     config: ConfigFile,
     /// Print a JSON document: `{ok, stores: [{plugin, store, holder, entries, bytes}]}`.
@@ -56,12 +60,20 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let path = config.store.clone();
     let usage = tokio::task::spawn_blocking(move || usage_at(&path)).await??;
     let stores = Stores { keys: &config.keys, usage };
-    let (Some(plugin), Some(store), Some(to)) = (&args.plugin, &args.store, &args.to) else {
+    let (Some(plugin), Some(store)) = (&args.plugin, &args.store) else {
         return stores.list(args.json);
     };
     let from = stores.parse(&args.from)?;
-    let to = if to == "nobody" { Holder::Unassigned } else { stores.parse(to)? };
-    ensure!(from != to, "--to names the holder that the store has already");
+    // A transfer to no holder deletes the store.
+    let to = match &args.to {
+        None => Holder::Unassigned,
+        Some(to) => {
+            let to = stores.parse(to)?;
+            ensure!(to != Holder::Unassigned, "--to names no holder; --delete deletes the store");
+            ensure!(from != to, "--to names the holder that the store has already");
+            to
+        }
+    };
     let found = stores.find(plugin, store, from)?;
     let database = Database::open(Settings::new(&config.store)).await?;
     let moved = database.transfer_kv(plugin, store, from, to).await?;
