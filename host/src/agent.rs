@@ -110,7 +110,7 @@ pub struct Settings {
     pub disable_auto_tool_inject: bool,
     /// Whether a chat completion has results as text if other calls are pending.
     pub results_as_text: ResultsAsText,
-    /// What happens to calls that need an approval, if neither the request nor its key says it.
+    /// Treatment of calls that need an approval, if neither the request nor its key says it.
     pub approval: ApprovalChoice,
     /// Longest time that one call waits for an approval.
     pub approval_wait: Duration,

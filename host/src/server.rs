@@ -134,7 +134,7 @@ pub struct Settings {
     pub max_connections_per_peer: usize,
     /// Bounds on stored responses; `None` if responses are not stored.
     pub responses: Option<ResponseBounds>,
-    /// What happens to OpenAI's built-in tools in requests of the Responses API.
+    /// Treatment of OpenAI's built-in tools in requests of the Responses API.
     pub builtin_tools: BuiltinTools,
     /// The gateway as an MCP server.
     pub mcp: crate::mcp::Settings,
@@ -264,7 +264,7 @@ type Answer = (Reply, Option<Charge>);
 struct Sender {
     key: Option<Arc<VirtualKey>>,
     filter: Filter,
-    /// What happens to calls that need an approval, by the header or else by the key.
+    /// Treatment of calls that need an approval, by the header or else by the key.
     approval: Option<ApprovalChoice>,
 }
 

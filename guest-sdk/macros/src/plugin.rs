@@ -22,7 +22,7 @@ pub(crate) fn expand(plugin: TokenStream) -> TokenStream {
     quote!(#tools #manifest)
 }
 
-/// What stands in the parentheses of `plugin!`.
+/// The arguments of `plugin!`.
 struct Declaration {
     tools: Vec<Path>,
     /// Type of the configuration.

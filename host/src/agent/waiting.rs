@@ -35,7 +35,7 @@ pub enum ApprovalVerdict {
     Approved,
     /// It may not run.
     Denied,
-    /// Nobody has decided within the limit. The identifier under which the call waits.
+    /// The call was undecided at the limit. The identifier under which the call waits.
     Waiting(String),
     /// It cannot wait, for this reason.
     Refused(&'static str),

@@ -127,7 +127,7 @@ pub(super) struct Responses {
     /// Bytes of the responses of one virtual key, or of all callers without a key together. Beyond
     /// it, its conversations that were not continued for longest are evicted. Default: 128MiB.
     pub(super) max_bytes_per_key: Option<Size>,
-    /// What happens to OpenAI's built-in tools in a request, such as `web_search`: no policy of the
+    /// Treatment of OpenAI's built-in tools in a request, such as `web_search`: no policy of the
     /// gateway applies to them. Default: `drop`.
     pub(super) builtin_tools: Option<BuiltinTools>,
     /// Types of built-in tools that are passed to providers that have the Responses API, with
@@ -136,7 +136,7 @@ pub(super) struct Responses {
     pub(super) builtin_tools_to_pass: Vec<String>,
 }
 
-/// What happens to built-in tools.
+/// Treatment of built-in tools.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BuiltinTools {
@@ -613,7 +613,7 @@ pub(super) struct ToolManager {
     /// same answer are returned. Other results are kept, and put back into the request that answers
     /// those calls. Default: `auto`.
     pub(super) results_as_text: Option<ResultsAsText>,
-    /// What happens to a model's calls of tools that are not in `tools_to_auto_execute`, unless the
+    /// Treatment of a model's calls of tools that are not in `tools_to_auto_execute`, unless the
     /// header `x-airlock-approval` or the virtual key says it. Default: `return`.
     pub(super) approval: Option<ApprovalChoice>,
     /// Longest time that one such call waits with `approval: wait`. Default: 10m.
@@ -638,7 +638,7 @@ pub(super) enum ResultsAsText {
     Never,
 }
 
-/// What happens to a model's calls that need an approval.
+/// Treatment of a model's calls that need an approval.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ApprovalChoice {
@@ -697,7 +697,7 @@ pub(super) struct VirtualKey {
     pub(super) value: EnvText,
     /// False to refuse the key. Default: true.
     pub(super) is_active: Option<bool>,
-    /// What happens to a model's calls that need an approval. Default: that of
+    /// Treatment of a model's calls that need an approval. Default: that of
     /// `tool_manager_config`.
     pub(super) approval: Option<ApprovalChoice>,
     /// Tools that it opens, by client.

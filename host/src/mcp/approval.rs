@@ -76,7 +76,7 @@ pub(super) enum Outcome {
     Decided(Approval),
     /// The user refused, or did not answer in time.
     Declined(&'static str),
-    /// Nobody has decided in time: the call stays in the list of pending approvals, under this
+    /// The call is undecided: it stays in the list of pending approvals, under this
     /// identifier.
     Pending(String),
     /// The client has to repeat the call with the user's answer. The result that says so.

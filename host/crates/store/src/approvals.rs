@@ -22,7 +22,7 @@ pub type CallDigest = [u8; 32];
 /// State of a call whose client has asked for a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody has decided yet. The identifier of the call.
+    /// The call is undecided. The identifier of the call.
     Waiting(String),
     /// The call may run, once. The decision is used.
     Approved,
@@ -43,7 +43,7 @@ pub struct WaitingCall {
     pub expires_ms: i64,
     /// The decision; `None` while there is none.
     pub approved: Option<bool>,
-    /// What is shown to the person.
+    /// The text that the person reads.
     pub text: String,
 }
 

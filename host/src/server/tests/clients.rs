@@ -1,4 +1,4 @@
-//! What clients of the OpenAI API need beside the APIs themselves.
+//! Requirements of clients of the OpenAI API beside the APIs themselves.
 
 use super::*;
 

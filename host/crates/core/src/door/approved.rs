@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Arguments, Entry};
 
-/// What happens to a model's calls that need an approval.
+/// Treatment of a model's calls that need an approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ApprovalChoice {
     /// They are returned to the caller.
@@ -33,7 +33,7 @@ impl ApprovalChoice {
 /// A person's approval of one call: of one tool, as it was defined when the person saw the call, with
 /// exactly these arguments.
 ///
-/// Whoever kept the call decides that the approval is used once and before it expires: the journal of
+/// The keeper of the call ensures that the approval is used once and before it expires: the journal of
 /// the run, or the list of calls that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approved {

@@ -25,7 +25,7 @@ pub struct VirtualKey {
     /// Resources and prompts that the key grants, by client. A client with a row for its tools and
     /// none here is denied.
     relayed: BTreeMap<ClientName, RelayRow>,
-    /// What happens to calls that need an approval; `None` for that of the configuration.
+    /// Treatment of calls that need an approval; `None` for that of the configuration.
     pub approval: Option<ApprovalChoice>,
 }
 

@@ -49,8 +49,8 @@ impl Lease {
     /// every call through [`Call::claimed`](super::Call::claimed). Fails as [`Self::can_go_on`], or if
     /// there are no further epochs.
     ///
-    /// Who knows an epoch may approve the calls that wait in it, so with a random `skipped` nobody
-    /// knows the next one before its calls are shown.
+    /// A party that knows an epoch may approve the calls that wait in it. With a random `skipped` no
+    /// party knows the next one before its calls are shown.
     #[must_use = "the run is taken over only if this is stored"]
     pub fn claim(self, now_ms: i64, lease_ms: i64, skipped: u32) -> Result<Self, Refused> {
         self.can_go_on(now_ms)?;

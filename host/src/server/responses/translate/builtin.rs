@@ -44,7 +44,7 @@ const ITEMS: [&str; 18] = [
     "web_search_call",
 ];
 
-/// What happens to OpenAI's built-in tools in a request of the Responses API.
+/// Treatment of OpenAI's built-in tools in a request of the Responses API.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum BuiltinTools {
     /// They are left out, and the caller is told.
