@@ -234,7 +234,8 @@ async fn converse(
         }
         let reads_images = route.reads_images();
         let results = results.as_ref();
-        let (allowance, approver) = (&allowance, approver.as_ref());
+        let allowance = &allowance;
+        let approver = approver.as_ref();
         let conditions =
             Conditions { caller, settings, allowance, listener, results, reads_images, approver };
         // Boxed: a request without calls of the gateway's tools needs no room for it.

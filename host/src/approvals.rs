@@ -97,7 +97,8 @@ impl Approvals {
     }
 
     async fn wait(&self, call: &Call<'_>, deadline: Instant) -> Result<Decision, Unavailable> {
-        let (database, scope) = (self.database().await?, call.tenant.scope());
+        let database = self.database().await?;
+        let scope = call.tenant.scope();
         let own = database.approvals(scope);
         let mut is_first = true;
         loop {
@@ -113,7 +114,8 @@ impl Approvals {
                 }
             };
             if is_first {
-                let (tool, tenant) = (call.tool.name.as_str(), call.tenant);
+                let tool = call.tool.name.as_str();
+                let tenant = call.tenant;
                 info!(tool, %tenant, call = id, "a call waits for an approval");
                 is_first = false;
             }
@@ -185,7 +187,7 @@ pub(crate) fn arguments_of(call: &WaitingCall) -> &str {
 /// Describes a call for the person who decides.
 pub(crate) fn document(call: &WaitingCall) -> Value {
     let text =
-        |name| raw::member(&call.text, name).and_then(raw::string).map(|it| visible_line(&it));
+        |name| raw::member(&call.text, name).and_then(raw::string).map(|text| visible_line(&text));
     json!({
         "id": call.id,
         "object": "airlock.approval",

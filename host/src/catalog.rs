@@ -417,7 +417,8 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
         let (name, policy) = (client.clone(), self.policy(client));
-        let (checks, threads) = (self.checks(client), self.threads.clone());
+        let checks = self.checks(client);
+        let threads = self.threads.clone();
         let adopted = tokio::task::spawn_blocking(move || {
             let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
             let provider = checked::values(checks, &name, &tools, provider, &threads);
@@ -474,7 +475,7 @@ impl Catalog {
         unaccepted: BTreeSet<String>,
         provider: Arc<dyn Provider>,
     ) {
-        let before = self.current.load().clients.get(client).map(|it| it.mismatches());
+        let before = self.current.load().clients.get(client).map(|entry| entry.mismatches());
         self.change(client, |entry| {
             entry.tools = tools.into();
             let provider = if entry.policy.code_mode {
@@ -487,7 +488,7 @@ impl Catalog {
             entry.provider = Some(provider);
             entry.state = State::Connected;
         });
-        let after = self.current.load().clients.get(client).map(|it| it.mismatches());
+        let after = self.current.load().clients.get(client).map(|entry| entry.mismatches());
         if after != before {
             report_mismatches(client, &after.unwrap_or_default());
         }

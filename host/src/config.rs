@@ -230,7 +230,7 @@ impl Config {
         let base = Path::new(origin).parent().unwrap_or(Path::new(""));
         let (config, more) = resolve::resolve(file, base, env);
         problems.extend(skipped.correct(more));
-        (Some(Self { fingerprint: Fingerprint::of(&json), ..config }), problems)
+        (Some(Self { fingerprint: Fingerprint::new(&json), ..config }), problems)
     }
 }
 

@@ -218,7 +218,8 @@ impl Gateway {
         let gauges: Vec<server::Gauge> =
             vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
         let store = store::Settings::new(&config.store);
-        let (responses, memory_bytes) = (config.server.responses, config.results.total_bytes);
+        let responses = config.server.responses;
+        let memory_bytes = config.results.total_bytes;
         let recall = Recall::new(recall::Settings::new(Some(store), responses, memory_bytes));
         let approvals = Approvals::new(store::Settings::new(&config.store));
         let hooks = server::Hooks {
@@ -280,7 +281,8 @@ fn kept_runs(config: &Config) -> Option<Runs> {
 fn watch(plugins: &Plugins, reloader: &Reloader, upstreams: &Upstreams) {
     let (plugins, stop) = (plugins.clone(), upstreams.stop.clone());
     upstreams.tasks.spawn(async move { plugins.watch(stop).await });
-    let (reloader, stop) = (reloader.clone(), upstreams.stop.clone());
+    let reloader = reloader.clone();
+    let stop = upstreams.stop.clone();
     upstreams.tasks.spawn(async move { reloader.watch(stop).await });
 }
 
@@ -409,7 +411,8 @@ impl Builder {
 impl Gateway {
     /// Begins to load the plugins, then the script executor, until the gateway stops.
     fn load(&mut self, executor: Option<LazyExecutor>) {
-        let (plugins, stop) = (self.plugins.clone(), self.upstreams.stop.clone());
+        let plugins = self.plugins.clone();
+        let stop = self.upstreams.stop.clone();
         let is_loaded = self.loaded.clone().drop_guard();
         self.loading = Some(self.upstreams.tasks.spawn(async move {
             let _is_loaded = is_loaded;

@@ -100,7 +100,8 @@ impl Settings {
         responses: Option<responses::Bounds>,
         memory_bytes: usize,
     ) -> Self {
-        let (stores_contents, responses) = (responses.is_some(), responses.unwrap_or(UNSTORED));
+        let stores_contents = responses.is_some();
+        let responses = responses.unwrap_or(UNSTORED);
         let bounds = Bounds {
             expire_after: responses.expire_after,
             owner_records: MAX_RECORDS,
@@ -116,7 +117,8 @@ impl Recall {
     pub fn new(settings: Settings) -> Self {
         let life = settings.bounds.expire_after.min(IN_MEMORY);
         let memory = Kept::new(life, settings.memory_bytes);
-        let (database, threads) = (OnceCell::new(), Threads::default());
+        let database = OnceCell::new();
+        let threads = Threads::default();
         Self(Arc::new(Inner { settings, database, memory, threads }))
     }
 
@@ -136,7 +138,8 @@ impl Recall {
         anchors: &[Anchor],
         mut charge: impl FnMut(usize) -> Result<(), E> + Send + 'static,
     ) -> Result<Vec<Found>, E> {
-        let (mut found, mut others) = (Vec::new(), Vec::new());
+        let mut found = Vec::new();
+        let mut others = Vec::new();
         for (position, anchor) in anchors.iter().enumerate() {
             match self.0.memory.find(tenant, anchor) {
                 Some(text) => found.push(Found { position, text: Some(text) }),

@@ -328,7 +328,8 @@ impl App {
         if let Some(page) = page {
             cors::permit(page, answer.0.headers_mut());
         }
-        let (status, duration) = (answer.0.status(), started.elapsed());
+        let status = answer.0.status();
+        let duration = started.elapsed();
         if status.is_success() && CALLS.contains(&path.as_str()) {
             info!(%method, path, status = status.as_u16(), ?duration, "request");
         } else {
@@ -351,7 +352,7 @@ impl App {
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
         }
-        let seat = Seat::of(&request);
+        let seat = Seat::from_request(&request);
         let shows_state = matches!(route, Route::Health | Route::Metrics);
         if seat.as_ref().is_some_and(Seat::is_reserved) && !shows_state {
             return Err(connections::all_in_use());
@@ -470,7 +471,9 @@ impl App {
         timeout: Duration,
         charge: &Charge,
     ) -> Run {
-        let (view, origin, budget) = (self.model_view(sender), Origin::Model, self.budget);
+        let view = self.model_view(sender);
+        let origin = Origin::Model;
+        let budget = self.budget;
         // A person reads the answer.
         let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
         let (caller, reports) = if wants_events {

@@ -99,7 +99,8 @@ mod tests {
     async fn one_tenant_leaves_a_thread_to_the_others() {
         for (cores, of_one) in [(1, 1), (2, 1), (8, 7)] {
             let threads = Threads::new(cores);
-            let (ann, bob) = (Tenant::of_key([1; 32], "ann"), Tenant::of_key([2; 32], "bob"));
+            let ann = Tenant::of_key([1; 32], "ann");
+            let bob = Tenant::of_key([2; 32], "bob");
             let held: Vec<_> = (0..9).map_while(|_| threads.take(&ann).now_or_never()).collect();
             assert_eq!(held.len(), of_one, "{cores}");
             let waiting = threads.take(&ann);

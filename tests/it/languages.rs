@@ -342,7 +342,8 @@ async fn the_schema_of_the_configuration_comes_from_the_code_and_no_path_of_the_
     let place = tempfile::tempdir().expect("a temporary directory");
     let _ = new(place.path(), "tuned", "rust").await.ok();
     let directory = place.path().join("tuned");
-    let (manifest, source) = (directory.join("plugin.toml"), directory.join("src/lib.rs"));
+    let manifest = directory.join("plugin.toml");
+    let source = directory.join("src/lib.rs");
     let good = fs::read_to_string(&source).expect("it is there");
     let text = fs::read_to_string(&manifest).expect("it is there");
     fs::write(&manifest, format!("{text}\n[config]\nfrom_code = true\n")).expect("a file");

@@ -126,7 +126,8 @@ impl Conversation {
         let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
         let ran = ended.iter().filter(|ended| is_of(ended.call.choice) && !ended.is_waiting());
         let results = ran.map(result).collect();
-        let (added, messages) = (&self.prompt.added, &self.messages);
+        let added = &self.prompt.added;
+        let messages = &self.messages;
         let before = if added.is_empty() { messages } else { added }.clone();
         Some(Rounds { before, message, results })
     }

@@ -194,7 +194,8 @@ impl Dialog {
             // Once as it is, and once as the text that is kept.
             let has_room = allowance.held.grow(rounds.bytes().saturating_mul(2));
             let of_choice = pending.iter().filter(|pending| pending.call.choice == choice);
-            let calls = of_choice.map(|it| (it.call.id.as_str(), it.call.name.as_str()));
+            let calls =
+                of_choice.map(|waiting| (waiting.call.id.as_str(), waiting.call.name.as_str()));
             keeper.keep_rounds(&trail, calls, has_room.then_some(rounds)).await;
         }
     }

@@ -54,7 +54,7 @@ pub(super) struct Frame {
 
 impl ResultSource {
     /// Returns the source of a call that is about to run.
-    pub(crate) fn of(call: &Admitted) -> Self {
+    pub(crate) fn new(call: &Admitted) -> Self {
         Self { call: call.chain().id(), server: call.tool().client.clone().zip(call.server()) }
     }
 

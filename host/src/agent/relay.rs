@@ -542,7 +542,7 @@ fn has_text(chunk: &Document) -> bool {
 /// Returns whether a chunk has a piece of a call.
 fn has_calls(chunk: &Object) -> bool {
     choices(chunk)
-        .any(|choice| choice.get("delta").is_some_and(|it| it.get("tool_calls").is_some()))
+        .any(|choice| choice.get("delta").is_some_and(|delta| delta.get("tool_calls").is_some()))
 }
 
 /// Returns whether a chunk ends a choice.

@@ -352,7 +352,7 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
     // waited for its turn.
     match admit(&call, conditions).await {
         Ok(admitted) => {
-            let source = ResultSource::of(&admitted);
+            let source = ResultSource::new(&admitted);
             let id = source.id();
             listener.reports.begin(id, &call.id);
             let begun = Instant::now();
@@ -370,7 +370,8 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
 /// Decides a call, after a person has if it needs an approval.
 async fn admit(call: &ToolCall, conditions: &Conditions<'_>) -> Result<Admitted, CallError> {
     let Conditions { caller, allowance, approver, .. } = conditions;
-    let (name, arguments) = (&call.name, call.arguments.as_deref().unwrap_or_default());
+    let name = &call.name;
+    let arguments = call.arguments.as_deref().unwrap_or_default();
     match (caller.admit(name, arguments), approver) {
         (Err(CallError::NeedsApproval { .. }), Some(approver)) => {
             let permit = approver.approval(caller, name, arguments, allowance).await?;

@@ -245,7 +245,8 @@ impl Top {
             "duration_ms": 0.0,
         });
         let result = (!ended.is_waiting()).then(|| ended.text.clone());
-        let (tool_call_id, raw) = (ended.call.id.clone(), ended.raw.clone());
+        let tool_call_id = ended.call.id.clone();
+        let raw = ended.raw.clone();
         Self { tool_call_id, id: ended.id, result, raw, refused }
     }
 }

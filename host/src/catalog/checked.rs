@@ -123,7 +123,8 @@ impl Schemas {
 
     /// Compiles a list if it takes little work; `None` if it takes more.
     fn compile_quickly(checks: Checks, tools: &[Arc<Tool>]) -> Option<Self> {
-        let output = |tool: &Tool| tool.output_schema.as_ref().map_or(0, |it| it.as_str().len());
+        let output =
+            |tool: &Tool| tool.output_schema.as_ref().map_or(0, |schema| schema.as_str().len());
         let bytes: usize =
             tools.iter().map(|tool| tool.input_schema.as_str().len() + output(tool)).sum();
         if bytes > QUICK_BYTES {

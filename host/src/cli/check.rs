@@ -67,7 +67,8 @@ async fn check(
             Err(error @ ConfigError::Unreadable { .. }) => return Err(error),
         }
         let remedy = |drift: &Drift| {
-            let (client, option) = (&drift.client, file.option());
+            let client = &drift.client;
+            let option = file.option();
             let accept = accept_command(drift, file);
             format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
         };

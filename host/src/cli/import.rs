@@ -110,7 +110,9 @@ fn nothing(args: &Args, name: &str, imported: &Imported) -> anyhow::Result<Done>
 
 fn show_lines(imported: &Imported) -> anyhow::Result<()> {
     for line in &imported.lines {
-        let (outcome, key, message) = (line.outcome.name(), &line.key, &line.message);
+        let outcome = line.outcome.name();
+        let key = &line.key;
+        let message = &line.message;
         let message = output::one_line(message, usize::MAX);
         let text =
             format!("{outcome:10}  {}  {message}", output::one_line(&key.to_string(), usize::MAX));

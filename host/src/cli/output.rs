@@ -51,7 +51,7 @@ impl Failure {
     }
 
     /// Creates the failure of a call, without details.
-    pub(super) fn of(failure: CallFailure, message: String) -> Self {
+    pub(super) fn from_call(failure: CallFailure, message: String) -> Self {
         let CallFailure { code, kind, retry_after_ms } = failure;
         Self { code, kind: Some(kind), retry_after_ms, ..Self::new("", message) }
     }
@@ -65,7 +65,7 @@ impl From<&CallError> for Failure {
             }
             _ => error.to_string(),
         };
-        let common = Self::of(error.into(), message);
+        let common = Self::from_call(error.into(), message);
         match error {
             CallError::Tool(tool) => {
                 Self { details: tool.details.clone(), content: tool.content.clone(), ..common }

@@ -59,7 +59,9 @@ impl From<CallRecord> for NestedCall {
         let (status, error) = match record.outcome {
             Outcome::Ok => ("ok", None),
             Outcome::Cancelled => ("cancelled", None),
-            Outcome::Error { failure, message } => ("error", Some(Failure::of(failure, message))),
+            Outcome::Error { failure, message } => {
+                ("error", Some(Failure::from_call(failure, message)))
+            }
         };
         Self {
             name: record.name.to_string(),

@@ -392,7 +392,8 @@ mod tests {
 
     #[test]
     fn a_result_that_stops_fitting_those_before_it_is_counted_for_its_tool() {
-        let (observations, tools) = (Observations::new(), [tool("t"), tool("other")]);
+        let observations = Observations::new();
+        let tools = [tool("t"), tool("other")];
         let observe = |value: Value| {
             observations.observe(&key(1), &tools[0], &structured(value));
             observations.read_waiting();

@@ -99,7 +99,10 @@ impl KeyPath {
                     let segment = match value {
                         Value::String(name) => Segment::Member(name),
                         value => Segment::Element(
-                            value.as_u64().and_then(|it| it.try_into().ok()).unwrap_or(usize::MAX),
+                            value
+                                .as_u64()
+                                .and_then(|number| number.try_into().ok())
+                                .unwrap_or(usize::MAX),
                         ),
                     };
                     (segment, after.map_or("", |(_, after)| after))

@@ -64,7 +64,7 @@ impl Config {
         plugins
             .flat_map(|(name, grant)| {
                 let key = key_of(name).member("grants").member("kv");
-                let stores = UnassignedStore::of(name, grant, &usage).into_iter();
+                let stores = UnassignedStore::find(name, grant, &usage).into_iter();
                 stores.map(move |found| Problem { key: key.clone(), message: found.to_string() })
             })
             .collect()

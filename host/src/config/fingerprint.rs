@@ -26,7 +26,7 @@ pub(crate) struct Key {
 
 impl Fingerprint {
     /// Hashes every value that is not an object with members. An array is one value.
-    pub(super) fn of(json: &Value) -> Self {
+    pub(super) fn new(json: &Value) -> Self {
         let mut fingerprint = Self::default();
         fingerprint.add(None, &KeyPath::default(), json);
         fingerprint
@@ -80,7 +80,8 @@ mod tests {
     use super::*;
 
     fn differences(before: &Value, after: &Value) -> Vec<String> {
-        let (before, after) = (Fingerprint::of(before), Fingerprint::of(after));
+        let before = Fingerprint::new(before);
+        let after = Fingerprint::new(after);
         let text = |key: &Key| match &key.client {
             Some(client) => format!("{client}: {}", key.path),
             None => key.path.clone(),

@@ -39,9 +39,11 @@ pub(crate) struct Imported {
 impl Imported {
     /// Returns whether the result has neither a server nor a provider.
     pub(crate) fn is_empty(&self) -> bool {
-        let has_servers =
-            self.file["mcp"]["client_configs"].as_array().is_some_and(|it| !it.is_empty());
-        let has_providers = self.file["providers"].as_object().is_some_and(|it| !it.is_empty());
+        let has_servers = self.file["mcp"]["client_configs"]
+            .as_array()
+            .is_some_and(|clients| !clients.is_empty());
+        let has_providers =
+            self.file["providers"].as_object().is_some_and(|providers| !providers.is_empty());
         !has_servers && !has_providers
     }
 }

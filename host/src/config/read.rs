@@ -228,7 +228,8 @@ impl<'de> MapAccess<'de> for Members<'de, '_> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Invalid> {
-        let (only, reader) = (self.only, &self.reader);
+        let only = self.only;
+        let reader = &self.reader;
         let is_wanted = |name: &str, value: &Value| {
             !value.is_null()
                 && only.is_none_or(|only| only.contains(&name))

@@ -207,8 +207,8 @@ impl Reloader {
     fn is_plugin(&self, client: &str, config: &Config) -> bool {
         let is_other_now = || {
             let is_plugin = configured(config).any(|plugin| plugin.client.as_str() == client);
-            let active = config.clients.iter().map(|it| &it.name);
-            let mut names = active.chain(config.disabled.iter().map(|it| &it.name));
+            let active = config.clients.iter().map(|client| &client.name);
+            let mut names = active.chain(config.disabled.iter().map(|client| &client.name));
             !is_plugin && names.any(|name| name.as_str() == client)
         };
         !self.0.others.iter().any(|name| name.as_str() == client) && !is_other_now()

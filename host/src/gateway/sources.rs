@@ -74,9 +74,12 @@ impl Gateway {
         let host_calls = Limits::SCRIPT.host_calls.saturating_add(budget.nested_calls);
         let cpu = self.config.runs.cpu_time;
         let limits = Limits { deadline: budget.script, cpu, host_calls, ..Limits::SCRIPT };
-        let (sandbox, progress) = (self.sandbox.clone(), self.progress.clone());
+        let sandbox = self.sandbox.clone();
+        let progress = self.progress.clone();
         let executor = LazyExecutor::new(move || {
-            let (sandbox, progress, bytes) = (sandbox.clone(), progress.clone(), bytes.clone());
+            let sandbox = sandbox.clone();
+            let progress = progress.clone();
+            let bytes = bytes.clone();
             async move {
                 let load = sandbox.executor(bytes.clone(), limits);
                 compiling(&progress, "the script executor", &bytes, load).await

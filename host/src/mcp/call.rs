@@ -221,7 +221,8 @@ async fn decide(
         }
         ApprovalMode::Elicit => Ok(wait(service, client, question, params, outlet).await),
         ApprovalMode::Client => {
-            let (tool, tenant) = (question.entry.tool.name.as_str(), &question.tenant);
+            let tool = question.entry.tool.name.as_str();
+            let tenant = &question.tenant;
             let name = client.name.as_deref().unwrap_or_default();
             info!(tool, %tenant, client = name, "a call runs unasked: its client asks its own user");
             Ok(Outcome::Decided(Approval::Given))

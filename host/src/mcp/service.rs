@@ -148,7 +148,8 @@ impl Service {
                 }
             }
             method if tasks::handles(method, client.peer.version) => {
-                let (service, asks) = (self.clone(), client.asks.clone());
+                let service = self.clone();
+                let asks = client.asks.clone();
                 Exchange::new(id, asks, |outlet| tasks::run(service, client, request, outlet))
             }
             "subscriptions/listen" if is_modern => {
@@ -328,7 +329,8 @@ impl Service {
     /// Returns the tools of a client, and waits until `name` is among them or no source is left that
     /// may still have it: at its first start a component is compiled, which takes seconds.
     pub(super) async fn toolbox_with(&self, client: &Client, name: &str) -> Arc<Toolbox> {
-        let (toolboxes, catalog) = (&self.toolboxes, self.toolboxes.catalog());
+        let toolboxes = &self.toolboxes;
+        let catalog = self.toolboxes.catalog();
         let deadline = Instant::now() + client.timeout;
         let mut changes = catalog.changes();
         loop {

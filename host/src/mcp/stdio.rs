@@ -215,7 +215,8 @@ impl Connection {
         let (id, cancel) = (request.id.clone(), self.settings.stop.child_token());
         lock(&self.settings.requests.0).begin(&id, &cancel)?;
         let (service, ready) = (self.service.clone(), self.settings.ready.clone());
-        let (output, running) = (self.output.clone(), self.settings.requests.0.clone());
+        let output = self.output.clone();
+        let running = self.settings.requests.0.clone();
         self.tasks.spawn(async move {
             let working = async {
                 if needs_sources(&request.method) {

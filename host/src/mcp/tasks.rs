@@ -529,7 +529,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_task_belongs_to_a_tenant_and_expires_and_their_number_is_bounded() {
-        let (tasks, ann) = (Tasks::default(), Tenant::of_key([1; 32], "ann"));
+        let tasks = Tasks::default();
+        let ann = Tenant::of_key([1; 32], "ann");
         let task = tasks.create(ann.clone(), TIMEOUT).expect("room");
         assert!(tasks.find(&of_task(&task), &ann).is_ok());
         for (params, tenant) in [
@@ -584,7 +585,8 @@ mod tests {
     #[tokio::test]
     async fn the_end_of_a_task_is_shown_by_the_era() {
         let tasks = Tasks::default();
-        let (modern, legacy) = (Version::V2026_07_28, Version::V2025_11_25);
+        let modern = Version::V2026_07_28;
+        let legacy = Version::V2025_11_25;
         let ended = |outcome| {
             let task = tasks.create(Tenant::ANONYMOUS, TIMEOUT).expect("room");
             tasks.end(&task, outcome);

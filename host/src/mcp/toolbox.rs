@@ -175,7 +175,8 @@ fn own_name(tool: &Tool) -> &str {
 /// tools whose source says that they take long.
 pub(super) fn may_be_task(tool: &Tool) -> bool {
     let execution = tool.extra.as_ref().and_then(|extra| raw::member(extra.as_str(), "execution"));
-    let support = execution.and_then(|it| raw::member(it, "taskSupport")).and_then(raw::string);
+    let support =
+        execution.and_then(|execution| raw::member(execution, "taskSupport")).and_then(raw::string);
     matches!(support.as_deref(), Some("required" | "optional"))
 }
 

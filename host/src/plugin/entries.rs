@@ -64,7 +64,7 @@ impl Reconfigured {
 impl Entries {
     pub(super) fn new(configured: impl IntoIterator<Item = Configured>) -> Self {
         let entry = |configured| {
-            let (client, spec) = Spec::of(configured);
+            let (client, spec) = Spec::from_configured(configured);
             (client, Arc::new(Entry::new(spec)))
         };
         Self(ArcSwap::from_pointee(configured.into_iter().map(entry).collect()))
@@ -77,7 +77,7 @@ impl Entries {
 }
 
 impl Spec {
-    fn of(Configured { client, policy, settings }: Configured) -> (ClientName, Self) {
+    fn from_configured(Configured { client, policy, settings }: Configured) -> (ClientName, Self) {
         (client, Self { policy, settings })
     }
 }
@@ -121,7 +121,7 @@ impl Plugins {
         let mut after = BTreeMap::new();
         let mut outcome = Reconfigured::default();
         let mut stale = Vec::new();
-        for (client, spec) in configured.into_iter().map(Spec::of) {
+        for (client, spec) in configured.into_iter().map(Spec::from_configured) {
             let entry = match before.get(&client) {
                 None => {
                     catalog.add_client(&client, "wasm", spec.policy.clone());

@@ -42,7 +42,7 @@ pub enum StoreError {
 impl UnassignedStore {
     /// Returns the stores of a plugin for which the operator has to choose a holder. A grant with
     /// `shared` is a choice.
-    pub(crate) fn of(plugin: &ClientName, grant: &Grant, usage: &[Usage]) -> Vec<Self> {
+    pub(crate) fn find(plugin: &ClientName, grant: &Grant, usage: &[Usage]) -> Vec<Self> {
         let is_granted = |name: &str| grant.kv.get(name).is_some_and(|store| !store.shared);
         unassigned(plugin, usage).filter(|store| is_granted(&store.store)).collect()
     }
@@ -61,7 +61,8 @@ pub(super) async fn settle(
         if !store.is_shared {
             return Err(found.into());
         }
-        let (from, to) = (Holder::Unassigned, Holder::Everyone);
+        let from = Holder::Unassigned;
+        let to = Holder::Everyone;
         match database.transfer_kv(plugin.as_str(), &store.name, from, to).await {
             Ok(_) => {}
             Err(TransferError::Occupied { .. }) => return Err(found.into()),

@@ -104,7 +104,9 @@ impl Recall {
         else {
             return Ok(());
         };
-        let (bytes, sent, trail) = (text.len(), body.clone(), Trail::new(tenant));
+        let bytes = text.len();
+        let sent = body.clone();
+        let trail = Trail::new(tenant);
         let (sites, entries) =
             self.work(tenant, bytes, move || sites(messages(&sent), trail)).await;
         let anchors: Vec<Anchor> = sites.iter().map(|site| site.anchor).collect();
@@ -163,7 +165,9 @@ struct Site {
 
 /// Returns the last calls in the messages of the model, and the number of all messages and calls.
 fn sites<'m>(messages: impl Iterator<Item = &'m str>, mut trail: Trail) -> (Vec<Site>, usize) {
-    let (mut sites, mut turn, mut entries) = (VecDeque::new(), 0, 0);
+    let mut sites = VecDeque::new();
+    let mut turn = 0;
+    let mut entries = 0;
     for (position, message) in messages.enumerate() {
         entries += 1;
         if has_role(message, "user") {
@@ -297,7 +301,8 @@ fn object(message: &str) -> Option<RawObject> {
 /// client sent. Members that the client dropped are those of the model. With `joins`, the client has
 /// the texts of several rounds as one. `None` if it is no message.
 fn merged(own: &str, sent: &str, ran: &BTreeSet<Cow<'_, str>>, joins: bool) -> Option<String> {
-    let (mut out, theirs) = (object(own)?, object(sent)?);
+    let mut out = object(own)?;
+    let theirs = object(sent)?;
     let mut left: Vec<(Cow<'_, str>, &str)> = calls(sent).collect();
     let mut all = Vec::new();
     for (id, call) in calls(own) {
@@ -324,7 +329,8 @@ fn merged(own: &str, sent: &str, ran: &BTreeSet<Cow<'_, str>>, joins: bool) -> O
 
 /// Returns whether the text of a message is what the model said, and not changed by the client.
 fn is_of_model(sent: &str, own: &str, joins: bool) -> bool {
-    let (sent, own) = (text_of(sent), text_of(own));
+    let sent = text_of(sent);
+    let own = text_of(own);
     sent.is_empty() || sent == own || joins && sent.ends_with(&*own)
 }
 

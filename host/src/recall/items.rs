@@ -112,7 +112,8 @@ impl Recall {
         charge: impl Fn(usize) -> Result<(), E> + Clone + Send + 'static,
     ) -> Result<(), E> {
         let bytes = json::text_len_within(items, INLINE_BYTES).unwrap_or(usize::MAX);
-        let (sent, trail) = (std::mem::take(items), Trail::new(tenant));
+        let sent = std::mem::take(items);
+        let trail = Trail::new(tenant);
         let find = move || (sites(&sent, trail), sent);
         let (sites, sent) = self.work(tenant, bytes, find).await;
         *items = sent;
@@ -173,7 +174,8 @@ struct Site {
 }
 
 fn sites(items: &[Value], mut trail: Trail) -> Vec<Site> {
-    let (mut sites, mut turn) = (VecDeque::new(), 0);
+    let mut sites = VecDeque::new();
+    let mut turn = 0;
     for (position, item) in items.iter().enumerate() {
         if is_of_user(item) {
             trail.note_user(texts(item));
@@ -210,7 +212,8 @@ impl Input {
         for (position, item) in items.iter().enumerate().filter(|(_, item)| !is(item, &OUTPUTS)) {
             marks.entry(mark(item)).or_default().push(position);
         }
-        let (mut executed, mut without_result) = (BTreeSet::new(), BTreeMap::new());
+        let mut executed = BTreeSet::new();
+        let mut without_result = BTreeMap::new();
         for (position, item) in items.iter().enumerate().filter(|(_, item)| is(item, &[EXECUTED])) {
             let id = text(item, "id").to_owned();
             if item["output"].is_null() && item["error"].is_null() {
@@ -218,7 +221,8 @@ impl Input {
             }
             executed.insert(id);
         }
-        let (added, filled) = (Vec::new(), Vec::new());
+        let added = Vec::new();
+        let filled = Vec::new();
         Self { marks, executed, without_result, records: BTreeSet::new(), added, filled }
     }
 

@@ -74,7 +74,8 @@ mod tests {
         };
         let key = Tenant::of_key([1; 32], "ann");
         let one = trail(&key, &["go"]);
-        let (c, d) = ("call_0123456789abcdef", "call_0123456789abcdeg");
+        let c = "call_0123456789abcdef";
+        let d = "call_0123456789abcdeg";
         assert_eq!(one.call(c, "x"), trail(&key, &["g", "o"]).call(c, "x"), "parts of a text");
         let all = [
             one.call(c, "x"),

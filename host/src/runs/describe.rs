@@ -67,7 +67,7 @@ pub(crate) fn document_text(shown: &ShownRun) -> String {
     out.set("script", text(&run.script));
     out.set("calls", list(calls.iter().map(call)));
     let of = |is_so: fn(&Stage) -> bool| {
-        list(calls.iter().filter(|it| is_so(&it.call.claimed().stage)).map(waiting))
+        list(calls.iter().filter(|call| is_so(&call.call.claimed().stage)).map(waiting))
     };
     out.set("request_state", text(&format!("{}.{}", run.id, run.lease.epoch)));
     out.set("pending", of(|stage| matches!(stage, Stage::Pending { .. })));

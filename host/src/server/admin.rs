@@ -50,7 +50,8 @@ pub(super) async fn clients(
         };
         app.intake.blocking(charge, work).await
     } else {
-        let (snapshot, caller) = (app.catalog.snapshot(), app.caller(sender, Origin::Caller));
+        let snapshot = app.catalog.snapshot();
+        let caller = app.caller(sender, Origin::Caller);
         let work = move |charge: &Charge| {
             let (entries, total) = of_key(&snapshot, &caller, &page);
             let rendering = Rendering { texts: &texts, reader: Reader::Key, charge };
@@ -69,14 +70,15 @@ struct Entry {
 
 fn of_operator(app: &App, page: &Page) -> (Vec<Entry>, usize) {
     let snapshot = app.catalog.snapshot();
-    let disabled = app.hooks.upstreams.as_ref().map(|it| it.disabled()).unwrap_or_default();
+    let disabled =
+        app.hooks.upstreams.as_ref().map(|upstreams| upstreams.disabled()).unwrap_or_default();
     let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
     let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
     let mut listed: Vec<_> = matching.map(Listed::Active).collect();
     listed.extend(disabled.map(|(name, kind)| Listed::Disabled(name, kind)));
     listed.sort_by(|one, other| one.name().cmp(other.name()));
     let (listed, total) = page.of(listed);
-    (listed.iter().map(|it| it.entry(app)).collect(), total)
+    (listed.iter().map(|client| client.entry(app)).collect(), total)
 }
 
 /// Returns the clients of which a key sees a tool.

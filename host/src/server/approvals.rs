@@ -86,7 +86,8 @@ async fn decide(own: &Approvals, id: &str, approves: bool) -> Result<Reply, ApiE
             "no call {:?} waits for an approval: it has expired, or was decided about",
             cut(id.to_owned(), MAX_SHOWN)
         );
-        let (status, kind) = (StatusCode::NOT_FOUND, "invalid_request_error");
+        let status = StatusCode::NOT_FOUND;
+        let kind = "invalid_request_error";
         return Err(ApiError::new(status, kind, "approval_not_found", message));
     }
     let state = if approves { "approved" } else { "denied" };

@@ -22,7 +22,8 @@ pub(super) async fn settle(app: &App, sender: &Sender) {
     if left.is_zero() {
         return;
     }
-    let (filter, key) = (&sender.filter, sender.key.as_deref());
+    let filter = &sender.filter;
+    let key = sender.key.as_deref();
     let matters = |client: &Client| app.catalog.snapshot().is_missing(client, filter, key);
     app.catalog.settled(Instant::now() + left, matters).await;
 }

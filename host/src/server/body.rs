@@ -223,8 +223,9 @@ async fn read(
     if announced > limit {
         return Err(too_large(limit));
     }
-    let _parked = Seat::of(&request).map(|seat| seat.park(Parking::Reading));
-    let (mut body, mut text) = (request.into_body(), Vec::new());
+    let _parked = Seat::from_request(&request).map(|seat| seat.park(Parking::Reading));
+    let mut body = request.into_body();
+    let mut text = Vec::new();
     let begun = Instant::now();
     loop {
         let due = begun + settings.read_timeout.min(time_for(text.len()));
@@ -328,7 +329,9 @@ mod tests {
 
     /// Checks these content types in a request that has the header `by` too, if it is not empty.
     fn sent_as(types: &[&'static str], by: &'static str) -> Result<(), ApiError> {
-        let types = types.iter().map(|it| (header::CONTENT_TYPE, HeaderValue::from_static(it)));
+        let types = types
+            .iter()
+            .map(|content_type| (header::CONTENT_TYPE, HeaderValue::from_static(content_type)));
         let by = (!by.is_empty())
             .then(|| (header::HeaderName::from_static(by), HeaderValue::from_static("x")));
         let mut headers = HeaderMap::new();

@@ -77,7 +77,8 @@ struct Count {
 
 impl Connections {
     pub(super) fn new(max: usize, max_per_peer: usize) -> Arc<Self> {
-        let (table, next) = (Mutex::default(), AtomicU64::new(0));
+        let table = Mutex::default();
+        let next = AtomicU64::new(0);
         Arc::new(Self { max, max_per_peer, table, next })
     }
 
@@ -306,7 +307,7 @@ struct Seated {
 
 impl Seat {
     /// Returns the seat that a request came with.
-    pub(super) fn of<B>(request: &http::Request<B>) -> Option<Self> {
+    pub(super) fn from_request<B>(request: &http::Request<B>) -> Option<Self> {
         request.extensions().get().cloned()
     }
 

@@ -116,12 +116,12 @@ async fn make(
     Ok(match answers {
         None => {
             let admitted = caller.admit(name, arguments).map_err(|error| refusal(&error))?;
-            (ResultSource::of(&admitted), admitted.run().await)
+            (ResultSource::new(&admitted), admitted.run().await)
         }
         Some(answers) => {
             let resumed = caller.resume(name, arguments, answers.clone());
             let resumed = resumed.map_err(|error| refusal(&error))?;
-            (ResultSource::of(resumed.call()), resumed.run().await)
+            (ResultSource::new(resumed.call()), resumed.run().await)
         }
     })
 }

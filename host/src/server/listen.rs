@@ -121,11 +121,15 @@ impl Server {
     fn begin(&self, stream: TcpStream, address: IpAddr, slot: ConnectionSlot) {
         // Responses are written whole, so Nagle's algorithm only adds latency.
         let _ = stream.set_nodelay(true);
-        let (app, activity, seats) = (self.app.clone(), slot.activity.clone(), slot.seats());
+        let app = self.app.clone();
+        let activity = slot.activity.clone();
+        let seats = slot.seats();
         let service = service_fn(move |mut request: Request<Incoming>| {
             // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
             // may be dropped before its first poll.
-            let (app, running, seat) = (app.clone(), activity.begin(), seats.seat());
+            let app = app.clone();
+            let running = activity.begin();
+            let seat = seats.seat();
             request.extensions_mut().insert(seat.clone());
             async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running, seat)) }
         });
@@ -336,7 +340,8 @@ mod tests {
             let room = 3 * REQUEST_BYTES;
             let parts = stream::iter([Bytes::from(vec![b'x'; length])]).boxed();
             let slot = Connections::new(1, 1).admit(Peer::of(None)).expect("there is room");
-            let (running, seat) = (slot.activity.begin(), slot.seats().seat());
+            let running = slot.activity.begin();
+            let seat = slot.seats().seat();
             let mut body = Box::pin(Streaming {
                 parts,
                 running,

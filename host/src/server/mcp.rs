@@ -72,7 +72,7 @@ pub(super) async fn handle(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let selection = selection(app, sender, &request.uri().path()[PATH.len()..])?;
-    let seat = Seat::of(&request);
+    let seat = Seat::from_request(&request);
     let call = Call { app, selection, charge };
     match *request.method() {
         Method::GET => {
@@ -130,7 +130,7 @@ impl Call<'_> {
         let headers = request.headers().clone();
         let timeout =
             options::timeout(&headers, self.app.budget.script.max(self.app.budget.deadline))?;
-        let seat = Seat::of(&request);
+        let seat = Seat::from_request(&request);
         let message = self.app.intake.message(request, &self.app.settings, self.charge).await?;
         let message = match message {
             Ok(message) => message,

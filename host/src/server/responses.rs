@@ -371,7 +371,8 @@ pub(super) async fn stored(
         }
         Target::InputItems => {
             let page = items::Page::parse(query)?;
-            let (items, id) = (archive::input(app, sender, id, charge).await?, id.to_owned());
+            let items = archive::input(app, sender, id, charge).await?;
+            let id = id.to_owned();
             let page = app.intake.translate(charge, move |_| page.of(items, &id));
             Ok(respond::json(&page.await?))
         }

@@ -208,7 +208,8 @@ async fn show(
     id: &str,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let (tenant, memory) = (sender.tenant(), charge.clone());
+    let tenant = sender.tenant();
+    let memory = charge.clone();
     let admit = move |bytes: u64| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         memory.grow(bytes.saturating_mul(runs::COPIES)).map_err(ApiError::from)

@@ -248,7 +248,8 @@ impl Inner {
         let transition = Transition { phase, reason: shortened(reason), at: SystemTime::now() };
         let stage = stage(self.phase, phase).filter(|_| self.ready_reason.is_none());
         if let Some(stage) = stage {
-            let (message, at) = (transition.reason.clone(), transition.at);
+            let message = transition.reason.clone();
+            let at = transition.at;
             let began = self.last_failure.as_ref().filter(|_| self.is_failing);
             let since = began.map_or(at, |failure| failure.since);
             self.last_failure = Some(Failure { stage, message, at, since });

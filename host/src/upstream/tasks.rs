@@ -155,7 +155,7 @@ async fn result(link: &Link, id: &str, conditions: &Conditions) -> Result<Value,
 fn request(method: &'static str, id: &str, conditions: &Conditions) -> Request {
     Request::new(method)
         .about("taskId", id)
-        .of(conditions.caller.clone())
+        .with_caller(conditions.caller.clone())
         .asking(conditions.permitted, None)
         .taking_tasks()
 }
@@ -189,7 +189,8 @@ fn failure(state: &mut Value) -> AskError {
 
 fn cancelled(state: &Value) -> AskError {
     let reason = state["statusMessage"].as_str().unwrap_or("the server cancelled the task");
-    let (code, message) = (RpcError::INTERNAL, reason.to_owned());
+    let code = RpcError::INTERNAL;
+    let message = reason.to_owned();
     AskError::Refused(RpcError { code, message, data: None })
 }
 
@@ -419,7 +420,9 @@ mod tests {
     fn a_question_is_asked_once() {
         let state = || json!({"inputRequests": {"a": {}, "b": {}}});
         let answered = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
-        let asked = |keys| asked(&mut state(), &answered(keys), "t").map(|it| it.expect("asks"));
+        let asked = |keys| {
+            asked(&mut state(), &answered(keys), "t").map(|questions| questions.expect("asks"))
+        };
         let both =
             json!({"resultType": "input_required", "inputRequests": {"a": {}, "b": {}}, TASK: "t"});
         assert_eq!(asked(&[]), Some(both));

@@ -58,7 +58,7 @@ async fn a_legacy_client_asks_for_a_task_and_waits_for_its_result() {
     assert_eq!(other.request("tasks/get", of_task()).error().await["code"], -32602);
     let result = session.request("tasks/result", of_task()).result().await;
     assert!(
-        result["content"][0]["text"].as_str().is_some_and(|it| it.contains("tides")),
+        result["content"][0]["text"].as_str().is_some_and(|text| text.contains("tides")),
         "{result}"
     );
     assert_eq!(result["_meta"]["io.modelcontextprotocol/related-task"], of_task());
@@ -105,7 +105,10 @@ async fn a_modern_client_with_the_extension_follows_the_task_of_a_server_and_can
     // The gateway follows the task for a client without the extension.
     let whole = plain.modern("tools/call", research(&json!({}))).result().await;
     assert_eq!(whole["resultType"], "complete", "{whole}");
-    assert!(whole["content"][0]["text"].as_str().is_some_and(|it| it.contains("tides")), "{whole}");
+    assert!(
+        whole["content"][0]["text"].as_str().is_some_and(|text| text.contains("tides")),
+        "{whole}"
+    );
 }
 
 #[tokio::test]

@@ -100,7 +100,8 @@ impl Grants {
     /// directory and the clocks are no effects: they change nothing outside the call.
     pub(crate) fn narrowed(self: &Arc<Self>, effects: &Effects) -> Self {
         let has_secret = |name: &String| effects.covers(Effect::Secret, name);
-        let may_open = |it: &&Store| it.is_cache || effects.covers(Effect::ReadKv, &it.name);
+        let may_open =
+            |store: &&Store| store.is_cache || effects.covers(Effect::ReadKv, &store.name);
         let stores = self.stores.iter().filter(may_open);
         let secrets = self.secrets.iter().filter(|name| has_secret(name));
         let has_secrets = effects.contains(Effect::Secret);

@@ -116,14 +116,17 @@ impl Database {
 impl Approvals {
     /// Returns the calls, the oldest first, at most `limit`. Fails if the database cannot be used.
     pub async fn list(&self, limit: u32) -> Result<Vec<WaitingCall>, Unavailable> {
-        let (scope, now) = (self.scope, self.database.now_ms());
+        let scope = self.scope;
+        let now = self.database.now_ms();
         self.database.read(move |connection| list(connection, scope.as_ref(), now, limit)).await
     }
 
     /// Returns whether nobody has decided about a call yet. False for one that does not exist. Fails
     /// if the database cannot be used.
     pub async fn is_waiting(&self, id: &str) -> Result<bool, Unavailable> {
-        let (id, scope, now) = (id.to_owned(), self.scope, self.database.now_ms());
+        let id = id.to_owned();
+        let scope = self.scope;
+        let now = self.database.now_ms();
         self.database
             .read(move |connection| {
                 let select = "SELECT 1 FROM approval WHERE id = ?1 AND (?2 IS NULL OR scope = ?2) \
@@ -137,7 +140,9 @@ impl Approvals {
     /// Decides about a call. Returns false if no such call waits. Fails if the database cannot be
     /// used.
     pub async fn decide(&self, id: &str, approves: bool) -> Result<bool, Unavailable> {
-        let (id, scope, now) = (id.to_owned(), self.scope, self.database.now_ms());
+        let id = id.to_owned();
+        let scope = self.scope;
+        let now = self.database.now_ms();
         self.database
             .write(move |transaction| {
                 let update = "UPDATE approval SET approved = ?3 \

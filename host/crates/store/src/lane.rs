@@ -91,7 +91,8 @@ impl Lane {
         let mut connection = turn.map_err(|_| Unavailable::Busy)?;
         // The lock moves into the thread, because the operation continues after its caller has
         // gone.
-        let (path, file) = (self.path.clone(), self.file);
+        let path = self.path.clone();
+        let file = self.file;
         let work = move || {
             // SQLite would go on in the file that has no name any more, and all would be lost at the end
             // of the process.

@@ -80,7 +80,8 @@ impl Recall {
     pub async fn put(&self, record: NewRecord) -> Result<(), Unavailable> {
         let put = Arc::new(sql::Put::new(record, self.database.now_ms(), self.bounds));
         loop {
-            let (put, scope) = (put.clone(), self.scope);
+            let put = put.clone();
+            let scope = self.scope;
             let change = move |transaction: &Transaction<'_>| sql::put(transaction, &scope, &put);
             match self.database.write(change).await? {
                 Progress::Stored => return Ok(()),
@@ -97,7 +98,8 @@ impl Recall {
         anchors: Vec<Anchor>,
         admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<Vec<Found>, E>, Unavailable> {
-        let (scope, now) = (self.scope, self.database.now_ms());
+        let scope = self.scope;
+        let now = self.database.now_ms();
         self.database
             .read(move |connection| sql::find(connection, &scope, &anchors, now, admit))
             .await

@@ -183,7 +183,8 @@ impl Responses {
         wanted: Vec<(String, List)>,
         admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Vec<Option<String>>, ReadError<E>> {
-        let (scope, now) = (self.scope, self.database.now_ms());
+        let scope = self.scope;
+        let now = self.database.now_ms();
         let read = move |connection: &_| sql::lists(connection, &scope, &wanted, now, admit);
         self.database.read(read).await?
     }

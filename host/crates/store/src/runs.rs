@@ -252,7 +252,9 @@ impl Runs {
         id: &str,
         admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<ShownRun, E>, RunError> {
-        let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
+        let now = self.database.now_ms();
+        let scope = self.scope;
+        let id = id.to_owned();
         let read = move |connection: &_| show::show_within(connection, &scope, &id, now, admit);
         self.database.read(read).await?.ok_or(RunError::Unknown)
     }

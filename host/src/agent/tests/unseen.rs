@@ -131,7 +131,9 @@ async fn results_are_text_only_if_all_pending_calls_need_an_approval_and_no_json
     let own = json!([{"name": "desk-echo"}, {"id": MINE, "name": "desk-write"}]);
     let mixed =
         json!([{"name": "desk-echo"}, {"id": MINE, "name": "desk-write"}, {"name": "mine"}]);
-    let (auto, always, never) = (ResultsAsText::Auto, ResultsAsText::Always, ResultsAsText::Never);
+    let auto = ResultsAsText::Auto;
+    let always = ResultsAsText::Always;
+    let never = ResultsAsText::Never;
     for (calls, format, results_as_text, is_text) in [
         (&own, "text", auto, true),
         (&mixed, "text", auto, false),
@@ -171,6 +173,7 @@ async fn rounds_before_the_depth_limit_are_kept() {
     let charge = |_| Ok::<(), std::convert::Infallible>(());
     let Ok(()) = recall.restore_messages(&Tenant::ANONYMOUS, &mut body, charge).await;
     let messages: Value = body.get("messages").expect("messages").parse().expect("JSON");
-    let roles: Vec<_> = messages.as_array().into_iter().flatten().map(|it| &it["role"]).collect();
+    let roles: Vec<_> =
+        messages.as_array().into_iter().flatten().map(|message| &message["role"]).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant", "tool"]);
 }

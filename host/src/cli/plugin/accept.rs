@@ -47,7 +47,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     );
     let config = Config::load(&args.config.path)?;
     let mut pins = Pins::of(&config.clients, &args.config.path)?;
-    let (mut refusals, mut is_changed) = (Vec::new(), pins.is_new);
+    let mut refusals = Vec::new();
+    let mut is_changed = pins.is_new;
     for (client, settings) in pins.select(&args.clients)? {
         let (component, drift) = pins.drift(&client, &settings).await?;
         let decision = Decision::as_configured(&component, &client, &config);

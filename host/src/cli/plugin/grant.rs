@@ -276,7 +276,8 @@ pub(super) fn suggestion(client: &str, request: Request<'_>) -> GrantOption {
     let own = str::to_owned;
     match request {
         Request::Http(_, http) if http.is_any_host() => {
-            let (url, methods) = (format!("https://{}", placeholder::HOST), Vec::new());
+            let url = format!("https://{}", placeholder::HOST);
+            let methods = Vec::new();
             GrantOption::Host { url, methods, private: false }
         }
         Request::Http(name, _) => GrantOption::Http(own(name)),

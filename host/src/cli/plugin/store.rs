@@ -107,7 +107,8 @@ impl Stores<'_> {
             output::document(&json!({"ok": true, "stores": stores}))?;
         }
         for usage in self.usage.iter().filter(|_| !as_json) {
-            let (holder, entries) = (self.name(usage.holder), usage.entries);
+            let holder = self.name(usage.holder);
+            let entries = usage.entries;
             let bytes = Size(usage.bytes);
             let line =
                 format!("{}  {}  {holder}  {entries} entries  {bytes}", usage.plugin, usage.name);
@@ -117,7 +118,8 @@ impl Stores<'_> {
     }
 
     fn find(&self, plugin: &str, store: &str, holder: Holder) -> anyhow::Result<&Usage> {
-        let of_name = || self.usage.iter().filter(|it| it.plugin == plugin && it.name == store);
+        let of_name =
+            || self.usage.iter().filter(|usage| usage.plugin == plugin && usage.name == store);
         of_name().find(|usage| usage.holder == holder).with_context(|| {
             let holders: Vec<_> = of_name().map(|usage| self.name(usage.holder)).collect();
             let holders = if holders.is_empty() { "none".to_owned() } else { holders.join(", ") };

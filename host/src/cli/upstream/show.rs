@@ -83,7 +83,8 @@ fn lines(server: &Value) -> Vec<String> {
     lines.extend(unchecked.map(|reason| member("unchecked", &reason)));
     let misfits = server["misfits"].as_array().into_iter().flatten();
     lines.extend(misfits.map(|misfit| {
-        let (tool, results) = (text(&misfit["tool"]), &misfit["results"]);
+        let tool = text(&misfit["tool"]);
+        let results = &misfit["results"];
         member("misfits", &format!("{results} results of {tool} did not fit those before"))
     }));
     lines.push(member("calls", &calls));

@@ -171,7 +171,9 @@ fn collect(value: &Value, key: &KeyPath, taken: &mut Vec<(KeyPath, String)>) {
                 |element: &Value| element.get(name).and_then(Value::as_str).map(str::to_owned);
             let elements = elements.iter().enumerate();
             taken.extend(
-                elements.map(|(index, it)| (key.element(index), label(it).unwrap_or_default())),
+                elements.map(|(index, element)| {
+                    (key.element(index), label(element).unwrap_or_default())
+                }),
             );
         }
         (Some((_, None)), Value::Object(members)) => {

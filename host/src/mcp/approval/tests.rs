@@ -98,8 +98,10 @@ async fn a_modern_client_repeats_the_call_with_the_answer_of_its_user() {
 
 #[test]
 fn a_state_counts_once_however_many_are_used_by_its_tenant_or_another_one() {
-    let (seal, expires) = (Seal::new(), now() + 60);
-    let (ann, bob) = (Tenant::of_key([1; 32], "ann"), Tenant::of_key([2; 32], "bob"));
+    let seal = Seal::new();
+    let expires = now() + 60;
+    let ann = Tenant::of_key([1; 32], "ann");
+    let bob = Tenant::of_key([2; 32], "bob");
     let state = |number: usize| {
         let mut code = [0; 32];
         code[..8].copy_from_slice(&number.to_be_bytes());

@@ -27,7 +27,8 @@ pub(super) struct Page {
 
 impl Default for Page {
     fn default() -> Self {
-        let (limit, search) = (DEFAULT_LIMIT, String::new());
+        let limit = DEFAULT_LIMIT;
+        let search = String::new();
         Self { limit, offset: 0, tools_limit: limit, tools_offset: 0, search }
     }
 }

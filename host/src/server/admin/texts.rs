@@ -131,7 +131,9 @@ mod tests {
 
     #[test]
     fn a_tool_is_rendered_once_for_each_kind_of_reader() {
-        let (texts, one, other) = (ToolTexts::default(), tool("one"), tool("other"));
+        let texts = ToolTexts::default();
+        let one = tool("one");
+        let other = tool("other");
         let first = texts.get(&one, Reader::Key);
         assert!(Arc::ptr_eq(&first, &texts.get(&one, Reader::Key)));
         assert!(!Arc::ptr_eq(&first, &texts.get(&one, Reader::Operator)));

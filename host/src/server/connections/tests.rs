@@ -31,7 +31,8 @@ fn is_reserved(connections: &Arc<Connections>, last: u8) -> bool {
 
 /// Begins a request of a tenant on a connection.
 fn request(slot: &ConnectionSlot, tenant: &Tenant) -> (Running, Seat) {
-    let (running, seat) = (slot.activity.begin(), slot.seats().seat());
+    let running = slot.activity.begin();
+    let seat = slot.seats().seat();
     seat.claim(tenant, false).expect("the tenant has a share left");
     (running, seat)
 }
@@ -39,7 +40,8 @@ fn request(slot: &ConnectionSlot, tenant: &Tenant) -> (Running, Seat) {
 #[tokio::test(start_paused = true)]
 async fn a_peer_at_its_cap_loses_an_idle_connection_and_gets_the_reserve_if_all_are_in_use() {
     let connections = Connections::new(10, 2);
-    let (first, second) = (admit(&connections, 1), admit(&connections, 1));
+    let first = admit(&connections, 1);
+    let second = admit(&connections, 1);
     let other = admit(&connections, 2);
     let _running = second.activity.begin();
     let third = admit(&connections, 1);
@@ -123,7 +125,8 @@ async fn streams_of_the_tenant_with_most_are_evicted_first_whatever_their_age() 
 async fn a_tenant_has_requests_on_three_quarters_of_the_places_and_others_get_the_rest() {
     for (max, max_per_peer, share) in [(100, 8, 6), (8, 100, 6), (100, 2, 2), (1, 1, 1)] {
         let connections = Connections::new(max, max_per_peer);
-        let (ann, bob) = (tenant(1), tenant(2));
+        let ann = tenant(1);
+        let bob = tenant(2);
         let slots: Vec<_> = (0..share).map(|_| admit(&connections, 1)).collect();
         let requests: Vec<_> = slots.iter().map(|slot| request(slot, &ann)).collect();
         let _same_connection = request(&slots[0], &ann);

@@ -102,7 +102,9 @@ impl Options {
                     let message = "Invalid present value, must be 'model' or 'raw'";
                     return Err(ApiError::bad_request("invalid_value", message).about("present"));
                 }
-                "model" => options.model = Some(value.into_owned()).filter(|it| !it.is_empty()),
+                "model" => {
+                    options.model = Some(value.into_owned()).filter(|model| !model.is_empty())
+                }
                 _ => {}
             }
         }

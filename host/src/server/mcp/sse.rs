@@ -144,9 +144,11 @@ pub(in crate::server) fn open(
     let (registered, messages) = app.pipes.register(selection.tenant());
     // One message waits at most: the response of a request stays charged until it is in the queue.
     let (output, texts) = mpsc::channel(1);
-    let (ready, requests) = (CancellationToken::new(), stdio::Requests::default());
+    let ready = CancellationToken::new();
+    let requests = stdio::Requests::default();
     ready.cancel();
-    let mut waiting = Waiting { requests: requests.clone(), seat: Seat::of(request), parked: None };
+    let mut waiting =
+        Waiting { requests: requests.clone(), seat: Seat::from_request(request), parked: None };
     waiting.update();
     let settings = stdio::Settings {
         selection,

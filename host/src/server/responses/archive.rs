@@ -145,7 +145,8 @@ pub(super) async fn lists(
 
 /// Returns a function that charges each stored text, and fails if they are too long for one request.
 fn admit(app: &App, charge: &Charge) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
-    let (limit, memory) = (app.settings.max_body_bytes, charge.clone());
+    let limit = app.settings.max_body_bytes;
+    let memory = charge.clone();
     let mut length = Length::default();
     move |bytes| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);

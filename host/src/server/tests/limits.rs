@@ -152,7 +152,9 @@ async fn a_response_without_room_is_an_error_that_tells_that_the_call_has_run() 
     assert!(!reply.headers().contains_key("retry-after"));
     let answer: Value = reply.json().await.expect("JSON");
     assert_eq!(answer["error"]["code"], "caller_overloaded");
-    assert!(answer["error"]["message"].as_str().is_some_and(|it| it.contains("carried out")));
+    assert!(
+        answer["error"]["message"].as_str().is_some_and(|message| message.contains("carried out"))
+    );
     assert!(answer["airlock"]["duration_ms"].is_number(), "{answer}");
     assert_eq!(gateway.ask(Method::POST, path, &[], &body(1_000)).await.0, 200);
     gateway.running.abort();

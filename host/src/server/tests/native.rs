@@ -30,7 +30,8 @@ async fn gateway(providers: &[model::Settings]) -> (Gateway, TempDir) {
         owner_bytes: 1 << 20,
         total_bytes: 1 << 20,
     };
-    let (responses, builtin_tools) = (Some(bounds), BuiltinTools::Refuse);
+    let responses = Some(bounds);
+    let builtin_tools = BuiltinTools::Refuse;
     let settings = Settings { responses, builtin_tools, ..settings() };
     let models = Models::new(providers).expect("good providers");
     (Gateway::with_models(settings, models, Some(store)).await, directory)

@@ -390,7 +390,8 @@ fn references(response: &Value) -> Vec<Value> {
 #[tokio::test]
 async fn references_to_stored_items_are_resolved_for_their_own_key_until_they_expire() {
     let bench = Bench::new(bounds()).await;
-    let (ann, cid) = ([("x-bf-vk", "sk-bf-ann")], [("x-bf-vk", "sk-bf-cid")]);
+    let ann = [("x-bf-vk", "sk-bf-ann")];
+    let cid = [("x-bf-vk", "sk-bf-cid")];
     let (_, first) = bench.gateway.respond_as(json!({"input": "echo"}), &ann).await;
     let user = |text: &str| json!({"role": "user", "content": text});
     let mut input = vec![user("echo")];
@@ -471,7 +472,8 @@ async fn a_stored_response_cannot_be_cancelled_and_its_tokens_can_be_counted() {
         assert_eq!(counted["airlock"]["is_estimate"], true);
         counted["input_tokens"].as_u64().expect("a number")
     };
-    let (short, long) = (count("hello").await, count(&"hello ".repeat(100)).await);
+    let short = count("hello").await;
+    let long = count(&"hello ".repeat(100)).await;
     assert!(short > 0 && (100..200).contains(&(long - short)), "{short}, {long}");
     bench.gateway.stop().await;
 }

@@ -349,7 +349,9 @@ impl InFlight {
 
     /// Iterates over the requests of callers.
     fn callers(&self) -> impl Iterator<Item = (i64, &Awaited, &Party)> + Clone {
-        self.awaited.iter().filter_map(|(id, it)| Some((*id, it, it.caller.as_ref()?)))
+        self.awaited
+            .iter()
+            .filter_map(|(id, request)| Some((*id, request, request.caller.as_ref()?)))
     }
 
     /// Returns the newest request that `suits`, with its identifier, among those that a message of the
@@ -377,7 +379,7 @@ impl InFlight {
 
     /// Hands a log message to the request that it belongs to.
     pub(super) fn log(&self, text: Vec<u8>) {
-        if let Ok((_, newest)) = self.newest(|it| it.logs == Logs::Wanted) {
+        if let Ok((_, newest)) = self.newest(|request| request.logs == Logs::Wanted) {
             // A full queue means that the caller takes them more slowly than the server sends them.
             let _ = newest.log.try_send(text);
         }
@@ -388,7 +390,7 @@ impl InFlight {
     pub(super) fn taker(&self, within: Option<i64>) -> Result<(i64, Taker), NotAsked> {
         let (id, asked) = match within {
             Some(id) => (id, self.awaited.get(&id).ok_or(NotAsked::NoCaller)?),
-            None => self.newest(|it| it.questions.is_some())?,
+            None => self.newest(|request| request.questions.is_some())?,
         };
         Ok((id, asked.questions.clone().ok_or(NotAsked::NoCaller)?))
     }

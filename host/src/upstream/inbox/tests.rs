@@ -359,7 +359,8 @@ async fn after_a_call_was_given_up_only_its_tenant_is_asked_until_it_is_answered
 #[tokio::test(start_paused = true)]
 async fn a_question_reaches_the_session_of_all_running_calls_and_no_other() {
     let (inbox, mut unsolicited) = inbox();
-    let (one, other) = (Some(SessionId::next()), Some(SessionId::next()));
+    let one = Some(SessionId::next());
+    let other = Some(SessionId::next());
     let (taker, mut asked) = Taker::new(8);
     let mut last = 0;
     let mut call = |session| {
@@ -380,7 +381,8 @@ async fn a_question_reaches_the_session_of_all_running_calls_and_no_other() {
         }
     };
     assert_eq!(ask().err(), Some(Some(NotAsked::NoCaller)));
-    let (first, second) = (call(one), call(one));
+    let first = call(one);
+    let second = call(one);
     let question = ask().expect("both are of one session");
     let third = call(other);
     assert_eq!(ask().err(), Some(Some(NotAsked::SeveralClients)));

@@ -93,7 +93,7 @@ impl Request {
     }
 
     /// Makes it the request of a caller.
-    pub(in super::super) fn of(mut self, caller: Party) -> Self {
+    pub(in super::super) fn with_caller(mut self, caller: Party) -> Self {
         self.caller = Some(caller);
         self
     }

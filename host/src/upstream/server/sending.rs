@@ -125,14 +125,15 @@ impl Shared {
 /// order of its arrival.
 async fn ask(link: &Link, sending: &Sending) -> Result<Value, AskError> {
     let Sending { call, permitted, parameters, taker } = sending;
-    let (tool, hearing) = (call.tool(), call.chain().heard());
+    let tool = call.tool();
+    let hearing = call.chain().heard();
     let caller = Party { tenant: call.chain().tenant().clone(), session: hearing.session };
     let taker = (!link.is_modern()).then(|| taker.clone());
     let mut request = Request::new("tools/call")
         .about("name", &tool.original)
         .with("arguments", on_one_line(call.arguments().as_str()))
         .with_headers(headers(link, call))
-        .of(caller.clone())
+        .with_caller(caller.clone())
         .asking(*permitted, taker.clone())
         .taking_tasks()
         .with_progress();

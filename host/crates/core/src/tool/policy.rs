@@ -97,7 +97,8 @@ impl Whitelist {
             Self::All => None,
             Self::Only(names) => Some(names.iter()),
         };
-        let (mut twins, mut folded) = (BTreeSet::new(), BTreeSet::new());
+        let mut twins = BTreeSet::new();
+        let mut folded = BTreeSet::new();
         for tool in tools.iter().filter(|_| !self.is_empty()) {
             if tool.has_twin {
                 twins.insert(tool.original.as_str());

@@ -61,7 +61,8 @@ pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
     let is_granted = |grant: &&crate::KvStore| grant.name == name;
-    let is_cache = state.call.grants.stores.iter().find(is_granted).is_some_and(|it| it.is_cache);
+    let is_cache =
+        state.call.grants.stores.iter().find(is_granted).is_some_and(|grant| grant.is_cache);
     if !is_cache && state.lacks(Effect::ReadKv, Some(name)).is_some() {
         return Ok(Err(KvError::Denied));
     }
@@ -169,7 +170,8 @@ fn begin(store: &mut Store<'_>, handle: &Handle, bytes: usize) -> wasmtime::Resu
 /// Returns whether the running tool declares that it writes to an open store, which it is about to do.
 fn may_write(store: &mut Store<'_>, handle: &Handle) -> wasmtime::Result<bool> {
     let open = store.data().table.get(handle)?;
-    let (name, is_cache) = (open.name.clone(), open.is_cache);
+    let name = open.name.clone();
+    let is_cache = open.is_cache;
     if !is_cache && store.data_mut().lacks(Effect::WriteKv, Some(&name)).is_some() {
         return Ok(false);
     }

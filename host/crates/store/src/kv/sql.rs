@@ -245,7 +245,8 @@ pub(super) fn usage_without_holders(
 
 fn read_usage(connection: &Connection, select: &str, now: i64) -> rusqlite::Result<Vec<Usage>> {
     let usage = |row: &Row<'_>| {
-        let (bytes, entries) = (unsigned(row.get(3)?), unsigned(row.get(4)?));
+        let bytes = unsigned(row.get(3)?);
+        let entries = unsigned(row.get(4)?);
         let holder = row.get::<_, Option<Vec<u8>>>(2)?;
         let holder = holder.map_or(Holder::Unassigned, |holder| Holder::from_column(&holder));
         Ok(Usage { plugin: row.get(0)?, name: row.get(1)?, holder, bytes, entries })

@@ -603,7 +603,8 @@ async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shar
     let bench = Bench::new().await;
     let cost = ENTRY_OVERHEAD_BYTES + 2;
     let open = |opener| bench.database.kv("p", "s", opener, cost);
-    let (ann, bob) = (open(Opener::Own(ANN)), open(Opener::Own(BOB)));
+    let ann = open(Opener::Own(ANN));
+    let bob = open(Opener::Own(BOB));
     ann.set("k", vec![1], None, None).await.expect("it fits");
     assert!(matches!(ann.set("l", vec![1], None, None).await, Err(KvError::QuotaExceeded)));
     assert_eq!(value(&bob, "k").await, None);
@@ -613,7 +614,8 @@ async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shar
     bob.set("k", vec![2], Some(0), None).await.expect("the quota of the other is not its own");
     assert_eq!((value(&ann, "k").await, value(&bob, "k").await), (Some(vec![1]), Some(vec![2])));
 
-    let (ann, bob) = (open(Opener::Shared(ANN)), open(Opener::Shared(BOB)));
+    let ann = open(Opener::Shared(ANN));
+    let bob = open(Opener::Shared(BOB));
     assert_eq!(value(&ann, "k").await, None, "the shared store is a third one");
     ann.set("k", vec![3], None, None).await.expect("it fits");
     assert_eq!(value(&bob, "k").await, Some(vec![3]));
@@ -628,7 +630,8 @@ async fn many_operations_of_one_tenant_leave_places_to_another_of_the_same_plugi
     let bench = Bench::new().await;
     for open in [Opener::Own, Opener::Shared] {
         let store = |tenant| bench.database.kv("p", "s", open(tenant), ROOM);
-        let (ann, bob) = (store(ANN), store(BOB));
+        let ann = store(ANN);
+        let bob = store(BOB);
         let many = futures_util::future::join_all((0..600).map(|_| ann.get("k")));
         // Those of the first tenant are begun first.
         let (many, one) = tokio::join!(biased; many, bob.get("k"));
@@ -647,7 +650,8 @@ async fn a_store_moves_to_a_holder_that_has_no_entries() {
     let version = ann.set("k", vec![1], None, None).await.expect("written");
     bob.set("k", vec![2], None, None).await.expect("written");
     let transfer = async |from, to| database.transfer_kv("p", "s", from, to).await;
-    let (of_ann, of_bob) = (Holder::Tenant(ANN), Holder::Tenant(BOB));
+    let of_ann = Holder::Tenant(ANN);
+    let of_bob = Holder::Tenant(BOB);
     let refused = transfer(of_ann, of_bob).await;
     assert!(matches!(refused, Err(TransferError::Occupied { entries: 1 })), "{refused:?}");
     assert_eq!((value(&ann, "k").await, value(&bob, "k").await), (Some(vec![1]), Some(vec![2])));

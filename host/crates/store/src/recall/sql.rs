@@ -155,7 +155,8 @@ pub(super) fn find<E>(
     // Reads only, so dropping it without a commit loses nothing.
     let transaction = connection.unchecked_transaction()?;
     let mut select = transaction.prepare(select)?;
-    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
     for (position, anchor) in anchors.iter().enumerate() {
         let mut rows = select.query(params![scope, anchor, now])?;
         let Some(row) = rows.next()? else { continue };

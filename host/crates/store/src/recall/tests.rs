@@ -60,7 +60,7 @@ impl Bench {
         let anchors = numbers.iter().map(|number| [*number; 32]).collect();
         let found = self.find(scope, anchors).await;
         let at = |position| found.iter().find(|found| found.position == position);
-        (0..numbers.len()).map(|position| at(position).map(|it| it.text.is_some())).collect()
+        (0..numbers.len()).map(|position| at(position).map(|entry| entry.text.is_some())).collect()
     }
 
     async fn find(&self, scope: Scope, anchors: Vec<Anchor>) -> Vec<Found> {
@@ -72,7 +72,8 @@ impl Bench {
 }
 
 fn bounds(owner: u64, total: u64) -> Bounds {
-    let (owner_bytes, total_bytes) = (owner * COST, total * COST);
+    let owner_bytes = owner * COST;
+    let total_bytes = total * COST;
     Bounds { expire_after: 30 * DAY, owner_records: 100, owner_bytes, total_bytes }
 }
 

@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    fn of(template: Template) -> Vec<(&'static str, String)> {
+    fn generate(template: Template) -> Vec<(&'static str, String)> {
         files(template, &"my-plugin".parse().expect("a name")).collect()
     }
 
@@ -61,7 +61,7 @@ mod tests {
     fn a_new_plugin_carries_its_name_and_no_path_into_this_repository() {
         for template in Template::ALL {
             let language = template.language();
-            let files = of(template);
+            let files = generate(template);
             let text = |name: &str| &files.iter().find(|(file, _)| *file == name).expect(name).1;
             assert!(language.marks().iter().all(|mark| !text(mark).is_empty()), "{language}");
             assert!(text("plugin.toml").contains("id = \"my-plugin\""), "{language}");
@@ -78,7 +78,7 @@ mod tests {
                 );
             }
         }
-        let manifest = of(Template::Rust)
+        let manifest = generate(Template::Rust)
             .into_iter()
             .find(|(file, _)| *file == "Cargo.toml")
             .expect("it is there")
@@ -108,7 +108,7 @@ mod tests {
             (Template::JavaScript, "guest-sdk/javascript", "airlock-plugin/"),
             (Template::Python, "guest-sdk/python/airlock_plugin", "airlock_plugin/"),
         ] {
-            let files = of(template);
+            let files = generate(template);
             let written = files.iter().filter_map(|(file, _)| file.strip_prefix(directory));
             let written: BTreeSet<_> = written.map(str::to_owned).collect();
             let mut package = files_in(source, "");

@@ -85,9 +85,9 @@ fn read(
     let stored = if store { input.clone() } else { Vec::new() };
     let tools = members.list("tools")?;
     let path = members.path("tools");
-    let tools = tools.map(|it| client_tools.read(it, &path, tools::checked)).transpose()?;
+    let tools = tools.map(|tools| client_tools.read(tools, &path, tools::checked)).transpose()?;
     let choice = members.take("tool_choice");
-    let choice = choice.map(|it| tools::native_choice(it, &members.path("tool_choice")));
+    let choice = choice.map(|choice| tools::native_choice(choice, &members.path("tool_choice")));
     let mut body = Object::new();
     for name in ["model", "fallbacks"] {
         body.extend(members.get(name).map(|value| (name.to_owned(), value.clone())));

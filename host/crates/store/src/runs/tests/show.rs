@@ -54,7 +54,8 @@ async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
 async fn a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let (long, answer) = ("x".repeat(2 * MAX), "y".repeat(MAX + 1));
+    let long = "x".repeat(2 * MAX);
+    let answer = "y".repeat(MAX + 1);
     let steps = vec![
         begin("s"),
         Step::Record(at(1), called(&long), "1".into()),

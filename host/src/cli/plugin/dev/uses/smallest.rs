@@ -232,7 +232,8 @@ impl<'a> Seen<'a> {
             let store = declared.request.as_ref().and_then(|name| stores.get(name));
             declared.effect.is_on_stores() && store.is_some_and(|store| store.cache)
         };
-        let had = uses.into_iter().flatten().filter_map(effect).filter(|it| !is_on_cache(it));
+        let had =
+            uses.into_iter().flatten().filter_map(effect).filter(|effect| !is_on_cache(effect));
         let is_read =
             |name: &str| uses.is_some_and(|uses| uses.contains(&Use::ReadFiles(name.to_owned())));
         let unjudged = kept.iter().copied().filter(|request| match request {

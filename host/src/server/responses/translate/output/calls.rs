@@ -86,7 +86,8 @@ impl ClientCall {
             None => (None, name),
         };
         let slot = Slot::default();
-        let (text, rest) = (String::new(), Object::new());
+        let text = String::new();
+        let rest = Object::new();
         let mut call = Self { slot, call_id, name, group, kind, text, rest };
         call.slot = items.open(kind.prefix(), call.members("in_progress"), events);
         call

@@ -218,7 +218,7 @@ fn functions_of_a_group_are_functions_and_a_call_of_one_is_shown_with_its_group(
         .as_array()
         .expect("tools")
         .iter()
-        .map(|it| &it["function"]["name"])
+        .map(|tool| &tool["function"]["name"])
         .collect();
     assert_eq!(names, ["mine", "mcp__fs__read", "mcp__fs__write"]);
     assert_eq!(chat.body["messages"][1]["tool_calls"][0]["function"]["name"], "mcp__fs__read");
