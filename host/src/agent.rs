@@ -110,7 +110,7 @@ pub struct Settings {
     pub disable_auto_tool_inject: bool,
     /// Whether a chat completion has results as text if other calls are pending.
     pub results_as_text: ResultsAsText,
-    /// Treatment of calls that need an approval, if neither the request nor its key says it.
+    /// Treatment of calls that need an approval, if neither the request nor its key sets one.
     pub approval: ApprovalChoice,
     /// Longest time that one call waits for an approval.
     pub approval_wait: Duration,
@@ -176,12 +176,12 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
         let mut trace = Trace::new(caller.ledger(), request.notes.clone());
         let ended = converse(&models, &caller, request, &settings, &mut trace, &listener).await;
         let last = match ended {
-            Ok(Ending::Whole { answer, pending, is_told }) => {
-                trace.finish(answer, &pending, is_told)
+            Ok(Ending::Whole { answer, pending, is_in_text }) => {
+                trace.finish(answer, &pending, is_in_text)
             }
-            Ok(Ending::Streamed { relay, answer, pending, is_told }) => {
+            Ok(Ending::Streamed { relay, answer, pending, is_in_text }) => {
                 let emitter = &listener.emitter;
-                trace.finish_stream(*relay, &answer, &pending, is_told, emitter).await
+                trace.finish_stream(*relay, &answer, &pending, is_in_text, emitter).await
             }
             Err(error) => {
                 let airlock = trace.extension(&[]);

@@ -356,7 +356,7 @@ impl Builder {
 
     /// Begins to load every plugin and to connect to every server, and returns at once. Components
     /// that are not in the cache of compiled code are compiled meanwhile, which may take a minute;
-    /// calls of their tools wait. [`Gateway::loaded`] says when that has ended. Must be called in a
+    /// calls of their tools wait. [`Gateway::loaded`] reports the end of it. Must be called in a
     /// tokio runtime.
     pub fn open(self) -> anyhow::Result<Gateway> {
         let config = self.config;

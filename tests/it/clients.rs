@@ -30,7 +30,7 @@ const COLUMNS: [(&str, &str, Option<&str>); 6] = [
     ("approval", "approval", None),
 ];
 
-/// What the clients saw: rows, and their cells.
+/// Observations of the clients: rows, and their cells.
 type Rows = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Returns the script of the model.

@@ -28,17 +28,17 @@ pub(super) struct Dialog {
     /// True if the model is asked for a stream.
     is_streamed: bool,
     includes_usage: bool,
-    /// Keeps rounds that the caller does not see; `None` if they are told as text.
+    /// Keeps rounds that the caller does not see; `None` if their results are part of the text.
     keeper: Option<Keeper>,
 }
 
 /// End of the loop: the model's last response, and its calls that were not run, in their order.
-/// `is_told` is true if the results of the others are part of the text.
+/// `is_in_text` is true if the results of the others are part of the text.
 pub(super) enum Ending {
     /// A response that is returned whole.
-    Whole { answer: Document, pending: Vec<Pending>, is_told: bool },
+    Whole { answer: Document, pending: Vec<Pending>, is_in_text: bool },
     /// A response whose chunks were sent.
-    Streamed { relay: Box<Relay>, answer: Object, pending: Vec<Pending>, is_told: bool },
+    Streamed { relay: Box<Relay>, answer: Object, pending: Vec<Pending>, is_in_text: bool },
 }
 
 impl Dialog {
@@ -146,21 +146,21 @@ impl Dialog {
         allowance: &Allowance,
     ) -> Ending {
         pending.sort_by_key(|pending| pending.call.position);
-        let is_told = self.tells(&pending, style);
-        if !is_told && !pending.is_empty() {
+        let is_in_text = self.has_results_in_text(&pending, style);
+        if !is_in_text && !pending.is_empty() {
             Box::pin(self.keep(answer.object(), &pending, ended, allowance)).await;
         }
         match self.relay {
-            None => Ending::Whole { answer, pending, is_told },
+            None => Ending::Whole { answer, pending, is_in_text },
             Some(relay) => {
                 let (relay, answer) = (Box::new(relay), answer.into_object());
-                Ending::Streamed { relay, answer, pending, is_told }
+                Ending::Streamed { relay, answer, pending, is_in_text }
             }
         }
     }
 
-    /// Returns whether results are told as text, if calls ran and others are pending.
-    fn tells(&self, pending: &[Pending], style: ResultsAsText) -> bool {
+    /// Returns whether results are part of the text, if calls ran and others are pending.
+    fn has_results_in_text(&self, pending: &[Pending], style: ResultsAsText) -> bool {
         // Where rounds end the loop, the response is the model's own.
         if pending.iter().any(|pending| matches!(pending.reason, Reason::DepthLimit)) {
             return false;

@@ -74,7 +74,7 @@ impl ResultSource {
         let is_servers_own = self.server.is_some();
         let server = match self.server {
             Some((server, trust)) => Some(Provenance::of(server, trust)),
-            // A script or a plugin may return what a server told it.
+            // A script or a plugin may return the result of a server.
             None => Provenance::through(caller.ledger().untrusted_within(self.call)),
         };
         let tenant = caller.view().tenant();

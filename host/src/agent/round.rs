@@ -367,7 +367,7 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
     }
 }
 
-/// Decides a call, after a person has if it needs an approval.
+/// Decides a call. One that needs an approval waits for a person's decision first.
 async fn admit(call: &ToolCall, conditions: &Conditions<'_>) -> Result<Admitted, CallError> {
     let Conditions { caller, allowance, approver, .. } = conditions;
     let name = &call.name;

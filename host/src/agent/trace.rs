@@ -130,16 +130,16 @@ impl<'a> Trace<'a> {
     /// pending. At the depth limit it is the model's own, whose calls were not run. Adds the
     /// `airlock` object if there were calls, and the sum of the usage if there were rounds; a
     /// response without either keeps its text.
-    /// `is_told` is true if a mixed response has the results as text.
+    /// `is_in_text` is true if a mixed response has the results as text.
     pub(super) fn finish(
         self,
         mut answer: Document,
         pending: &[Pending],
-        is_told: bool,
+        is_in_text: bool,
     ) -> Completion {
         if self.is_mixed(pending) {
             let object = mem::take(answer.object_mut());
-            *answer.object_mut() = if is_told {
+            *answer.object_mut() = if is_in_text {
                 answer::mixed(object, &self.results, pending)
             } else {
                 answer::pending_alone(object, pending)
@@ -163,10 +163,10 @@ impl<'a> Trace<'a> {
         relay: Relay,
         answer: &Object,
         pending: &[Pending],
-        is_told: bool,
+        is_in_text: bool,
         emitter: &Emitter,
     ) -> Completion {
-        let told = || if is_told { answer::summary(&self.results) } else { String::new() };
+        let told = || if is_in_text { answer::summary(&self.results) } else { String::new() };
         let summary = self.is_mixed(pending).then(told);
         let airlock = self.extension(pending);
         let usage = self.usage.into_value();

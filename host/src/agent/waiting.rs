@@ -76,7 +76,7 @@ impl Approver {
             ApprovalVerdict::Waiting(id) => Err(declined(
                 name,
                 &format!(
-                    "nobody has approved it yet. It waits as {id}: after `airlock approvals approve {id}`, the same call may be \
+                    "no person has approved it yet. It waits as {id}: after `airlock approvals approve {id}`, the same call may be \
                      repeated"
                 ),
             )),

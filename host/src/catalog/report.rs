@@ -26,7 +26,7 @@ pub(crate) fn report_dropped(client: &ClientName, dropped: &[String]) {
 /// Logs where the operator's lists and the tools of a source do not agree.
 pub(super) fn report_mismatches(client: &ClientName, mismatches: &[String]) {
     for problem in mismatches.iter().take(TOLD) {
-        warn!(%client, problem, "tools are not offered as the configuration has it");
+        warn!(%client, problem, "tools of the configuration are not offered");
     }
     if mismatches.len() > TOLD {
         warn!(%client, more = mismatches.len() - TOLD, "more names in the configuration that no tool has");

@@ -163,7 +163,7 @@ pub(super) fn complain(failure: &Failure) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Prints that a run waits for a decision. It is no failure.
+/// Prints that a run waits for a decision, which is not a failure.
 pub(super) fn waiting(text: &str) {
     let (bold, end) = if is_colourful() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
     let _ = writeln!(io::stderr(), "{bold}waiting:{end} {}", shown(text));

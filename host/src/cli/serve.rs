@@ -63,10 +63,10 @@ async fn reload_on(mut hangups: Hangups, reloader: Reloader) -> Infallible {
     }
 }
 
-/// Says on standard output when all is loaded. Never returns.
+/// Prints `ready` to standard output when all is loaded. Never returns.
 async fn announce(loaded: CancellationToken) -> Infallible {
     loaded.cancelled().await;
-    // Nobody may read it any more.
+    // The reader of standard output may be gone.
     let _ = output::line("ready");
     std::future::pending().await
 }

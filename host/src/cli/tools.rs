@@ -16,7 +16,7 @@ use crate::{
     text::{nearest, visible, visible_line},
 };
 
-/// Width of a table line on a terminal that does not say its own, in columns.
+/// Width of a table line on a terminal of unknown width, in columns.
 const TERMINAL_WIDTH: usize = 80;
 /// Width of a table line elsewhere: descriptions are cut only to keep one line per tool.
 const FILE_WIDTH: usize = 400;

@@ -140,7 +140,7 @@ pub(super) struct Responses {
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BuiltinTools {
-    /// They are left out, which the response and the log say.
+    /// They are left out. The response and the log name their types.
     Drop,
     /// The request is refused.
     Refuse,
@@ -223,16 +223,16 @@ pub(super) struct View {
     pub(super) virtual_key: String,
 }
 
-/// How calls of some MCP clients are approved: of those that fulfil all conditions of the rule.
+/// Approval of the calls of some MCP clients: of those that fulfil all conditions of the rule.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalRule {
     /// Name of the virtual key that the client sends.
     pub(super) virtual_key: Option<String>,
-    /// Name that the client gives itself (`clientInfo.name`), such as `claude-code`. Any client can
-    /// give itself this name.
+    /// Name that the client gives itself (`clientInfo.name`), such as `claude-code`. It
+    /// authenticates nothing: any client can give itself this name.
     pub(super) client_name: Option<String>,
-    /// How its calls are approved.
+    /// Approval of its calls.
     pub(super) approval: Approval,
 }
 
@@ -614,7 +614,7 @@ pub(super) struct ToolManager {
     /// those calls. Default: `auto`.
     pub(super) results_as_text: Option<ResultsAsText>,
     /// Treatment of a model's calls of tools that are not in `tools_to_auto_execute`, unless the
-    /// header `x-airlock-approval` or the virtual key says it. Default: `return`.
+    /// header `x-airlock-approval` or the virtual key sets another. Default: `return`.
     pub(super) approval: Option<ApprovalChoice>,
     /// Longest time that one such call waits with `approval: wait`. Default: 10m.
     pub(super) approval_wait: Option<Span>,

@@ -30,7 +30,7 @@ pub(crate) struct Imported {
     pub(crate) program: &'static str,
     /// The configuration of the gateway.
     pub(crate) file: Value,
-    /// What became of each setting.
+    /// The outcome of each setting.
     pub(crate) lines: Vec<Line>,
     /// Environment variables that the configuration names and that are not set now.
     pub(crate) variables: Vec<String>,
@@ -48,7 +48,7 @@ impl Imported {
     }
 }
 
-/// What became of one setting.
+/// The outcome of one setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Line {
     /// Key in the file that was read, or in the result for what was not in it.

@@ -63,13 +63,13 @@ fn other_spelling(owner: &str, key: &str) -> Option<&'static str> {
             "use `connection_string`, with the `connection_type` \"http\" or \"sse\""
         }
         ("Client", "command" | "args" | "cwd") => {
-            "belongs into `stdio_config`, with the `connection_type` \"stdio\""
+            "belongs in `stdio_config`, with the `connection_type` \"stdio\""
         }
         ("Client", "env" | "envs") => {
             "use `stdio_config.envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one"
         }
         ("Client", "component" | "grants" | "config") => {
-            "belongs into `wasm_config`, with the `connection_type` \"wasm\""
+            "belongs in `wasm_config`, with the `connection_type` \"wasm\""
         }
         ("Stdio" | "Docker", "env" | "environment") => {
             "use `envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one"

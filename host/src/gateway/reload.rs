@@ -1,5 +1,5 @@
 //! Takes changed plugin entries of the configuration file while the gateway runs. Everything else in
-//! the file is taken at the next start, which is said.
+//! the file is taken at the next start, and the log names the keys that have changed.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 

@@ -43,14 +43,14 @@ pub enum ApprovalMode {
     AlwaysAllow,
 }
 
-/// How calls of some clients are handled. A condition that is `None` holds for all of them.
+/// Handling of the calls of some clients. A condition that is `None` holds for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRule {
     /// Name of the virtual key that the client sends.
     pub virtual_key: Option<String>,
-    /// Name that the client gives itself.
+    /// Name that the client gives itself. It authenticates nothing.
     pub client_name: Option<String>,
-    /// How its calls are handled.
+    /// Handling of its calls.
     pub approval: ApprovalMode,
 }
 

@@ -186,7 +186,7 @@ fn declined(name: &str, reason: &str) -> CallError {
 /// Key of the metadata with the identifier of a call in the list of pending approvals.
 const PENDING: &str = "airlock/approval";
 
-/// Error of a call that nobody has decided about in time.
+/// Error of a call without a decision at the limit.
 fn pending(name: &str, id: &str) -> CallError {
     let message = format!(
         "tool '{}' did not run: it needs the approval of a person, and waits for it as {id}. A person approves it with \

@@ -75,12 +75,12 @@ pub(crate) fn modern(params: &Params) -> Result<Peer, RpcError> {
     Ok(Peer { version, questions: questions(capabilities), log_level, takes_tasks })
 }
 
-/// Returns the name that the client of a modern request gives itself; `None` if it gives none.
+/// Returns the name that the client of a modern request has sent (`clientInfo`), if any.
 pub(crate) fn client_name(params: &Params) -> Option<Arc<str>> {
     name(params.meta(CLIENT_INFO)?)
 }
 
-/// Returns the name that the client of an `initialize` request gives itself; `None` if it gives none.
+/// Returns the name that the client of an `initialize` request has sent (`clientInfo`), if any.
 pub(crate) fn initialized_name(params: &Params) -> Option<Arc<str>> {
     name(params.get("clientInfo")?)
 }

@@ -320,7 +320,7 @@ impl Session {
         let _ = self.name.set(name);
     }
 
-    /// The name that its client gives itself; `None` if it gives none.
+    /// Returns the name that its client gives itself; `None` if it has sent none.
     pub(crate) fn client_name(&self) -> Option<Arc<str>> {
         self.name.get().cloned()
     }

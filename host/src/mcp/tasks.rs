@@ -2,7 +2,7 @@
 //! modern extension for tasks.
 //!
 //! A modern client declares the extension, and a call of it becomes a task where the source makes a
-//! task of it. A legacy client asks for a task with the call. The call runs on in the background,
+//! task of it. A legacy client asks for a task with the call. The call continues in the background,
 //! within its ordinary limits, and the client polls for its state:
 //!
 //! ```text

@@ -24,7 +24,7 @@ pub(super) struct Entry {
     last_load: Mutex<LastLoad>,
 }
 
-/// What the configuration says about a plugin.
+/// Configuration of a plugin.
 #[derive(PartialEq)]
 pub(super) struct Spec {
     pub(super) policy: Policy,

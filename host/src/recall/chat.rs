@@ -327,7 +327,7 @@ fn merged(own: &str, sent: &str, ran: &BTreeSet<Cow<'_, str>>, joins: bool) -> O
     Some(out.to_text())
 }
 
-/// Returns whether the text of a message is what the model said, and not changed by the client.
+/// Returns whether the text of a message is the model's own, unchanged by the client.
 fn is_of_model(sent: &str, own: &str, joins: bool) -> bool {
     let sent = text_of(sent);
     let own = text_of(own);

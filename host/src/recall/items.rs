@@ -73,7 +73,7 @@ impl OutputKeeper {
 }
 
 impl Trail {
-    /// Goes on to the last message of the user in these items, if there is one.
+    /// Advances to the last message of the user in these items, if there is one.
     fn note_items(&mut self, items: &[Value]) {
         if let Some(message) = items.iter().rev().find(|item| is_of_user(item)) {
             self.note_user(texts(message));

@@ -25,7 +25,7 @@ impl Trail {
         Self { scope: tenant.scope(), user: [0; 32] }
     }
 
-    /// Goes on to a message of the user, of which these are the texts.
+    /// Advances to a message of the user, of which these are the texts.
     pub(super) fn note_user<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) {
         let mut digest = Sha256::new();
         for text in texts {

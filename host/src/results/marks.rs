@@ -119,7 +119,7 @@ fn is_ideographic(c: char) -> bool {
 }
 
 /// Letters of [`WORDS`] that were read so far. Only their first letter is in them again, so after a
-/// wrong letter the search goes on with that letter, and one at [`SECOND_START`] is remembered.
+/// wrong letter the search continues with that letter, and one at [`SECOND_START`] is remembered.
 #[derive(Default)]
 struct Matching {
     letters: usize,

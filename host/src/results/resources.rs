@@ -57,7 +57,7 @@ impl ResourceReader {
         let text = |name| arguments.get(name).and_then(Value::as_str);
         let uri = text("uri").filter(|uri| uri.len() <= MAX_URI_BYTES);
         let uri = uri.ok_or_else(|| bad("uri parameter is required and must be a string"))?;
-        // What may not be read looks like what does not exist.
+        // Hidden resources return `NotFound`, exactly like unknown ones.
         let unknown = || {
             let message = format!("no server that you may use has the resource {uri:?}");
             CallError::Tool(ToolError::new(ErrorKind::NotFound, message))

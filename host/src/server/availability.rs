@@ -1,8 +1,8 @@
 //! Sources of tools that a request could use, and that have never been listed.
 //!
-//! A source is listed some seconds after the gateway has started. A request that came before would
-//! see a part of the tools and not know it: it waits, for a while after the start, and is told of the
-//! sources that are still missing.
+//! A source is listed some seconds after the gateway has started. A request before that would
+//! see a part of the tools without a notice. It waits until the startup wait has passed, and its
+//! response names the sources that are still missing.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -107,7 +107,7 @@ fn caller(app: &App, sender: &Sender, timeout: Duration) -> Caller {
     }
 }
 
-/// Makes a call, or goes on with one that waits. Fails if the door refuses it.
+/// Makes a call, or resumes one that waits. Fails if the door refuses it.
 async fn make(
     caller: &Caller,
     call: &Call,

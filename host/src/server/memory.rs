@@ -192,8 +192,8 @@ impl Drop for Charged {
 }
 
 impl Spent {
-    /// Returns the error of a request that was carried out, and whose response has no room. Clients
-    /// are told not to repeat it.
+    /// Returns the error of a request that was carried out, and whose response has no room. Its
+    /// headers ask the client not to repeat the request.
     pub(super) fn after_work(self) -> ApiError {
         let (status, kind, code, limit_bytes) = match self {
             Self::Budget { limit_bytes } => {

@@ -58,8 +58,8 @@ pub(super) fn events(headers: &HeaderMap) -> Result<bool, ApiError> {
     }
 }
 
-/// Returns what happens to calls that need an approval, if the header says it. Fails if the header has
-/// another value.
+/// Returns the treatment of calls that need an approval, if the header sets one. Fails if the header
+/// has an invalid value.
 pub(super) fn approval(headers: &HeaderMap) -> Result<Option<ApprovalChoice>, ApiError> {
     let Some(name) = respond::joined(headers, APPROVAL)? else { return Ok(None) };
     let choice = ApprovalChoice::ALL.into_iter().find(|choice| choice.name() == name);

@@ -154,7 +154,7 @@ fn report_dropped(sender: &Sender, chat: &Chat) -> Option<String> {
     let types = dropped(chat).map(visible_line).collect::<Vec<_>>().join(", ");
     info!(
         tenant = %sender.tenant(), types,
-        "built-in tools of a request are left out, as `server.responses.builtin_tools` has it"
+        "built-in tools of a request are left out because of `server.responses.builtin_tools`"
     );
     Some(types)
 }

@@ -23,7 +23,7 @@ use super::{
     transport,
 };
 
-/// What one attempt to connect tries.
+/// Settings of one attempt to connect.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attempt {
     pub(super) handshake: Handshake,

@@ -229,12 +229,12 @@ impl Inbox {
         in_flight.awaited.clear();
     }
 
-    /// Returns whether a request of a caller was given up, and the server has not answered it.
-    pub(super) fn is_given_up(&self, id: i64) -> bool {
-        lock(&self.in_flight).is_given_up(id)
+    /// Returns whether a request of a caller was abandoned, and the server has not answered it.
+    pub(super) fn is_abandoned(&self, id: i64) -> bool {
+        lock(&self.in_flight).is_abandoned(id)
     }
 
-    /// Records that the server has read the cancellation of a request that was given up.
+    /// Records that the server has read the cancellation of an abandoned request.
     pub(super) fn record_cancelled(&self, id: i64) {
         lock(&self.in_flight).cancelled(id);
     }

@@ -51,10 +51,10 @@ pub(super) enum Report {
     Log(Vec<u8>),
 }
 
-/// Queue of what was given up, whose cancellations are to be sent.
+/// Queue of abandoned work, whose cancellations are to be sent.
 pub(super) type AbandonedRequests = mpsc::Receiver<Abandoned>;
 
-/// Work of the server that was given up.
+/// Abandoned work of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Abandoned {
     /// A request.
@@ -291,20 +291,20 @@ impl Link {
         }
     }
 
-    /// Gives up a task at the server.
+    /// Cancels a task at the server.
     pub(super) fn abandon_task(&self, id: String) {
         // A full queue means that the server does not read cancellations either.
         let _ = self.abandoned.try_send(Abandoned::Task(id));
     }
 
     async fn cancel(&self, abandoned: Abandoned) {
-        // A server that does not take it works on in vain.
+        // A server that does not accept it completes the work, and its result is dropped.
         match abandoned {
             Abandoned::Request(id) => {
                 let params =
                     serde_json::json!({"requestId": id, "reason": "the caller no longer waits"});
                 let is_sent = self.notify("notifications/cancelled", &params).await.is_ok();
-                if is_sent && self.inbox.is_given_up(id) && !self.is_modern() {
+                if is_sent && self.inbox.is_abandoned(id) && !self.is_modern() {
                     // Most servers do not answer a cancelled request. They read in order, so the answer
                     // to a later one shows that they have read the cancellation.
                     let asked = self.ask(Request::new("ping").uncancellable()).await;

@@ -3,7 +3,7 @@
 //! A legacy server (2025-11-25) makes a task of a call that asks for one, which the gateway does for
 //! tools with `taskSupport: required`. A modern server makes one whenever it likes, because each
 //! call declares the extension for tasks. The task is polled until it ends, within the deadline of
-//! the call, and cancelled at the server if the call is given up.
+//! the call, and cancelled at the server if the call is abandoned.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -195,9 +195,9 @@ fn cancelled(state: &Value) -> AskError {
 }
 
 impl Task {
-    /// Reads a task. Fails if it is none of MCP.
+    /// Reads a task. Fails if it is not a task of MCP.
     fn read(task: &Value) -> Result<Self, AskError> {
-        let malformed = || AskError::Unreadable("it answers with a task that is none of MCP");
+        let malformed = || AskError::Unreadable("its response is not a valid task of MCP");
         let id = task["taskId"].as_str().filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES);
         let status = match task["status"].as_str() {
             Some("working") => Status::Working,
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_is_given_up_is_cancelled_at_its_server() {
+    async fn an_abandoned_task_is_cancelled_at_its_server() {
         let (link, mut server, rest) = legacy().await;
         let created = json!({"task": state("working")});
         {
@@ -402,7 +402,7 @@ mod tests {
         let cancelled = async {
             loop {
                 let message = server.read().await;
-                // The last request for its state may have been given up too.
+                // The last request for its state may have been abandoned too.
                 if message["method"] != "notifications/cancelled" {
                     return message;
                 }

@@ -121,8 +121,8 @@ impl Approvals {
         self.database.read(move |connection| list(connection, scope.as_ref(), now, limit)).await
     }
 
-    /// Returns whether nobody has decided about a call yet. False for one that does not exist. Fails
-    /// if the database cannot be used.
+    /// Returns whether a call has no decision yet. False for one that does not exist. Fails if the
+    /// database cannot be used.
     pub async fn is_waiting(&self, id: &str) -> Result<bool, Unavailable> {
         let id = id.to_owned();
         let scope = self.scope;

@@ -85,7 +85,7 @@ pub enum Holder {
     Tenant(Scope),
     /// All tenants: each reads and writes the entries of all others.
     Everyone,
-    /// Nobody: the entries are from a version in which all tenants shared every store, and the
+    /// No holder: the entries are from a version in which all tenants shared every store, and the
     /// operator has not decided yet whose they are.
     Unassigned,
 }
@@ -152,7 +152,7 @@ impl Id {
 }
 
 impl Holder {
-    /// Returns the value of the column: `NULL` for nobody, an empty blob for everyone.
+    /// Returns the value of the column: `NULL` for no holder, an empty blob for all tenants.
     fn column(self) -> Option<Vec<u8>> {
         match self {
             Self::Tenant(scope) => Some(scope.to_vec()),

@@ -94,8 +94,8 @@ impl Lane {
         let path = self.path.clone();
         let file = self.file;
         let work = move || {
-            // SQLite would go on in the file that has no name any more, and all would be lost at the end
-            // of the process.
+            // SQLite would continue in the file without a name, whose contents are lost when the process
+            // ends.
             (file.is_none() || FileId::at(&path) == file).then(|| job(&mut connection))
         };
         match tokio::task::spawn_blocking(work).await {

@@ -47,7 +47,8 @@ pub struct Recall {
 /// A record to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRecord {
-    /// What a client sends back. An anchor of an earlier record now belongs to this one.
+    /// Digests of the contents that a client sends back. An anchor of an earlier record now belongs
+    /// to this one.
     pub anchors: Vec<Anchor>,
     /// The text; `None` if it may not be stored. A text that exceeds the bounds of one owner is not
     /// stored.

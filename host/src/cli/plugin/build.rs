@@ -34,9 +34,9 @@ use crate::{
 ///
 /// Compiles the sources in a directory, asks the component for its tools in a sandbox that denies
 /// everything, and embeds the tools and `plugin.toml` in it. The files show the language:
-/// Cargo.toml for Rust, package.json for JavaScript, app.py and requirements.txt for Python. The
-/// compilers for JavaScript and Python are installed into the directory, once. Warnings and errors
-/// of the compiler are printed to standard error.
+/// Cargo.toml for Rust, package.json for JavaScript and TypeScript, app.py and requirements.txt for
+/// Python. The compilers for JavaScript and Python are installed into the directory, once. Warnings
+/// and errors of the compiler are printed to standard error.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin build\n  airlock plugin build weather --output weather.wasm"

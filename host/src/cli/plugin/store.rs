@@ -19,7 +19,7 @@ use crate::{
 /// Length of the part of a scope that names it, in bytes.
 const SHOWN_BYTES: usize = 6;
 
-/// Show the key-value stores of plugins, or give one to another key
+/// Show the key-value stores of plugins, give one to another holder, or delete one
 ///
 /// Each key has a store of its own, unless a grant has `"shared": true`. Without PLUGIN, lists all
 /// stores with their holders. With `--to`, gives a store to another holder; with `--delete`, deletes

@@ -39,7 +39,7 @@ pub(super) fn translate(source: &Value) -> Draft {
             Some(servers) => (key.member("servers"), servers),
             None if LISTS.iter().any(|(list, _)| list == name) => (key, value),
             None => {
-                draft.note(key, Outcome::NoMeaning, "is a setting of the agent, and no server");
+                draft.note(key, Outcome::NoMeaning, "is a setting of the agent, not a server");
                 continue;
             }
         };

@@ -127,7 +127,7 @@ fn servers_of_desktop_agents_become_clients_whose_calls_need_an_approval() {
         },
     }));
     insta::assert_snapshot!(lines(&imported), @r#"
-    no meaning globalShortcut: is a setting of the agent, and no server
+    no meaning globalShortcut: is a setting of the agent, not a server
     changed mcpServers.brave-search: the client is named "brave_search": names have no other characters than letters, digits and `_`
     changed mcpServers.brave-search.env: is `stdio_config.envs`, with the values as they were: put credentials into the gateway's environment and write `NAME=env.NAME`
     no meaning mcpServers.old.icon: is a setting of the agent

@@ -54,7 +54,7 @@ const SESSION: &str = "sessionId";
 /// Messages of one client that wait to be handled. A further one is refused.
 const QUEUE: usize = 16;
 
-/// What a path of the transport is for.
+/// Purpose of a path of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum Target {
     /// Opens a stream.

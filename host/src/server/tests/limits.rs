@@ -251,7 +251,7 @@ async fn connections_whose_bodies_still_arrive_give_way_to_new_ones() {
         let stream = gateway.connect(&chat[..chat.len() - 1]).await;
         slow.push(Box::pin(rest_of(stream)));
     }
-    // Their requests go on, so that the next connection cannot have their places.
+    // Their requests continue, so that the next connection cannot have their places.
     let mut served = Vec::new();
     while !slow.is_empty() {
         served.push(gateway.connect(&chat).await);

@@ -79,8 +79,8 @@ pub(super) struct InFlight {
     pub(super) is_closed: bool,
     /// Questions of the server that were handed to callers, until they are answered or dropped.
     pub(super) asked: HashSet<RpcId>,
-    /// Requests of callers that were given up and not answered. The server may still work on them.
-    abandoned: HashMap<i64, GivenUp>,
+    /// Requests of callers that were abandoned and not answered. The server may still work on them.
+    abandoned: HashMap<i64, AbandonedRequest>,
     /// True if there were more of them than are kept.
     has_lost_track: bool,
 }
@@ -101,15 +101,15 @@ impl Party {
     }
 }
 
-/// A request of a caller that was given up.
-struct GivenUp {
+/// An abandoned request of a caller.
+struct AbandonedRequest {
     tenant: Tenant,
     since: Instant,
     /// True once the server has read the cancellation.
     is_cancelled: bool,
 }
 
-impl GivenUp {
+impl AbandonedRequest {
     /// Returns whether a caller of this tenant may get messages that may be about the request.
     fn permits(&self, tenant: &Tenant, now: Instant) -> bool {
         self.tenant == *tenant && (self.is_cancelled || now >= self.since + LOG_QUARANTINE)
@@ -128,14 +128,14 @@ pub(in super::super) enum NotAsked {
          `lifecycle: \"per_call\"` in the gateway's configuration each call has a server of its own"
     )]
     SeveralClients,
-    /// A request that was given up may have caused it.
+    /// An abandoned request may have caused it.
     #[error(
         "it may be about a cancelled call, which the server has not answered; with `lifecycle: \"per_call\"` \
          in the gateway's configuration each call has a server of its own"
     )]
     Cancelled,
     /// It is over a bound, or malformed.
-    #[error("it is too large, or is no message of MCP")]
+    #[error("it is too large, or is not a message of MCP")]
     Unusable,
     /// Callers have too many questions.
     #[error("too many questions wait for answers")]
@@ -297,9 +297,9 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let mut in_flight = lock(&self.inbox.in_flight);
-        let given_up = in_flight.awaited.remove(&self.id);
-        if let Some(caller) = given_up.and_then(|awaited| awaited.caller) {
-            in_flight.give_up(self.id, caller.tenant);
+        let abandoned = in_flight.awaited.remove(&self.id);
+        if let Some(caller) = abandoned.and_then(|awaited| awaited.caller) {
+            in_flight.abandon(self.id, caller.tenant);
         }
     }
 }
@@ -320,30 +320,30 @@ struct Notification {
 }
 
 impl InFlight {
-    fn give_up(&mut self, id: i64, tenant: Tenant) {
+    fn abandon(&mut self, id: i64, tenant: Tenant) {
         if self.abandoned.len() < MAX_KEPT_ABANDONED {
             let since = Instant::now();
-            self.abandoned.insert(id, GivenUp { tenant, since, is_cancelled: false });
+            self.abandoned.insert(id, AbandonedRequest { tenant, since, is_cancelled: false });
         } else {
             self.has_lost_track = true;
         }
     }
 
-    /// Records that the server has answered a request that was given up, so that it no longer works on
+    /// Records that the server has answered an abandoned request, so that it no longer works on
     /// it.
     pub(super) fn answered_late(&mut self, id: i64) {
         self.abandoned.remove(&id);
     }
 
-    /// Returns whether a request was given up and is not answered.
-    pub(super) fn is_given_up(&self, id: i64) -> bool {
+    /// Returns whether a request was abandoned and is not answered.
+    pub(super) fn is_abandoned(&self, id: i64) -> bool {
         self.abandoned.contains_key(&id)
     }
 
-    /// Records that the server has read the cancellation of a request that was given up.
+    /// Records that the server has read the cancellation of an abandoned request.
     pub(super) fn cancelled(&mut self, id: i64) {
-        if let Some(given_up) = self.abandoned.get_mut(&id) {
-            given_up.is_cancelled = true;
+        if let Some(request) = self.abandoned.get_mut(&id) {
+            request.is_cancelled = true;
         }
     }
 
@@ -357,7 +357,7 @@ impl InFlight {
     /// Returns the newest request that `suits`, with its identifier, among those that a message of the
     /// server can belong to. No member of such a message says which request it belongs to, and a caller
     /// must not see those of another one. So it belongs to the only request, or to one of several of the
-    /// same session, whose user is the same. A request that was given up may have caused it too, however
+    /// same session, whose user is the same. An abandoned request may have caused it too, however
     /// long ago, until the server has answered it: then only its own tenant may see the message, and
     /// only once the server has read the cancellation, or after [`LOG_QUARANTINE`].
     fn newest(&self, suits: impl Fn(&Awaited) -> bool) -> Result<(i64, &Awaited), NotAsked> {
@@ -367,8 +367,7 @@ impl InFlight {
             return Err(NotAsked::SeveralClients);
         }
         let now = Instant::now();
-        let is_settled =
-            self.abandoned.values().all(|given_up| given_up.permits(&party.tenant, now));
+        let is_settled = self.abandoned.values().all(|request| request.permits(&party.tenant, now));
         if self.has_lost_track || !is_settled {
             return Err(NotAsked::Cancelled);
         }

@@ -1,4 +1,4 @@
-//! Sets inside a definition, whose order says nothing. Some servers build them from unordered
+//! Sets inside a definition, whose order has no meaning. Some servers build them from unordered
 //! collections, so that each start of the server lists them in another order.
 //!
 //! | place in a schema | reason |

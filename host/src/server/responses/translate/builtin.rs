@@ -47,7 +47,7 @@ const ITEMS: [&str; 18] = [
 /// Treatment of OpenAI's built-in tools in a request of the Responses API.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum BuiltinTools {
-    /// They are left out, and the caller is told.
+    /// They are left out, and the response names their types.
     #[default]
     Drop,
     /// The request is refused.
