@@ -12,11 +12,11 @@ const NO_MEANING: [(&str, &str); 8] = [
     ("$schema", "`airlock schema` prints the schema of the gateway"),
     ("version", "the gateway's file has no versions; an empty list permits nothing"),
     ("framework", "it concerns downloads of prices"),
-    ("config_store", "the configuration is the file alone"),
+    ("config_store", "the gateway reads its configuration from the file alone"),
     ("logs_store", "no calls are recorded in a database"),
     ("vector_store", "responses are not cached"),
     ("websocket", "no WebSocket is served"),
-    ("cluster_config", "one process serves a file"),
+    ("cluster_config", "a gateway is one process"),
 ];
 
 /// Members of a client without a meaning for the gateway, with the reason.

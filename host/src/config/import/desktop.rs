@@ -106,7 +106,7 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
     let client = Value::from(client);
     if let Some(reference) = unexpanded(&client) {
         let message = format!(
-            "{reference} would be passed on as it is written, because the gateway expands no parts of texts: write the value, \
+            "{reference} would be passed on as it is written, because the gateway expands only whole values: write the value, \
              or for `headers` and `envs` put the whole value into a variable and write `env.NAME`"
         );
         draft.note(key.clone(), Outcome::Invalid, message);

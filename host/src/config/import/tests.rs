@@ -67,7 +67,7 @@ fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
     insta::assert_snapshot!(lines(&imported), @r#"
     no meaning $schema: `airlock schema` prints the schema of the gateway
     no meaning version: the gateway's file has no versions; an empty list permits nothing
-    no meaning config_store: the configuration is the file alone
+    no meaning config_store: the gateway reads its configuration from the file alone
     changed client.mcp_agent_depth: is `mcp.tool_manager_config.max_agent_depth`
     changed client.mcp_tool_execution_timeout: is `mcp.tool_manager_config.tool_execution_timeout`
     no meaning client.drop_excess_requests: the gateway has no such setting

@@ -5,8 +5,8 @@ fn a_grant_is_read_as_it_is_typed() {
     let parse = |text: &str| text.parse::<GrantOption>();
     assert_eq!(parse("http.api"), Ok(GrantOption::Http("api".into())));
     let host = |methods: &[&str], private| {
-        let (url, methods) =
-            ("https://10.0.0.1:8443".into(), methods.iter().map(ToString::to_string));
+        let url = "https://10.0.0.1:8443".into();
+        let methods = methods.iter().map(ToString::to_string);
         Ok(GrantOption::Host { url, methods: methods.collect(), private })
     };
     assert_eq!(parse("http=https://10.0.0.1:8443"), host(&[], false));
