@@ -316,7 +316,7 @@ async fn calls_before_a_text_of_the_model_are_put_back_too() {
 }
 
 #[tokio::test]
-async fn lost_items_are_told_in_the_result_of_the_clients_call() {
+async fn lost_items_are_reported_in_the_result_of_the_clients_call() {
     let (_directory, store) = database();
     let recall = Recall::new(settings(Some(store), false));
     let go = item("user", "go");

@@ -379,7 +379,7 @@ async fn a_call_of_a_client_that_cannot_ask_waits_for_a_person() {
 }
 
 #[tokio::test]
-async fn a_call_that_waited_in_vain_says_how_to_approve_it_and_runs_once_when_it_is_repeated() {
+async fn a_call_without_a_decision_says_how_to_approve_it_and_runs_once_when_it_is_repeated() {
     let noting = Noting::start(|setup| setup.set("/mcp_server/approval_wait", "0s")).await;
     let session = noting.endpoint().session().await;
     let call = async |words: &str| session.request("tools/call", note(words)).result().await;

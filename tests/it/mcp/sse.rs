@@ -125,7 +125,7 @@ async fn the_transport_is_off_by_default() {
 }
 
 #[tokio::test]
-async fn streams_that_only_wait_give_way_to_new_connections() {
+async fn streams_that_only_wait_are_evicted_for_new_connections() {
     let upstream = Upstream::start().await;
     let rows: &[(&str, &[&str])] = &[("up", &["*"])];
     let gateway = Setup::new()

@@ -162,7 +162,7 @@ async fn a_tenant_at_its_share_loses_a_waiting_stream_for_a_request_but_not_for_
 }
 
 #[tokio::test]
-async fn the_reserve_is_divided_between_peers_and_its_connections_give_way_to_new_ones() {
+async fn the_reserve_is_divided_between_peers_and_its_connections_are_evicted_for_new_ones() {
     let connections = Connections::new(2, 1);
     let in_use = [admit(&connections, 1), admit(&connections, 2)];
     let _running: Vec<_> = in_use.iter().map(|slot| slot.activity.begin()).collect();

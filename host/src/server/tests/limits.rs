@@ -243,7 +243,7 @@ async fn idle_connections_are_evicted_for_new_ones() {
 }
 
 #[tokio::test]
-async fn connections_whose_bodies_still_arrive_give_way_to_new_ones() {
+async fn connections_whose_bodies_still_arrive_are_evicted_for_new_ones() {
     let mut gateway = Gateway::start(Settings { max_connections: 2, ..settings() }).await;
     let chat = hanging_chat();
     let mut slow = Vec::new();

@@ -434,7 +434,7 @@ async fn a_reference_where_nothing_is_stored_names_the_item_and_the_setting() {
 }
 
 #[tokio::test]
-async fn built_in_tools_are_left_out_and_the_caller_is_told() {
+async fn built_in_tools_are_left_out_and_named_in_the_response() {
     let bench = Bench::new(bounds()).await;
     let tools =
         json!([{"type": "web_search", "external_web_access": true}, {"type": "image_generation"}]);

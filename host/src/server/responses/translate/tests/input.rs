@@ -253,7 +253,7 @@ fn built_in_tools_and_items_about_them_are_left_out_and_named() {
 }
 
 #[test]
-fn a_call_of_the_gateway_without_its_result_is_told_to_the_model() {
+fn a_note_replaces_the_result_of_a_call_of_the_gateway_that_is_no_longer_kept() {
     let call = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "s", "name": "f", "arguments": "{}"});
     let messages = messages(json!([{"role": "user", "content": "x"}, call]));
     let told = messages[2]["content"].as_str().expect("a text");
