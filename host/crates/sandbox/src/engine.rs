@@ -1,7 +1,7 @@
 //! The engine, made once per process. Each setting is a decision about speed or about what a guest
 //! may be.
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, sync::Arc};
 
 use tracing::warn;
 use wasmtime::{
@@ -9,7 +9,7 @@ use wasmtime::{
     WasmBacktraceDetails, component::Component,
 };
 
-use crate::LoadError;
+use crate::{LoadError, load::cache::FunctionCache};
 
 /// Most core instances of one component. wit-component makes three or four of a guest;
 /// componentize-py makes fourteen, one for each of Python's libraries. The number bounds a counter
@@ -47,19 +47,27 @@ pub(super) fn check_resources(component: &Component) -> Result<(), LoadError> {
 }
 
 /// Builds the engine with a pool of `slots` instances. If the address space or the kernel's limit
-/// on mappings does not allow that many, instances are allocated on demand, which is slower.
-pub(super) fn engine(slots: u32) -> wasmtime::Result<Engine> {
+/// on mappings does not allow that many, instances are allocated on demand, which is slower. The
+/// compiler takes functions from `functions`, and adds the others to it.
+pub(super) fn engine(
+    slots: u32,
+    functions: Option<&Arc<FunctionCache>>,
+) -> wasmtime::Result<Engine> {
+    let with = |strategy| {
+        let mut config = config(strategy);
+        if let Some(functions) = functions {
+            config.enable_incremental_compilation(functions.clone())?;
+        }
+        Engine::new(&config)
+    };
     if let Err(reason) = mappings_suffice(slots) {
         warn!(slots, reason, "no instance pool; each call maps its own memory, which is slower");
-        return Engine::new(&config(InstanceAllocationStrategy::OnDemand));
+        return with(InstanceAllocationStrategy::OnDemand);
     }
-    match Engine::new(&config(InstanceAllocationStrategy::Pooling(pool(slots)))) {
-        Ok(engine) => Ok(engine),
-        Err(error) => {
-            warn!(slots, %error, "no instance pool; each call maps its own memory, which is slower");
-            Engine::new(&config(InstanceAllocationStrategy::OnDemand))
-        }
-    }
+    with(InstanceAllocationStrategy::Pooling(pool(slots))).or_else(|error| {
+        warn!(slots, %error, "no instance pool; each call maps its own memory, which is slower");
+        with(InstanceAllocationStrategy::OnDemand)
+    })
 }
 
 /// Builds an engine that only compiles and reserves no room for instances. The code that it
@@ -154,7 +162,7 @@ mod tests {
 
     #[test]
     fn proposals_that_no_guest_needs_do_not_compile() {
-        let engine = engine(1).expect("an engine");
+        let engine = engine(1, None).expect("an engine");
         let compiles = |module: &str| {
             let wasm =
                 wat::parse_str(format!("(component (core module {module}))")).expect("a component");

@@ -107,17 +107,20 @@ impl Sandbox {
         let slots = settings.instances_per_depth * settings.depths.max(1);
         // A little more than admission grants, so that no call waits for a slot that is still being
         // cleared.
-        let engine = engine::engine(slots + slots / 12 + 1)
-            .map_err(|error| LoadError::Compile(error.into()))?;
-        let link = |linker: wasmtime::Result<Linker<State>>| {
-            linker.map_err(|error| LoadError::Compile(error.into()))
-        };
         let cache = settings.cache.as_ref().and_then(|path| {
             CodeCache::open(path)
                 .inspect_err(|error| warn!(%error, "compiled code is not cached"))
                 .ok()
         });
-        let compiler = Compiler::new(engine.clone(), cache, settings.compiling.clone());
+        let functions = (cache.as_ref())
+            .filter(|_| settings.compiling.reuses_functions)
+            .map(|cache| Arc::new(cache.functions()));
+        let engine = engine::engine(slots + slots / 12 + 1, functions.as_ref())
+            .map_err(|error| LoadError::Compile(error.into()))?;
+        let link = |linker: wasmtime::Result<Linker<State>>| {
+            linker.map_err(|error| LoadError::Compile(error.into()))
+        };
+        let compiler = Compiler::new(engine.clone(), cache, functions, settings.compiling.clone());
         let off_limits = settings.off_limits.clone().and_unreadable(compiler.cache_directory());
         Ok(Self(Arc::new(Inner {
             plugin_linker: link(plugin::linker(&engine))?,

@@ -12,7 +12,7 @@ use crate::{
     cli::session,
     config::{Config, environment},
     plugin::{Metadata, compiling, read_component},
-    sandbox::{self, Grants, HostResources, Limits, LoadError, Plugin, Sandbox},
+    sandbox::{self, Compiling, Grants, HostResources, Limits, LoadError, Plugin, Sandbox},
     tool::ClientName,
 };
 
@@ -76,11 +76,26 @@ impl Component {
 /// Compiles a component, or takes it from the cache of native code, and links it with everything
 /// denied.
 pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
+    compile_with(path, bytes, session::compiler()).await
+}
+
+/// As [`compile`], for a component that was built from sources of this machine a moment ago. It is
+/// compiled in this process, and functions that did not change since the last build are not compiled
+/// again.
+pub(super) async fn compile_built(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
+    let compiling = Compiling { reuses_functions: true, ..Compiling::in_process() };
+    compile_with(path, bytes, compiling).await
+}
+
+async fn compile_with(
+    path: &Path,
+    bytes: &Arc<[u8]>,
+    settings: Compiling,
+) -> Result<Compiled, LoadError> {
     // An empty configuration names the cache for compiled code; nothing else in it matters here.
     let config =
         Config::parse("{}", "", &environment).map_err(|error| LoadError::Compile(error.into()))?;
-    let sandbox =
-        Sandbox::new(&sandbox::Settings { compiling: session::compiler(), ..config.sandbox })?;
+    let sandbox = Sandbox::new(&sandbox::Settings { compiling: settings, ..config.sandbox })?;
     let is_compiled = sandbox.is_compiled(bytes);
     let client = ClientName::parse("plugin").expect("a constant that fits");
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

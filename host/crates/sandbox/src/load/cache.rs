@@ -14,13 +14,14 @@
 //! compiler setting and the exact version of the engine (`Engine::precompile_compatibility_hash`;
 //! the version check in the code itself accepts other patch releases).
 
+mod functions;
 mod key;
 
 use std::{
     fmt,
     fs::{self, DirBuilder, File, OpenOptions},
     hash::{Hash as _, Hasher},
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     os::{
         fd::AsRawFd as _,
         unix::fs::{
@@ -36,6 +37,7 @@ use sha2::{Digest as _, Sha256};
 use tracing::{debug, warn};
 use wasmtime::{Engine, component::Component};
 
+pub(crate) use self::functions::FunctionCache;
 use self::key::Key;
 use super::compile::Form;
 
@@ -82,6 +84,12 @@ impl CodeName {
         key.write(&Sha256::digest(wasm));
         engine.precompile_compatibility_hash().hash(&mut key);
         Self(hex(&key.0.finalize()))
+    }
+
+    /// Returns the name of the file of functions. The key of each function covers the compiler and its
+    /// settings.
+    fn functions() -> Self {
+        Self(hex(&Sha256::new_with_prefix(GENERATION).chain_update(b"functions").finalize()))
     }
 }
 
@@ -132,32 +140,31 @@ impl CodeCache {
     /// what was written is removed and not loaded.
     pub(crate) fn load(&self, engine: &Engine, name: &CodeName) -> Option<Component> {
         let path = self.path(name);
-        let reason = match self.read(engine, name, &path) {
-            Ok(component) => return Some(component),
-            Err(Distrust::Read(error)) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(reason) => reason,
+        let component = self.read(engine, name, &path);
+        component.map_err(|reason| discard(&path, reason)).ok()
+    }
+
+    /// Returns the functions that were kept; none if there is no file that is exactly what was written.
+    pub(crate) fn functions(&self) -> FunctionCache {
+        let name = CodeName::functions();
+        let path = self.path(&name);
+        let read = || {
+            let mut bytes = Vec::new();
+            let (mut file, code_bytes) = self.verified(&name, &path)?;
+            file.seek(io::SeekFrom::Start(0))?;
+            file.take(code_bytes).read_to_end(&mut bytes)?;
+            Ok(FunctionCache::from_bytes(bytes))
         };
-        warn!(path = %path.display(), %reason, "a file of compiled code is not trusted and is removed");
-        if let Err(error) = fs::remove_file(&path) {
-            debug!(path = %path.display(), %error, "the file cannot be removed");
-        }
-        None
+        read().map_err(|reason| discard(&path, reason)).unwrap_or_default()
+    }
+
+    /// Stores the functions that were compiled, unless all of them are stored already.
+    pub(crate) fn store_functions(&self, functions: &FunctionCache) -> io::Result<()> {
+        functions.to_bytes().map_or(Ok(()), |bytes| self.store(&CodeName::functions(), &bytes))
     }
 
     fn read(&self, engine: &Engine, name: &CodeName, path: &Path) -> Result<Component, Distrust> {
-        let mut file = open_without_following(path)?;
-        let metadata = file.metadata()?;
-        check_metadata(&metadata)?;
-        let code_bytes =
-            metadata.len().checked_sub(blake3::OUT_LEN as u64).ok_or(Distrust::Digest)?;
-        let digest = self.key.digest(name, (&mut file).take(code_bytes))?;
-        let mut written = Vec::with_capacity(blake3::OUT_LEN);
-        // One byte more than a digest has: a file that has grown since does not match.
-        (&mut file).take(blake3::OUT_LEN as u64 + 1).read_to_end(&mut written)?;
-        // Compared in constant time.
-        if !blake3::Hash::from_slice(&written).is_ok_and(|written| written == digest) {
-            return Err(Distrust::Digest);
-        }
+        let (file, _) = self.verified(name, path)?;
         // The engine maps a file by its path. This path names the open file itself, so the bytes
         // that were verified are the bytes that are mapped. Its pages are in memory already, so
         // nothing is read or copied again.
@@ -172,6 +179,25 @@ impl CodeCache {
         component.map_err(Distrust::Engine)
     }
 
+    /// Opens a file that is exactly what was written, and returns it with the length of what precedes
+    /// its digest.
+    fn verified(&self, name: &CodeName, path: &Path) -> Result<(File, u64), Distrust> {
+        let mut file = open_without_following(path)?;
+        let metadata = file.metadata()?;
+        check_metadata(&metadata)?;
+        let code_bytes =
+            metadata.len().checked_sub(blake3::OUT_LEN as u64).ok_or(Distrust::Digest)?;
+        let digest = self.key.digest(name, (&mut file).take(code_bytes))?;
+        let mut written = Vec::with_capacity(blake3::OUT_LEN);
+        // One byte more than a digest has: a file that has grown since does not match.
+        (&mut file).take(blake3::OUT_LEN as u64 + 1).read_to_end(&mut written)?;
+        // Compared in constant time.
+        if !blake3::Hash::from_slice(&written).is_ok_and(|written| written == digest) {
+            return Err(Distrust::Digest);
+        }
+        Ok((file, code_bytes))
+    }
+
     /// Stores compiled code: writes a new file and then renames it, so that a reader sees all of it
     /// or nothing.
     pub(crate) fn store(&self, name: &CodeName, native: &[u8]) -> io::Result<()> {
@@ -181,6 +207,17 @@ impl CodeCache {
 
     fn path(&self, name: &CodeName) -> PathBuf {
         self.directory.join(format!("{name}.cwasm"))
+    }
+}
+
+/// Removes a file that is not loaded, and logs the reason. A file that is not there is no failure.
+fn discard(path: &Path, reason: Distrust) {
+    if matches!(&reason, Distrust::Read(error) if error.kind() == io::ErrorKind::NotFound) {
+        return;
+    }
+    warn!(path = %path.display(), %reason, "a file of compiled code is not trusted and is removed");
+    if let Err(error) = fs::remove_file(path) {
+        debug!(path = %path.display(), %error, "the file cannot be removed");
     }
 }
 

@@ -34,7 +34,7 @@ use wasmtime::{Engine, component::Component};
 
 pub use self::child::{COMMAND as COMPILE_COMMAND, Job, compile_component};
 use super::{
-    cache::{CodeCache, CodeName},
+    cache::{CodeCache, CodeName, FunctionCache},
     embed, section,
 };
 use crate::{LoadError, MAX_COMPONENT_BYTES};
@@ -51,6 +51,11 @@ pub struct Compiling {
     pub wall: Duration,
     /// Address space of a child, in bytes.
     pub memory_bytes: u64,
+    /// Keeps the machine code of single functions beside the cache of compiled code, so that the next
+    /// build of a component is compiled in a part of the time: an interpreter stays the same when the
+    /// program in it changes. For components of this user's own, because it works in this process
+    /// alone: `program` must be `None`.
+    pub reuses_functions: bool,
 }
 
 impl Compiling {
@@ -61,7 +66,12 @@ impl Compiling {
     /// Returns settings that compile in this process. A child, if a `program` is set, gets ten
     /// minutes and 8 GiB.
     pub const fn in_process() -> Self {
-        Self { program: None, wall: Duration::from_mins(10), memory_bytes: 8 << 30 }
+        Self {
+            program: None,
+            wall: Duration::from_mins(10),
+            memory_bytes: 8 << 30,
+            reuses_functions: false,
+        }
     }
 }
 
@@ -100,6 +110,8 @@ pub(crate) struct Compiler(Arc<Inner>);
 struct Inner {
     engine: Engine,
     cache: Option<CodeCache>,
+    /// Functions that the engine has compiled, to be kept in the cache.
+    functions: Option<Arc<FunctionCache>>,
     settings: Compiling,
     /// Compiling uses every core it gets. One component at a time is as fast and bounds the memory.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -154,10 +166,16 @@ enum Found {
 }
 
 impl Compiler {
-    pub(crate) fn new(engine: Engine, cache: Option<CodeCache>, settings: Compiling) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        cache: Option<CodeCache>,
+        functions: Option<Arc<FunctionCache>>,
+        settings: Compiling,
+    ) -> Self {
         Self(Arc::new(Inner {
             engine,
             cache,
+            functions,
             settings,
             turn: Arc::default(),
             flights: Mutex::default(),
@@ -272,8 +290,13 @@ impl Compiler {
     /// Stores compiled code in the cache and loads it from there. If that fails, or without a
     /// cache, loads it from memory. Blocks.
     fn keep(&self, name: &CodeName, native: &[u8]) -> Result<Component, CompileError> {
-        let Inner { engine, cache, .. } = &*self.0;
+        let Inner { engine, cache, functions, .. } = &*self.0;
         if let Some(cache) = cache {
+            if let Some(functions) = functions
+                && let Err(error) = cache.store_functions(functions)
+            {
+                warn!(%error, "compiled functions are not kept");
+            }
             match cache.store(name, native) {
                 Ok(()) => {
                     if let Some(component) = cache.load(engine, name) {

@@ -44,7 +44,7 @@ pub(super) async fn finish(
     file: PathBuf,
 ) -> anyhow::Result<Finished> {
     let compiled: Arc<[u8]> = compiled.into();
-    let asked = async { component::compile(&file, &compiled).await?.plugin.describe().await };
+    let asked = async { component::compile_built(&file, &compiled).await?.plugin.describe().await };
     let mut tools = asked.await.context("the plugin cannot be asked for its tools")?;
     check(project, &tools)?;
     settle_config(project, &mut tools)?;

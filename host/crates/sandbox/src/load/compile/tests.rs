@@ -40,7 +40,7 @@ impl Script {
 const LONG: Duration = Duration::from_mins(1);
 
 fn compiler(settings: Compiling) -> Compiler {
-    Compiler::new(engine::compiler().expect("an engine"), None, settings)
+    Compiler::new(engine::compiler().expect("an engine"), None, None, settings)
 }
 
 fn component(text: &str) -> Arc<[u8]> {
@@ -64,8 +64,8 @@ async fn failed(compiler: &Compiler) -> String {
 async fn a_component_compiles_in_this_process_and_is_cached() {
     let home = tempfile::tempdir().expect("a directory");
     let cache = CodeCache::open(home.path()).expect("a cache");
-    let compiler =
-        Compiler::new(engine::compiler().expect("an engine"), Some(cache), Compiling::in_process());
+    let engine = engine::compiler().expect("an engine");
+    let compiler = Compiler::new(engine, Some(cache), None, Compiling::in_process());
     let wasm = component("(component (core module (func)))");
     assert!(!compiler.is_compiled(&wasm));
     compiler.component(wasm.clone()).await.expect("it compiles");
@@ -220,7 +220,7 @@ async fn the_same_component_is_compiled_once_and_others_take_turns() {
 fn a_child_compiles_for_the_engine_of_its_parent() {
     let digest = |engine: &Engine| crate::load::cache::settings_digest(engine);
     let (pooled, own) =
-        (engine::engine(4).expect("an engine"), engine::compiler().expect("an engine"));
+        (engine::engine(4, None).expect("an engine"), engine::compiler().expect("an engine"));
     assert_eq!(digest(&pooled), digest(&own));
     let native = own
         .precompile_component(&component("(component (core module (func)))"))
