@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn unsupported_versions_and_unknown_imports_are_refused_by_name() {
-        let engine = crate::engine::engine(1).expect("an engine");
+        let engine = crate::engine::engine(1, None).expect("an engine");
         let mut linker = Linker::new(&engine);
         link(&mut linker).expect("it links");
         let open_text = |text: &str| {

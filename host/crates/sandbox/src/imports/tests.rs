@@ -54,7 +54,7 @@ async fn with_memory<T>(
         grants: Arc::new(grants),
         ..Call::denied(ToolName::new(&client, "run"), guest, Limits::PLUGIN)
     };
-    let engine = engine(1).expect("an engine");
+    let engine = engine(1, None).expect("an engine");
     instance::run(&engine, memory, call, async |store| body(store.as_context_mut()).await).await
 }
 

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine::engine(4).expect("an engine"));
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine::engine(4, None).expect("an engine"));
 
 /// Returns a core module with what the canonical ABI needs, and with `functions`. Its allocator
 /// never frees.

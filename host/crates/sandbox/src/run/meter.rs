@@ -286,7 +286,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_exit_costs_a_fixed_amount_of_fuel() {
-        let engine = engine(1).expect("an engine");
+        let engine = engine(1, None).expect("an engine");
         for what in ["clock", "grow"] {
             let (ended, _) = run(&engine, what, 1_000, 1_100_000).await;
             ended.expect("a tenth more than the exits cost");
@@ -300,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_guest_that_only_calls_the_host_yields() {
-        let engine = engine(1).expect("an engine");
+        let engine = engine(1, None).expect("an engine");
         for what in ["clock", "grow"] {
             let (ended, yields) = run(&engine, what, 100_000, 1_000_000_000).await;
             ended.expect("it has the fuel");
@@ -311,7 +311,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_guest_whose_host_calls_outlast_a_slice_yields_after_each() {
-        let (ended, yields) = run(&engine(1).expect("an engine"), "slow", 20, 1_000_000).await;
+        let (ended, yields) =
+            run(&engine(1, None).expect("an engine"), "slow", 20, 1_000_000).await;
         ended.expect("it has the fuel");
         assert!(yields >= 19, "yielded {yields} times in 20 calls that are longer than a slice");
     }

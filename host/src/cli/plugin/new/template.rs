@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_new_plugin_comes_with_the_sdk_or_the_contract() {
         let has = |template, wanted: &str| {
-            of(template).iter().any(|(file, text)| *file == wanted && !text.is_empty())
+            generate(template).iter().any(|(file, text)| *file == wanted && !text.is_empty())
         };
         for file in [
             "sdk/Cargo.toml",

@@ -97,7 +97,7 @@ pub(crate) async fn run_with<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&Engine, &mut Store<State>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    let engine = engine(1).expect("an engine");
+    let engine = engine(1, None).expect("an engine");
     let client = ClientName::parse("test").expect("a name");
     let guest = Guest::Plugin(client.clone(), Arc::default());
     let call = Call { outlet, ..Call::denied(ToolName::new(&client, "call"), guest, limits) };

@@ -28,7 +28,7 @@ async fn run<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&mut wasmtime::Store<State>, u32) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    let engine = engine(1).expect("an engine");
+    let engine = engine(1, None).expect("an engine");
     let client = ClientName::parse("test").expect("a name");
     let stores = vec![GrantedStore {
         name: "cache".to_owned(),

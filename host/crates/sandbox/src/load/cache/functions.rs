@@ -114,7 +114,9 @@ impl CacheStore for FunctionCache {
 
 impl std::fmt::Debug for FunctionCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FunctionCache").field("functions", &self.places.len()).finish_non_exhaustive()
+        f.debug_struct("FunctionCache")
+            .field("functions", &self.places.len())
+            .finish_non_exhaustive()
     }
 }
 
