@@ -207,7 +207,7 @@ async fn converse(
     let mut quota = Quota::new(settings.calls_per_answer, request.max_tool_calls);
     let results = request.results.take();
     let approver = request.approver.take();
-    let mut dialog = Dialog::new(request, caller, settings);
+    let mut dialog = Dialog::begin(request, caller, settings).await;
     loop {
         let is_last = trace.rounds == settings.max_depth;
         let mut answer =
@@ -222,7 +222,7 @@ async fn converse(
             allowance.take(conversation::message_bytes(&answer))?;
         }
         let Sorted { batch, mut pending } =
-            round::sort(calls, offered, caller, approver.is_some(), &mut quota);
+            round::sort(calls, offered, caller, approver.is_some(), &mut quota).await;
         let style = settings.results_as_text;
         if batch.is_empty() {
             return Ok(dialog.end(answer, pending, &[], style, &allowance).await);

@@ -90,9 +90,12 @@ impl Approvals {
         if call.arguments.len() > MAX_ARGUMENTS_BYTES {
             return Decision::Refused("its arguments are too long to be shown to a person");
         }
-        self.wait(call, Instant::now() + limit).await.unwrap_or_else(|error| {
-            error!(error = %with_causes(&error), "a call that needs an approval cannot wait for it");
-            Decision::Refused("the list of pending approvals cannot be used")
+        self.wait(call, Instant::now() + limit).await.unwrap_or_else(|error| match error {
+            Unavailable::Busy => Decision::Refused("the list of pending approvals is busy; try again"),
+            error => {
+                error!(error = %with_causes(&error), "a call that needs an approval cannot wait for it");
+                Decision::Refused("the list of pending approvals cannot be used")
+            }
         })
     }
 

@@ -30,7 +30,6 @@ use crate::{
         VirtualKey,
     },
     text::nearest,
-    threads::Threads,
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
@@ -283,8 +282,6 @@ pub struct Catalog {
     writing: Mutex<()>,
     observer: Arc<OnceLock<Arc<dyn Observer>>>,
     changed: watch::Sender<()>,
-    /// Threads for checks of values that take long.
-    threads: Arc<Threads>,
 }
 
 impl Catalog {
@@ -418,10 +415,9 @@ impl Catalog {
     ) -> Vec<String> {
         let (name, policy) = (client.clone(), self.policy(client));
         let checks = self.checks(client);
-        let threads = self.threads.clone();
         let adopted = tokio::task::spawn_blocking(move || {
             let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
-            let provider = checked::values(checks, &name, &tools, provider, &threads);
+            let provider = checked::values(checks, &name, &tools, provider);
             (tools, dropped, provider)
         });
         match adopted.await {
@@ -447,7 +443,7 @@ impl Catalog {
     ) -> Vec<String> {
         let (tools, dropped) = naming::adopt_all(client, &self.policy(client), definitions);
         let checks = self.checks(client);
-        let provider = checked::values(checks, client, &tools, provider, &self.threads);
+        let provider = checked::values(checks, client, &tools, provider);
         self.install(client, tools, &dropped, BTreeSet::new(), provider);
         dropped
     }

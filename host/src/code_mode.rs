@@ -213,7 +213,7 @@ impl CodeMode {
         call: &Admitted,
         answers: Option<&Answers>,
     ) -> Result<ToolOutput, CallError> {
-        let arguments = Arguments(call.arguments().to_object());
+        let arguments = Arguments::new(call.arguments());
         let view = call.chain().view();
         let scope = self.scopes.of(view);
         let namespaces = &scope.namespaces[..];

@@ -13,6 +13,8 @@ use std::{
     },
 };
 
+use crate::tenant::Tenant;
+
 /// Accounts for the memory of one request.
 pub trait RequestMemory: Send + Sync {
     /// Takes `bytes`. Returns false if there is no room for them, and then takes nothing.
@@ -20,6 +22,11 @@ pub trait RequestMemory: Send + Sync {
 
     /// Releases bytes that were taken.
     fn give_back(&self, bytes: usize);
+
+    /// Returns the tenant whose request it is. Long work is shared out by tenant.
+    fn tenant(&self) -> Tenant {
+        Tenant::ANONYMOUS
+    }
 }
 
 /// Memory for the data that a model and tools add to one request. Clones share it.
@@ -80,6 +87,11 @@ impl Held {
         self.beside().grow(bytes)
     }
 
+    /// Returns the tenant whose request it is.
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.budget.0.tenant()
+    }
+
     /// Opens another account in the same budget. It holds no bytes yet, and releases only its own.
     pub(crate) fn beside(&self) -> Self {
         self.budget.hold()
@@ -96,6 +108,10 @@ impl Drop for Held {
 }
 
 impl RequestMemory for Unlimited {
+    fn tenant(&self) -> Tenant {
+        Tenant::GATEWAY
+    }
+
     fn take(&self, _bytes: usize) -> bool {
         true
     }

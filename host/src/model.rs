@@ -67,6 +67,7 @@ pub(crate) use self::{
     error::SOON,
     merge::{Merged, weight},
     part::Part,
+    prompt::Unforced,
     repair::Calls,
     route::Route,
     service::Terms,

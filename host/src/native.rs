@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     door::{Admitted, Provider},
+    threads,
     tool::{Annotations, CallError, ToolDefinition, ToolError, ToolOutput, own_code},
 };
 
@@ -68,9 +69,12 @@ impl Provider for Bodies {
                 return Err(CallError::NotFound { name: tool.name.to_string() });
             };
             let deadline = call.chain().deadline();
+            let arguments = call.arguments().clone();
+            let bytes = arguments.as_str().len();
+            let read = move || arguments.to_object();
+            let arguments = threads::read(call.chain().tenant(), bytes, read).await;
             let limit = deadline.saturating_duration_since(std::time::Instant::now());
-            match tokio::time::timeout_at(deadline.into(), body(call.arguments().to_object())).await
-            {
+            match tokio::time::timeout_at(deadline.into(), body(arguments)).await {
                 Ok(answer) => answer.map_err(own_error),
                 Err(_) => Err(CallError::Deadline { tool: tool.name.clone(), limit }),
             }

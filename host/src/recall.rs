@@ -38,7 +38,6 @@ use crate::{
     },
     tenant::Tenant,
     text::with_causes,
-    threads::{INLINE_BYTES, Threads},
 };
 
 /// Time for which a record is kept in memory, at most.
@@ -73,7 +72,6 @@ struct Inner {
     settings: Settings,
     database: OnceCell<Database>,
     memory: Kept<Anchor, Arc<str>>,
-    threads: Threads,
 }
 
 /// Keeps the record of one request.
@@ -118,8 +116,7 @@ impl Recall {
         let life = settings.bounds.expire_after.min(IN_MEMORY);
         let memory = Kept::new(life, settings.memory_bytes);
         let database = OnceCell::new();
-        let threads = Threads::default();
-        Self(Arc::new(Inner { settings, database, memory, threads }))
+        Self(Arc::new(Inner { settings, database, memory }))
     }
 
     /// Returns the keeper for a request. `may_store` is false if the request asks that nothing of it
@@ -168,16 +165,6 @@ impl Recall {
         );
         found.sort_by_key(|found| found.position);
         Ok(found)
-    }
-
-    /// Runs work that reads `bytes`: here if they are few, else on a blocking thread.
-    async fn work<T: Send + 'static>(
-        &self,
-        tenant: &Tenant,
-        bytes: usize,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> T {
-        if bytes <= INLINE_BYTES { work() } else { self.0.threads.run(tenant, work).await }
     }
 
     /// Returns the database; `None` if there is none, or if it cannot be opened, which is logged.

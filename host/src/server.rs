@@ -34,6 +34,7 @@ mod responses;
 mod results;
 mod runs;
 mod upstreams;
+mod work;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -51,7 +52,6 @@ use tracing::{debug, error, info};
 pub use self::responses::BuiltinTools;
 use self::{
     admin::ToolTexts,
-    body::Intake,
     connections::Seat,
     mcp::sse::Pipes,
     memory::{Charge, Memory},
@@ -215,7 +215,6 @@ pub struct App {
     keys: Keys,
     hooks: Hooks,
     memory: Arc<Memory>,
-    intake: Intake,
     /// Texts of the tools in the list of clients.
     tool_texts: ToolTexts,
     /// Stored responses; `None` if responses are not stored.
@@ -297,7 +296,6 @@ impl App {
             keys,
             hooks,
             memory,
-            intake: Intake::default(),
             tool_texts: ToolTexts::default(),
             archive,
         })

@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     future::pending,
     panic::resume_unwind,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
     thread::available_parallelism,
 };
 
@@ -16,43 +16,76 @@ use tokio::{
     task::spawn_blocking,
 };
 
-use crate::tenant::Tenant;
+use crate::{
+    door::{Arguments, Caller},
+    tenant::Tenant,
+    tool::CallError,
+};
 
 /// Texts above this size, in bytes, are read on a blocking thread. The worst text of this size
 /// occupies a worker for a few milliseconds.
 pub(crate) const INLINE_BYTES: usize = 32 * 1024;
 
+/// The threads of the process. All work shares them, because it shares the cores.
+static THREADS: LazyLock<Threads> =
+    LazyLock::new(|| Threads::new(available_parallelism().map_or(1, usize::from)));
+
+/// Runs work on a blocking thread, when the tenant has one. It runs to its end even if the future is
+/// dropped. Panics if the work does.
+pub(crate) async fn run<T: Send + 'static>(
+    tenant: &Tenant,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    THREADS.take(tenant).await.run(work).await
+}
+
+/// Runs work that reads `bytes`: here if they are few, else on a blocking thread as [`run`] does.
+pub(crate) async fn read<T: Send + 'static>(
+    tenant: &Tenant,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes <= INLINE_BYTES { work() } else { run(tenant, work).await }
+}
+
+/// Checks the arguments of a call: here if they are short, else on a blocking thread. Fails if the tool
+/// does not exist or is hidden, or as [`Arguments::parse`] does.
+pub(crate) async fn arguments(
+    caller: &Caller,
+    tool: &str,
+    text: &str,
+) -> Result<Arguments, CallError> {
+    caller.needs_approval(tool)?;
+    parse(caller.view().tenant(), tool, text).await
+}
+
+/// Checks arguments as [`arguments()`] does, of a tool that exists.
+pub(crate) async fn parse(tenant: &Tenant, tool: &str, text: &str) -> Result<Arguments, CallError> {
+    if text.len() <= INLINE_BYTES {
+        return Arguments::parse(tool, text);
+    }
+    let thread = THREADS.take(tenant).await;
+    // Copied only now: calls that wait for a thread hold no second copy.
+    let (tool, text) = (tool.to_owned(), text.to_owned());
+    thread.run(move || Arguments::parse(&tool, &text)).await
+}
+
 /// Blocking threads: as many at a time as there are cores, and two at least. One tenant leaves one to
 /// the others.
-pub(crate) struct Threads {
+struct Threads {
     all: Arc<Semaphore>,
     /// Threads that one tenant may have.
     of_one: usize,
     by_tenant: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
 }
 
-impl Default for Threads {
-    fn default() -> Self {
-        Self::new(available_parallelism().map_or(1, usize::from))
-    }
-}
+/// A thread that is free for some work.
+struct Thread([OwnedSemaphorePermit; 2]);
 
-impl Threads {
-    fn new(cores: usize) -> Self {
-        let all = cores.max(2);
-        Self { all: Arc::new(Semaphore::new(all)), of_one: all - 1, by_tenant: Mutex::default() }
-    }
-
-    /// Runs work on a blocking thread. It runs to its end even if the future is dropped. Panics if the
-    /// work does.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        tenant: &Tenant,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> T {
-        let permits = self.take(tenant).await;
+impl Thread {
+    async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let working = spawn_blocking(move || {
-            let _permits = permits;
+            let Self(_permits) = self;
             work()
         });
         match working.await {
@@ -64,15 +97,22 @@ impl Threads {
             },
         }
     }
+}
+
+impl Threads {
+    fn new(cores: usize) -> Self {
+        let all = cores.max(2);
+        Self { all: Arc::new(Semaphore::new(all)), of_one: all - 1, by_tenant: Mutex::default() }
+    }
 
     /// Waits for a thread: first for one of the tenant's, so that requests of one tenant do not stand
     /// in the queue of all.
-    async fn take(&self, tenant: &Tenant) -> [OwnedSemaphorePermit; 2] {
-        let own = take(self.of(tenant)).await;
-        [own, take(self.all.clone()).await]
+    async fn take(&self, tenant: &Tenant) -> Thread {
+        let own = take(self.share(tenant)).await;
+        Thread([own, take(self.all.clone()).await])
     }
 
-    fn of(&self, tenant: &Tenant) -> Arc<Semaphore> {
+    fn share(&self, tenant: &Tenant) -> Arc<Semaphore> {
         // The map is consistent after every statement.
         let mut by_tenant = self.by_tenant.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = by_tenant.get(tenant).and_then(Weak::upgrade) {
@@ -90,10 +130,33 @@ async fn take(semaphore: Arc<Semaphore>) -> OwnedSemaphorePermit {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+
+    /// Takes all threads that a tenant may have, until the returned value is dropped.
+    pub(crate) async fn occupy(tenant: &Tenant) -> impl Sized + use<> {
+        let mut held = Vec::new();
+        for _ in 0..THREADS.of_one {
+            held.push(THREADS.take(tenant).await);
+        }
+        held
+    }
+
+    #[tokio::test]
+    async fn short_work_is_done_here_and_long_work_waits_for_a_thread() {
+        let ann = Tenant::of_key([1; 32], "ann");
+        let held = occupy(&ann).await;
+        assert_eq!(read(&ann, INLINE_BYTES, || 7).now_or_never(), Some(7));
+        assert_eq!(read(&ann, INLINE_BYTES + 1, || 7).now_or_never(), None);
+        let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(INLINE_BYTES));
+        assert!(parse(&ann, "t", &long).now_or_never().is_none());
+        assert!(parse(&ann, "t", "{}").now_or_never().is_some_and(|parsed| parsed.is_ok()));
+        drop(held);
+        assert_eq!(parse(&ann, "t", &long).await.expect("an object").as_str(), long);
+        assert!(parse(&ann, "t", &long.replace('}', "")).await.is_err());
+    }
 
     #[tokio::test]
     async fn one_tenant_leaves_a_thread_to_the_others() {
@@ -107,7 +170,7 @@ mod tests {
             drop(threads.take(&bob).now_or_never().expect("a thread is left"));
             drop(held);
             drop(waiting.now_or_never().expect("they are free again"));
-            threads.of(&bob);
+            threads.share(&bob);
             assert_eq!(threads.by_tenant.lock().expect("not poisoned").len(), 1);
         }
     }
@@ -115,6 +178,6 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "as it is tested")]
     async fn a_panic_of_the_work_is_passed_on() {
-        Threads::new(1).run(&Tenant::ANONYMOUS, || panic!("as it is tested")).await;
+        run(&Tenant::ANONYMOUS, || panic!("as it is tested")).await;
     }
 }

@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("timer", &[]),
     ("tls", &[]),
-    ("memory", &[]),
+    ("memory", &["tenant"]),
     ("process", &[]),
     // Plain data, and the policy decision about it.
     ("units", &["text"]),
@@ -38,7 +38,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sandbox",
         &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
     ),
-    ("threads", &["tenant"]),
+    // Long work, among it the checks of arguments for the door.
+    ("threads", &["door", "tenant", "tool"]),
     ("catalog", &["door", "json", "schema", "tenant", "text", "threads", "tool"]),
     ("results", &["door", "tenant", "text", "tool"]),
     ("recall", &["json", "results", "store", "tenant", "text", "threads"]),
@@ -57,17 +58,29 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tenant", "text", "tls", "tool",
         ],
     ),
-    ("native", &["door", "tool"]),
+    ("native", &["door", "threads", "tool"]),
     ("runs", &["door", "json", "run", "sandbox", "store", "tenant", "text", "tool"]),
     (
         "code_mode",
         &["catalog", "door", "json", "run", "runs", "sandbox", "store", "tenant", "text", "tool"],
     ),
-    ("model", &["json", "memory", "secret", "text", "timer", "tls", "tool", "units"]),
-    ("agent", &["catalog", "door", "json", "model", "recall", "results", "tenant", "text", "tool"]),
+    (
+        "model",
+        &["json", "memory", "secret", "tenant", "text", "threads", "timer", "tls", "tool", "units"],
+    ),
+    (
+        "agent",
+        &[
+            "catalog", "door", "json", "model", "recall", "results", "tenant", "text", "threads",
+            "tool",
+        ],
+    ),
     // The list that the loop defines and waits on.
     ("approvals", &["agent", "json", "store", "tenant", "text", "tool"]),
-    ("mcp", &["approvals", "catalog", "door", "json", "memory", "tenant", "text", "tool"]),
+    (
+        "mcp",
+        &["approvals", "catalog", "door", "json", "memory", "tenant", "text", "threads", "tool"],
+    ),
     (
         "server",
         &[

@@ -10,9 +10,10 @@ use super::{
 };
 use crate::{
     door::Caller,
-    json::{self, raw},
-    model::{Document, Object, Prompt},
+    json::{self, RawObject, raw},
+    model::{Document, Object, Prompt, Unforced},
     recall::chat::Rounds,
+    threads,
 };
 
 /// Largest number of choices that OpenAI's API takes.
@@ -26,17 +27,30 @@ pub(super) struct Conversation {
     keeps: bool,
     /// The rounds as messages, if the prompt has them as items.
     messages: Vec<String>,
+    /// The choice of tools after the first round.
+    unforced: Unforced,
 }
 
 impl Conversation {
     /// Adds the gateway's tools after those of the request. Names of the request's own tools take
-    /// precedence: a call of such a name is for the caller.
-    pub(super) fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
-        let keeps = request.keeper.is_some();
+    /// precedence: a call of such a name is for the caller. A long request is read on a blocking
+    /// thread.
+    pub(super) async fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
         let prompt = Prompt { native: request.native, ..Prompt::new(request.body) };
-        let mut this = Self { prompt, offered: BTreeSet::new(), keeps, messages: Vec::new() };
-        if (!settings.disable_auto_tool_inject || request.names_tools) && this.prompt.takes_tools()
-        {
+        let tenant = caller.view().tenant().clone();
+        let keeps = request.keeper.is_some();
+        let offers = !settings.disable_auto_tool_inject || request.names_tools;
+        let bytes = prompt.tool_bytes();
+        let caller = caller.clone();
+        let begin = move || Self::with_tools(prompt, &caller, offers, keeps);
+        threads::read(&tenant, bytes, begin).await
+    }
+
+    fn with_tools(prompt: Prompt, caller: &Caller, offers: bool, keeps: bool) -> Self {
+        let unforced = prompt.unforced();
+        let offered = BTreeSet::new();
+        let mut this = Self { prompt, offered, keeps, messages: Vec::new(), unforced };
+        if offers && this.prompt.takes_tools() {
             this.offer(caller);
         }
         this
@@ -70,7 +84,7 @@ impl Conversation {
     /// API requires. `results` are in the order of the calls. Messages without calls are left out.
     pub(super) fn go_on(&mut self, mut answer: Document, results: &[Ended]) {
         // If a choice stayed forced after its call, the model could never end with text.
-        self.prompt.stop_forcing();
+        self.prompt.stop_forcing(std::mem::take(&mut self.unforced));
         let items = answer.take_items();
         let mut answer = answer.into_object();
         let added = if items.is_empty() {
@@ -92,9 +106,9 @@ impl Conversation {
         }
     }
 
-    /// Returns the JSON text of the messages that the caller sent.
-    pub(super) fn sent(&self) -> &str {
-        self.prompt.body.get("messages").unwrap_or("[]")
+    /// Returns the members that the caller sent.
+    pub(super) fn sent(&self) -> &RawObject {
+        &self.prompt.body
     }
 
     /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].

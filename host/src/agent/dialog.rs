@@ -42,14 +42,14 @@ pub(super) enum Ending {
 }
 
 impl Dialog {
-    pub(super) fn new(request: Request, caller: &Caller, settings: &Settings) -> Self {
+    pub(super) async fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
         let options = request.body.get("stream_options");
         let includes_usage =
             options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
         let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
         let keeper = request.keeper.clone();
         let has_notes = !request.notes.is_empty();
-        let conversation = Conversation::begin(request, caller, settings);
+        let conversation = Conversation::begin(request, caller, settings).await;
         let offers = !conversation.offered().is_empty();
         let relay = if shows_rounds {
             Some(Relay::of_rounds())
@@ -185,7 +185,7 @@ impl Dialog {
     ) {
         let Some(keeper) = &self.keeper else { return };
         let choices: BTreeSet<usize> = pending.iter().map(|pending| pending.call.choice).collect();
-        let trail = keeper.trail_of(self.conversation.sent());
+        let trail = keeper.trail_of(self.conversation.sent()).await;
         // A provider may send more than were asked for, and each has a record with all rounds.
         let asked = self.conversation.choices();
         for choice in choices.into_iter().filter(|choice| *choice < asked) {

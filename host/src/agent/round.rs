@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     catalog::log_call,
-    door::{Admitted, CallId, Caller},
+    door::{Admitted, Arguments, CallId, Caller},
     results::Results,
+    threads,
     tool::{CallError, InputRequired, Suspension, ToolOutput},
 };
 
@@ -220,7 +221,7 @@ pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> boo
 /// door parses arguments, and a tree takes more memory than its text. A call with invalid arguments
 /// is not pending: it is refused, and the model can correct it. With `waits`, calls that need an
 /// approval are not pending either: each waits for it before it runs.
-pub(super) fn sort(
+pub(super) async fn sort(
     calls: Vec<ToolCall>,
     offered: &BTreeSet<String>,
     caller: &Caller,
@@ -234,7 +235,7 @@ pub(super) fn sort(
             continue;
         }
         match quota.take(sorted.batch.found) {
-            Ok(()) => match reason_to_wait(&call, caller) {
+            Ok(()) => match reason_to_wait(&call, caller).await {
                 Some(Reason::NeedsApproval) if waits => sorted.batch.run.push(call),
                 Some(reason) => sorted.pending.push(Pending::new(call, reason)),
                 None => sorted.batch.run.push(call),
@@ -247,12 +248,17 @@ pub(super) fn sort(
 }
 
 /// Returns the reason that a call is pending; `None` if the door admits it or refuses it.
-fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
-    match caller.check(&call.name, call.arguments.as_deref().unwrap_or_default()) {
-        Err(CallError::NeedsApproval { .. }) => Some(Reason::NeedsApproval),
-        Err(CallError::NotFound { .. }) => Some(Reason::NotOffered),
-        Ok(()) | Err(_) => None,
+async fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
+    match caller.needs_approval(&call.name) {
+        Err(_) => Some(Reason::NotOffered),
+        Ok(false) => None,
+        Ok(true) => arguments(call, caller).await.is_ok().then_some(Reason::NeedsApproval),
     }
+}
+
+async fn arguments(call: &ToolCall, caller: &Caller) -> Result<Arguments, CallError> {
+    let text = call.arguments.as_deref().unwrap_or_default();
+    threads::arguments(caller, &call.name, text).await
 }
 
 /// Conditions of a round.
@@ -371,11 +377,11 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
 async fn admit(call: &ToolCall, conditions: &Conditions<'_>) -> Result<Admitted, CallError> {
     let Conditions { caller, allowance, approver, .. } = conditions;
     let name = &call.name;
-    let arguments = call.arguments.as_deref().unwrap_or_default();
-    match (caller.admit(name, arguments), approver) {
+    let arguments = arguments(call, caller).await?;
+    match (caller.admit(name, &arguments), approver) {
         (Err(CallError::NeedsApproval { .. }), Some(approver)) => {
-            let permit = approver.approval(caller, name, arguments, allowance).await?;
-            caller.admit_approved(name, arguments, &permit)
+            let permit = approver.approval(caller, name, arguments.as_str(), allowance).await?;
+            caller.admit_approved(name, &arguments, &permit)
         }
         (decided, _) => decided,
     }
@@ -383,6 +389,7 @@ async fn admit(call: &ToolCall, conditions: &Conditions<'_>) -> Result<Admitted,
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use serde_json::Value;
 
     use super::*;
@@ -415,8 +422,8 @@ mod tests {
         calls.iter().map(|call| call.position).collect()
     }
 
-    #[test]
-    fn the_door_is_asked_about_calls_up_to_the_limit() {
+    #[tokio::test]
+    async fn the_door_is_asked_about_calls_up_to_the_limit() {
         let caller = caller();
         let offered: BTreeSet<String> = ["desk-echo", "desk-write"].map(str::to_owned).into();
         // The door reports that every call of `desk-write` needs approval, if it is asked.
@@ -437,7 +444,7 @@ mod tests {
             (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
         ] {
             let sorted =
-                sort(calls(&names), &offered, &caller, false, &mut Quota::new(limit, None));
+                sort(calls(&names), &offered, &caller, false, &mut Quota::new(limit, None)).await;
             let refused: Vec<_> =
                 sorted.batch.beyond.iter().map(|(call, _)| call.position).collect();
             assert_eq!((positions(&sorted.batch.run), refused), (run, beyond), "{limit}");
@@ -447,23 +454,42 @@ mod tests {
         }
     }
 
-    #[test]
-    fn calls_beyond_the_limit_of_the_request_are_refused_in_every_later_response() {
+    #[tokio::test]
+    async fn calls_beyond_the_limit_of_the_request_are_refused_in_every_later_response() {
         let caller = caller();
         let offered: BTreeSet<String> = ["desk-echo"].map(str::to_owned).into();
         let mut quota = Quota::new(3, Some(4));
-        let mut sort = || {
-            let names = ["desk-echo", "mine", "desk-echo", "desk-echo", "desk-echo"];
-            let batch = sort(calls(&names), &offered, &caller, false, &mut quota).batch;
-            let beyond: Vec<_> =
-                batch.beyond.iter().map(|(call, limit)| (call.position, *limit)).collect();
-            (positions(&batch.run), beyond)
-        };
         let answer = Beyond::Answer { limit: 3 };
         let request = Beyond::Request { limit: 4 };
-        assert_eq!(sort(), (vec![0, 2, 3], vec![(4, answer)]));
-        assert_eq!(sort(), (vec![0], vec![(2, request), (3, request), (4, answer)]));
-        assert_eq!(sort(), (vec![], vec![(0, request), (2, request), (3, request), (4, answer)]));
+        for expected in [
+            (vec![0, 2, 3], vec![(4, answer)]),
+            (vec![0], vec![(2, request), (3, request), (4, answer)]),
+            (vec![], vec![(0, request), (2, request), (3, request), (4, answer)]),
+        ] {
+            let names = ["desk-echo", "mine", "desk-echo", "desk-echo", "desk-echo"];
+            let batch = sort(calls(&names), &offered, &caller, false, &mut quota).await.batch;
+            let beyond: Vec<_> =
+                batch.beyond.iter().map(|(call, limit)| (call.position, *limit)).collect();
+            assert_eq!((positions(&batch.run), beyond), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn long_arguments_are_not_checked_on_a_worker() {
+        let (caller, offered) = (caller(), BTreeSet::from(["desk-write".to_owned()]));
+        let tenant = caller.view().tenant().clone();
+        for (bytes, is_here) in [(10, true), (threads::INLINE_BYTES, false)] {
+            let mut call = calls(&["desk-write"]);
+            call[0].arguments = Some(format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes)));
+            let held = threads::tests::occupy(&tenant).await;
+            let mut quota = Quota::new(1, None);
+            let mut sorting = Box::pin(sort(call, &offered, &caller, false, &mut quota));
+            let at_once = sorting.as_mut().now_or_never();
+            assert_eq!(at_once.is_some(), is_here, "{bytes}");
+            drop(held);
+            let sorted = if let Some(sorted) = at_once { sorted } else { sorting.await };
+            assert!(matches!(sorted.pending[0].reason, Reason::NeedsApproval), "{bytes}");
+        }
     }
 
     #[tokio::test]
@@ -476,7 +502,7 @@ mod tests {
         let (done, result) = tokio::sync::oneshot::channel();
         let kept = allowance.clone();
         let mut quota = Quota::new(settings.calls_per_answer, None);
-        let batch = sort(calls(&names), &offered, &caller, false, &mut quota).batch;
+        let batch = sort(calls(&names), &offered, &caller, false, &mut quota).await.batch;
         let mut events = 0;
         let mut running = Run::new(|emitter| async move {
             let listener = Listener { emitter, reports: Reports::new(None) };

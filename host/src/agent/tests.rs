@@ -1,3 +1,4 @@
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -5,6 +6,7 @@ use super::{conversation::Conversation, fake, *};
 use crate::{
     door::{Filter, Origin},
     model::{Limited, Object, object},
+    threads::INLINE_BYTES,
 };
 
 mod hostile;
@@ -482,12 +484,12 @@ async fn a_tool_of_the_caller_takes_precedence_and_is_never_run() {
     assert_eq!(answer["choices"][0]["message"]["tool_calls"].as_array().expect("a list").len(), 1);
 }
 
-#[test]
-fn tools_are_offered_sorted_after_the_callers_own() {
+#[tokio::test]
+async fn tools_are_offered_sorted_after_the_callers_own() {
     let mut request = request();
     let own = json!({"type": "function", "function": {"name": "desk-write"}});
     request.body.set("tools", json!([own]).to_string());
-    let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
+    let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
     let names = names(conversation.prompt());
     let sorted = [
         "desk-busy",
@@ -505,24 +507,44 @@ fn tools_are_offered_sorted_after_the_callers_own() {
     assert_eq!(names, [&["desk-write"], &sorted[..]].concat());
 }
 
+#[tokio::test]
+async fn a_long_list_of_tools_is_not_read_on_a_worker() {
+    let caller = caller(&Filter::none());
+    let held = crate::threads::tests::occupy(caller.view().tenant()).await;
+    for (member, text) in [
+        ("tools", format!(r#"[{{"x":"{}"}}]"#, "x".repeat(INLINE_BYTES))),
+        ("tool_choice", format!(r#"{{"x":"{}"}}"#, "x".repeat(INLINE_BYTES))),
+    ] {
+        let mut request = request();
+        request.body.set(member, text);
+        let begun = Conversation::begin(request, &caller, &SETTINGS).now_or_never();
+        assert!(begun.is_none(), "{member}");
+    }
+    let short = Conversation::begin(request(), &caller, &SETTINGS).now_or_never();
+    assert!(short.is_some());
+    drop(held);
+}
+
 /// Returns the names of all tools of a request.
 fn names(prompt: &crate::model::Prompt) -> Vec<String> {
     let tools = prompt.tools.iter().map(|tool| tool.name.as_str().to_owned());
     prompt.own_names().chain(tools).collect()
 }
 
-#[test]
-fn without_auto_inject_a_request_must_name_its_tools() {
+#[tokio::test]
+async fn without_auto_inject_a_request_must_name_its_tools() {
     let settings = Settings { disable_auto_tool_inject: true, ..SETTINGS };
     let everything = caller(&Filter::none());
-    assert_eq!(Conversation::begin(request(), &everything, &settings).prompt().tools.len(), 0);
+    let mut unnamed = Conversation::begin(request(), &everything, &settings).await;
+    assert_eq!(unnamed.prompt().tools.len(), 0);
     let named = Request { names_tools: true, ..request() };
     let caller = caller(&Filter::parse(None, Some("desk-echo")));
-    assert_eq!(Conversation::begin(named, &caller, &settings).prompt().tools.len(), 1);
+    let mut named = Conversation::begin(named, &caller, &settings).await;
+    assert_eq!(named.prompt().tools.len(), 1);
 }
 
-#[test]
-fn a_forced_tool_choice_applies_to_the_first_round_only() {
+#[tokio::test]
+async fn a_forced_tool_choice_applies_to_the_first_round_only() {
     for (before, after) in [
         (json!("required"), "auto"),
         (json!({"type": "function"}), "auto"),
@@ -530,7 +552,8 @@ fn a_forced_tool_choice_applies_to_the_first_round_only() {
     ] {
         let mut request = request();
         request.body.set("tool_choice", before.to_string());
-        let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS);
+        let mut conversation =
+            Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
         conversation.go_on(object(json!({"choices": []})).into(), &[]);
         let after = format!("{after:?}");
         assert_eq!(conversation.prompt().body.get("tool_choice"), Some(after.as_str()));

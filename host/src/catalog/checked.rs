@@ -15,11 +15,11 @@ use serde_json::{Map, Value};
 
 use super::report_unchecked;
 use crate::{
-    door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
+    door::{Admitted, Arguments, Mailbox, Provider, Relay, RelayError, Subscription},
     json::JsonText,
     schema::{BadSchema, CompileWork, CompiledSchema, Problem, Violations},
     tenant::Tenant,
-    threads::Threads,
+    threads::{self, INLINE_BYTES},
     tool::{Answers, CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
 };
 
@@ -44,7 +44,6 @@ static QUICK_COMPILER: Mutex<()> = Mutex::new(());
 struct Checked {
     provider: Arc<dyn Provider>,
     schemas: Schemas,
-    threads: Arc<Threads>,
 }
 
 /// Compiled schemas of a list of tools.
@@ -85,21 +84,20 @@ enum Unchecked {
     TooMany(&'static str),
 }
 
-/// Returns a provider that checks values of the tools, those that take long on `threads`. Reports the
-/// schemas that cannot be checked. Blocks while the schemas are compiled.
+/// Returns a provider that checks values of the tools. Reports the schemas that cannot be checked. Blocks
+/// while the schemas are compiled.
 pub(super) fn values(
     checks: Checks,
     client: &ClientName,
     tools: &[Arc<Tool>],
     provider: Arc<dyn Provider>,
-    threads: &Arc<Threads>,
 ) -> Arc<dyn Provider> {
     if checks == Checks::Nothing {
         return provider;
     }
     let schemas = Schemas::compile(checks, tools);
     report_unchecked(client, &schemas.unchecked);
-    Arc::new(Checked { provider, schemas, threads: threads.clone() })
+    Arc::new(Checked { provider, schemas })
 }
 
 impl Schemas {
@@ -194,24 +192,23 @@ impl Schemas {
 }
 
 impl Checked {
-    /// Checks the arguments of a call. A `null` may stand for an absent argument: clients send it for
-    /// one that they do not use, and the server receives it unchanged.
+    /// Checks the arguments of a call: here if that is quick, else on a blocking thread. Only there is a
+    /// tree built of long ones, because calls that wait would hold a hundred times their text.
     async fn check_arguments(&self, call: &Admitted) -> Result<(), CallError> {
         let Some(schema) = self.schemas.input.get(&call.tool().full_name) else { return Ok(()) };
-        let tenant = call.chain().tenant();
-        let arguments = Value::Object(call.arguments().to_object());
-        let (mut arguments, checked) = self.check(schema, tenant, arguments).await;
-        let Err(violations) = checked else { return Ok(()) };
-        if let Some(members) = arguments.as_object_mut()
-            && members.values().any(Value::is_null)
-        {
-            members.retain(|_, value| !value.is_null());
-            let (_, checked) = self.check(schema, tenant, arguments).await;
-            if checked.is_ok() {
-                return Ok(());
+        let checked = match quickly_checked(schema, call.arguments()) {
+            Some(checked) => checked,
+            None => {
+                let schema = schema.clone();
+                let arguments = call.arguments().clone();
+                let check = move || check_members(&schema, arguments.to_object().into());
+                threads::run(call.chain().tenant(), check).await
             }
-        }
-        Err(CallError::InvalidArguments { name: call.tool().name.clone(), violations })
+        };
+        checked.map_err(|violations| {
+            let name = call.tool().name.clone();
+            CallError::InvalidArguments { name, violations }
+        })
     }
 
     async fn check_result(
@@ -235,7 +232,7 @@ impl Checked {
         Ok(output)
     }
 
-    /// Checks a value, and returns it: here if that is quick, else on a blocking thread. With a schema
+    /// Checks a result, and returns it: here if that is quick, else on a blocking thread. With a schema
     /// made for it, a check takes 50 ms.
     async fn check(
         &self,
@@ -252,8 +249,34 @@ impl Checked {
             let checked = schema.check(&value);
             (value, checked)
         };
-        self.threads.run(tenant, check).await
+        threads::run(tenant, check).await
     }
+}
+
+/// Checks arguments if that is quick; `None` if it is not.
+fn quickly_checked(
+    schema: &CompiledSchema,
+    arguments: &Arguments,
+) -> Option<Result<(), Violations>> {
+    if arguments.as_str().len() > INLINE_BYTES {
+        return None;
+    }
+    let members = Value::Object(arguments.to_object());
+    schema.is_quick(&members).then(|| check_members(schema, members))
+}
+
+/// Checks arguments. A `null` may stand for an absent one: clients send it for an argument that they do
+/// not use, and the server receives it unchanged.
+fn check_members(schema: &CompiledSchema, mut members: Value) -> Result<(), Violations> {
+    let Err(violations) = schema.check(&members) else { return Ok(()) };
+    if let Some(members) = members.as_object_mut() {
+        let all = members.len();
+        members.retain(|_, value| !value.is_null());
+        if members.len() == all {
+            return Err(violations);
+        }
+    }
+    schema.check(&members).map_err(|_| violations)
 }
 
 impl Provider for Checked {
@@ -426,9 +449,8 @@ mod tests {
         let tool = json!({"name": "odd", "inputSchema": {"anyOf": [{"$ref": "#"}]}});
         let tool = Tool::adopt(&client, serde_json::from_value(tool).expect("a definition"));
         let tools = [Arc::new(tool.expect("a good tool"))];
-        let status = |tools: &[_]| {
-            values(Checks::Arguments, &client, tools, Arc::new(Returns), &Arc::default()).status()
-        };
+        let status =
+            |tools: &[_]| values(Checks::Arguments, &client, tools, Arc::new(Returns)).status();
         let reported = status(&tools);
         let reason = reported["unchecked"][0].as_str().expect("a reason");
         assert!(
@@ -464,6 +486,18 @@ mod tests {
             let long = json!({"returns": {"text": "1".repeat(1_000) + "a"}});
             assert_eq!(call(&caller, "slow", &long).await.expect("it fits"), "text");
         });
+    }
+
+    #[tokio::test]
+    async fn no_tree_of_long_arguments_is_built_before_there_is_a_thread() {
+        let caller = caller("stdio").await;
+        let held = threads::tests::occupy(caller.view().tenant()).await;
+        let arguments = json!({"returns": "x".repeat(INLINE_BYTES)}).to_string();
+        let admitted = caller.admit("db-strict", &arguments).expect("it needs no approval");
+        let mut running = Box::pin(admitted.run());
+        assert!(running.as_mut().now_or_never().is_none(), "the check would be quick");
+        drop(held);
+        assert_eq!(running.await.expect("it fits").to_text(), "text");
     }
 
     #[tokio::test]

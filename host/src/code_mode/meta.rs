@@ -10,7 +10,10 @@ use super::{
     search::{DEFAULT_LIMIT, MAX_LIMIT},
     stubs::Range,
 };
-use crate::tool::{Annotations, CallError, ErrorKind, Tool, ToolError};
+use crate::{
+    door,
+    tool::{Annotations, CallError, ErrorKind, Tool, ToolError},
+};
 
 pub(super) const LIST: &str = "listToolFiles";
 pub(super) const READ: &str = "readToolFile";
@@ -18,6 +21,9 @@ pub(super) const DOCS: &str = "getToolDocs";
 pub(super) use crate::runs::EXECUTE;
 pub(super) const SEARCH: &str = "searchTools";
 
+/// Parameters of all meta-tools.
+const PARAMETERS: [&str; 8] =
+    ["fileName", "startLine", "endLine", "server", "tool", "query", "limit", "code"];
 /// Maximum length of a script, in bytes.
 const MAX_SOURCE: usize = 64 << 10;
 
@@ -126,6 +132,12 @@ impl From<BadArgument> for CallError {
 pub(super) struct Arguments(pub(super) Map<String, Value>);
 
 impl Arguments {
+    /// Reads the arguments of all meta-tools. Others are left out: a script runs for minutes, and what a
+    /// caller sent beside it would be held as a tree.
+    pub(super) fn new(arguments: &door::Arguments) -> Self {
+        Self(arguments.scalars(&PARAMETERS))
+    }
+
     /// Returns a required text. Fails if it is missing or not a string.
     pub(super) fn text(&self, name: &str) -> Result<&str, BadArgument> {
         let text = self.0.get(name).and_then(Value::as_str);

@@ -23,6 +23,7 @@ use crate::{
     catalog::log_call,
     door::{Approval, Arguments, CallId, Caller, Event, Events, Log, Origin, Progress},
     text::cut,
+    threads,
     tool::{Answers, CallError, Content, ErrorKind, QuestionKind, Tool, ToolError, ToolOutput},
 };
 
@@ -53,11 +54,13 @@ pub(super) async fn run(
         let message = format!("the tool {:?} cannot be called as a task", cut(name, 128));
         return Err(RpcError::new(code::METHOD_NOT_FOUND, message));
     }
+    let tenant = client.selection.tenant();
     // Before they are shown to anyone or read as a tree.
-    if let Err(error) = Arguments::parse(&name, arguments) {
-        return Ok(result::failed(&error, version));
-    }
-    let question = Question { entry, name: &name, arguments, tenant: client.selection.tenant() };
+    let arguments = match threads::parse(&tenant, &name, arguments).await {
+        Ok(arguments) => arguments,
+        Err(error) => return Ok(result::failed(&error, version)),
+    };
+    let question = Question { entry, name: &name, arguments: arguments.as_str(), tenant };
     let decided = if dialog.goes_on() {
         // Its source goes on only with a call that was admitted before. Calls of a script are approved
         // by the answer, which counts only where users are asked.
@@ -267,7 +270,7 @@ async fn wait(
 struct Running<'r> {
     caller: Caller,
     tool: Arc<Tool>,
-    arguments: &'r str,
+    arguments: Arguments,
     events: Option<Events>,
     reports: Reports<'r>,
     /// Makes a task of the call; `None` if it cannot become one.
@@ -297,13 +300,13 @@ impl Running<'_> {
         let name = self.tool.name.as_str();
         match answers {
             None => {
-                let admitted = self.caller.admit(name, self.arguments)?;
+                let admitted = self.caller.admit(name, &self.arguments)?;
                 // What a source reports belongs to this call, also after it has asked.
                 let id = *self.id.insert(admitted.chain().id());
                 self.report(id, admitted.run()).await
             }
             Some(answers) => {
-                let resumed = self.caller.resume(name, self.arguments, answers)?;
+                let resumed = self.caller.resume(name, &self.arguments, answers)?;
                 self.report(self.id.unwrap_or(resumed.id()), resumed.run()).await
             }
         }

@@ -62,6 +62,8 @@ const MAX_TASKS: usize = 1_024;
 const MAX_RESULT_BYTES: usize = 8 << 20;
 /// Longest arguments of a call that becomes a task.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
+/// Maximum bytes of all answers in one `tasks/update`. They are kept until the call goes on.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// The tasks of all tenants.
 #[derive(Default)]
@@ -433,7 +435,7 @@ pub(super) async fn run(
     match request.method.as_str() {
         "tasks/result" => result(&task, &outlet).await,
         "tasks/update" => {
-            task.answer(answers(&request.params)?);
+            task.answer(answers(request.params.get("inputResponses"))?);
             Ok(done())
         }
         "tasks/cancel" if version.is_modern() => {
@@ -451,10 +453,17 @@ pub(super) async fn run(
     }
 }
 
-/// Reads the answers of `tasks/update`.
-fn answers(params: &Params) -> Result<Vec<(String, Option<String>)>, RpcError> {
+/// Reads the answers of `tasks/update`: the JSON text of `inputResponses`.
+fn answers(answers: Option<&str>) -> Result<Vec<(String, Option<String>)>, RpcError> {
     let bad = || RpcError::invalid_params("`inputResponses` must be an object of objects");
-    let members = params.get("inputResponses").and_then(raw::members).ok_or_else(bad)?;
+    let answers = answers.ok_or_else(bad)?;
+    if answers.len() > MAX_ANSWER_BYTES {
+        return Err(RpcError::invalid_params(format!(
+            "`inputResponses` has {} bytes; the limit is {MAX_ANSWER_BYTES}",
+            answers.len()
+        )));
+    }
+    let members = raw::members(answers).ok_or_else(bad)?;
     let answer = |(key, text): (std::borrow::Cow<'_, str>, &str)| {
         text.starts_with('{').then(|| (key.into_owned(), Some(text.to_owned())))
     };
@@ -609,6 +618,17 @@ mod tests {
         let related = related(r#"{"content":[],"n":1.10,"_meta":{"a":1}}"#, "t");
         assert!(related.starts_with(r#"{"content":[],"n":1.10,"_meta":{"a":1,""#), "{related}");
         assert!(serde_json::from_str::<Value>(&related).is_ok(), "{related}");
+    }
+
+    #[test]
+    fn answers_are_objects_and_bounded_together() {
+        let sent = |bytes: usize| {
+            format!(r#"{{"a":{{"x":"{}"}}}}"#, "x".repeat(bytes - r#"{"a":{"x":""}}"#.len()))
+        };
+        assert_eq!(answers(Some(&sent(MAX_ANSWER_BYTES))).expect("it fits").len(), 1);
+        for refused in [Some(&*sent(MAX_ANSWER_BYTES + 1)), Some("[]"), Some(r#"{"a":7}"#), None] {
+            assert_eq!(answers(refused).expect_err("refused").code, code::INVALID_PARAMS);
+        }
     }
 
     #[tokio::test]

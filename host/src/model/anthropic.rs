@@ -28,6 +28,7 @@ use super::{
     object,
     translation::{self, Untranslated},
 };
+use crate::threads;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
@@ -80,10 +81,10 @@ impl Anthropic {
             return Err(client.no_memory());
         }
         let length = text.len();
-        let translating = client.off_thread(length, move || translate(text, &working)).await;
-        let Translated { body, betas } = translating
-            .ok_or_else(|| client.bad_request(&"it cannot be translated"))?
-            .map_err(|error| error.into_model_error(client))?;
+        let tenant = held.tenant();
+        let translated = threads::read(&tenant, length, move || translate(text, &working)).await;
+        let Translated { body, betas } =
+            translated.map_err(|error| error.into_model_error(client))?;
         let mut outgoing = client.outgoing(&self.messages, body, is_streamed, held)?;
         outgoing.headers = self.headers(betas);
         outgoing.includes_usage = service::includes_usage(prompt);

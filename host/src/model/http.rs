@@ -9,11 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::{Url, redirect};
 use serde_json::{Value, json};
-use tokio::{
-    sync::Semaphore,
-    task::spawn_blocking,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 pub(super) use self::events::{DONE, Events};
@@ -25,7 +21,7 @@ use crate::{
     json::{self, Caps},
     secret::Secret,
     text::cut,
-    tls,
+    threads, tls,
 };
 
 /// Limits on the time and memory that a service may use.
@@ -60,9 +56,6 @@ pub(super) struct Sizes {
 
 /// Maximum sizes of a list of models. The largest that are known have 400 models and less than 1 MiB.
 pub(super) const LIST_SIZES: Sizes = Sizes { text: 4 << 20, tree: 16 << 20 };
-/// Maximum bytes of a text that is parsed inline. A longer one is parsed on a thread for blocking
-/// work.
-pub(super) const INLINE_BYTES: usize = 32 * 1024;
 /// Minimum length of a key that is redacted in responses, in bytes. Services on the own network have
 /// keys such as `x` or `none`, which occur in every response.
 const KEY_BYTES: usize = 8;
@@ -100,8 +93,6 @@ pub(super) struct Client {
     has_proxy: bool,
     /// Credentials that are redacted.
     secrets: Arc<[Secret]>,
-    /// Limits parsing of long texts to the number of cores of the machine.
-    pub(super) parsers: Arc<Semaphore>,
 }
 
 /// A request as it is sent, the same in every attempt.
@@ -176,14 +167,12 @@ impl Client {
         if service.ca.is_some() {
             builder = builder.tls_certs_merge(certificates(provider, service)?);
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             provider: provider.to_owned(),
             http: builder.build().map_err(failed)?,
             bounds,
             has_proxy: service.proxy.is_some(),
             secrets: secrets(service),
-            parsers: Arc::new(Semaphore::new(cores)),
         })
     }
 
@@ -329,31 +318,12 @@ impl Client {
         let length = body.text.len();
         // An account of its own, because a thread continues after the request is dropped.
         let own = held.beside();
-        let parsed = self.off_thread(length, move || parse(body, &own)).await;
-        match parsed.ok_or_else(|| self.bad_answer("a body that cannot be parsed"))? {
+        let tenant = held.tenant();
+        match threads::read(&tenant, length, move || parse(body, &own)).await {
             Ok(document) => Ok(Some(document)),
             Err(Unread::NoObject) => Ok(None),
             Err(unread) => Err(self.unread(unread)),
         }
-    }
-
-    /// Runs work on a text of `length` bytes: inline if it is short, and else on a thread for
-    /// blocking work. Returns `None` if the work panics there.
-    pub(super) async fn off_thread<T: Send + 'static>(
-        &self,
-        length: usize,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<T> {
-        if length <= INLINE_BYTES {
-            return Some(work());
-        }
-        let permit =
-            self.parsers.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let working = spawn_blocking(move || {
-            let _permit = permit;
-            work()
-        });
-        working.await.ok()
     }
 
     /// Redacts credentials in one event of a stream. One that is spread over events is not found.

@@ -37,6 +37,13 @@ pub struct Prompt {
     pub(crate) native: Option<Native>,
 }
 
+/// A `tool_choice` that forces no call, in both forms of a request; `None` where none is forced.
+#[derive(Debug, Default)]
+pub(crate) struct Unforced {
+    native: Option<Arc<str>>,
+    body: Option<Arc<str>>,
+}
+
 impl Prompt {
     /// Creates the request with the caller's members.
     pub fn new(body: RawObject) -> Self {
@@ -55,13 +62,29 @@ impl Prompt {
         self.own_tools().is_none_or(|tools| tools == "null" || tools.starts_with('['))
     }
 
+    /// Returns the bytes of the members that are about tools.
+    pub(crate) fn tool_bytes(&self) -> usize {
+        let bodies = self.native.iter().map(|native| &native.body).chain([&self.body]);
+        let members = bodies.flat_map(|body| [body.get(TOOLS), body.get(TOOL_CHOICE)]);
+        members.flatten().map(str::len).sum()
+    }
+
+    /// Returns the `tool_choice` that forces no call, for [`Self::stop_forcing`].
+    pub(crate) fn unforced(&self) -> Unforced {
+        let unforced = |body: &RawObject| body.get(TOOL_CHOICE).and_then(unforced).map(Arc::from);
+        Unforced {
+            native: self.native.as_ref().and_then(|native| unforced(&native.body)),
+            body: unforced(&self.body),
+        }
+    }
+
     /// Resets a forced `tool_choice`, in both forms of the request.
-    pub(crate) fn stop_forcing(&mut self) {
-        let native = self.native.as_mut().map(|native| &mut native.body);
-        for body in native.into_iter().chain([&mut self.body]) {
-            if let Some(choice) = body.get(TOOL_CHOICE).and_then(unforced) {
-                body.set(TOOL_CHOICE, choice);
-            }
+    pub(crate) fn stop_forcing(&mut self, unforced: Unforced) {
+        if let (Some(native), Some(choice)) = (&mut self.native, unforced.native) {
+            native.body.set(TOOL_CHOICE, choice);
+        }
+        if let Some(choice) = unforced.body {
+            self.body.set(TOOL_CHOICE, choice);
         }
     }
 
@@ -316,7 +339,7 @@ mod tests {
         ] {
             let mut prompt = Prompt::default();
             prompt.body.set(TOOL_CHOICE, choice);
-            prompt.stop_forcing();
+            prompt.stop_forcing(prompt.unforced());
             assert_eq!(prompt.body.get(TOOL_CHOICE), Some(expected));
         }
     }

@@ -48,7 +48,10 @@ use super::{
     service::Terms,
     translation::{self, Untranslated},
 };
-use crate::json::{RawObject, raw};
+use crate::{
+    json::{RawObject, raw},
+    threads,
+};
 
 /// Maximum number of models that are remembered as models without encrypted reasoning.
 const MAX_PLAIN_MODELS: usize = 256;
@@ -171,8 +174,8 @@ async fn translated(
         return Err(client.no_memory());
     }
     let length = text.len();
-    let translating = client.off_thread(length, move || translate(text, &working)).await;
-    let translated = translating.ok_or_else(|| client.bad_request(&"it cannot be translated"))?;
+    let tenant = working.tenant();
+    let translated = threads::read(&tenant, length, move || translate(text, &working)).await;
     translated.map_err(|error| error.into_model_error(client))
 }
 

@@ -21,6 +21,7 @@ use crate::{
     },
     store::recall::Anchor,
     tenant::Tenant,
+    threads,
 };
 
 /// Maximum number of messages with calls that are looked up, the newest first.
@@ -64,15 +65,19 @@ impl Rounds {
 }
 
 impl Keeper {
-    /// Returns the digests at the end of a conversation: the JSON text of the messages that the client
-    /// sent.
-    pub(crate) fn trail_of(&self, messages: &str) -> Trail {
+    /// Returns the digests at the end of a conversation: the messages in the request of the client.
+    pub(crate) async fn trail_of(&self, sent: &RawObject) -> Trail {
         let mut trail = self.trail();
-        let of_user = raw::elements(messages).into_iter().flatten();
-        if let Some(last) = of_user.filter(|message| has_role(message, "user")).last() {
-            note_user(&mut trail, last);
-        }
-        trail
+        let bytes = sent.get("messages").map_or(0, str::len);
+        let sent = sent.clone();
+        let advance = move || {
+            let of_user = messages(&sent).filter(|message| has_role(message, "user"));
+            if let Some(last) = of_user.last() {
+                note_user(&mut trail, last);
+            }
+            trail
+        };
+        threads::read(&self.tenant, bytes, advance).await
     }
 
     /// Keeps rounds under the calls that the client answers: their identifiers and names. Without
@@ -108,7 +113,7 @@ impl Recall {
         let sent = body.clone();
         let trail = Trail::new(tenant);
         let (sites, entries) =
-            self.work(tenant, bytes, move || sites(messages(&sent), trail)).await;
+            threads::read(tenant, bytes, move || sites(messages(&sent), trail)).await;
         let anchors: Vec<Anchor> = sites.iter().map(|site| site.anchor).collect();
         let found = self.find(tenant, &anchors, charge.clone()).await?;
         if found.is_empty() {
@@ -121,7 +126,7 @@ impl Recall {
             let messages: Vec<&str> = messages(&sent).collect();
             restored(&messages, &sites, &found, charge)
         };
-        if let Some(restored) = self.work(tenant, bytes + kept, restore).await? {
+        if let Some(restored) = threads::read(tenant, bytes + kept, restore).await? {
             body.set("messages", restored);
         }
         Ok(())

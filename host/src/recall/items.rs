@@ -19,7 +19,7 @@ use crate::{
     json::{self, Caps},
     store::recall::Anchor,
     tenant::Tenant,
-    threads::INLINE_BYTES,
+    threads::{self, INLINE_BYTES},
 };
 
 /// Type of the items of calls that the gateway ran.
@@ -115,7 +115,7 @@ impl Recall {
         let sent = std::mem::take(items);
         let trail = Trail::new(tenant);
         let find = move || (sites(&sent, trail), sent);
-        let (sites, sent) = self.work(tenant, bytes, find).await;
+        let (sites, sent) = threads::read(tenant, bytes, find).await;
         *items = sent;
         let anchors: Vec<Anchor> = sites.iter().map(|site| site.anchor).collect();
         let found = self.find(tenant, &anchors, charge.clone()).await?;
@@ -126,7 +126,7 @@ impl Recall {
         let bytes = kept.fold(bytes, usize::saturating_add);
         let mut sent = std::mem::take(items);
         let restore = move || (restore(&mut sent, &sites, found, charge), sent);
-        let (restored, sent) = self.work(tenant, bytes, restore).await;
+        let (restored, sent) = threads::read(tenant, bytes, restore).await;
         *items = sent;
         restored
     }

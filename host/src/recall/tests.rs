@@ -56,12 +56,19 @@ fn rounds() -> Rounds {
     }
 }
 
+/// Returns a request with these messages.
+fn request(messages: &Value) -> RawObject {
+    let mut body = RawObject::default();
+    body.set("messages", messages.to_string());
+    body
+}
+
 /// Keeps `rounds` for Ann, under the call `x` after the message `go`.
 async fn keep(recall: &Recall, may_store: bool, rounds: Option<Rounds>) {
-    let sent = json!([user("go")]).to_string();
+    let sent = request(&json!([user("go")]));
     let calls = [(X, "mine")].into_iter();
     let keeper = recall.keeper(ann(), may_store);
-    keeper.keep_rounds(&keeper.trail_of(&sent), calls, rounds).await;
+    keeper.keep_rounds(&keeper.trail_of(&sent).await, calls, rounds).await;
 }
 
 fn body(messages: &Value) -> RawObject {
@@ -106,10 +113,10 @@ async fn the_provider_sees_one_message_with_all_calls_followed_by_all_results() 
 #[tokio::test]
 async fn calls_with_an_identifier_of_other_conversations_are_not_kept() {
     let recall = in_memory();
-    let sent = json!([user("go")]).to_string();
+    let sent = request(&json!([user("go")]));
     let weak = [("call_0", "mine")].into_iter();
     let keeper = recall.keeper(ann(), true);
-    keeper.keep_rounds(&keeper.trail_of(&sent), weak, Some(rounds())).await;
+    keeper.keep_rounds(&keeper.trail_of(&sent).await, weak, Some(rounds())).await;
     let messages = json!([user("go"), calling(json!("last"), &[call("call_0", "mine")])]);
     assert_eq!(restored(&recall, &ann(), &messages).await, messages.to_string());
 }
@@ -353,10 +360,12 @@ async fn many_lost_calls_in_a_long_conversation_take_time_that_grows_with_its_le
     let recall = Recall::new(settings(Some(store), true));
     let id = |n: usize| format!("call_0123456789{n:06}");
     let keeper = recall.keeper(ann(), true);
-    let go = json!([user("go")]).to_string();
+    let go = request(&json!([user("go")]));
     let ids: Vec<_> = (0..CALLS).map(id).collect();
     for id in &ids {
-        keeper.keep_rounds(&keeper.trail_of(&go), [(id.as_str(), "mine")].into_iter(), None).await;
+        keeper
+            .keep_rounds(&keeper.trail_of(&go).await, [(id.as_str(), "mine")].into_iter(), None)
+            .await;
     }
     let mut messages = vec![user("go")];
     messages.extend(ids.iter().map(|id| calling(Value::Null, &[call(id, "mine")])));

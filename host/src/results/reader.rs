@@ -73,7 +73,7 @@ impl Reader {
     }
 
     fn read(&self, call: &Admitted) -> Result<ToolOutput, ToolError> {
-        let arguments = call.arguments().to_object();
+        let arguments = call.arguments().scalars(&["handle", "offset", "length"]);
         let handle = arguments.get("handle").and_then(Value::as_str);
         let handle =
             handle.ok_or_else(|| bad("handle parameter is required and must be a string"))?;

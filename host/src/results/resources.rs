@@ -53,7 +53,7 @@ impl ResourceReader {
     }
 
     async fn read(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
-        let arguments = call.arguments().to_object();
+        let arguments = call.arguments().scalars(&["uri", "server"]);
         let text = |name| arguments.get(name).and_then(Value::as_str);
         let uri = text("uri").filter(|uri| uri.len() <= MAX_URI_BYTES);
         let uri = uri.ok_or_else(|| bad("uri parameter is required and must be a string"))?;

@@ -16,6 +16,7 @@ use super::{
     App, Sender,
     memory::Charge,
     respond::{self, ApiError, Reply},
+    work,
 };
 use crate::{
     catalog::{Client, Snapshot},
@@ -48,7 +49,7 @@ pub(super) async fn clients(
             let rendering = Rendering { texts: &texts, reader: Reader::Operator, charge };
             write(&entries, &page, total, None, &rendering)
         };
-        app.intake.blocking(charge, work).await
+        work::blocking(charge, work).await
     } else {
         let snapshot = app.catalog.snapshot();
         let caller = app.caller(sender, Origin::Caller);
@@ -57,7 +58,7 @@ pub(super) async fn clients(
             let rendering = Rendering { texts: &texts, reader: Reader::Key, charge };
             write(&entries, &page, total, Some(&caller), &rendering)
         };
-        app.intake.blocking(charge, work).await
+        work::blocking(charge, work).await
     };
     Ok(respond::json_text(text?))
 }

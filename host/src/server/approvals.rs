@@ -10,6 +10,7 @@ use super::{
     App, Sender,
     memory::Charge,
     respond::{self, ApiError, Reply},
+    work,
 };
 use crate::{
     approvals::{self, LISTED},
@@ -75,7 +76,7 @@ pub(super) async fn run(
             let data: Vec<_> = calls.iter().map(approvals::document).collect();
             Ok(respond::json(&json!({"object": "list", "data": data})))
         };
-        return app.intake.translate(charge, work).await;
+        return work::on_tree(charge, work).await;
     }
     decide(&own, id, target == Target::Approve).await
 }

@@ -14,12 +14,12 @@ use super::{
     connections::Seat,
     memory::{Charge, Memory, REQUEST_BYTES},
     respond::ApiError,
+    work,
 };
 use crate::{
     json::{self, Caps, RawObject},
     mcp::message::{BadMessage, Message},
     model::{Object, RequestMemory as _},
-    threads::{INLINE_BYTES, Threads},
 };
 
 /// Factor between the largest body size and the memory that a parsed body may take. Conversations
@@ -27,9 +27,6 @@ use crate::{
 const TREE_FACTOR: usize = 4;
 /// Memory that a parsed body may always take, in bytes, however small the largest body size is.
 const LEAST_TREE_BYTES: usize = 1 << 20;
-/// Work on a tree is done on a blocking thread if its request has more than this charge, in bytes.
-const INLINE_TREE_BYTES: usize = 8 * INLINE_BYTES;
-
 /// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
 const GRACE: Duration = Duration::from_secs(5);
 /// Smallest rate at which a body must arrive, in bytes per second, measured from its beginning. A
@@ -43,121 +40,70 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// Headers that browsers add to requests of pages, one of them at least.
 const BROWSER: [&str; 3] = ["origin", "referer", super::origin::FETCH_SITE];
 
-/// Reads and parses bodies.
-#[derive(Default)]
-pub(super) struct Intake {
-    threads: Threads,
+/// Reads and parses the body of `request`. The buffer is charged as it arrives, until the tree is
+/// built, which is charged before. Fails if the content type is not JSON, if the body is too large
+/// in bytes or memory or does not arrive in time, or if it is not a JSON object.
+pub(super) async fn object(
+    request: Request<Incoming>,
+    settings: &Settings,
+    charge: &Charge,
+) -> Result<Object, ApiError> {
+    check_type(request.headers(), is_program(request.headers()))?;
+    let text = read(request, settings, charge).await?;
+    let buffer = text.capacity();
+    let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+    let object =
+        work::on_text(text, charge, move |text, charge| parse(&text, &caps, charge)).await?;
+    charge.give_back(buffer);
+    Ok(object)
 }
 
-impl Intake {
-    /// Reads and parses the body of `request`. The buffer is charged as it arrives, until the tree is
-    /// built, which is charged before. Fails if the content type is not JSON, if the body is too large
-    /// in bytes or memory or does not arrive in time, or if it is not a JSON object.
-    pub(super) async fn object(
-        &self,
-        request: Request<Incoming>,
-        settings: &Settings,
-        charge: &Charge,
-    ) -> Result<Object, ApiError> {
-        check_type(request.headers(), is_program(request.headers()))?;
-        let text = read(request, settings, charge).await?;
-        let buffer = text.capacity();
-        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
-        let object = self.parse(text, caps, charge).await?;
-        charge.give_back(buffer);
-        Ok(object)
-    }
+/// Reads the body of `request` like [`object`], but keeps its members as text. No tree is
+/// built; a text whose tree would take too much memory is refused all the same, because the API
+/// of a provider may need one.
+pub(super) async fn members(
+    request: Request<Incoming>,
+    settings: &Settings,
+    charge: &Charge,
+) -> Result<RawObject, ApiError> {
+    check_type(request.headers(), is_program(request.headers()))?;
+    let text = read(request, settings, charge).await?;
+    let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+    work::on_text(text, charge, move |text, _| match RawObject::parse(text, &caps) {
+        Ok((object, _)) => Ok(object),
+        Err(error @ json::Error::TooLarge { .. }) => Err(too_dense(&error)),
+        Err(error) => Err(no_object(&error)),
+    })
+    .await
+}
 
-    /// Reads the body of `request` like [`Self::object`], but keeps its members as text. No tree is
-    /// built; a text whose tree would take too much memory is refused all the same, because the API
-    /// of a provider may need one.
-    pub(super) async fn members(
-        &self,
-        request: Request<Incoming>,
-        settings: &Settings,
-        charge: &Charge,
-    ) -> Result<RawObject, ApiError> {
-        check_type(request.headers(), is_program(request.headers()))?;
-        let text = read(request, settings, charge).await?;
-        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
-        self.work(text, charge, move |text, _| match RawObject::parse(text, &caps) {
-            Ok((object, _)) => Ok(object),
-            Err(error @ json::Error::TooLarge { .. }) => Err(too_dense(&error)),
-            Err(error) => Err(no_object(&error)),
-        })
-        .await
-    }
+/// Reads the body of `request` as a message of MCP. The body is bounded like that of other
+/// requests; a text that is no message is returned as such.
+pub(super) async fn message(
+    request: Request<Incoming>,
+    settings: &Settings,
+    charge: &Charge,
+) -> Result<Result<Message, BadMessage>, ApiError> {
+    // MCP requires the content type.
+    check_type(request.headers(), false)?;
+    let text = read(request, settings, charge).await?;
+    let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+    work::on_text(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
+}
 
-    /// Reads the body of `request` as a message of MCP. The body is bounded like that of other
-    /// requests; a text that is no message is returned as such.
-    pub(super) async fn message(
-        &self,
-        request: Request<Incoming>,
-        settings: &Settings,
-        charge: &Charge,
-    ) -> Result<Result<Message, BadMessage>, ApiError> {
-        // MCP requires the content type.
-        check_type(request.headers(), false)?;
-        let text = read(request, settings, charge).await?;
-        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
-        self.work(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
-    }
-
-    /// Parses a list that the gateway itself has stored. The tree is charged before it is built.
-    pub(super) async fn list(
-        &self,
-        text: Vec<u8>,
-        settings: &Settings,
-        charge: &Charge,
-    ) -> Result<Vec<Value>, ApiError> {
-        let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
-        self.work(text, charge, move |text, charge| {
-            let cost = json::check(&text, &caps).map_err(|error| too_dense_when_stored(&error))?;
-            charge.grow(cost.tree_bytes)?;
-            serde_json::from_slice(&text).map_err(|_| ApiError::internal())
-        })
-        .await
-    }
-
-    async fn parse(&self, text: Vec<u8>, caps: Caps, charge: &Charge) -> Result<Object, ApiError> {
-        self.work(text, charge, move |text, charge| parse(&text, &caps, charge)).await
-    }
-
-    /// Runs work on a text: here if it is short, else on a blocking thread.
-    pub(super) async fn work<T: Send + 'static>(
-        &self,
-        text: Vec<u8>,
-        charge: &Charge,
-        work: impl FnOnce(Vec<u8>, &Charge) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        if text.len() <= INLINE_BYTES {
-            return work(text, charge);
-        }
-        self.blocking(charge, move |charge| work(text, charge)).await
-    }
-
-    /// Runs work on a tree that is charged: here if the charge is small, else on a blocking thread.
-    pub(super) async fn translate<T: Send + 'static>(
-        &self,
-        charge: &Charge,
-        work: impl FnOnce(&Charge) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        if charge.held() <= INLINE_TREE_BYTES {
-            return work(charge);
-        }
-        self.blocking(charge, work).await
-    }
-
-    /// Runs work on a blocking thread.
-    pub(super) async fn blocking<T: Send + 'static>(
-        &self,
-        charge: &Charge,
-        work: impl FnOnce(&Charge) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        // A clone of the charge, because the thread continues if the request is dropped.
-        let held = charge.clone();
-        self.threads.run(charge.tenant(), move || work(&held)).await
-    }
+/// Parses a list that the gateway itself has stored. The tree is charged before it is built.
+pub(super) async fn list(
+    text: Vec<u8>,
+    settings: &Settings,
+    charge: &Charge,
+) -> Result<Vec<Value>, ApiError> {
+    let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
+    work::on_text(text, charge, move |text, charge| {
+        let cost = json::check(&text, &caps).map_err(|error| too_dense_when_stored(&error))?;
+        charge.grow(cost.tree_bytes)?;
+        serde_json::from_slice(&text).map_err(|_| ApiError::internal())
+    })
+    .await
 }
 
 /// Returns the memory that a parsed body may take, in bytes, if the largest body has

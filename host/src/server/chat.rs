@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 
 use self::stream::ChatStream;
 use super::{
-    App, Sender, availability, events,
+    App, Sender, availability, body, events,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
@@ -24,7 +24,7 @@ pub(super) async fn complete(
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let events_header = options::events(request.headers())?;
-    let mut body = app.intake.members(request, &app.settings, charge).await?;
+    let mut body = body::members(request, &app.settings, charge).await?;
     if !body.get("messages").is_some_and(|messages| messages.starts_with('[')) {
         return Err(
             ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages")

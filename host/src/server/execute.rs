@@ -24,7 +24,7 @@ use serde_json::json;
 
 use self::form::{Call, Options, Reader};
 use super::{
-    App, Sender, availability,
+    App, Sender, availability, body,
     memory::Charge,
     respond::{self, ApiError, Reply},
 };
@@ -36,6 +36,7 @@ use crate::{
     door::{CallId, Caller, Hearing, Ledger, Origin},
     json,
     model::{Object, weight},
+    threads,
     tool::{CallError, CallFailure, QuestionKinds, ToolOutput},
 };
 
@@ -53,7 +54,7 @@ pub(super) async fn run(
     let options = Options::parse(request.uri().query())?;
     let most = app.budget.script.max(app.budget.deadline);
     let timeout = super::options::timeout(request.headers(), most)?;
-    let body = app.intake.object(request, &app.settings, charge).await?;
+    let body = body::object(request, &app.settings, charge).await?;
     let call = options.format.read(body)?;
     availability::settle(app, sender).await;
     let caller = caller(app, sender, timeout);
@@ -113,13 +114,15 @@ async fn make(
     call: &Call,
 ) -> Result<(ResultSource, Result<ToolOutput, CallError>), ApiError> {
     let Call { name, arguments, answers, .. } = call;
+    let checked = threads::arguments(caller, name, arguments).await;
+    let arguments = checked.map_err(|error| refusal(&error))?;
     Ok(match answers {
         None => {
-            let admitted = caller.admit(name, arguments).map_err(|error| refusal(&error))?;
+            let admitted = caller.admit(name, &arguments).map_err(|error| refusal(&error))?;
             (ResultSource::new(&admitted), admitted.run().await)
         }
         Some(answers) => {
-            let resumed = caller.resume(name, arguments, answers.clone());
+            let resumed = caller.resume(name, &arguments, answers.clone());
             let resumed = resumed.map_err(|error| refusal(&error))?;
             (ResultSource::new(resumed.call()), resumed.run().await)
         }

@@ -24,6 +24,7 @@ use self::{
 use super::{
     App, Sender,
     activity::Parking,
+    body,
     connections::Seat,
     events,
     memory::Charge,
@@ -131,7 +132,7 @@ impl Call<'_> {
         let timeout =
             options::timeout(&headers, self.app.budget.script.max(self.app.budget.deadline))?;
         let seat = Seat::from_request(&request);
-        let message = self.app.intake.message(request, &self.app.settings, self.charge).await?;
+        let message = body::message(request, &self.app.settings, self.charge).await?;
         let message = match message {
             Ok(message) => message,
             Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),

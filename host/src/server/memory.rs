@@ -166,6 +166,10 @@ impl Charge {
 }
 
 impl RequestMemory for Charge {
+    fn tenant(&self) -> Tenant {
+        self.0.tenant.clone()
+    }
+
     fn take(&self, bytes: usize) -> bool {
         self.grow(bytes).is_ok()
     }

@@ -8,7 +8,7 @@ use super::{
     memory::Charge,
     respond::{self, ApiError, Reply},
 };
-use crate::{json::raw, text::cut};
+use crate::{json::raw, text::cut, threads};
 
 /// Start of the path of one model.
 const PREFIX: &str = "/v1/models/";
@@ -24,23 +24,29 @@ pub(super) async fn list(app: &App, _: &Sender, charge: &Charge) -> Result<Reply
 
 /// Shows one model of the list. Fails if it is not in it.
 pub(super) async fn show(app: &App, path: &str, charge: &Charge) -> Result<Reply, ApiError> {
-    let id = percent_decode_str(id_of(path).unwrap_or_default()).decode_utf8_lossy();
-    for list in app.models.list().await {
-        charge.grow(list.len())?;
-        let list = format!("[{list}]");
-        let mut models = raw::elements(&list).into_iter().flatten();
-        let is_it =
-            |model: &&str| raw::member(model, "id").and_then(raw::string).as_ref() == Some(&id);
-        if let Some(model) = models.find(is_it) {
-            return Ok(respond::json_text(model.to_owned()));
-        }
+    let id = percent_decode_str(id_of(path).unwrap_or_default()).decode_utf8_lossy().into_owned();
+    let lists = app.models.list().await;
+    let bytes = lists.iter().map(|list| list.len()).sum();
+    let wanted = id.clone();
+    let find = move || lists.iter().find_map(|list| find(list, &wanted));
+    if let Some(model) = threads::read(charge.tenant(), bytes, find).await {
+        return Ok(respond::json_text(model));
     }
-    let shown = cut(id.into_owned(), SHOWN_BYTES);
+    let shown = cut(id, SHOWN_BYTES);
     let message = format!(
         "there is no model {shown:?}; /v1/models lists the models of the providers that respond"
     );
     let kind = "invalid_request_error";
     Err(ApiError::new(StatusCode::NOT_FOUND, kind, "model_not_found", message).about("model"))
+}
+
+/// Returns the model with this identifier from a list: JSON texts with commas between them.
+fn find(list: &str, id: &str) -> Option<String> {
+    let list = format!("[{list}]");
+    let mut models = raw::elements(&list).into_iter().flatten();
+    let has_id =
+        |model: &&str| raw::member(model, "id").and_then(raw::string).is_some_and(|own| own == id);
+    models.find(has_id).map(str::to_owned)
 }
 
 /// Returns the identifier in the path of one model. It has a slash, which may be encoded.

@@ -44,10 +44,11 @@ use self::{
     translate::{Chat, Untranslatable},
 };
 use super::{
-    App, Sender, availability, events,
+    App, Sender, availability, body, events,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
+    work,
 };
 use crate::{
     agent::{self, EXTENSION, Run},
@@ -204,7 +205,7 @@ async fn read(
 ) -> Result<(Translated, Option<OutputKeeper>), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
-    let mut body = app.intake.object(request, &app.settings, charge).await?;
+    let mut body = body::object(request, &app.settings, charge).await?;
     options::remove_extension(&mut body)?;
     let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
     let has_fallbacks = body.get("fallbacks").is_some_and(|fallbacks| !fallbacks.is_null());
@@ -251,7 +252,7 @@ async fn read(
         }
         Ok(Translated { chat, body })
     };
-    Ok((app.intake.translate(charge, work).await?, keeper))
+    Ok((work::on_tree(charge, work).await?, keeper))
 }
 
 /// Puts calls that the client dropped back into the input, and returns the keeper of those of the
@@ -373,7 +374,7 @@ pub(super) async fn stored(
             let page = items::Page::parse(query)?;
             let items = archive::input(app, sender, id, charge).await?;
             let id = id.to_owned();
-            let page = app.intake.translate(charge, move |_| page.of(items, &id));
+            let page = work::on_tree(charge, move |_| page.of(items, &id));
             Ok(respond::json(&page.await?))
         }
     }

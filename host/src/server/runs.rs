@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    App, Sender,
+    App, Sender, body,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
+    work,
 };
 use crate::{
     catalog::log_failure,
@@ -140,18 +141,18 @@ pub(super) async fn run(
             let data: Vec<_> = listed.iter().map(runs::summary).collect();
             Ok(respond::json(&json!({"object": "list", "data": data})))
         }
-        Target::Run => show(app, runs, sender, id, charge).await,
-        Target::Cancel => cancel(app, runs, sender, id, charge).await,
+        Target::Run => show(runs, sender, id, charge).await,
+        Target::Cancel => cancel(runs, sender, id, charge).await,
         Target::Approve | Target::Deny | Target::Resolve | Target::Resume => {
             let timeout = options::timeout(request.headers(), app.budget.script)?;
             let decided = if target == Target::Resume {
                 Some(Decisions::default())
             } else {
-                let body = app.intake.object(request, &app.settings, charge).await?;
+                let body = body::object(request, &app.settings, charge).await?;
                 decisions(target, id, body)?
             };
             let Some(decisions) = decided else {
-                return cancel(app, runs, sender, id, charge).await;
+                return cancel(runs, sender, id, charge).await;
             };
             let script = own.head(id).await.map_err(|error| refusal(&error))?.script;
             let caller = Caller::new(app.view(sender), Origin::Caller, app.budget.within(timeout));
@@ -161,7 +162,7 @@ pub(super) async fn run(
             })?;
             own.decide(id, decisions).await.map_err(|error| refusal(&error))?;
             finish(resumed).await?;
-            show(app, runs, sender, id, charge).await
+            show(runs, sender, id, charge).await
         }
     }
 }
@@ -183,7 +184,6 @@ async fn finish(resumed: Resumed) -> Result<(), ApiError> {
 
 /// Ends a run, or requests that from the process that runs its script.
 async fn cancel(
-    app: &App,
     runs: &Runs,
     sender: &Sender,
     id: &str,
@@ -196,18 +196,12 @@ async fn cancel(
             "id": id, "object": "airlock.run", "state": "running", "cancel_requested": true,
         })));
     }
-    show(app, runs, sender, id, charge).await
+    show(runs, sender, id, charge).await
 }
 
 /// Returns a run as it is now. Its texts are charged before they are read. Fails if there is no memory
 /// for them.
-async fn show(
-    app: &App,
-    runs: &Runs,
-    sender: &Sender,
-    id: &str,
-    charge: &Charge,
-) -> Result<Reply, ApiError> {
+async fn show(runs: &Runs, sender: &Sender, id: &str, charge: &Charge) -> Result<Reply, ApiError> {
     let tenant = sender.tenant();
     let memory = charge.clone();
     let admit = move |bytes: u64| {
@@ -216,7 +210,7 @@ async fn show(
     };
     let shown = runs.own(&tenant).show_within(id, admit).await;
     let shown = shown.map_err(|error| refusal(&error))??;
-    let made = app.intake.translate(charge, move |_| Ok(runs::document_text(&shown)));
+    let made = work::on_tree(charge, move |_| Ok(runs::document_text(&shown)));
     Ok(respond::json_text(made.await?))
 }
 

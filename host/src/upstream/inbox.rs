@@ -320,14 +320,14 @@ impl Inbox {
     }
 
     /// Screens a response. A response to a request of the gateway is free of charge, because it was
-    /// requested. Any other is dropped.
+    /// requested, and dropped if its caller has left. Any other is charged and dropped.
     fn answer(&self, id: &RpcId, text: &[u8]) {
         let awaited = id.own().and_then(|id| lock(&self.in_flight).awaited.remove(&id));
         let Some(awaited) = awaited else {
-            if let Some(id) = id.own() {
-                lock(&self.in_flight).answered_late(id);
+            let is_late = id.own().is_some_and(|id| lock(&self.in_flight).answered_late(id));
+            if !is_late {
+                self.charge(text.len());
             }
-            self.charge(text.len());
             return;
         };
         let reception = match awaited.kind {

@@ -30,7 +30,7 @@ mod view;
 pub use self::{
     admitted::{Admitted, CallId, Provider, Resumed},
     approved::{ApprovalChoice, Approved},
-    arguments::{Arguments, MAX_ARGUMENT_BYTES},
+    arguments::{Arguments, MAX_ARGUMENT_BYTES, ToArguments},
     budget::Budget,
     caller::{Caller, Hearing, SessionId},
     chain::Chain,

@@ -12,6 +12,7 @@ use crate::{
         Document, Held, ModelError,
         sse::{Decoder, Event},
     },
+    threads,
     timer::RepeatedTimeout,
 };
 
@@ -76,9 +77,9 @@ impl<'a> Events<'a> {
         // An account of its own, because a thread continues after the request is dropped.
         let own = self.held.beside();
         let length = data.len();
-        let read = self.client.off_thread(length, move || Document::read(data, &caps, &own)).await;
-        read.ok_or_else(|| self.client.bad_answer("an event that cannot be parsed"))?
-            .map_err(|error| self.client.unread(error))
+        let tenant = self.held.tenant();
+        let read = threads::read(&tenant, length, move || Document::read(data, &caps, &own)).await;
+        read.map_err(|error| self.client.unread(error))
     }
 
     /// Ends the stream. Later events are not read.

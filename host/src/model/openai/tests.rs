@@ -14,11 +14,13 @@ use crate::{
     model::{
         Api, BadProvider, Key, Limited, MemoryBudget, Retries, Service as Settings, Terms,
         fake::{self, FakeService, read_request},
-        http::{Bounds, INLINE_BYTES},
+        http::Bounds,
         object,
         service::Client,
     },
     secret::Secret,
+    tenant::Tenant,
+    threads::{self, INLINE_BYTES},
 };
 
 const KEY: &str = "sk-very-secret";
@@ -245,23 +247,16 @@ async fn a_request_without_memory_is_not_sent() {
 }
 
 #[tokio::test]
-async fn long_responses_are_parsed_with_a_permit() {
+async fn long_responses_are_parsed_on_a_thread_of_the_tenant() {
     let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES));
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
     let (base_url, task) = service(answer("200 OK", &text)).await;
     let client = client(&base_url, bounds);
-    let cores = u32::try_from(client.http.parsers.available_permits()).expect("not so many cores");
-    let taken = client
-        .http
-        .parsers
-        .clone()
-        .acquire_many_owned(cores)
-        .await
-        .expect("the semaphore is never closed");
+    let taken = threads::tests::occupy(&Tenant::GATEWAY).await;
     let (prompt, held) = (Prompt::default(), free());
     let mut answering = std::pin::pin!(respond(&client, &prompt, &held));
     let early = tokio::time::timeout(Duration::from_millis(50), &mut answering).await;
-    assert!(early.is_err(), "it is parsed without a permit");
+    assert!(early.is_err(), "it is parsed without a thread");
     drop(taken);
     answering.await.expect("a completion");
     task.await.expect("the service ends");

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use super::{
     accept::Accept,
-    not_acceptable,
+    body, not_acceptable,
     reply::{accepted, failed, refused},
     selection,
 };
@@ -182,7 +182,7 @@ pub(in crate::server) async fn post(
     let id = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == SESSION);
     let input =
         id.and_then(|(_, id)| app.pipes.find(&id, &sender.tenant())).ok_or_else(no_stream)?;
-    let message = match app.intake.message(request, &app.settings, charge).await? {
+    let message = match body::message(request, &app.settings, charge).await? {
         Ok(message) => message,
         Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),
     };

@@ -17,7 +17,7 @@ use tokio::{
 use tracing::{error, warn};
 
 use super::{
-    super::{App, Sender, memory::Charge, respond::ApiError},
+    super::{App, Sender, body, memory::Charge, respond::ApiError, work},
     composer::NotStored,
 };
 use crate::{
@@ -117,7 +117,7 @@ pub(super) async fn conversation(
         error => unread(error),
     })?;
     drop(opened);
-    app.intake.list(joined(&turns), &app.settings, charge).await
+    body::list(joined(&turns), &app.settings, charge).await
 }
 
 /// Returns lists of items of stored Responses, each in the place of its Response in `wanted`; an empty
@@ -136,7 +136,7 @@ pub(super) async fn lists(
     drop(opened);
     let lists = lists.into_iter().map(|list| list.unwrap_or_else(|| "[]".to_owned()));
     let text = format!("[{}]", lists.collect::<Vec<_>>().join(","));
-    let lists = app.intake.list(text.into_bytes(), &app.settings, charge).await?;
+    let lists = body::list(text.into_bytes(), &app.settings, charge).await?;
     Ok(lists
         .into_iter()
         .map(|list| if let Value::Array(items) = list { items } else { Vec::new() })
@@ -186,7 +186,7 @@ pub(super) async fn response(
 ) -> Result<String, ApiError> {
     let Texts { output, body, .. } = texts(app, sender, id, charge).await?;
     let damaged_id = id.to_owned();
-    let joined = app.intake.work(body.into_bytes(), charge, move |body, _| {
+    let joined = work::on_text(body.into_bytes(), charge, move |body, _| {
         // Without a limit: it was within the limits when it was stored, and its memory is charged.
         let (mut response, _) =
             RawObject::parse(body, &Caps::memory(usize::MAX)).map_err(|_| damaged(&damaged_id))?;
@@ -205,7 +205,7 @@ pub(super) async fn input(
     charge: &Charge,
 ) -> Result<Vec<Value>, ApiError> {
     let input = texts(app, sender, id, charge).await?.input;
-    app.intake.list(input.into_bytes(), &app.settings, charge).await
+    body::list(input.into_bytes(), &app.settings, charge).await
 }
 
 /// Deletes a stored Response. Fails if it is not stored.

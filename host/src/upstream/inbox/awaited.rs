@@ -330,9 +330,9 @@ impl InFlight {
     }
 
     /// Records that the server has answered an abandoned request, so that it no longer works on
-    /// it.
-    pub(super) fn answered_late(&mut self, id: i64) {
-        self.abandoned.remove(&id);
+    /// it. Returns whether the request is known as abandoned and was not answered before.
+    pub(super) fn answered_late(&mut self, id: i64) -> bool {
+        self.abandoned.remove(&id).is_some()
     }
 
     /// Returns whether a request was abandoned and is not answered.

@@ -282,6 +282,16 @@ async fn every_unsolicited_message_is_charged_by_its_kind_and_size() {
         receive(inbox, &large);
     });
     assert_eq!(requested, 0);
+    let abandoned = |times: usize| {
+        cost(|inbox| {
+            let waiting = inbox.expect(1, ResponseKind::Whole);
+            waiting.belong(party(&ann()), Logs::Dropped, None);
+            drop(waiting);
+            (0..times).for_each(|_| receive(inbox, &large));
+        })
+    };
+    assert_eq!(abandoned(1), 0, "it was requested, and its caller has left");
+    assert!(abandoned(2) > 0, "a response comes once");
 }
 
 #[tokio::test]

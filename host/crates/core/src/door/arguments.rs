@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::{json, text::cut, tool::CallError};
+use crate::{
+    json::{self, raw},
+    text::cut,
+    tool::CallError,
+};
 
 /// The longest arguments, in bytes. Longer ones are refused before they are parsed.
 pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;
@@ -50,7 +54,15 @@ impl Arguments {
         &self.0
     }
 
-    /// Parses the text.
+    /// Parses the members `names`, for tools whose parameters are texts, numbers and truth values. Arrays
+    /// and objects in them are empty, so that the tree takes no more memory than the text.
+    pub fn scalars(&self, names: &[&str]) -> Map<String, Value> {
+        let members = raw::members(&self.0).into_iter().flatten();
+        let wanted = members.filter(|(name, _)| names.contains(&&**name));
+        wanted.map(|(name, text)| (name.into_owned(), scalar(text))).collect()
+    }
+
+    /// Parses the text. The tree can take a hundred times the bytes of the text.
     ///
     /// # Panics
     ///
@@ -60,9 +72,42 @@ impl Arguments {
     }
 }
 
+/// Arguments of a call as a door takes them: text, or text that was checked before.
+pub trait ToArguments {
+    /// Returns the checked arguments of a call of the tool `tool`. Fails as [`Arguments::parse`] does.
+    fn to_arguments(&self, tool: &str) -> Result<Arguments, CallError>;
+}
+
+impl ToArguments for str {
+    fn to_arguments(&self, tool: &str) -> Result<Arguments, CallError> {
+        Arguments::parse(tool, self)
+    }
+}
+
+impl ToArguments for String {
+    fn to_arguments(&self, tool: &str) -> Result<Arguments, CallError> {
+        Arguments::parse(tool, self)
+    }
+}
+
+impl ToArguments for Arguments {
+    fn to_arguments(&self, _tool: &str) -> Result<Arguments, CallError> {
+        Ok(self.clone())
+    }
+}
+
 impl From<Map<String, Value>> for Arguments {
     fn from(object: Map<String, Value>) -> Self {
         Self(Value::Object(object).to_string().into())
+    }
+}
+
+/// Parses a JSON text; an array or an object is empty.
+fn scalar(text: &str) -> Value {
+    match text.as_bytes().first() {
+        Some(b'{') => Value::Object(Map::new()),
+        Some(b'[') => Value::Array(Vec::new()),
+        _ => serde_json::from_str(text).unwrap_or_default(),
     }
 }
 

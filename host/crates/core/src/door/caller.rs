@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::{
     Admitted, Approved, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin,
     Resumed, View,
-    arguments::{Arguments, MAX_NAME_BYTES},
+    arguments::{Arguments, MAX_NAME_BYTES, ToArguments},
     budget::Shared,
     event,
     report::Report,
@@ -138,7 +138,11 @@ impl Caller {
 
     /// Decides one call. Fails if the tool does not exist or is hidden, if the arguments cannot be
     /// used, or if the call needs an approval.
-    pub fn admit(&self, name: &str, arguments: &str) -> Result<Admitted, CallError> {
+    pub fn admit(
+        &self,
+        name: &str,
+        arguments: &(impl ToArguments + ?Sized),
+    ) -> Result<Admitted, CallError> {
         self.decide(&self.0.origin, name, arguments, None, self.start())
     }
 
@@ -146,7 +150,7 @@ impl Caller {
     pub fn admit_approved(
         &self,
         name: &str,
-        arguments: &str,
+        arguments: &(impl ToArguments + ?Sized),
         approved: &Approved,
     ) -> Result<Admitted, CallError> {
         self.decide(&self.0.origin, name, arguments, Some(approved), self.start())
@@ -159,11 +163,11 @@ impl Caller {
     pub fn resume(
         &self,
         name: &str,
-        arguments: &str,
+        arguments: &(impl ToArguments + ?Sized),
         answers: Answers,
     ) -> Result<Resumed, CallError> {
         let entry = self.find(&self.0.origin, name)?;
-        let arguments = Arguments::parse(name, arguments)?;
+        let arguments = arguments.to_arguments(name)?;
         let start = Start { deadline: self.deadline(entry), ..self.start() };
         let chain = Chain::new(self.clone(), start, Report::new());
         Ok(Resumed::new(Admitted::new(entry, arguments, chain), answers))
@@ -192,16 +196,11 @@ impl Caller {
         Instant::now() + if entry.runs_scripts() { script } else { deadline }
     }
 
-    /// Returns the decision that [`Self::admit`] would make, but creates no call. A caller uses it
-    /// to sort calls before it runs them. Arguments are checked only if the call needs an approval,
-    /// because [`Self::admit`] checks the arguments of all other calls.
-    pub fn check(&self, name: &str, arguments: &str) -> Result<(), CallError> {
+    /// Returns whether [`Self::admit`] would refuse a call of the tool because it needs an approval. A
+    /// caller uses it to sort calls before it runs them. Fails if the tool does not exist or is hidden.
+    pub fn needs_approval(&self, name: &str) -> Result<bool, CallError> {
         let entry = self.find(&self.0.origin, name)?;
-        if entry.auto || self.0.origin.approves() {
-            Ok(())
-        } else {
-            Err(needs_approval(entry, &Arguments::parse(name, arguments)?))
-        }
+        Ok(!entry.auto && !self.0.origin.approves())
     }
 
     /// Decides one call, for a caller and for a running call alike. All calls are decided here.
@@ -210,12 +209,12 @@ impl Caller {
         &self,
         origin: &Origin,
         name: &str,
-        arguments: &str,
+        arguments: &(impl ToArguments + ?Sized),
         approved: Option<&Approved>,
         mut start: Start,
     ) -> Result<Admitted, CallError> {
         let entry = self.find(origin, name)?;
-        let arguments = Arguments::parse(name, arguments)?;
+        let arguments = arguments.to_arguments(name)?;
         if start.parent.is_none() {
             start.deadline = self.deadline(entry);
         }

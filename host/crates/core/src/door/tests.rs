@@ -179,10 +179,8 @@ proptest! {
         }
     }
 
-    /// `check` decides like `admit`, except that it accepts a call that may run whatever its
-    /// arguments are. It makes no call.
     #[test]
-    fn check_decides_like_admit_and_makes_no_call(
+    fn a_call_needs_an_approval_if_the_door_refuses_it_without_one(
         policies in prop::collection::vec(policy(), 3),
         filter in filter(),
         key in key(),
@@ -192,13 +190,13 @@ proptest! {
         let caller = caller(&sources, &filter, key.as_ref(), origin);
         let every_name = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")));
         for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into()]) {
-            let admit = |arguments| caller.admit(&name, arguments).map(drop);
-            for arguments in ["{}", r#"{"a":1}"#, "[]", r#"{"a":1,"a":2}"#] {
-                let expected = if admit("{}").is_ok() { Ok(()) } else { admit(arguments) };
-                let decided = [caller.check(&name, arguments), expected];
-                let [found, expected] = decided.map(|decided| format!("{decided:?}"));
-                prop_assert_eq!(found, expected, "{} {}", name, arguments);
-            }
+            let expected = match caller.admit(&name, "{}") {
+                Ok(_) => Ok(false),
+                Err(CallError::NeedsApproval { .. }) => Ok(true),
+                Err(error) => Err(error.to_string()),
+            };
+            let found = caller.needs_approval(&name).map_err(|error| error.to_string());
+            prop_assert_eq!(found, expected, "{}", name);
         }
         prop_assert!(caller.ledger().records().is_empty());
     }
@@ -259,20 +257,36 @@ fn a_tool_outside_auto_execute_needs_approval_for_a_model_and_not_for_a_caller()
 }
 
 #[test]
-fn check_decides_like_admit_and_parses_arguments_only_for_an_approval() {
+fn arguments_that_were_checked_are_decided_like_their_text_and_not_checked_again() {
     let auto = Whitelist::parse(&["read"]).expect("a good list");
     let sources =
         sources(&[Policy { execute: Whitelist::All, auto_execute: auto, ..Policy::default() }]);
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
-    let both = |name, arguments| {
-        [model.check(name, arguments), model.admit(name, arguments).map(drop)]
-            .map(|decided| decided.map_err(|error| error.code()))
-    };
-    assert_eq!(both("alpha-read", "{}"), [Ok(()); 2]);
-    assert_eq!(both("alpha-write", "{}"), [Err("needs_approval"); 2]);
-    assert_eq!(both("alpha-write", "[]"), [Err("bad_arguments"); 2]);
-    assert_eq!(both("alpha-nothing", "{}"), [Err("not_found"); 2]);
-    assert_eq!(both("alpha-read", "[]"), [Ok(()), Err("bad_arguments")]);
+    let arguments = Arguments::parse("any", r#"{"a":1}"#).expect("an object");
+    for (name, code) in [
+        ("alpha-read", None),
+        ("alpha-write", Some("needs_approval")),
+        ("alpha-nothing", Some("not_found")),
+    ] {
+        let decided = model.admit(name, &arguments);
+        assert_eq!(decided.as_ref().err().map(CallError::code), code);
+        let text = model.admit(name, arguments.as_str()).map(drop);
+        assert_eq!(text.err().map(|error| error.code()), code);
+        if let Ok(admitted) = decided {
+            assert!(std::ptr::eq(admitted.arguments().as_str(), arguments.as_str()));
+        }
+    }
+}
+
+#[test]
+fn scalars_are_the_wanted_members_without_what_is_nested() {
+    let text = r#"{"a":"x","b":[[1,2],{}],"c":{"d":1},"e":2.5,"f":null,"other":"y"}"#;
+    let arguments = Arguments::parse("any", text).expect("an object");
+    let scalars = arguments.scalars(&["a", "b", "c", "e", "f", "g"]);
+    assert_eq!(
+        serde_json::Value::from(scalars),
+        json!({"a": "x", "b": [], "c": {}, "e": 2.5, "f": null})
+    );
 }
 
 #[test]
