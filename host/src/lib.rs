@@ -58,10 +58,10 @@ pub mod results;
 pub mod runs;
 pub mod server;
 pub mod telemetry;
-mod threads;
 mod timer;
 pub mod upstream;
 
+pub(crate) use airlock_core::threads;
 pub use airlock_core::{door, json, limit, run, schema, secret, tenant, text, tool, units};
 pub use airlock_egress::{self as egress, tls};
 pub use airlock_sandbox as sandbox;

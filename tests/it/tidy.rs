@@ -36,10 +36,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("egress", &["limit", "secret", "tenant", "text", "tls"]),
     (
         "sandbox",
-        &["door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text", "tool"],
+        &[
+            "door", "egress", "json", "limit", "schema", "secret", "store", "tenant", "text",
+            "threads", "tool",
+        ],
     ),
     // Long work, among it the checks of arguments for the door.
-    ("threads", &["door", "tenant", "tool"]),
+    ("threads", &["door", "schema", "tenant", "tool"]),
     ("catalog", &["door", "json", "schema", "tenant", "text", "threads", "tool"]),
     ("results", &["door", "tenant", "text", "tool"]),
     ("recall", &["json", "results", "store", "tenant", "text", "threads"]),

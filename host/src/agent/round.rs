@@ -481,7 +481,7 @@ mod tests {
         for (bytes, is_here) in [(10, true), (threads::INLINE_BYTES, false)] {
             let mut call = calls(&["desk-write"]);
             call[0].arguments = Some(format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes)));
-            let held = threads::tests::occupy(&tenant).await;
+            let held = threads::occupy(&tenant).await;
             let mut quota = Quota::new(1, None);
             let mut sorting = Box::pin(sort(call, &offered, &caller, false, &mut quota));
             let at_once = sorting.as_mut().now_or_never();

@@ -510,7 +510,7 @@ async fn tools_are_offered_sorted_after_the_callers_own() {
 #[tokio::test]
 async fn a_long_list_of_tools_is_not_read_on_a_worker() {
     let caller = caller(&Filter::none());
-    let held = crate::threads::tests::occupy(caller.view().tenant()).await;
+    let held = crate::threads::occupy(caller.view().tenant()).await;
     for (member, text) in [
         ("tools", format!(r#"[{{"x":"{}"}}]"#, "x".repeat(INLINE_BYTES))),
         ("tool_choice", format!(r#"{{"x":"{}"}}"#, "x".repeat(INLINE_BYTES))),

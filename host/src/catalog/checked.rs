@@ -15,11 +15,11 @@ use serde_json::{Map, Value};
 
 use super::report_unchecked;
 use crate::{
-    door::{Admitted, Arguments, Mailbox, Provider, Relay, RelayError, Subscription},
+    door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
     json::JsonText,
     schema::{BadSchema, CompileWork, CompiledSchema, Problem, Violations},
     tenant::Tenant,
-    threads::{self, INLINE_BYTES},
+    threads,
     tool::{Answers, CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
 };
 
@@ -192,20 +192,11 @@ impl Schemas {
 }
 
 impl Checked {
-    /// Checks the arguments of a call: here if that is quick, else on a blocking thread. Only there is a
-    /// tree built of long ones, because calls that wait would hold a hundred times their text.
     async fn check_arguments(&self, call: &Admitted) -> Result<(), CallError> {
         let Some(schema) = self.schemas.input.get(&call.tool().full_name) else { return Ok(()) };
-        let checked = match quickly_checked(schema, call.arguments()) {
-            Some(checked) => checked,
-            None => {
-                let schema = schema.clone();
-                let arguments = call.arguments().clone();
-                let check = move || check_members(&schema, arguments.to_object().into());
-                threads::run(call.chain().tenant(), check).await
-            }
-        };
-        checked.map_err(|violations| {
+        let tenant = call.chain().tenant();
+        let checked = threads::check_arguments(tenant, schema, call.arguments(), check_members);
+        checked.await.map_err(|violations| {
             let name = call.tool().name.clone();
             CallError::InvalidArguments { name, violations }
         })
@@ -222,7 +213,7 @@ impl Checked {
         let Some(structured) = output.structured.take() else {
             return Err(invalid(String::new(), Cause::from(NoStructuredResult)));
         };
-        let (structured, checked) = self.check(schema, tenant, structured).await;
+        let (structured, checked) = threads::check(tenant, schema, structured).await;
         checked.map_err(|violations| {
             let first = violations.told().first();
             let place = first.map_or(String::new(), |first| first.place.clone());
@@ -231,38 +222,6 @@ impl Checked {
         output.structured = Some(structured);
         Ok(output)
     }
-
-    /// Checks a result, and returns it: here if that is quick, else on a blocking thread. With a schema
-    /// made for it, a check takes 50 ms.
-    async fn check(
-        &self,
-        schema: &Arc<CompiledSchema>,
-        tenant: &Tenant,
-        value: Value,
-    ) -> (Value, Result<(), Violations>) {
-        if schema.is_quick(&value) {
-            let checked = schema.check(&value);
-            return (value, checked);
-        }
-        let schema = schema.clone();
-        let check = move || {
-            let checked = schema.check(&value);
-            (value, checked)
-        };
-        threads::run(tenant, check).await
-    }
-}
-
-/// Checks arguments if that is quick; `None` if it is not.
-fn quickly_checked(
-    schema: &CompiledSchema,
-    arguments: &Arguments,
-) -> Option<Result<(), Violations>> {
-    if arguments.as_str().len() > INLINE_BYTES {
-        return None;
-    }
-    let members = Value::Object(arguments.to_object());
-    schema.is_quick(&members).then(|| check_members(schema, members))
 }
 
 /// Checks arguments. A `null` may stand for an absent one: clients send it for an argument that they do
@@ -341,6 +300,7 @@ mod tests {
     use crate::{
         catalog::Catalog,
         door::{Budget, Caller, Filter, Origin},
+        threads::INLINE_BYTES,
         tool::{ErrorKind, Policy, ToolError, Whitelist},
     };
 
@@ -491,7 +451,7 @@ mod tests {
     #[tokio::test]
     async fn no_tree_of_long_arguments_is_built_before_there_is_a_thread() {
         let caller = caller("stdio").await;
-        let held = threads::tests::occupy(caller.view().tenant()).await;
+        let held = threads::occupy(caller.view().tenant()).await;
         let arguments = json!({"returns": "x".repeat(INLINE_BYTES)}).to_string();
         let admitted = caller.admit("db-strict", &arguments).expect("it needs no approval");
         let mut running = Box::pin(admitted.run());

@@ -60,10 +60,12 @@ const MAX_OF_TENANT: usize = 64;
 const MAX_TASKS: usize = 1_024;
 /// Maximum bytes of the results of one tenant's tasks.
 const MAX_RESULT_BYTES: usize = 8 << 20;
-/// Longest arguments of a call that becomes a task.
-const MAX_ARGUMENT_BYTES: usize = 1 << 20;
+/// Maximum bytes of the results of all tasks.
+const MAX_ALL_RESULT_BYTES: usize = 64 << 20;
+/// Longest arguments of a call that becomes a task. Those of all tasks take as much as all results.
+const MAX_ARGUMENT_BYTES: usize = MAX_ALL_RESULT_BYTES / MAX_TASKS;
 /// Maximum bytes of all answers in one `tasks/update`. They are kept until the call goes on.
-const MAX_ANSWER_BYTES: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// The tasks of all tenants.
 #[derive(Default)]
@@ -150,24 +152,30 @@ impl Tasks {
         })
     }
 
-    /// Stores the outcome of a task.
+    /// Stores the outcome of a task. If the results of all tasks have no room for it, the tenant with
+    /// the longest results loses them first.
     fn end(&self, task: &Task, outcome: Result<String, RpcError>) {
-        let bytes = |ended: &Result<String, RpcError>| ended.as_ref().map_or(0, String::len);
         let by_id = self.lock();
-        let own = by_id.values().filter(|other| other.tenant == task.tenant);
-        let held: usize = own
-            .map(|other| match &other.state.borrow().phase {
-                Phase::Ended(ended) => bytes(ended),
-                _ => 0,
-            })
-            .sum();
-        let outcome = if held + bytes(&outcome) > MAX_RESULT_BYTES {
-            let message =
-                "the results of this caller's tasks take too much memory; the call has run";
-            Err(RpcError::new(code::REFUSED, message))
-        } else {
-            outcome
-        };
+        let bytes = outcome.as_ref().map_or(0, String::len);
+        let mut held = HashMap::<&Tenant, usize>::new();
+        for other in by_id.values() {
+            *held.entry(&other.tenant).or_default() += other.result_bytes();
+        }
+        let own = held.entry(&task.tenant).or_default();
+        *own += bytes;
+        if *own > MAX_RESULT_BYTES {
+            return task.set(Phase::Ended(Arc::new(Err(too_large()))));
+        }
+        let mut all: usize = held.values().sum();
+        while all > MAX_ALL_RESULT_BYTES {
+            let largest = held.iter().max_by_key(|(_, bytes)| **bytes).map(|(tenant, _)| *tenant);
+            let Some(largest) = largest else { break };
+            all -= held.remove(largest).unwrap_or_default();
+            if *largest == task.tenant {
+                return task.set(Phase::Ended(Arc::new(Err(too_large()))));
+            }
+            by_id.values().filter(|other| other.tenant == *largest).for_each(|other| other.lose());
+        }
         task.set(Phase::Ended(Arc::new(outcome)));
     }
 
@@ -175,6 +183,11 @@ impl Tasks {
         // The map is consistent after every statement.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn too_large() -> RpcError {
+    let message = "the results of this caller's tasks take too much memory; the call has run";
+    RpcError::new(code::REFUSED, message)
 }
 
 /// Returns the task that gives its place to one of a tenant that will have `own` tasks: of the tenant
@@ -202,6 +215,25 @@ impl Task {
             self.stop();
         }
         is_kept
+    }
+
+    /// Returns the bytes of the result.
+    fn result_bytes(&self) -> usize {
+        match &self.state.borrow().phase {
+            Phase::Ended(ended) => ended.as_ref().as_ref().map_or(0, String::len),
+            _ => 0,
+        }
+    }
+
+    /// Replaces the result by an error.
+    fn lose(&self) {
+        self.state.send_if_modified(|state| {
+            let has_result = matches!(&state.phase, Phase::Ended(ended) if ended.is_ok());
+            if has_result {
+                state.phase = Phase::Ended(Arc::new(Err(too_large())));
+            }
+            has_result
+        });
     }
 
     /// Changes the phase, unless the task has ended.
@@ -618,6 +650,25 @@ mod tests {
         let related = related(r#"{"content":[],"n":1.10,"_meta":{"a":1}}"#, "t");
         assert!(related.starts_with(r#"{"content":[],"n":1.10,"_meta":{"a":1,""#), "{related}");
         assert!(serde_json::from_str::<Value>(&related).is_ok(), "{related}");
+    }
+
+    #[tokio::test]
+    async fn the_tenant_with_the_longest_results_loses_them_for_those_of_others() {
+        let tasks = Tasks::default();
+        let end = |key: u8, bytes: usize| {
+            let tenant = Tenant::of_key([key; 32], key.to_string());
+            let task = tasks.create(tenant, TIMEOUT).expect("room");
+            tasks.end(&task, Ok("x".repeat(bytes)));
+            task
+        };
+        let large: Vec<_> = (0..8).map(|key| end(key, MAX_RESULT_BYTES - 1)).collect();
+        let largest = end(0, 1);
+        let kept = |task: &Task| task.result_bytes() > 0;
+        assert!(large.iter().all(|task| kept(task)) && kept(&largest), "they fit");
+        let other = end(9, 8);
+        assert!(kept(&other) && !kept(&large[0]) && !kept(&largest));
+        assert!(large[1..].iter().all(|task| kept(task)));
+        assert_eq!(shown(&largest, Version::V2026_07_28)["error"]["code"], code::REFUSED);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
 //! | [`text`] | text for people and models: cut, on one line, made visible |
+//! | [`threads`] | blocking threads for long work on texts, shared out by tenant |
 //! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 
 pub mod door;
@@ -22,5 +23,6 @@ pub mod schema;
 pub mod secret;
 pub mod tenant;
 pub mod text;
+pub mod threads;
 pub mod tool;
 pub mod units;

@@ -163,7 +163,9 @@ impl Plugin {
 
     async fn invoke(&self, call: Admitted) -> Result<ToolOutput, CallError> {
         let tool = call.tool();
-        self.schemas.check_arguments(&tool.original, &tool.name, call.arguments().as_str())?;
+        let tenant = call.chain().tenant();
+        let schemas = &self.schemas;
+        schemas.check_arguments(&tool.original, &tool.name, tenant, call.arguments()).await?;
         let permit = self.circuit.permit(call.chain().tenant(), &tool.name)?;
         let result = self.run(call).await;
         permit.end(&result);
@@ -222,7 +224,8 @@ impl Plugin {
                 limit_bytes: self.limits.result_bytes as u64,
             });
         }
-        self.schemas.check_result(&tool.original, name, &returned.output)?;
+        let output = &mut returned.output;
+        self.schemas.check_result(&tool.original, name, chain.tenant(), output).await?;
         Ok(returned.readable())
     }
 }

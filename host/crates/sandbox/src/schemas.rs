@@ -6,12 +6,15 @@
 //! as the caller sent them, and the caller the structured result as the guest returned it. The
 //! other schema of the tool is checked as usual.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use airlock_core::{
+    door::Arguments,
     json::JsonText,
-    schema::{BadSchema, CompiledSchema, Violations},
+    schema::{BadSchema, CompiledSchema},
+    tenant::Tenant,
     text::cut,
+    threads,
     tool::{CallError, ToolDefinition, ToolName, ToolOutput},
 };
 use serde_json::Value;
@@ -48,7 +51,7 @@ struct Pair {
 
 /// Check against one schema.
 enum Check {
-    Compiled(CompiledSchema),
+    Compiled(Arc<CompiledSchema>),
     /// The schema is too large or too recursive; every value passes.
     Unchecked,
 }
@@ -129,35 +132,35 @@ impl Schemas {
             return Ok(Check::Unchecked);
         }
         self.bytes = bytes;
-        Ok(Check::Compiled(compiled))
+        Ok(Check::Compiled(Arc::new(compiled)))
     }
 
-    /// Checks arguments, the JSON text of an object. The error lists what to change. Arguments of a
-    /// tool without compiled schemas pass.
-    pub(super) fn check_arguments(
+    /// Checks the arguments of a call of the plugin's tool `tool`, which callers know as `name`. The error
+    /// lists what to change. Arguments of a tool without compiled schemas pass.
+    pub(super) async fn check_arguments(
         &self,
         tool: &str,
         name: &ToolName,
-        arguments: &str,
+        tenant: &Tenant,
+        arguments: &Arguments,
     ) -> Result<(), CallError> {
-        let Some(pair) = self.tools.get(tool) else { return Ok(()) };
-        let arguments: Value = serde_json::from_str(arguments).map_err(|error| {
-            CallError::BadArguments { name: name.to_string(), detail: format!("not JSON: {error}") }
-        })?;
-        pair.input
-            .check(&arguments)
-            .map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
+        let Some(Check::Compiled(schema)) = self.tools.get(tool).map(|pair| &pair.input) else {
+            return Ok(());
+        };
+        let rule = |schema: &CompiledSchema, members: Value| schema.check(&members);
+        let checked = threads::check_arguments(tenant, schema, arguments, rule).await;
+        checked.map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
     }
 
-    /// Checks a result. If the tool has an output schema, the structured data of the result has to
-    /// fit it.
-    pub(super) fn check_result(
+    /// Checks the structured result of a call in `output`, which is the same afterwards.
+    pub(super) async fn check_result(
         &self,
         tool: &str,
         name: &ToolName,
-        output: &ToolOutput,
+        tenant: &Tenant,
+        output: &mut ToolOutput,
     ) -> Result<(), CallError> {
-        let Some(schema) = self.tools.get(tool).and_then(|pair| pair.output.as_ref()) else {
+        let Some(check) = self.tools.get(tool).and_then(|pair| pair.output.as_ref()) else {
             return Ok(());
         };
         let invalid = |place: &str, cause| CallError::InvalidResult {
@@ -166,8 +169,13 @@ impl Schemas {
             cause,
         };
         let structured =
-            output.structured.as_ref().ok_or_else(|| invalid("", Box::new(NoStructuredResult)))?;
-        schema.check(structured).map_err(|violations| {
+            output.structured.take().ok_or_else(|| invalid("", Box::new(NoStructuredResult)))?;
+        let (structured, checked) = match check {
+            Check::Compiled(schema) => threads::check(tenant, schema, structured).await,
+            Check::Unchecked => (structured, Ok(())),
+        };
+        output.structured = Some(structured);
+        checked.map_err(|violations| {
             let place =
                 violations.told().first().map_or(String::new(), |first| first.place.clone());
             invalid(&place, Box::new(violations))
@@ -175,18 +183,10 @@ impl Schemas {
     }
 }
 
-impl Check {
-    fn check(&self, value: &Value) -> Result<(), Violations> {
-        match self {
-            Self::Compiled(schema) => schema.check(value),
-            Self::Unchecked => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use airlock_core::tool::ClientName;
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
@@ -203,6 +203,29 @@ mod tests {
         ToolName::new(&ClientName::parse("p").expect("a good name"), "t")
     }
 
+    fn check_arguments(schemas: &Schemas, tool: &str, text: &str) -> Result<(), CallError> {
+        let arguments = Arguments::parse(tool, text).expect("an object");
+        wait_for(schemas.check_arguments(tool, &name(), &Tenant::ANONYMOUS, &arguments))
+    }
+
+    fn check_result(
+        schemas: &Schemas,
+        tool: &str,
+        structured: Option<Value>,
+    ) -> Result<(), CallError> {
+        let mut output = ToolOutput { structured: structured.clone(), ..ToolOutput::text("x") };
+        let name = name();
+        let checked = schemas.check_result(tool, &name, &Tenant::ANONYMOUS, &mut output);
+        let checked = wait_for(checked);
+        assert_eq!(output.structured, structured, "it is the same afterwards");
+        checked
+    }
+
+    fn wait_for<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.expect("a runtime").block_on(work)
+    }
+
     fn tool(output: &Value) -> Value {
         let input =
             json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
@@ -212,9 +235,8 @@ mod tests {
     #[test]
     fn arguments_that_do_not_fit_fail_with_what_to_change() {
         let (schemas, _) = compile(&json!([tool(&json!({}))]));
-        assert!(schemas.check_arguments("t", &name(), r#"{"n": 1}"#).is_ok());
-        let refused =
-            schemas.check_arguments("t", &name(), r#"{"n": "1"}"#).expect_err("not an integer");
+        assert!(check_arguments(&schemas, "t", r#"{"n": 1}"#).is_ok());
+        let refused = check_arguments(&schemas, "t", r#"{"n": "1"}"#).expect_err("not an integer");
         assert_eq!(
             (refused.code(), refused.kind()),
             ("bad_arguments", airlock_core::tool::ErrorKind::InvalidInput)
@@ -222,14 +244,32 @@ mod tests {
         insta::assert_snapshot!(refused, @r#"the arguments of tool 'p-t' do not fit its input schema: n: found "1", expected an integer, not its text in quotes"#);
     }
 
+    #[tokio::test]
+    async fn long_arguments_and_slow_results_are_not_checked_on_a_worker() {
+        let slow = json!({"properties": {"a": {"pattern": "^[01]*1[01]{350}[a-y]"}}});
+        let (schemas, _) = compile(&json!([tool(&slow)]));
+        let held = threads::occupy(&Tenant::ANONYMOUS).await;
+        let text = format!(r#"{{"n":1,"a":"{}"}}"#, "x".repeat(threads::INLINE_BYTES));
+        let arguments = Arguments::parse("t", &text).expect("an object");
+        let mut output = ToolOutput::text("x");
+        output.structured = Some(json!({"a": "01".repeat(3_000)}));
+        let (name, tenant) = (name(), Tenant::ANONYMOUS);
+        let arguments = schemas.check_arguments("t", &name, &tenant, &arguments);
+        let result = schemas.check_result("t", &name, &tenant, &mut output);
+        let (mut arguments, mut result) = (Box::pin(arguments), Box::pin(result));
+        assert!(arguments.as_mut().now_or_never().is_none());
+        assert!(result.as_mut().now_or_never().is_none());
+        drop(held);
+        assert!(arguments.await.is_ok());
+        assert_eq!(result.await.expect_err("it has no letter").code(), "invalid_result");
+    }
+
     #[test]
     fn a_result_that_does_not_fit_the_output_schema_is_refused_with_the_place() {
         let (schemas, _) = compile(&json!([tool(
             &json!({"properties": {"rows": {"items": {"type": "string"}}}})
         )]));
-        let check = |structured| {
-            schemas.check_result("t", &name(), &ToolOutput { structured, ..ToolOutput::text("x") })
-        };
+        let check = |structured| check_result(&schemas, "t", structured);
         assert!(check(Some(json!({"rows": ["a"]}))).is_ok());
         let refused = check(Some(json!({"rows": ["a", 7]}))).expect_err("not a string");
         assert_eq!(
@@ -252,8 +292,8 @@ mod tests {
             {"name": "gone", "inputSchema": {"$ref": "#/$defs/gone"}},
             {"name": "out", "inputSchema": {}, "outputSchema": {"type": "text"}},
         ]));
-        assert!(schemas.check_arguments("t", &name(), r#"{"n": 1}"#).is_ok());
-        assert!(schemas.check_arguments("t", &name(), r#"{"other": 1}"#).is_err());
+        assert!(check_arguments(&schemas, "t", r#"{"n": 1}"#).is_ok());
+        assert!(check_arguments(&schemas, "t", r#"{"other": 1}"#).is_err());
         let Tools { left_out, unchecked, .. } = tools;
         assert_eq!((left_out.len(), unchecked.len()), (3, 0), "{left_out:?}");
         insta::assert_snapshot!(left_out[0], @r#"tool "t": another tool of the plugin has this name"#);
@@ -287,12 +327,8 @@ mod tests {
         assert_eq!((tools.definitions.len(), tools.left_out.len()), (2, 1));
         assert_eq!(tools.unchecked.len(), 3, "{:?}", tools.unchecked);
         insta::assert_snapshot!(tools.unchecked[0], @r##"tool "t": nothing can be checked against the inputSchema: #/properties/n: more than 256 subschemas inside each other for one value; does a reference lead back to itself?"##);
-        assert!(schemas.check_arguments("t", &name(), r#"{"n": "any"}"#).is_ok());
-        assert!(schemas.check_arguments("t", &name(), "{").is_err());
-        let check = |tool, structured| {
-            let output = ToolOutput { structured, ..ToolOutput::text("x") };
-            schemas.check_result(tool, &name(), &output)
-        };
+        assert!(check_arguments(&schemas, "t", r#"{"n": "any"}"#).is_ok());
+        let check = |tool, structured| check_result(&schemas, tool, structured);
         assert!(check("t", Some(json!({}))).is_err());
         assert!(check("both", Some(json!({}))).is_ok());
         assert!(check("both", None).is_err(), "an output schema requires a structured result");
@@ -305,8 +341,8 @@ mod tests {
             (0..6).map(|n| json!({"name": format!("t{n}"), "inputSchema": large})).collect();
         let (schemas, tools) = compile(&json!(tools));
         assert_eq!(tools.definitions.len(), 6);
-        assert!(schemas.check_arguments("t0", &name(), "{}").is_err());
-        assert!(schemas.check_arguments("t5", &name(), "{}").is_ok());
+        assert!(check_arguments(&schemas, "t0", "{}").is_err());
+        assert!(check_arguments(&schemas, "t5", "{}").is_ok());
         let unchecked = tools.unchecked.last().expect("they are too large together");
         insta::assert_snapshot!(unchecked, @r#"tool "t5": nothing can be checked against the inputSchema: with it, the plugin's compiled schemas take more than 67108864 bytes"#);
     }

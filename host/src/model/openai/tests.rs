@@ -252,7 +252,7 @@ async fn long_responses_are_parsed_on_a_thread_of_the_tenant() {
     let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
     let (base_url, task) = service(answer("200 OK", &text)).await;
     let client = client(&base_url, bounds);
-    let taken = threads::tests::occupy(&Tenant::GATEWAY).await;
+    let taken = threads::occupy(&Tenant::GATEWAY).await;
     let (prompt, held) = (Prompt::default(), free());
     let mut answering = std::pin::pin!(respond(&client, &prompt, &held));
     let early = tokio::time::timeout(Duration::from_millis(50), &mut answering).await;

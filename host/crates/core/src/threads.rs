@@ -11,6 +11,7 @@ use std::{
     thread::available_parallelism,
 };
 
+use serde_json::Value;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,
@@ -18,13 +19,14 @@ use tokio::{
 
 use crate::{
     door::{Arguments, Caller},
+    schema::{CompiledSchema, Violations},
     tenant::Tenant,
     tool::CallError,
 };
 
 /// Texts above this size, in bytes, are read on a blocking thread. The worst text of this size
 /// occupies a worker for a few milliseconds.
-pub(crate) const INLINE_BYTES: usize = 32 * 1024;
+pub const INLINE_BYTES: usize = 32 * 1024;
 
 /// The threads of the process. All work shares them, because it shares the cores.
 static THREADS: LazyLock<Threads> =
@@ -32,7 +34,7 @@ static THREADS: LazyLock<Threads> =
 
 /// Runs work on a blocking thread, when the tenant has one. It runs to its end even if the future is
 /// dropped. Panics if the work does.
-pub(crate) async fn run<T: Send + 'static>(
+pub async fn run<T: Send + 'static>(
     tenant: &Tenant,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
@@ -40,7 +42,7 @@ pub(crate) async fn run<T: Send + 'static>(
 }
 
 /// Runs work that reads `bytes`: here if they are few, else on a blocking thread as [`run`] does.
-pub(crate) async fn read<T: Send + 'static>(
+pub async fn read<T: Send + 'static>(
     tenant: &Tenant,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -50,17 +52,13 @@ pub(crate) async fn read<T: Send + 'static>(
 
 /// Checks the arguments of a call: here if they are short, else on a blocking thread. Fails if the tool
 /// does not exist or is hidden, or as [`Arguments::parse`] does.
-pub(crate) async fn arguments(
-    caller: &Caller,
-    tool: &str,
-    text: &str,
-) -> Result<Arguments, CallError> {
+pub async fn arguments(caller: &Caller, tool: &str, text: &str) -> Result<Arguments, CallError> {
     caller.needs_approval(tool)?;
     parse(caller.view().tenant(), tool, text).await
 }
 
 /// Checks arguments as [`arguments()`] does, of a tool that exists.
-pub(crate) async fn parse(tenant: &Tenant, tool: &str, text: &str) -> Result<Arguments, CallError> {
+pub async fn parse(tenant: &Tenant, tool: &str, text: &str) -> Result<Arguments, CallError> {
     if text.len() <= INLINE_BYTES {
         return Arguments::parse(tool, text);
     }
@@ -68,6 +66,55 @@ pub(crate) async fn parse(tenant: &Tenant, tool: &str, text: &str) -> Result<Arg
     // Copied only now: calls that wait for a thread hold no second copy.
     let (tool, text) = (tool.to_owned(), text.to_owned());
     thread.run(move || Arguments::parse(&tool, &text)).await
+}
+
+/// Checks a value, and returns it: here if that is quick, else on a blocking thread. With a schema made
+/// for it, a check takes 50 ms.
+pub async fn check(
+    tenant: &Tenant,
+    schema: &Arc<CompiledSchema>,
+    value: Value,
+) -> (Value, Result<(), Violations>) {
+    if schema.is_quick(&value) {
+        let checked = schema.check(&value);
+        return (value, checked);
+    }
+    let schema = schema.clone();
+    let check = move || {
+        let checked = schema.check(&value);
+        (value, checked)
+    };
+    run(tenant, check).await
+}
+
+/// Checks the arguments of a call by `rule`: here if that is quick, else on a blocking thread. Only there
+/// is a tree built of long ones, because calls that wait would hold a hundred times their text.
+pub async fn check_arguments(
+    tenant: &Tenant,
+    schema: &Arc<CompiledSchema>,
+    arguments: &Arguments,
+    rule: fn(&CompiledSchema, Value) -> Result<(), Violations>,
+) -> Result<(), Violations> {
+    if arguments.as_str().len() <= INLINE_BYTES {
+        let members = Value::Object(arguments.to_object());
+        if schema.is_quick(&members) {
+            return rule(schema, members);
+        }
+    }
+    let schema = schema.clone();
+    let arguments = arguments.clone();
+    run(tenant, move || rule(&schema, arguments.to_object().into())).await
+}
+
+/// Takes all threads that a tenant may have, until the returned value is dropped: for tests of work that
+/// waits.
+#[doc(hidden)]
+pub async fn occupy(tenant: &Tenant) -> impl Sized + use<> {
+    let mut held = Vec::new();
+    for _ in 0..THREADS.of_one {
+        held.push(THREADS.take(tenant).await);
+    }
+    held
 }
 
 /// Blocking threads: as many at a time as there are cores, and two at least. One tenant leaves one to
@@ -130,19 +177,10 @@ async fn take(semaphore: Arc<Semaphore>) -> OwnedSemaphorePermit {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-
-    /// Takes all threads that a tenant may have, until the returned value is dropped.
-    pub(crate) async fn occupy(tenant: &Tenant) -> impl Sized + use<> {
-        let mut held = Vec::new();
-        for _ in 0..THREADS.of_one {
-            held.push(THREADS.take(tenant).await);
-        }
-        held
-    }
 
     #[tokio::test]
     async fn short_work_is_done_here_and_long_work_waits_for_a_thread() {
