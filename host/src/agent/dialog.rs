@@ -28,7 +28,7 @@ pub(super) struct Dialog {
     /// True if the model is asked for a stream.
     is_streamed: bool,
     includes_usage: bool,
-    /// Keeps rounds that the caller does not see; `None` if their results are part of the text.
+    /// Keeps rounds that the caller does not see; `None` if nothing is kept.
     keeper: Option<Keeper>,
 }
 
@@ -168,10 +168,10 @@ impl Dialog {
         let is_found = |pending: &Pending| recall::is_unique(&pending.call.id, &pending.call.name);
         let is_own = |pending: &Pending| !matches!(pending.reason, Reason::NotOffered);
         match style {
-            _ if self.keeper.is_none() || !pending.iter().any(is_found) => true,
-            ResultsAsText::Auto => pending.iter().all(is_own) && !self.conversation.wants_json(),
-            ResultsAsText::Always => true,
             ResultsAsText::Never => false,
+            ResultsAsText::Always => true,
+            ResultsAsText::Auto if self.keeper.is_none() || !pending.iter().any(is_found) => true,
+            ResultsAsText::Auto => pending.iter().all(is_own) && !self.conversation.wants_json(),
         }
     }
 

@@ -155,6 +155,23 @@ async fn results_are_text_only_if_all_pending_calls_need_an_approval_and_no_json
 }
 
 #[tokio::test]
+async fn results_that_cannot_be_kept_are_text_unless_the_operator_wants_none() {
+    for (id, results_as_text, is_text) in [
+        ("call_0", ResultsAsText::Auto, true),
+        ("call_0", ResultsAsText::Never, false),
+        // Of Ollama.
+        ("call_4f7kq2xw", ResultsAsText::Auto, false),
+    ] {
+        let calls = json!([{"name": "desk-echo"}, {"id": id, "name": "mine"}]);
+        let turns = json!([{"answer": {"content": "own text", "tool_calls": calls}}]);
+        let settings = Settings { results_as_text, ..SETTINGS };
+        let answer = ask_script(turns, kept_by(&recall()), settings).await.expect("an answer");
+        let text = answer["choices"][0]["message"]["content"].as_str().unwrap_or_default();
+        assert_eq!(text != "own text", is_text, "{id} {results_as_text:?}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn rounds_before_the_depth_limit_are_kept() {
     let recall = recall();
     let settings = Settings { max_depth: 1, ..SETTINGS };
