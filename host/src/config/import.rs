@@ -139,7 +139,8 @@ fn correct(draft: &mut Draft, directory: &Path) -> Vec<String> {
         let (unset, invalid): (Vec<_>, Vec<_>) =
             problems.into_iter().partition(|problem| unset_variable(problem).is_some());
         for problem in invalid {
-            draft.note(problem.key, Outcome::Invalid, problem.message);
+            let message = format!("{}{}", draft.label(&problem.key), problem.message);
+            draft.note(problem.key, Outcome::Invalid, message);
         }
         let mut variables: Vec<_> =
             unset.iter().filter_map(unset_variable).map(str::to_owned).collect();

@@ -6,7 +6,13 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::{Outcome, draft::Draft};
-use crate::{config::KeyPath, tool::ClientName};
+use crate::{
+    config::{
+        KeyPath,
+        values::{has_reference, has_reference_of_editors},
+    },
+    tool::ClientName,
+};
 
 /// Keys of the lists, and the programs that have them.
 const LISTS: [(&str, &str); 3] = [
@@ -83,7 +89,16 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
         }
         (None, Some(command)) => {
             client.insert("connection_type".into(), "stdio".into());
-            client.insert("stdio_config".into(), process(draft, key, command, process_members));
+            let process = process(draft, key, command, process_members);
+            if passes_reference(&process) {
+                draft.note(
+                    key.clone(),
+                    Outcome::Changed,
+                    "a reference such as `${NAME}` reaches the process as it is written: the gateway expands none in `command`, \
+                     `args` and `cwd`, and none in a part of a variable",
+                );
+            }
+            client.insert("stdio_config".into(), process);
         }
         (None, None) => {
             draft.note(key.clone(), Outcome::Refused, "has neither `command` nor `url`");
@@ -103,19 +118,10 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
         client.insert("request_timeout".into(), timeout.into());
     }
     note_rest(draft, key, members);
-    let client = Value::from(client);
-    if let Some(reference) = unexpanded(&client) {
-        let message = format!(
-            "{reference} would be passed on as it is written, because the gateway expands only whole values: write the value, \
-             or for `headers` and `envs` put the whole value into a variable and write `env.NAME`"
-        );
-        draft.note(key.clone(), Outcome::Invalid, message);
-        draft.to_correct.extend(client["name"].as_str().map(str::to_owned));
-    }
     draft.file["mcp"]["client_configs"]
         .as_array_mut()
         .expect("the draft began with the list")
-        .push(client);
+        .push(client.into());
 }
 
 fn process(
@@ -166,17 +172,14 @@ fn variable(value: &Value) -> Value {
     value.as_str().and_then(reference).map_or_else(|| value.clone(), Value::from)
 }
 
-/// Returns the first reference of an agent, such as `${input:token}`, that a value has.
-fn unexpanded(value: &Value) -> Option<String> {
+/// Returns whether a process receives a reference that it may expand itself. The others are refused
+/// when the result is read.
+fn passes_reference(value: &Value) -> bool {
     match value {
-        Value::String(text) => {
-            let start = text.find("${")?;
-            let end = text[start..].find('}')? + start;
-            Some(crate::text::cut(text[start..=end].to_owned(), 64))
-        }
-        Value::Array(elements) => elements.iter().find_map(unexpanded),
-        Value::Object(members) => members.values().find_map(unexpanded),
-        _ => None,
+        Value::String(text) => has_reference(text) && !has_reference_of_editors(text),
+        Value::Array(elements) => elements.iter().any(passes_reference),
+        Value::Object(members) => members.values().any(passes_reference),
+        _ => false,
     }
 }
 

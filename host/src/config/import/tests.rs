@@ -172,11 +172,37 @@ fn what_an_editor_writes_and_the_gateway_does_not_expand_is_reported() {
     );
     let invalid: Vec<_> =
         imported.lines.iter().filter(|line| line.outcome == Outcome::Invalid).collect();
-    let found: Vec<_> = invalid.iter().map(|line| (line.key.text(), &line.message[..8])).collect();
-    assert_eq!(found, [("mcp.servers.a-b", "${input:"), ("mcp.servers.web", "${TOKEN}")]);
+    let found: Vec<_> = invalid.iter().map(|line| (line.key.text(), &line.message[..6])).collect();
+    assert_eq!(
+        found,
+        [
+            ("mcp.client_configs[0].stdio_config.args[1]", "\"a_b\":"),
+            ("mcp.client_configs[2].headers.Authorization", "\"web\":"),
+        ]
+    );
     let taken = imported.lines.iter().filter(|line| line.outcome == Outcome::Taken);
     let taken: Vec<_> = taken.map(|line| line.message.as_str()).collect();
     assert_eq!(taken, ["a_b_2"], "the others have their lines");
+    let text = imported.file.to_string();
+    let checked = crate::config::Config::parse(&text, "airlock.json", &|_: &str| None);
+    let refused = checked.expect_err("the same problems");
+    let refused: Vec<_> = refused.problems().iter().map(|problem| problem.key.text()).collect();
+    let noted: Vec<_> = found.iter().map(|(key, _)| *key).collect();
+    assert_eq!(refused, noted);
+}
+
+#[test]
+fn a_reference_that_a_process_may_expand_is_passed_on_and_reported() {
+    let imported = imported(&json!({"mcpServers": {"remote": {
+        "command": "npx",
+        "args": ["mcp-remote", "https://mcp.example.com", "--header", "Authorization: Bearer ${TOKEN}"],
+        "env": {"TOKEN": "secret"},
+    }}}));
+    let lines = imported.lines.iter().filter(|line| line.message.contains("${NAME}"));
+    let outcomes: Vec<_> = lines.map(|line| (line.key.text(), line.outcome)).collect();
+    assert_eq!(outcomes, [("mcpServers.remote", Outcome::Changed)]);
+    let text = imported.file.to_string();
+    crate::config::Config::parse(&text, "airlock.json", &|_: &str| None).expect("it starts");
 }
 
 #[test]
