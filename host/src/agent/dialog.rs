@@ -49,10 +49,11 @@ impl Dialog {
         let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
         let keeper = request.keeper.clone();
         let has_notes = !request.notes.is_empty();
+        let is_native = request.native.is_some();
         let conversation = Conversation::begin(request, caller, settings).await;
         let offers = !conversation.offered().is_empty();
         let relay = if shows_rounds {
-            Some(Relay::of_rounds())
+            Some(Relay::of_rounds(!is_native))
         } else {
             is_streamed.then(|| Relay::new(offers || has_notes))
         };
