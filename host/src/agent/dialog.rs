@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::{
     Event, Failure, Request, ResultsAsText, Settings,
     allowance::Allowance,
+    answer::{approval_note, set_text},
     calls::{self, ToolCall},
     conversation::Conversation,
     relay::Relay,
@@ -139,8 +140,8 @@ impl Dialog {
     /// Ends the exchange. Sorts the pending calls by their position in the response, and keeps the
     /// rounds that the caller does not see. `ended` are the calls of the response that ran.
     pub(super) async fn end(
-        self,
-        answer: Document,
+        mut self,
+        mut answer: Document,
         mut pending: Vec<Pending>,
         ended: &[Ended],
         style: ResultsAsText,
@@ -151,10 +152,19 @@ impl Dialog {
         if !is_in_text && !pending.is_empty() {
             Box::pin(self.keep(answer.object(), &pending, ended, allowance)).await;
         }
+        let has_own_tools = self.conversation.prompt().has_own_tools();
+        let takes_note = is_in_text && !has_own_tools && !self.conversation.wants_json();
+        let note = takes_note.then(|| approval_note(answer.object(), &pending)).flatten();
         match self.relay {
-            None => Ending::Whole { answer, pending, is_in_text },
+            None => {
+                if let Some(note) = note {
+                    set_text(answer.object_mut(), note);
+                }
+                Ending::Whole { answer, pending, is_in_text }
+            }
             Some(relay) => {
-                let (relay, answer) = (Box::new(relay), answer.into_object());
+                let relay = Box::new(relay.with_note(note));
+                let answer = answer.into_object();
                 Ending::Streamed { relay, answer, pending, is_in_text }
             }
         }

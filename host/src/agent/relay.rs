@@ -61,6 +61,8 @@ pub(super) struct Relay {
     /// Choices that have text from an earlier round.
     spoken: BTreeSet<u64>,
     round: Round,
+    /// Text of an answer that has none.
+    note: Option<String>,
     /// True if the caller has received the end of a choice.
     has_ended: bool,
 }
@@ -96,6 +98,7 @@ impl Relay {
             rounds: 0,
             spoken: BTreeSet::new(),
             round: Round::default(),
+            note: None,
             has_ended: false,
         }
     }
@@ -109,6 +112,11 @@ impl Relay {
     /// Shows the text of the last round alone.
     pub(super) fn holding_text(self) -> Self {
         Self { holds_text: true, ..self }
+    }
+
+    /// Shows a text at the end, if the results of calls are not shown.
+    pub(super) fn with_note(self, note: Option<String>) -> Self {
+        Self { note, ..self }
     }
 
     /// Relays a response and returns it merged, with the output items of its native form; an empty
@@ -202,6 +210,7 @@ impl Relay {
         }
         self.release_texts(emitter).await;
         let is_mixed = summary.is_some();
+        let summary = summary.or_else(|| self.note.take());
         if let Some(summary) = summary.filter(|text| self.is_one_text && !text.is_empty()) {
             let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
                 format!("{BETWEEN_ROUNDS}{summary}")

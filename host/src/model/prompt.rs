@@ -56,6 +56,13 @@ impl Prompt {
         tools.into_iter().flatten().filter_map(name_of)
     }
 
+    /// Returns whether the caller defines tools. Does not read them.
+    pub(crate) fn has_own_tools(&self) -> bool {
+        let is_in_empty = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'[' | b']');
+        let tools = self.own_tools().unwrap_or_default();
+        tools != "null" && !tools.bytes().all(is_in_empty)
+    }
+
     /// Returns whether definitions can be added to `tools`. If it is not a list, nothing is added,
     /// and the provider reports the error.
     pub(crate) fn takes_tools(&self) -> bool {
@@ -310,11 +317,17 @@ mod tests {
 
     #[test]
     fn tools_that_are_not_a_list_are_left_to_the_provider() {
-        for (tools, takes) in
-            [(json!([]), true), (Value::Null, true), (json!({}), false), (json!("auto"), false)]
-        {
-            assert_eq!(prompt(json!({"tools": tools}), &[]).takes_tools(), takes, "{tools}");
+        for (tools, takes, has) in [
+            (json!([]), true, false),
+            (Value::Null, true, false),
+            (json!([{}]), true, true),
+            (json!({}), false, true),
+            (json!("auto"), false, true),
+        ] {
+            let prompt = prompt(json!({"tools": tools}), &[]);
+            assert_eq!((prompt.takes_tools(), prompt.has_own_tools()), (takes, has), "{tools}");
         }
+        assert!(!prompt(json!({}), &[]).has_own_tools());
         assert_eq!(
             prompt(json!({"tools": null}), &["x"]).to_json(&[]).first_chunk(),
             Some(br#"{"tools":[{"type":"#)
