@@ -118,15 +118,16 @@ pub struct Settings {
 
 /// Whether the text of a chat completion has the results of calls that ran, if other calls of the
 /// same answer are for the caller. Results that are not in the text are kept, and put back into the
-/// request in which the caller answers its calls.
+/// request in which the caller answers its calls, if the identifier of one of these is unique.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ResultsAsText {
-    /// Only if all pending calls are of the gateway's tools, and the caller did not ask for JSON.
+    /// Only if all pending calls are of the gateway's tools, and the caller did not ask for JSON, or
+    /// if nothing can be kept.
     #[default]
     Auto,
     /// Always.
     Always,
-    /// Never.
+    /// Never, even if nothing can be kept.
     Never,
 }
 
@@ -154,8 +155,7 @@ pub struct Request {
     /// Keeps large results of MCP servers, of which the model receives a preview; `None` if it
     /// receives them whole.
     pub results: Option<Results>,
-    /// Keeps calls that the caller does not see; `None` if their results are always part of the
-    /// text.
+    /// Keeps calls that the caller does not see; `None` if nothing is kept.
     pub keeper: Option<Keeper>,
     /// Waits for approvals; `None` if calls that need one are handed to the caller.
     pub approver: Option<Approver>,

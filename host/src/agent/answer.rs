@@ -1,14 +1,14 @@
-//! Builds the mixed response, if calls were run and others are pending: the pending calls, and in
-//! some cases the results as text.
+//! Builds the response if calls are pending: with the results of others as text in some cases, and
+//! with a note if it has no text.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
 use serde_json::{Value, json};
 
-use super::round::Pending;
+use super::round::{Pending, Reason};
 use crate::model::Object;
 
 /// Result of a call that was run.
@@ -53,6 +53,36 @@ pub(super) fn pending_alone(mut answer: Object, pending: &[Pending]) -> Object {
         choice["finish_reason"] = reason.into();
     }
     answer
+}
+
+/// Returns a text for an answer that has none, because all of its calls wait for an approval: a chat
+/// program that knows no tools would show nothing. `None` for any other answer.
+pub(super) fn approval_note(answer: &Object, pending: &[Pending]) -> Option<String> {
+    let message = answer.get("choices")?.get(0)?.get("message")?;
+    let has_text = message["content"].as_str().is_some_and(|text| !text.trim().is_empty());
+    let waits = |pending: &Pending| {
+        matches!(pending.reason, Reason::NeedsApproval) && pending.call.choice == 0
+    };
+    if has_text || pending.is_empty() || !pending.iter().all(waits) {
+        return None;
+    }
+    let names: BTreeSet<_> = pending.iter().map(|pending| pending.call.name.as_str()).collect();
+    let verb = if names.len() == 1 { "needs" } else { "need" };
+    let names = names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "[Note of the gateway: {names} {verb} an approval, so nothing was run. A program approves a call by sending it to \
+         /v1/mcp/tool/execute. A client that cannot do that sends the header `x-airlock-approval: wait`, or the operator sets \
+         `approval` to `wait`: a person then decides with `airlock approvals`.]"
+    ))
+}
+
+/// Sets the text of the first choice.
+pub(super) fn set_text(answer: &mut Object, text: String) {
+    let choice = answer.get_mut("choices").and_then(|choices| choices.get_mut(0));
+    let message = choice.and_then(|choice| choice.get_mut("message")?.as_object_mut());
+    if let Some(message) = message {
+        message.insert("content".to_owned(), text.into());
+    }
 }
 
 /// Returns the text about the calls that were run.

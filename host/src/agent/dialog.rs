@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::{
     Event, Failure, Request, ResultsAsText, Settings,
     allowance::Allowance,
+    answer::{approval_note, set_text},
     calls::{self, ToolCall},
     conversation::Conversation,
     relay::Relay,
@@ -28,7 +29,7 @@ pub(super) struct Dialog {
     /// True if the model is asked for a stream.
     is_streamed: bool,
     includes_usage: bool,
-    /// Keeps rounds that the caller does not see; `None` if their results are part of the text.
+    /// Keeps rounds that the caller does not see; `None` if nothing is kept.
     keeper: Option<Keeper>,
 }
 
@@ -49,10 +50,11 @@ impl Dialog {
         let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
         let keeper = request.keeper.clone();
         let has_notes = !request.notes.is_empty();
+        let is_native = request.native.is_some();
         let conversation = Conversation::begin(request, caller, settings).await;
         let offers = !conversation.offered().is_empty();
         let relay = if shows_rounds {
-            Some(Relay::of_rounds())
+            Some(Relay::of_rounds(!is_native))
         } else {
             is_streamed.then(|| Relay::new(offers || has_notes))
         };
@@ -138,8 +140,8 @@ impl Dialog {
     /// Ends the exchange. Sorts the pending calls by their position in the response, and keeps the
     /// rounds that the caller does not see. `ended` are the calls of the response that ran.
     pub(super) async fn end(
-        self,
-        answer: Document,
+        mut self,
+        mut answer: Document,
         mut pending: Vec<Pending>,
         ended: &[Ended],
         style: ResultsAsText,
@@ -150,10 +152,19 @@ impl Dialog {
         if !is_in_text && !pending.is_empty() {
             Box::pin(self.keep(answer.object(), &pending, ended, allowance)).await;
         }
+        let has_own_tools = self.conversation.prompt().has_own_tools();
+        let takes_note = is_in_text && !has_own_tools && !self.conversation.wants_json();
+        let note = takes_note.then(|| approval_note(answer.object(), &pending)).flatten();
         match self.relay {
-            None => Ending::Whole { answer, pending, is_in_text },
+            None => {
+                if let Some(note) = note {
+                    set_text(answer.object_mut(), note);
+                }
+                Ending::Whole { answer, pending, is_in_text }
+            }
             Some(relay) => {
-                let (relay, answer) = (Box::new(relay), answer.into_object());
+                let relay = Box::new(relay.with_note(note));
+                let answer = answer.into_object();
                 Ending::Streamed { relay, answer, pending, is_in_text }
             }
         }
@@ -168,10 +179,10 @@ impl Dialog {
         let is_found = |pending: &Pending| recall::is_unique(&pending.call.id, &pending.call.name);
         let is_own = |pending: &Pending| !matches!(pending.reason, Reason::NotOffered);
         match style {
-            _ if self.keeper.is_none() || !pending.iter().any(is_found) => true,
-            ResultsAsText::Auto => pending.iter().all(is_own) && !self.conversation.wants_json(),
-            ResultsAsText::Always => true,
             ResultsAsText::Never => false,
+            ResultsAsText::Always => true,
+            ResultsAsText::Auto if self.keeper.is_none() || !pending.iter().any(is_found) => true,
+            ResultsAsText::Auto => pending.iter().all(is_own) && !self.conversation.wants_json(),
         }
     }
 

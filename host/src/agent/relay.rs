@@ -5,7 +5,9 @@
 //! because most of them run here. The end of each choice is held back too, because another round
 //! may follow. All rounds are one stream for the caller: one `id`, one role, one end, one usage. If
 //! the caller asked for JSON, text is held back as well: before a call of the gateway's tools it is not
-//! part of the JSON, and not shown.
+//! part of the JSON, and not shown. If each round is shown on its own, the caller sees the gateway's
+//! calls too, so a call of its own after one that is held back is held back as well, and follows it. With
+//! a provider that has the Responses API it is not: its item has members that belong to the open call.
 //!
 //! *Shown* means forwarded to the caller; *held back* means kept until the end of the response. The
 //! *place* of a call is its `index` in the stream that the caller receives.
@@ -48,6 +50,8 @@ pub(super) struct Relay {
     /// True if the texts of all rounds become one text, which includes results of calls; false if
     /// each round is shown on its own.
     is_one_text: bool,
+    /// True if a call of the caller's own is held back too after one that is.
+    keeps_order: bool,
     /// True if the text of a round whose calls all run here is not shown.
     holds_text: bool,
     /// Members that all chunks share, from the first chunk of the first round.
@@ -57,6 +61,8 @@ pub(super) struct Relay {
     /// Choices that have text from an earlier round.
     spoken: BTreeSet<u64>,
     round: Round,
+    /// Text of an answer that has none.
+    note: Option<String>,
     /// True if the caller has received the end of a choice.
     has_ended: bool,
 }
@@ -86,23 +92,31 @@ impl Relay {
         Self {
             holds,
             is_one_text: true,
+            keeps_order: false,
             holds_text: false,
             head: None,
             rounds: 0,
             spoken: BTreeSet::new(),
             round: Round::default(),
+            note: None,
             has_ended: false,
         }
     }
 
-    /// Creates the relay of a request whose rounds are shown each on its own.
-    pub(super) fn of_rounds() -> Self {
-        Self { is_one_text: false, ..Self::new(true) }
+    /// Creates the relay of a request whose rounds are shown each on its own. With `keeps_order`, the
+    /// calls of a round have the order of the model.
+    pub(super) fn of_rounds(keeps_order: bool) -> Self {
+        Self { is_one_text: false, keeps_order, ..Self::new(true) }
     }
 
     /// Shows the text of the last round alone.
     pub(super) fn holding_text(self) -> Self {
         Self { holds_text: true, ..self }
+    }
+
+    /// Shows a text at the end, if the results of calls are not shown.
+    pub(super) fn with_note(self, note: Option<String>) -> Self {
+        Self { note, ..self }
     }
 
     /// Relays a response and returns it merged, with the output items of its native form; an empty
@@ -196,6 +210,7 @@ impl Relay {
         }
         self.release_texts(emitter).await;
         let is_mixed = summary.is_some();
+        let summary = summary.or_else(|| self.note.take());
         if let Some(summary) = summary.filter(|text| self.is_one_text && !text.is_empty()) {
             let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
                 format!("{BETWEEN_ROUNDS}{summary}")
@@ -347,12 +362,14 @@ impl Relay {
     fn hold_back(&mut self, chunk: &mut Document, held_back: &BTreeSet<String>) -> bool {
         let mut is_changed = false;
         let mut lists = Vec::new();
+        let keeps_order = self.keeps_order;
         for (position, choice) in choices(chunk.object()).enumerate() {
             let calls = choice.get("delta").and_then(|delta| delta.get("tool_calls"));
             let calls = calls.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
             let mut shown = Vec::new();
             for call in calls {
-                let place = self.round.place(index_of(choice, position), call, held_back);
+                let choice = index_of(choice, position);
+                let place = self.round.place(choice, call, held_back, keeps_order);
                 is_changed |= place.is_none() || call["index"].as_u64() != place;
                 shown.extend(place.and_then(|place| Some(placed(call.as_object()?, place))));
             }
@@ -433,8 +450,15 @@ impl Round {
     }
 
     /// Returns the place of a call in the stream; `None` if it is held back. A call without a name
-    /// in its first delta is held back too.
-    fn place(&mut self, choice: u64, call: &Value, held_back: &BTreeSet<String>) -> Option<u64> {
+    /// in its first delta is held back too. So is one after a call that is held back, if the order of
+    /// the calls is to be kept (`keeps_order`).
+    fn place(
+        &mut self,
+        choice: u64,
+        call: &Value,
+        held_back: &BTreeSet<String>,
+        keeps_order: bool,
+    ) -> Option<u64> {
         let index = call["index"].as_u64().unwrap_or_default();
         if let Some(place) = self.places.get(&(choice, index)) {
             return *place;
@@ -443,7 +467,9 @@ impl Round {
         let name = named.and_then(|named| named["name"].as_str()).unwrap_or_default();
         // A name may arrive in pieces (Gemini), so the beginning of a name is held back too.
         let next = held_back.range::<str, _>((Bound::Included(name), Bound::Unbounded)).next();
-        let is_held = name.is_empty() || next.is_some_and(|next| next.starts_with(name));
+        let may_run_here = name.is_empty() || next.is_some_and(|next| next.starts_with(name));
+        let mut earlier = self.places.range((choice, 0)..(choice, index));
+        let is_held = may_run_here || keeps_order && earlier.any(|(_, place)| place.is_none());
         let place = (!is_held).then(|| self.next_place(choice));
         self.places.insert((choice, index), place);
         if place.is_some() {

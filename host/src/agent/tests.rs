@@ -544,14 +544,17 @@ async fn without_auto_inject_a_request_must_name_its_tools() {
 }
 
 #[tokio::test]
-async fn a_forced_tool_choice_applies_to_the_first_round_only() {
-    for (before, after) in [
-        (json!("required"), "auto"),
-        (json!({"type": "function"}), "auto"),
-        (json!("none"), "none"),
+async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_has_tools() {
+    let own = json!([{"type": "function", "function": {"name": "mine"}}]);
+    for (before, tools, after) in [
+        (json!("required"), json!([]), "auto"),
+        (json!("required"), own.clone(), "required"),
+        (json!({"type": "function"}), own, "auto"),
+        (json!("none"), json!([]), "none"),
     ] {
         let mut request = request();
         request.body.set("tool_choice", before.to_string());
+        request.body.set("tools", tools.to_string());
         let mut conversation =
             Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
         conversation.go_on(object(json!({"choices": []})).into(), &[]);

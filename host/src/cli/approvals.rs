@@ -130,12 +130,12 @@ async fn decide(args: &One, approves: bool) -> anyhow::Result<Done> {
     };
     let is_decided = kept.decide(&call.id, approves).await?;
     is_decided.then_some(()).with_context(|| format!("{} was decided about meanwhile", call.id))?;
+    let call = WaitingCall { approved: Some(approves), ..call.clone() };
     if args.json {
-        let call = WaitingCall { approved: Some(approves), ..call.clone() };
         output::visible_document(&document(&call))?;
     } else {
         let word = if approves { "approved" } else { "denied" };
-        output::line(&output::for_stdout(&format!("{word}:\n{}", shown(call))))?;
+        output::line(&output::for_stdout(&format!("{word}:\n{}", shown(&call))))?;
     }
     Ok(Done::Yes)
 }

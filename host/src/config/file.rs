@@ -630,11 +630,12 @@ pub(super) struct ToolManager {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ResultsAsText {
-    /// If all returned calls are of the gateway's tools, and the request does not ask for JSON.
+    /// If all returned calls are of the gateway's tools, and the request does not ask for JSON. Also
+    /// if the results cannot be kept, because the identifiers of the returned calls are not unique.
     Auto,
     /// Always.
     Always,
-    /// Never.
+    /// Never, even if the results cannot be kept.
     Never,
 }
 

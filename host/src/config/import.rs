@@ -93,7 +93,8 @@ impl Outcome {
 pub(crate) fn import(text: &str, directory: &Path) -> Result<Imported, Problem> {
     // Files of editors may have comments and a comma after the last element.
     let source = json::parse(text)
-        .or_else(|problem| json::parse(&relaxed::strict(text)).map_err(|_| problem))?;
+        .or_else(|problem| json::parse(&relaxed::strict(text)).map_err(|_| problem))
+        .map_err(|problem| with_form(problem, text))?;
     let found = values(&source);
     if found > MAX_VALUES {
         let message = format!("has {found} values, more than the {MAX_VALUES} that are translated");
@@ -112,6 +113,18 @@ pub(crate) fn import(text: &str, directory: &Path) -> Result<Imported, Problem> 
     let variables = correct(&mut draft, directory);
     draft.note_taken();
     Ok(Imported { program, file: draft.file, lines: draft.lines, variables })
+}
+
+/// Adds the form that can be read to the problem of a text that does not begin as it.
+fn with_form(problem: Problem, text: &str) -> Problem {
+    if relaxed::strict(text).trim_start().starts_with('{') {
+        return problem;
+    }
+    Problem::of_file(format!(
+        "{}; only JSON can be read: write servers that are in YAML or TOML, such as those of goose and Codex, as \
+         {{\"mcpServers\": {{\"NAME\": {{\"command\": …, \"args\": […]}}}}}} first",
+        problem.message
+    ))
 }
 
 /// Returns the number of values in a value, itself included.
@@ -139,7 +152,8 @@ fn correct(draft: &mut Draft, directory: &Path) -> Vec<String> {
         let (unset, invalid): (Vec<_>, Vec<_>) =
             problems.into_iter().partition(|problem| unset_variable(problem).is_some());
         for problem in invalid {
-            draft.note(problem.key, Outcome::Invalid, problem.message);
+            let message = format!("{}{}", draft.label(&problem.key), problem.message);
+            draft.note(problem.key, Outcome::Invalid, message);
         }
         let mut variables: Vec<_> =
             unset.iter().filter_map(unset_variable).map(str::to_owned).collect();

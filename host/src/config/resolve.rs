@@ -19,7 +19,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Config, Fingerprint, KeyPath, Problem, file, values::EnvText};
+use super::{
+    Config, Fingerprint, KeyPath, Problem, file,
+    values::{EnvText, has_reference, has_reference_of_editors},
+};
 use crate::store::runs::RunBounds;
 use crate::{
     agent,
@@ -33,6 +36,14 @@ use crate::{
 
 /// Beginning of the message about a variable without a value; its name follows.
 pub(super) const VARIABLE: &str = "the environment variable ";
+
+/// Message about a text with a reference that would be used as it is written. The text is not
+/// quoted: it may be a credential.
+const NOT_EXPANDED: &str = "the gateway does not expand `${…}`: put the whole value into a variable of its environment and \
+     write \"env.NAME\", or write {\"value\": \"…\"} for a text that has `${…}` on purpose";
+/// The same message about a process.
+const NOT_EXPANDED_FOR_PROCESS: &str = "the gateway does not expand `${…}`, and neither does the process: write the value, or put the whole value \
+     into a variable of the gateway's environment and `NAME=env.OTHER` into `envs`";
 
 /// Looks up a variable of the gateway's environment.
 pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -320,15 +331,19 @@ impl<'a> Field<'a> {
         value
     }
 
-    /// Returns text as written or from the environment. Notes a problem if it is empty or the
-    /// variable is not set.
+    /// Returns text as written or from the environment. Notes a problem if it is empty, the variable
+    /// is not set, or the text has a reference that is not expanded.
     fn text(&self, text: EnvText) -> Option<Secret> {
         match text {
             EnvText::Written(text) if text.expose().is_empty() => {
                 self.refuse("is empty");
                 None
             }
-            EnvText::Written(text) => Some(text),
+            EnvText::Written(text) if has_reference(text.expose()) => {
+                self.refuse(NOT_EXPANDED);
+                None
+            }
+            EnvText::Written(text) | EnvText::Literal(text) => Some(text),
             EnvText::Variable(name) => self.variable(&name),
         }
     }
@@ -341,6 +356,13 @@ impl<'a> Field<'a> {
             self.refuse(format_args!("{VARIABLE}{name} is {state}"));
         }
         value.map(Secret::new)
+    }
+
+    /// Notes a problem if a text for a process has a reference that only an editor expands.
+    fn refuse_reference_of_editors(&self, text: &str) {
+        if has_reference_of_editors(text) {
+            self.refuse(NOT_EXPANDED_FOR_PROCESS);
+        }
     }
 
     fn path(&self, path: &Path) -> PathBuf {

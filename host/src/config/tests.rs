@@ -362,6 +362,45 @@ fn a_missing_or_empty_variable_is_named_with_its_key() {
 }
 
 #[test]
+fn a_reference_in_the_form_of_other_programs_is_refused_where_nothing_expands_it() {
+    let of_process = json!({
+        "command": "x",
+        "args": ["${input:token}", "echo ${HOME}", "Authorization: Bearer ${TOKEN}"],
+        "envs": ["A=${TOKEN}", "B=${env:TOKEN}/x", "C=${level} ${message}", "D=$TOKEN"],
+    });
+    let file = json!({
+        "providers": {"openai": {"kind": "openai", "api_key": "${KEY:-none}"}},
+        "mcp": {"client_configs": [
+            with(stdio("fs"), "stdio_config", of_process),
+            {
+                "name": "web",
+                "connection_type": "http",
+                "connection_string": "https://example.com/${TOKEN}",
+                "headers": {
+                    "x-a": "Bearer ${TOKEN}",
+                    "x-b": {"value": "${TOKEN}"},
+                    "x-c": "$TOKEN ${} ${1} ${open",
+                },
+            },
+        ]},
+    });
+    let text = "the gateway does not expand `${…}`: put the whole value into a variable of its environment and write \"env.NAME\", \
+                or write {\"value\": \"…\"} for a text that has `${…}` on purpose";
+    let of_process = "the gateway does not expand `${…}`, and neither does the process: write the value, or put the whole value into a variable \
+                      of the gateway's environment and `NAME=env.OTHER` into `envs`";
+    let expected = [
+        ("providers.openai.api_key", text),
+        ("mcp.client_configs[0].stdio_config.args[0]", of_process),
+        ("mcp.client_configs[0].stdio_config.envs[0]", of_process),
+        ("mcp.client_configs[0].stdio_config.envs[1]", of_process),
+        ("mcp.client_configs[1].headers.x-a", text),
+        ("mcp.client_configs[1].connection_string", text),
+    ];
+    let expected = expected.map(|(key, message)| format!("{key}: {message}"));
+    assert_eq!(error(&file), expected.join("\n"));
+}
+
+#[test]
 fn names_are_checked_and_unique() {
     assert_snapshot!(error(&clients(json!([stdio("my-server"), stdio("a"), stdio("a")]))), @r#"
     mcp.client_configs[0].name: "my-server" is not a valid client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters

@@ -13,6 +13,8 @@ use crate::secret::Secret;
 /// Text as written, or the name of an environment variable of the gateway.
 pub(super) enum EnvText {
     Written(Secret),
+    /// Text in the long form, which has `${…}` on purpose.
+    Literal(Secret),
     Variable(String),
 }
 
@@ -33,6 +35,36 @@ impl<'de> Deserialize<'de> for EnvText {
 }
 
 struct EnvTextVisitor;
+
+/// Returns whether a text has a reference to a variable in the form of other programs, such as
+/// `${NAME}` or `${env:NAME}`. The gateway expands none.
+pub(super) fn has_reference(text: &str) -> bool {
+    references(text).next().is_some()
+}
+
+/// Returns whether a text is one such reference and nothing else.
+pub(super) fn is_reference(text: &str) -> bool {
+    references(text).any(|name| name.len() + "${}".len() == text.len())
+}
+
+/// Returns whether a text has a reference that only an editor expands: a process that receives it, such
+/// as a shell, cannot.
+pub(super) fn has_reference_of_editors(text: &str) -> bool {
+    references(text).any(|name| {
+        let of_kind = |kind| name.strip_prefix(kind).is_some_and(begins_name);
+        of_kind("env:") || of_kind("input:") || name == "workspaceFolder" || name == "userHome"
+    })
+}
+
+/// Iterates over the contents of `${…}` that begin as a name does.
+fn references(text: &str) -> impl Iterator<Item = &str> {
+    let contents = text.split("${").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
+    contents.filter(|content| begins_name(content))
+}
+
+fn begins_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+}
 
 /// The long form, as Bifrost's API writes it.
 #[derive(Deserialize)]
@@ -61,7 +93,7 @@ impl<'de> Visitor<'de> for EnvTextVisitor {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         match (given(object.value), given(object.env_var)) {
             (Some(value), None) if from_env != Some(true) => {
-                Ok(EnvText::Written(Secret::new(value)))
+                Ok(EnvText::Literal(Secret::new(value)))
             }
             // Bifrost writes the resolved value beside the variable. The variable is the setting.
             (value, Some(variable))

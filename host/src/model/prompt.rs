@@ -56,6 +56,13 @@ impl Prompt {
         tools.into_iter().flatten().filter_map(name_of)
     }
 
+    /// Returns whether the caller defines tools. Does not read them.
+    pub(crate) fn has_own_tools(&self) -> bool {
+        let is_in_empty = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'[' | b']');
+        let tools = self.own_tools().unwrap_or_default();
+        tools != "null" && !tools.bytes().all(is_in_empty)
+    }
+
     /// Returns whether definitions can be added to `tools`. If it is not a list, nothing is added,
     /// and the provider reports the error.
     pub(crate) fn takes_tools(&self) -> bool {
@@ -69,9 +76,15 @@ impl Prompt {
         members.flatten().map(str::len).sum()
     }
 
-    /// Returns the `tool_choice` that forces no call, for [`Self::stop_forcing`].
+    /// Returns the `tool_choice` that forces no call, for [`Self::stop_forcing`]. A choice that a tool of
+    /// the caller can satisfy stays: the caller does not see the gateway's calls and waits for one of
+    /// its own, with which the loop ends.
     pub(crate) fn unforced(&self) -> Unforced {
-        let unforced = |body: &RawObject| body.get(TOOL_CHOICE).and_then(unforced).map(Arc::from);
+        let own: BTreeSet<String> = self.own_names().collect();
+        let unforced = |body: &RawObject| {
+            let choice = body.get(TOOL_CHOICE).filter(|choice| !is_for_any(choice, &own))?;
+            unforced(choice).map(Arc::from)
+        };
         Unforced {
             native: self.native.as_ref().and_then(|native| unforced(&native.body)),
             body: unforced(&self.body),
@@ -92,15 +105,7 @@ impl Prompt {
     /// call all.
     pub(crate) fn allowed_names(&self) -> Option<BTreeSet<String>> {
         let body = self.native.as_ref().map_or(&self.body, |native| &native.body);
-        let choice = body.get(TOOL_CHOICE)?;
-        if raw::member(choice, "type").and_then(raw::string)? != ALLOWED_TOOLS {
-            return None;
-        }
-        // In an object of its own in chat completions, and not in the Responses API.
-        let allowed = raw::member(choice, ALLOWED_TOOLS).unwrap_or(choice);
-        let tools = raw::member(allowed, TOOLS).and_then(raw::elements).into_iter().flatten();
-        let flat = |tool| raw::string(raw::member(tool, "name")?).map(Cow::into_owned);
-        Some(tools.filter_map(|tool| name_of(tool).or_else(|| flat(tool))).collect())
+        allowed_by(body.get(TOOL_CHOICE)?)
     }
 
     /// Returns the tools that the caller defines, as text. The form in which they came has all of
@@ -161,6 +166,30 @@ impl Prompt {
             write_definition(out, tool);
         }
         out.push(b']');
+    }
+}
+
+/// Returns the names of the tools to which a `tool_choice` restricts the model; `None` if it may call
+/// all.
+fn allowed_by(choice: &str) -> Option<BTreeSet<String>> {
+    if raw::member(choice, "type").and_then(raw::string)? != ALLOWED_TOOLS {
+        return None;
+    }
+    // In an object of its own in chat completions, and not in the Responses API.
+    let allowed = raw::member(choice, ALLOWED_TOOLS).unwrap_or(choice);
+    let tools = raw::member(allowed, TOOLS).and_then(raw::elements).into_iter().flatten();
+    let flat = |tool| raw::string(raw::member(tool, "name")?).map(Cow::into_owned);
+    Some(tools.filter_map(|tool| name_of(tool).or_else(|| flat(tool))).collect())
+}
+
+/// Returns whether a call of one of these tools satisfies a `tool_choice` that forces a call.
+fn is_for_any(choice: &str, names: &BTreeSet<String>) -> bool {
+    if choice == r#""required""# {
+        return !names.is_empty();
+    }
+    match allowed_by(choice) {
+        Some(allowed) => !allowed.is_disjoint(names),
+        None => name_of(choice).is_some_and(|name| names.contains(&name)),
     }
 }
 
@@ -288,11 +317,17 @@ mod tests {
 
     #[test]
     fn tools_that_are_not_a_list_are_left_to_the_provider() {
-        for (tools, takes) in
-            [(json!([]), true), (Value::Null, true), (json!({}), false), (json!("auto"), false)]
-        {
-            assert_eq!(prompt(json!({"tools": tools}), &[]).takes_tools(), takes, "{tools}");
+        for (tools, takes, has) in [
+            (json!([]), true, false),
+            (Value::Null, true, false),
+            (json!([{}]), true, true),
+            (json!({}), false, true),
+            (json!("auto"), false, true),
+        ] {
+            let prompt = prompt(json!({"tools": tools}), &[]);
+            assert_eq!((prompt.takes_tools(), prompt.has_own_tools()), (takes, has), "{tools}");
         }
+        assert!(!prompt(json!({}), &[]).has_own_tools());
         assert_eq!(
             prompt(json!({"tools": null}), &["x"]).to_json(&[]).first_chunk(),
             Some(br#"{"tools":[{"type":"#)
@@ -341,6 +376,33 @@ mod tests {
             prompt.body.set(TOOL_CHOICE, choice);
             prompt.stop_forcing(prompt.unforced());
             assert_eq!(prompt.body.get(TOOL_CHOICE), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_forced_choice_stays_while_a_tool_of_the_caller_can_satisfy_it() {
+        let own = r#"[{"type":"function","function":{"name":"mine"}}]"#;
+        let function = |name: &str| json!({"type": "function", "function": {"name": name}});
+        let flat = |name: &str| json!({"type": "function", "name": name});
+        let allowed = |names: &[&str]| {
+            let tools: Vec<_> = names.iter().map(|name| function(name)).collect();
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": tools}})
+        };
+        for (choice, stays) in [
+            (json!("required"), true),
+            (function("mine"), true),
+            (flat("mine"), true),
+            (allowed(&["web-t", "mine"]), true),
+            (function("web-t"), false),
+            (flat("web-t"), false),
+            (allowed(&["web-t"]), false),
+        ] {
+            let choice = choice.to_string();
+            let mut prompt = Prompt::default();
+            prompt.body.set(TOOLS, own);
+            prompt.body.set(TOOL_CHOICE, choice.as_str());
+            prompt.stop_forcing(prompt.unforced());
+            assert_eq!(prompt.body.get(TOOL_CHOICE) == Some(choice.as_str()), stays, "{choice}");
         }
     }
 

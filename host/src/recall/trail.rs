@@ -2,14 +2,33 @@
 //!
 //! Identifiers of calls are made by providers, and some use the same ones in every answer:
 //! `call_0`. All users of a program may share a tenant and ask the same, so such an identifier would
-//! find the calls of another conversation. It has no digest, and nothing is kept under it.
+//! find the calls of another conversation. It has no digest, and nothing is kept under it. A short
+//! random identifier is enough: it would have to meet an equal one of the same tenant, with the same
+//! tool and the same last message of the user, among the few thousand records of that tenant.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::{store::recall::Anchor, tenant::Tenant};
 
-/// Letters and digits of an identifier that no other conversation has.
+/// Letters and digits of an identifier that no other conversation has, whatever they are.
 const UNIQUE_CHARACTERS: usize = 16;
+/// Letters and digits of the shortest random word: Ollama's identifiers have one of 8 after `call_`,
+/// Mistral's are one of 9.
+const RANDOM_CHARACTERS: usize = 8;
+/// Digits of LM Studio's identifiers, which are random numbers. A shorter number may be a counter or
+/// a date, and a longer one a time.
+const RANDOM_DIGITS: usize = 9;
+/// Words of at least [`RANDOM_CHARACTERS`], perhaps with a number, that name a kind of identifier.
+const LABELS: [&str; 8] = [
+    "chatcmpl",
+    "completion",
+    "function",
+    "functioncall",
+    "functions",
+    "message",
+    "toolcall",
+    "tooluse",
+];
 
 /// The digests of one conversation, up to a position in it.
 #[derive(Debug, Clone)]
@@ -54,11 +73,22 @@ impl Trail {
     }
 }
 
-/// Returns whether the identifier of a call is unique among all conversations: it has
-/// [`UNIQUE_CHARACTERS`] besides the name of the tool, which some providers make it of.
+/// Returns whether an identifier is unique among all conversations: without the name of the tool,
+/// which some providers make it of, it has [`UNIQUE_CHARACTERS`] or a random word.
 pub(crate) fn is_unique(id: &str, name: &str) -> bool {
     let rest = if name.is_empty() { id.to_owned() } else { id.replacen(name, "", 1) };
     rest.bytes().filter(u8::is_ascii_alphanumeric).count() >= UNIQUE_CHARACTERS
+        || rest.split(|c: char| !c.is_ascii_alphanumeric()).any(is_random)
+}
+
+/// Returns whether a word of an identifier is random, and neither a label nor a counter. Letters alone
+/// may be random: one in five of Mistral's identifiers has no digit.
+fn is_random(word: &str) -> bool {
+    let label = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    if label.is_empty() {
+        return word.len() == RANDOM_DIGITS && !word.starts_with('0');
+    }
+    word.len() >= RANDOM_CHARACTERS && !LABELS.iter().any(|own| own.eq_ignore_ascii_case(label))
 }
 
 #[cfg(test)]
@@ -97,8 +127,23 @@ mod tests {
             ("call_0123456789abcdefghijklmn", true),
             ("toolu_01A09q90qw90lq917835lq9", true),
             ("chatcmpl-tool-0123456789abcdef", true),
+            // Ollama, Mistral and LM Studio.
+            ("call_4f7kq2xw", true),
+            ("call_kqzwvbtx", true),
+            ("D681PevKs", true),
+            ("kVbTqXzWp", true),
+            ("365174485", true),
             ("call_0", false),
+            ("call_4f7kq2x", false),
+            ("call_00000001", false),
+            ("call_000000001", false),
+            ("call_20260131", false),
+            ("call_1769904000", false),
             ("functions.get_weather_of_a_city:0", false),
+            ("function_call_12", false),
+            ("functioncall12", false),
+            ("tooluse0", false),
+            ("message0", false),
             ("", false),
         ] {
             assert_eq!(is_unique(id, "get_weather_of_a_city"), is_good, "{id}");

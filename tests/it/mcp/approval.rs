@@ -406,7 +406,9 @@ async fn a_call_without_a_decision_says_how_to_approve_it_and_runs_once_when_it_
     };
     let listed = airlock(&["list"]).run().await.ok().json();
     assert_eq!(listed["approvals"].as_array().map(Vec::len), Some(2), "{listed:#}");
-    let _ = airlock(&["approve", &id]).run().await.ok();
+    let approve = Airlock::new().arg("approvals").arg("approve").arg(&id);
+    let approved = approve.arg("--config").arg(&config).run().await.ok().stdout;
+    assert!(approved.starts_with(&format!("approved:\n{id}  approved  ")), "{approved}");
     let _ = airlock(&["deny", other.as_str().expect("an identifier")]).run().await.ok();
     assert_eq!(noting.noted(), "", "nothing runs before it is repeated");
     assert_eq!(call("a").await["content"], text("noted a"));

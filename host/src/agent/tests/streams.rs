@@ -289,6 +289,23 @@ async fn shown_rounds_are_neither_joined_nor_summarized() {
 }
 
 #[tokio::test]
+async fn rounds_that_are_shown_have_the_calls_of_both_sides_in_the_order_of_the_model() {
+    let gateways = json!({"id": "c1", "name": "desk-echo", "arguments": {}});
+    let own = json!({"id": "m1", "name": "mine", "arguments": {}});
+    for (calls, is_own_first) in [([&gateways, &own], false), ([&own, &gateways], true)] {
+        for request in [streamed(), request()] {
+            let turns = json!([{"answer": {"tool_calls": calls}}]);
+            let request = Request { shows_rounds: true, ..request };
+            let seen = seen(turns, request, SETTINGS).await;
+            let position = |part: &str| seen.iter().position(|line| line.contains(part));
+            let positions = (position("m1 mine"), position("ended c1"));
+            assert!(positions.0.is_some() && positions.1.is_some(), "{seen:?}");
+            assert_eq!(positions.0 < positions.1, is_own_first, "{seen:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn rounds_that_the_model_does_not_stream_are_shown_as_chunks() {
     let turns = json!([
         {"when": {"role": "user"}, "answer": {"content": "let me see", "tool_calls": [{"id": "c1", "name": "desk-echo", "arguments": {}}]}},

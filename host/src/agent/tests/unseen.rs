@@ -154,6 +154,76 @@ async fn results_are_text_only_if_all_pending_calls_need_an_approval_and_no_json
     }
 }
 
+/// Returns the text of the answer, whole or streamed.
+async fn text_of(turns: &Value, request: Request, settings: Settings) -> String {
+    let models = Arc::new(fake::scripted(turns));
+    let mut run = run(models, caller(&Filter::none()), request, settings);
+    let mut merged = crate::model::Merged::default();
+    let mut whole = None;
+    while let Some(event) = run.next().await {
+        match event {
+            Event::Chunk(chunk) => merged.add(chunk.object()),
+            Event::Done(done) => whole = done.answer.map(model::Document::into_object),
+            _ => {}
+        }
+    }
+    let answer = Value::from(whole.unwrap_or_else(|| merged.finish()));
+    answer["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn an_answer_without_text_whose_calls_need_an_approval_says_so_to_a_client_without_tools() {
+    let write = json!([{"id": MINE, "name": "desk-write"}]);
+    let both = json!([{"id": MINE, "name": "desk-write"}, {"id": "c2", "name": "mine"}]);
+    let tools = ("tools", json!([{"type": "function", "function": {"name": "mine"}}]));
+    let wants_json = ("response_format", json!({"type": "json_object"}));
+    let auto = ResultsAsText::Auto;
+    for (calls, content, member, results_as_text, is_noted) in [
+        (&write, "", None, auto, true),
+        (&write, "", None, ResultsAsText::Never, false),
+        (&write, "own text", None, auto, false),
+        (&both, "", None, auto, false),
+        (&write, "", Some(tools), auto, false),
+        (&write, "", Some(wants_json), auto, false),
+    ] {
+        let turns = json!([{"answer": {"content": content, "tool_calls": calls}}]);
+        let settings = Settings { results_as_text, ..SETTINGS };
+        for is_streamed in [false, true] {
+            let mut request = Request { is_streamed, ..kept_by(&recall()) };
+            if let Some((name, value)) = &member {
+                request.body.set(name, value.to_string());
+            }
+            let text = text_of(&turns, request, settings).await;
+            let case = format!("{calls} {content} {member:?} {results_as_text:?} {is_streamed}");
+            if is_noted {
+                let begin =
+                    "[Note of the gateway: `desk-write` needs an approval, so nothing was run.";
+                assert!(text.starts_with(begin), "{case}: {text}");
+                assert!(text.contains("`x-airlock-approval: wait`"), "{text}");
+            } else {
+                assert_eq!(text, content, "{case}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn results_that_cannot_be_kept_are_text_unless_the_operator_wants_none() {
+    for (id, results_as_text, is_text) in [
+        ("call_0", ResultsAsText::Auto, true),
+        ("call_0", ResultsAsText::Never, false),
+        // Of Ollama.
+        ("call_4f7kq2xw", ResultsAsText::Auto, false),
+    ] {
+        let calls = json!([{"name": "desk-echo"}, {"id": id, "name": "mine"}]);
+        let turns = json!([{"answer": {"content": "own text", "tool_calls": calls}}]);
+        let settings = Settings { results_as_text, ..SETTINGS };
+        let answer = ask_script(turns, kept_by(&recall()), settings).await.expect("an answer");
+        let text = answer["choices"][0]["message"]["content"].as_str().unwrap_or_default();
+        assert_eq!(text != "own text", is_text, "{id} {results_as_text:?}: {text}");
+    }
+}
+
 #[tokio::test]
 async fn rounds_before_the_depth_limit_are_kept() {
     let recall = recall();

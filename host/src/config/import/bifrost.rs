@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, desktop::free_name, draft::Draft};
+use super::{
+    Outcome,
+    desktop::{free_name, renamed as renamed_client},
+    draft::Draft,
+};
 use crate::config::KeyPath;
 
 /// Settings of the file without a meaning for the gateway, with the reason.
@@ -53,6 +57,12 @@ const MOVED: [(&str, &[&str], Unit); 9] = [
     ("max_request_body_size_mb", &["server", "max_body"], Unit::Text("MiB")),
 ];
 
+/// Key of the interval at which the tools of a client are listed again, also of all clients.
+const SYNC: &str = "tool_sync_interval";
+
+/// Kinds of providers that both programs have, by the same names.
+const KINDS: [&str; 2] = ["openai", "anthropic"];
+
 /// Unit of a number.
 #[derive(Clone, Copy)]
 enum Unit {
@@ -82,13 +92,15 @@ pub(super) fn translate(source: &Value) -> Draft {
         "health_monitor_config",
         "`heartbeat_interval` and `restart` of each client do the same",
     );
-    let sync = draft.take(&mcp, "tool_sync_interval").and_then(|interval| span(&interval));
+    let written = draft.take(&mcp, SYNC);
+    let sync = written.as_ref().filter(|interval| !is_default(interval)).and_then(span);
     let renamed = translate_clients(&mut draft, &mcp.member("client_configs"), sync.as_deref());
-    if let Some(sync) = sync {
-        let message = format!("{sync} is `tool_sync_interval` of each client");
-        draft.note(mcp.member("tool_sync_interval"), Outcome::Changed, message);
+    if let Some(written) = written {
+        let (outcome, message) = note_of_sync(&written, sync.as_deref());
+        draft.note(mcp.member(SYNC), outcome, message);
     }
     translate_keys(&mut draft, &renamed);
+    translate_providers(&mut draft);
     draft
 }
 
@@ -151,10 +163,12 @@ fn translate_clients(
         if client.get("auth_type") == Some(&json!("")) {
             client.shift_remove("auth_type");
         }
-        if let Some(interval) = client.get("tool_sync_interval").and_then(span) {
-            client.insert("tool_sync_interval".into(), interval.into());
-        } else if let Some(sync) = sync {
-            client.insert("tool_sync_interval".into(), sync.into());
+        if client.get(SYNC).is_some_and(is_default) {
+            client.shift_remove(SYNC);
+        }
+        let own = client.get(SYNC).cloned();
+        if let Some(interval) = own.as_ref().map_or_else(|| sync.map(str::to_owned), span) {
+            client.insert(SYNC.into(), interval.into());
         }
         rename(client, "allow_by_default", "allow_on_all_virtual_keys");
         if client.get("tool_mode") == Some(&json!("code")) {
@@ -166,11 +180,12 @@ fn translate_clients(
         names.push(valid.clone());
         if valid != name && !name.is_empty() {
             client.insert("name".into(), valid.as_str().into());
-            let message = format!(
-                "the client is named {valid:?}: names have no other characters than letters, digits and `_`"
-            );
-            draft.note(key.member("name"), Outcome::Changed, message);
+            draft.note(key.member("name"), Outcome::Changed, renamed_client(&name, &valid));
             renamed.insert(name, valid);
+        }
+        if let Some(minutes) = own.as_ref().and_then(minutes) {
+            let message = format!("{}{}", draft.label(&key), in_minutes(minutes));
+            draft.note(key.member(SYNC), Outcome::Changed, message);
         }
     }
     for key in of_an_embedder.iter().rev() {
@@ -187,8 +202,35 @@ fn rename(object: &mut serde_json::Map<String, Value>, from: &str, to: &str) {
     }
 }
 
-/// Returns a time with its unit. Numbers are nanoseconds, and a negative one turns the interval off.
+/// Returns the line about the interval of all clients, which is `sync` if it is one.
+fn note_of_sync(written: &Value, sync: Option<&str>) -> (Outcome, String) {
+    match sync {
+        None if is_default(written) => (Outcome::NoMeaning, "it stands for the default".to_owned()),
+        None => (Outcome::Refused, "expected a time".to_owned()),
+        Some(sync) => {
+            let read = minutes(written).map(|minutes| format!("{}, and ", in_minutes(minutes)));
+            let read = read.unwrap_or_default();
+            (Outcome::Changed, format!("{read}{sync} is `{SYNC}` of each client"))
+        }
+    }
+}
+
+/// Returns whether an interval stands for the default: that of all clients, or of the program.
+fn is_default(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0",
+        _ => false,
+    }
+}
+
+/// Returns a time with its unit. Numbers are nanoseconds, except [`minutes`], and a negative one turns
+/// the interval off.
 fn span(value: &Value) -> Option<String> {
+    if let Some(minutes) = minutes(value) {
+        return Some(format!("{minutes}m"));
+    }
     match value {
         Value::Number(number) => {
             let nanoseconds = u64::try_from(number.as_i64()?).unwrap_or(0);
@@ -197,6 +239,44 @@ fn span(value: &Value) -> Option<String> {
         Value::String(text) if text.starts_with('-') => Some("0s".to_owned()),
         Value::String(text) => Some(text.clone()),
         _ => None,
+    }
+}
+
+/// Returns a number that is meant as minutes, as Bifrost's API counts: as nanoseconds it would be less
+/// than a millisecond.
+fn minutes(value: &Value) -> Option<u64> {
+    value.as_u64().filter(|number| (1..1_000_000).contains(number))
+}
+
+fn in_minutes(minutes: u64) -> String {
+    format!("{minutes} is read as minutes: as nanoseconds it would be next to nothing")
+}
+
+/// Translates the providers of a kind that the gateway has.
+fn translate_providers(draft: &mut Draft) {
+    const CUSTOM: &str = "custom_provider_config";
+    let providers = KeyPath::default().member("providers");
+    let names = draft.object(&providers).map(|providers| providers.keys().cloned().collect());
+    let names: Vec<String> = names.unwrap_or_default();
+    for provider in names.iter().map(|name| providers.member(name)) {
+        let key = provider.member(CUSTOM);
+        let kind = draft.object(&key).and_then(|custom| custom.get("base_provider_type")?.as_str());
+        let Some(kind) = KINDS.into_iter().find(|own| kind == Some(*own)) else { continue };
+        let custom = draft.take(&provider, CUSTOM);
+        let members = custom.as_ref().and_then(Value::as_object).into_iter().flatten();
+        for (name, _) in members.filter(|(_, value)| !value.is_null()) {
+            let (outcome, message) = match name.as_str() {
+                "base_provider_type" => (Outcome::Changed, "is `kind`"),
+                "is_key_less" => {
+                    (Outcome::NoMeaning, "a provider with a `base_url` of its own needs no key")
+                }
+                _ => (Outcome::Refused, "the gateway has no such setting"),
+            };
+            draft.note(key.member(name), outcome, message);
+        }
+        if let Some(provider) = draft.object(&provider) {
+            provider.entry("kind").or_insert_with(|| kind.into());
+        }
     }
 }
 

@@ -1,12 +1,18 @@
 //! Lists of MCP servers of desktop agents: `mcpServers` of Claude, Cursor, Windsurf and others,
-//! `servers` of VS Code, `context_servers` of Zed.
+//! `servers` of VS Code, `context_servers` of Zed. Claude Code also has a list for each project.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
 use super::{Outcome, draft::Draft};
-use crate::{config::KeyPath, tool::ClientName};
+use crate::{
+    config::{
+        KeyPath,
+        values::{has_reference, has_reference_of_editors},
+    },
+    tool::ClientName,
+};
 
 /// Keys of the lists, and the programs that have them.
 const LISTS: [(&str, &str); 3] = [
@@ -15,12 +21,16 @@ const LISTS: [(&str, &str); 3] = [
     ("context_servers", "Zed (`context_servers`)"),
 ];
 
+/// Key of the projects of Claude Code, and of the list that each has.
+const PROJECTS: &str = "projects";
+const LIST_OF_PROJECT: &str = "mcpServers";
+
 /// Members of a server that are settings of the agent's user interface.
 const OF_THE_AGENT: [&str; 8] =
     ["gallery", "version", "icon", "iconPath", "description", "dev", "source", "enabled"];
 
-/// Returns the program whose list of servers a file has: at its root, or below `mcp` in the settings
-/// of VS Code. `None` if it has none.
+/// Returns the program whose list of servers a file has: at its root, below `mcp` in the settings of
+/// VS Code, or in a project of Claude Code. `None` if it has none.
 pub(super) fn agent(source: &Value) -> Option<&'static str> {
     let mut lists = LISTS.iter().filter(|(list, _)| source.get(list).is_some_and(Value::is_object));
     let of_settings = source["mcp"]["servers"].is_object();
@@ -28,26 +38,62 @@ pub(super) fn agent(source: &Value) -> Option<&'static str> {
         .next()
         .map(|(_, program)| *program)
         .or_else(|| of_settings.then_some("VS Code (`mcp.servers`)"))
+        .or_else(|| {
+            let has_list = lists_of_projects(&source[PROJECTS]).next().is_some();
+            has_list.then_some("Claude Code (`projects`)")
+        })
+}
+
+/// Iterates over the projects that have servers: the name of each, and its list.
+fn lists_of_projects(projects: &Value) -> impl Iterator<Item = (&String, &Map<String, Value>)> {
+    let projects = projects.as_object().into_iter().flatten();
+    projects.filter_map(|(name, project)| {
+        let servers = project.get(LIST_OF_PROJECT)?.as_object()?;
+        (!servers.is_empty()).then_some((name, servers))
+    })
 }
 
 pub(super) fn translate(source: &Value) -> Draft {
     let mut draft = Draft::new(json!({"mcp": {"client_configs": []}}));
-    let members = source.as_object().into_iter().flatten();
-    for (name, value) in members {
-        let key = KeyPath::default().member(name);
-        let (key, value) = match value.get("servers").filter(|_| name == "mcp") {
-            Some(servers) => (key.member("servers"), servers),
-            None if LISTS.iter().any(|(list, _)| list == name) => (key, value),
-            None => {
-                draft.note(key, Outcome::NoMeaning, "is a setting of the agent, not a server");
-                continue;
+    // The servers so far, by their names.
+    let mut seen = BTreeMap::<&str, Vec<&Value>>::new();
+    for (name, value) in source.as_object().into_iter().flatten() {
+        let lists = lists(name, value);
+        if lists.is_empty() {
+            let key = KeyPath::default().member(name);
+            draft.note(key, Outcome::NoMeaning, "is a setting of the agent, not a server");
+        }
+        for (key, servers) in lists {
+            for (server, value) in servers {
+                let key = key.member(server);
+                let same_name = seen.entry(server).or_default();
+                if same_name.contains(&value) {
+                    draft.note(key, Outcome::NoMeaning, "the same server is in another list");
+                    continue;
+                }
+                same_name.push(value);
+                translate_server(&mut draft, &key, server, value);
             }
-        };
-        for (server, value) in value.as_object().into_iter().flatten() {
-            translate_server(&mut draft, &key.member(server), server, value);
         }
     }
     draft
+}
+
+/// Returns the lists of servers in a member of the file, each with its key.
+fn lists<'v>(name: &str, value: &'v Value) -> Vec<(KeyPath, &'v Map<String, Value>)> {
+    let key = KeyPath::default().member(name);
+    let list = |key, value: Option<&'v Value>| {
+        let servers = value.and_then(Value::as_object);
+        servers.map(|servers| (key, servers)).into_iter().collect()
+    };
+    match name {
+        PROJECTS => lists_of_projects(value)
+            .map(|(project, servers)| (key.member(project).member(LIST_OF_PROJECT), servers))
+            .collect(),
+        "mcp" => list(key.member("servers"), value.get("servers")),
+        _ if LISTS.iter().any(|(own, _)| *own == name) => list(key, Some(value)),
+        _ => Vec::new(),
+    }
 }
 
 fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value) {
@@ -58,10 +104,7 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
     let clients = draft.file["mcp"]["client_configs"].as_array().into_iter().flatten();
     let client_name = free_name(name, clients.filter_map(|client| client["name"].as_str()));
     if client_name != name {
-        let message = format!(
-            "the client is named {client_name:?}: names have no other characters than letters, digits and `_`"
-        );
-        draft.note(key.clone(), Outcome::Changed, message);
+        draft.note(key.clone(), Outcome::Changed, renamed(name, &client_name));
     }
     let mut client = Map::new();
     client.insert("name".into(), client_name.into());
@@ -83,7 +126,16 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
         }
         (None, Some(command)) => {
             client.insert("connection_type".into(), "stdio".into());
-            client.insert("stdio_config".into(), process(draft, key, command, process_members));
+            let process = process(draft, key, command, process_members);
+            if passes_reference(&process) {
+                draft.note(
+                    key.clone(),
+                    Outcome::Changed,
+                    "a reference such as `${NAME}` reaches the process as it is written: the gateway expands none in `command`, \
+                     `args` and `cwd`, and none in a part of a variable",
+                );
+            }
+            client.insert("stdio_config".into(), process);
         }
         (None, None) => {
             draft.note(key.clone(), Outcome::Refused, "has neither `command` nor `url`");
@@ -103,19 +155,10 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
         client.insert("request_timeout".into(), timeout.into());
     }
     note_rest(draft, key, members);
-    let client = Value::from(client);
-    if let Some(reference) = unexpanded(&client) {
-        let message = format!(
-            "{reference} would be passed on as it is written, because the gateway expands only whole values: write the value, \
-             or for `headers` and `envs` put the whole value into a variable and write `env.NAME`"
-        );
-        draft.note(key.clone(), Outcome::Invalid, message);
-        draft.to_correct.extend(client["name"].as_str().map(str::to_owned));
-    }
     draft.file["mcp"]["client_configs"]
         .as_array_mut()
         .expect("the draft began with the list")
-        .push(client);
+        .push(client.into());
 }
 
 fn process(
@@ -166,17 +209,14 @@ fn variable(value: &Value) -> Value {
     value.as_str().and_then(reference).map_or_else(|| value.clone(), Value::from)
 }
 
-/// Returns the first reference of an agent, such as `${input:token}`, that a value has.
-fn unexpanded(value: &Value) -> Option<String> {
+/// Returns whether a process receives a reference that it may expand itself. The others are refused
+/// when the result is read.
+fn passes_reference(value: &Value) -> bool {
     match value {
-        Value::String(text) => {
-            let start = text.find("${")?;
-            let end = text[start..].find('}')? + start;
-            Some(crate::text::cut(text[start..=end].to_owned(), 64))
-        }
-        Value::Array(elements) => elements.iter().find_map(unexpanded),
-        Value::Object(members) => members.values().find_map(unexpanded),
-        _ => None,
+        Value::String(text) => has_reference(text) && !has_reference_of_editors(text),
+        Value::Array(elements) => elements.iter().any(passes_reference),
+        Value::Object(members) => members.values().any(passes_reference),
+        _ => false,
     }
 }
 
@@ -210,6 +250,17 @@ fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
         };
         draft.note(key.member(name), outcome, reason);
     }
+}
+
+/// Returns the line about a client that could not keep its name.
+pub(super) fn renamed(name: &str, client_name: &str) -> String {
+    let nearest = self::client_name(name);
+    let reason = if nearest == client_name {
+        "names have no other characters than letters, digits and `_`".to_owned()
+    } else {
+        format!("another client is named {nearest:?}")
+    };
+    format!("the client is named {client_name:?}: {reason}")
 }
 
 /// Returns the nearest name that a client may have and no other one has.

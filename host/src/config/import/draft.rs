@@ -18,15 +18,13 @@ const COLLECTIONS: [(&str, Option<&str>); 3] = [
 pub(super) struct Draft {
     pub(super) file: Value,
     pub(super) lines: Vec<Line>,
-    /// Clients with a line about the file that was read that says they are invalid.
-    pub(super) to_correct: Vec<String>,
     /// The same lines.
     noted: BTreeSet<Line>,
 }
 
 impl Draft {
     pub(super) fn new(file: Value) -> Self {
-        Self { file, lines: Vec::new(), noted: BTreeSet::new(), to_correct: Vec::new() }
+        Self { file, lines: Vec::new(), noted: BTreeSet::new() }
     }
 
     pub(super) fn note(&mut self, key: KeyPath, outcome: Outcome, message: impl Into<String>) {
@@ -142,10 +140,7 @@ impl Draft {
         let invalid: Vec<_> = invalid.map(|line| line.key.segments()).collect();
         for (key, message) in taken {
             let segments = key.segments();
-            let is_client = key.text().starts_with("mcp.client_configs[");
-            let is_noted = invalid.iter().any(|other| other.starts_with(&segments))
-                || is_client && self.to_correct.contains(&message);
-            if !is_noted {
+            if !invalid.iter().any(|other| other.starts_with(&segments)) {
                 self.note(key, Outcome::Taken, message);
             }
         }

@@ -172,11 +172,120 @@ fn what_an_editor_writes_and_the_gateway_does_not_expand_is_reported() {
     );
     let invalid: Vec<_> =
         imported.lines.iter().filter(|line| line.outcome == Outcome::Invalid).collect();
-    let found: Vec<_> = invalid.iter().map(|line| (line.key.text(), &line.message[..8])).collect();
-    assert_eq!(found, [("mcp.servers.a-b", "${input:"), ("mcp.servers.web", "${TOKEN}")]);
+    let found: Vec<_> = invalid.iter().map(|line| (line.key.text(), &line.message[..6])).collect();
+    assert_eq!(
+        found,
+        [
+            ("mcp.client_configs[0].stdio_config.args[1]", "\"a_b\":"),
+            ("mcp.client_configs[2].headers.Authorization", "\"web\":"),
+        ]
+    );
     let taken = imported.lines.iter().filter(|line| line.outcome == Outcome::Taken);
     let taken: Vec<_> = taken.map(|line| line.message.as_str()).collect();
     assert_eq!(taken, ["a_b_2"], "the others have their lines");
+    let text = imported.file.to_string();
+    let checked = crate::config::Config::parse(&text, "airlock.json", &|_: &str| None);
+    let refused = checked.expect_err("the same problems");
+    let refused: Vec<_> = refused.problems().iter().map(|problem| problem.key.text()).collect();
+    let noted: Vec<_> = found.iter().map(|(key, _)| *key).collect();
+    assert_eq!(refused, noted);
+}
+
+#[test]
+fn a_reference_that_a_process_may_expand_is_passed_on_and_reported() {
+    let imported = imported(&json!({"mcpServers": {"remote": {
+        "command": "npx",
+        "args": ["mcp-remote", "https://mcp.example.com", "--header", "Authorization: Bearer ${TOKEN}"],
+        "env": {"TOKEN": "secret"},
+    }}}));
+    let lines = imported.lines.iter().filter(|line| line.message.contains("${NAME}"));
+    let outcomes: Vec<_> = lines.map(|line| (line.key.text(), line.outcome)).collect();
+    assert_eq!(outcomes, [("mcpServers.remote", Outcome::Changed)]);
+    let text = imported.file.to_string();
+    crate::config::Config::parse(&text, "airlock.json", &|_: &str| None).expect("it starts");
+}
+
+#[test]
+fn servers_of_the_projects_of_claude_code_are_taken_once_and_named_apart() {
+    let server = json!({"command": "npx", "args": ["a"]});
+    let file = json!({
+        "numStartups": 7,
+        "mcpServers": {"git": server},
+        "projects": {
+            "/home/ann/a": {"mcpServers": {"git": server, "db": {"command": "db"}}, "history": []},
+            "/home/ann/b": {"mcpServers": {"git": {"command": "other"}}},
+            "/home/ann/c": {"mcpServers": {}},
+        },
+    });
+    insta::assert_snapshot!(lines(&imported(&file)), @r#"
+    no meaning numStartups: is a setting of the agent, not a server
+    no meaning projects["/home/ann/a"].mcpServers.git: the same server is in another list
+    changed projects["/home/ann/b"].mcpServers.git: the client is named "git_2": another client is named "git"
+    taken mcp.client_configs[0]: git
+    taken mcp.client_configs[1]: db
+    taken mcp.client_configs[2]: git_2
+    "#);
+    let alone = imported(&json!({"projects": file["projects"]}));
+    assert_eq!((alone.program, alone.is_empty()), ("Claude Code (`projects`)", false));
+}
+
+#[test]
+fn an_interval_of_bifrost_is_nanoseconds_or_minutes_and_zero_is_the_default() {
+    let client = |name: &str, interval: Value| json!({"name": name, "connection_type": "stdio", "stdio_config": {"command": "x"}, "tool_sync_interval": interval});
+    let clients = json!([
+        client("a", json!(10)),
+        client("b", json!(600_000_000_000_i64)),
+        client("c", json!(0)),
+        client("d", json!("0s")),
+        client("e", json!(-1)),
+        client("f", json!("5m")),
+    ]);
+    let intervals = |all: Value| {
+        let file = json!({"mcp": {"tool_sync_interval": all, "client_configs": clients}});
+        let imported = imported(&file);
+        let clients = imported.file["mcp"]["client_configs"].as_array().cloned();
+        let clients = clients.unwrap_or_default().into_iter();
+        let intervals = clients.map(|client| client["tool_sync_interval"].clone()).collect();
+        (Value::Array(intervals), lines(&imported))
+    };
+    let (of_each, lines) = intervals(json!(15));
+    assert_eq!(of_each, json!(["10m", "600000ms", "15m", "15m", "0ms", "5m"]));
+    let read = "is read as minutes: as nanoseconds it would be next to nothing";
+    for line in [
+        format!("changed mcp.client_configs[0].tool_sync_interval: \"a\": 10 {read}"),
+        format!(
+            "changed mcp.tool_sync_interval: 15 {read}, and 15m is `tool_sync_interval` of each client"
+        ),
+    ] {
+        assert!(lines.contains(&line), "{line}\n{lines}");
+    }
+    let (of_each, lines) = intervals(json!(0));
+    assert_eq!(of_each, json!(["10m", "600000ms", null, null, "0ms", "5m"]));
+    let default = "no meaning mcp.tool_sync_interval: it stands for the default";
+    assert!(lines.contains(default), "{lines}");
+}
+
+#[test]
+fn a_custom_provider_of_bifrost_gets_its_kind() {
+    let custom = |kind: &str| {
+        json!({
+            "keys": [{"name": "k", "value": "sk-1", "models": ["*"], "weight": 1}],
+            "network_config": {"base_url": "https://llm.example.com/v1"},
+            "custom_provider_config": {"base_provider_type": kind, "is_key_less": false, "allowed_requests": null},
+        })
+    };
+    let file = json!({"providers": {"own": custom("openai"), "other": custom("anthropic"), "cloud": custom("bedrock")}});
+    let imported = imported(&file);
+    let kind = |name: &str| &imported.file["providers"][name]["kind"];
+    assert_eq!((kind("own"), kind("other")), (&json!("openai"), &json!("anthropic")));
+    let lines = lines(&imported);
+    for line in [
+        "changed providers.own.custom_provider_config.base_provider_type: is `kind`",
+        "refused providers.cloud.custom_provider_config: ",
+        "taken providers.own: ",
+    ] {
+        assert!(lines.contains(line), "{line}\n{lines}");
+    }
 }
 
 #[test]
@@ -202,5 +311,12 @@ fn a_file_of_no_known_program_is_an_error() {
     ];
     for source in ["{}", "[]", "{\"name\": 1}", ""].into_iter().chain(of_others) {
         import(source, Path::new("")).expect_err(source);
+    }
+    let toml = "# Codex\n[mcp_servers.git]\ncommand = \"npx\"\n";
+    let yaml = "extensions:\n  git:\n    cmd: npx\n";
+    for (source, has_form) in [(toml, true), (yaml, true), ("{\"mcpServers\": {]}", false)] {
+        let problem = import(source, Path::new("")).expect_err(source);
+        assert!(problem.message.starts_with("line "), "{}", problem.message);
+        assert_eq!(problem.message.contains("only JSON can be read"), has_form, "{source}");
     }
 }

@@ -7,8 +7,11 @@ use std::{
 };
 
 use super::{
-    super::{file, values::EnvText},
-    Field,
+    super::{
+        file,
+        values::{EnvText, has_reference_of_editors, is_reference},
+    },
+    Field, NOT_EXPANDED_FOR_PROCESS,
 };
 use crate::{
     secret::Secret,
@@ -47,6 +50,15 @@ pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
     let command = field.member("command");
     if stdio.command.trim().is_empty() {
         command.refuse("is empty");
+    }
+    // Other references may be for the process: a shell expands `${NAME}`.
+    command.refuse_reference_of_editors(&stdio.command);
+    let args = field.member("args");
+    for (index, arg) in stdio.args.iter().enumerate() {
+        args.element(index).refuse_reference_of_editors(arg);
+    }
+    if let Some(directory) = stdio.cwd.as_deref().and_then(Path::to_str) {
+        field.member("cwd").refuse_reference_of_editors(directory);
     }
     // A command without `/` is searched in `PATH`.
     let is_path = stdio.command.contains('/');
@@ -258,8 +270,14 @@ fn variable(field: &Field<'_>, name: &str, value: Option<&str>) -> Option<Secret
     match value.map(EnvText::parse) {
         None => field.variable(name),
         Some(EnvText::Variable(other)) => field.variable(&other),
-        // A variable may be set to the empty string on purpose.
-        Some(EnvText::Written(value)) => Some(value),
+        Some(EnvText::Written(value) | EnvText::Literal(value)) => {
+            let value_text = value.expose();
+            if is_reference(value_text) || has_reference_of_editors(value_text) {
+                field.refuse(NOT_EXPANDED_FOR_PROCESS);
+            }
+            // A variable may be set to the empty string on purpose.
+            Some(value)
+        }
     }
 }
 
