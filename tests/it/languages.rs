@@ -398,6 +398,16 @@ async fn errors_and_warnings_of_rustc_reach_the_author() {
 }
 
 #[tokio::test]
+    let check = Airlock::new().arg("plugin").arg("check").arg(&component).arg("--json");
+    let report = check.run().await.ok().json();
+    for name in [
+        "it is built from plugin.toml as it is now",
+        "the embedded descriptors match the tools that it describes",
+    ] {
+        let checks = report["checks"].as_array().expect("a list");
+        let check = checks.iter().find(|check| check["check"] == name).expect("it is checked");
+        assert_eq!(check["outcome"], "pass", "{check:#}");
+    }
 async fn an_import_that_is_not_requested_is_a_finding_of_build_and_check() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let _ = new(place.path(), "eager", "rust").await.ok();
