@@ -430,6 +430,14 @@ async fn an_import_that_is_not_requested_is_a_finding_of_build_and_check() {
 }
 
 #[test]
+    let search = "struct Query {\n    text: String,\n}\n\n/// Searches.\n#[tool]\nfn search(query: Query) -> String {\n    query.text\n}\n\n";
+    fs::write(&source, good.replace("plugin!(", &format!("{search}plugin!("))).expect("a file");
+    let shown = languages::build_for_people(&directory).await.failed();
+    let error = "`Query` cannot be the argument of a tool";
+    let first = shown.stderr.split("error[E0277]: ").nth(1).expect("an error of the type");
+    assert!(first.starts_with(error), "{shown}");
+    assert!(first.contains("write `#[data]` above the definition of each struct"), "{shown}");
+
 fn the_example_in_rust_locks_crates_that_the_workspace_locks_too() {
     let read =
         |file: &str| fs::read_to_string(airlock_tests::root().join(file)).expect("a lock file");
