@@ -96,6 +96,18 @@ async fn a_plugin_that_needs_a_grant_which_is_taken_away_is_withdrawn() {
 }
 
 #[tokio::test]
+#[tokio::test]
+async fn a_store_that_becomes_shared_hides_the_entries_of_its_holders_and_the_log_says_so() {
+    let granted = Client::wasm("notes", guests::NOTES)
+        .set("/wasm_config/grants", json!({"kv": {"notes": {}}}));
+    let gateway = Setup::new().client(granted).serve_connected().await;
+    let _ = add_note(&gateway).await.ok();
+    edit(&gateway, |config| *grants(config) = json!({"kv": {"notes": {"shared": true}}}));
+    let hidden = logged(&gateway, "so entries of single holders are hidden").await;
+    assert!(hidden.contains("store=\"notes\"") && hidden.contains("holders=1"), "{hidden}");
+    assert!(hidden.contains("--from HOLDER --to shared"), "{hidden}");
+}
+
 async fn a_reload_takes_a_new_entry_before_it_answers() {
     let gateway = Setup::new().client(Client::wasm("text", guests::TEXT)).serve_connected().await;
     edit(&gateway, |config| {
