@@ -75,6 +75,7 @@ async fn a_broken_file_changes_nothing_and_the_reason_is_logged_and_returned() {
     });
     let refused = logged(&gateway, "the configuration file is invalid").await;
     assert!(refused.contains("server.max_conections"), "{refused}");
+    assert!(refused.contains("so no entry of it is taken"), "{refused}");
     let _ = add_note(&gateway).await.ok();
     let reload = gateway.post("/api/mcp/client/notes/reload", &json!({})).await;
     assert_eq!((reload.status, reload.code()), (422, "configuration_invalid"), "{}", reload.body);
@@ -96,7 +97,6 @@ async fn a_plugin_that_needs_a_grant_which_is_taken_away_is_withdrawn() {
 }
 
 #[tokio::test]
-#[tokio::test]
 async fn a_store_that_becomes_shared_hides_the_entries_of_its_holders_and_the_log_says_so() {
     let granted = Client::wasm("notes", guests::NOTES)
         .set("/wasm_config/grants", json!({"kv": {"notes": {}}}));
@@ -108,6 +108,7 @@ async fn a_store_that_becomes_shared_hides_the_entries_of_its_holders_and_the_lo
     assert!(hidden.contains("--from HOLDER --to shared"), "{hidden}");
 }
 
+#[tokio::test]
 async fn a_reload_takes_a_new_entry_before_it_answers() {
     let gateway = Setup::new().client(Client::wasm("text", guests::TEXT)).serve_connected().await;
     edit(&gateway, |config| {
