@@ -111,6 +111,15 @@ async fn logged(setup: &Setup, tool: &str, arguments: &str) -> String {
     call.run().await.stderr
 }
 
+/// Checks that a component does not have the path of the directory that it was built in.
+fn has_no_path_of_the_machine(component: &Path) {
+    let directory = component.parent().expect("a directory").to_str().expect("UTF-8").as_bytes();
+    let wasm = fs::read(component).expect("the component");
+    let found = wasm.windows(directory.len()).position(|found| found == directory);
+    let from = found.map(|at| String::from_utf8_lossy(&wasm[at.saturating_sub(40)..at + 80]));
+    assert_eq!(from, None, "{}", component.display());
+}
+
 /// Checks the contract of every interpreter. A granted request works, a refusal is returned to the
 /// tool, random numbers differ in each call, an uncaught exception is the tool's own error, and printed text is logged.
 async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
@@ -155,6 +164,7 @@ async fn a_plugin_in_javascript_returns_fails_logs_and_reports_progress() {
     is_the_example(&component).await;
     imports_what_it_requests(&component).await;
     keeps_to_the_contract(&component, "TypeError", "probe.js:").await;
+    has_no_path_of_the_machine(&component);
 }
 
 #[tokio::test]
@@ -163,6 +173,7 @@ async fn a_plugin_in_python_returns_fails_logs_and_reports_progress() {
     is_the_example(&component).await;
     imports_what_it_requests(&component).await;
     keeps_to_the_contract(&component, "AttributeError", "app.py").await;
+    has_no_path_of_the_machine(&component);
 }
 
 #[tokio::test]
