@@ -349,6 +349,26 @@ async fn the_script_build_of_a_package_writes_the_module_that_is_compiled() {
 }
 
 #[tokio::test]
+async fn a_new_plugin_in_typescript_can_be_built_and_called_with_its_types_removed() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let directory = with_compiler(place.path(), "typescript", "node_modules", "node_modules").await;
+    // The script of the template needs its own compiler and bundler. Node.js removes types too.
+    let strip = "import { readFileSync, writeFileSync } from 'node:fs';\n\
+                 import { stripTypeScriptTypes } from 'node:module';\n\
+                 writeFileSync('plugin.js', stripTypeScriptTypes(readFileSync('plugin.ts', 'utf8')));\n";
+    fs::write(directory.join("strip.mjs"), strip).expect("a file");
+    let file = directory.join("package.json");
+    let package = fs::read_to_string(&file).expect("it is there");
+    let mut package: Value = serde_json::from_str(&package).expect("JSON");
+    package["main"] = "plugin.js".into();
+    let node = airlock_tests::peers::recent_node();
+    package["scripts"]["build"] = format!("'{}' strip.mjs", node.display()).into();
+    fs::write(&file, package.to_string()).expect("a file");
+    let _ = languages::build(&directory).await.ok();
+    is_the_example(&directory.join("tried.wasm")).await;
+}
+
+#[tokio::test]
 async fn the_schema_of_the_configuration_comes_from_the_code_and_no_path_of_the_machine_with_it() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let _ = new(place.path(), "tuned", "rust").await.ok();
@@ -378,6 +398,16 @@ async fn the_schema_of_the_configuration_comes_from_the_code_and_no_path_of_the_
         "{document:#}"
     );
     assert_eq!(document["tools"][0]["_meta"], Value::Null, "{document:#}");
+    let check = Airlock::new().arg("plugin").arg("check").arg(&component).arg("--json");
+    let report = check.run().await.ok().json();
+    for name in [
+        "it is built from plugin.toml as it is now",
+        "the embedded descriptors match the tools that it describes",
+    ] {
+        let checks = report["checks"].as_array().expect("a list");
+        let check = checks.iter().find(|check| check["check"] == name).expect("it is checked");
+        assert_eq!(check["outcome"], "pass", "{check:#}");
+    }
     let wasm = fs::read(&component).expect("the component");
     let home = std::env::var("HOME").unwrap_or_default();
     for path in [place.path().to_str().expect("UTF-8"), home.as_str(), ".cargo/registry"] {
@@ -400,6 +430,14 @@ async fn errors_and_warnings_of_rustc_reach_the_author() {
     let shown = languages::build_for_people(&directory).await.failed();
     assert!(shown.stderr.contains("no variant") && shown.stderr.contains("src/lib.rs:"), "{shown}");
 
+    let search = "struct Query {\n    text: String,\n}\n\n/// Searches.\n#[tool]\nfn search(query: Query) -> String {\n    query.text\n}\n\n";
+    fs::write(&source, good.replace("plugin!(", &format!("{search}plugin!("))).expect("a file");
+    let shown = languages::build_for_people(&directory).await.failed();
+    let error = "`Query` cannot be the argument of a tool";
+    let first = shown.stderr.split("error[E0277]: ").nth(1).expect("an error of the type");
+    assert!(first.starts_with(error), "{shown}");
+    assert!(first.contains("write `#[data]` above the definition of each struct"), "{shown}");
+
     let warns = good.replace("log::info!(", "let unread = 1;\n    log::info!(");
     fs::write(&source, warns).expect("a file");
     let built = languages::build(&directory).await.ok().json();
@@ -409,16 +447,6 @@ async fn errors_and_warnings_of_rustc_reach_the_author() {
 }
 
 #[tokio::test]
-    let check = Airlock::new().arg("plugin").arg("check").arg(&component).arg("--json");
-    let report = check.run().await.ok().json();
-    for name in [
-        "it is built from plugin.toml as it is now",
-        "the embedded descriptors match the tools that it describes",
-    ] {
-        let checks = report["checks"].as_array().expect("a list");
-        let check = checks.iter().find(|check| check["check"] == name).expect("it is checked");
-        assert_eq!(check["outcome"], "pass", "{check:#}");
-    }
 async fn an_import_that_is_not_requested_is_a_finding_of_build_and_check() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let _ = new(place.path(), "eager", "rust").await.ok();
@@ -441,14 +469,6 @@ async fn an_import_that_is_not_requested_is_a_finding_of_build_and_check() {
 }
 
 #[test]
-    let search = "struct Query {\n    text: String,\n}\n\n/// Searches.\n#[tool]\nfn search(query: Query) -> String {\n    query.text\n}\n\n";
-    fs::write(&source, good.replace("plugin!(", &format!("{search}plugin!("))).expect("a file");
-    let shown = languages::build_for_people(&directory).await.failed();
-    let error = "`Query` cannot be the argument of a tool";
-    let first = shown.stderr.split("error[E0277]: ").nth(1).expect("an error of the type");
-    assert!(first.starts_with(error), "{shown}");
-    assert!(first.contains("write `#[data]` above the definition of each struct"), "{shown}");
-
 fn the_example_in_rust_locks_crates_that_the_workspace_locks_too() {
     let read =
         |file: &str| fs::read_to_string(airlock_tests::root().join(file)).expect("a lock file");
