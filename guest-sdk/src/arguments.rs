@@ -45,6 +45,21 @@ impl Subject {
     }
 }
 
+/// A type of arguments, for the code that `#[tool]` generates.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the argument of a tool",
+    note = "write `#[data]` above the definition of each struct or enum in it (`use airlock_guest::data`)"
+)]
+pub trait Argument {}
+
+// Without it, the message would be about the bounds.
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema> Argument for T {}
+
+/// Compiles only for a type that can be an argument. Otherwise the error is the message of [`Argument`],
+/// before those of the derived implementations.
+pub const fn is_argument<T: Argument>() {}
+
 /// Parses arguments. Fails with `invalid-input` if they do not match the schema.
 pub fn parse<A: DeserializeOwned + JsonSchema>(arguments: &str) -> Result<A, Error> {
     read(arguments, Subject::Arguments).map_err(Error::invalid_input)

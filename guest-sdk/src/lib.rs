@@ -113,7 +113,7 @@ pub use tool::{Annotations, Descriptor, Tool};
 /// Items for the code that the macros generate; not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::arguments::{in_range, parse};
+    pub use crate::arguments::{in_range, is_argument, parse};
     pub use crate::bindings::export;
     pub use crate::output::Fallible;
     pub use crate::plugin::{Entry, Plugin, is_first_of_its_name};

@@ -19,6 +19,7 @@
 //! [`View`]: crate::door::View
 //! [`sandbox`]: crate::sandbox
 
+mod advice;
 mod ask;
 mod budget;
 mod cache;

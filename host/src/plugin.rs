@@ -13,6 +13,7 @@ mod consent;
 mod drift;
 mod entries;
 mod grant;
+mod hidden;
 mod load;
 mod lock;
 mod lock_policy;

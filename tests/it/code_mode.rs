@@ -196,6 +196,16 @@ async fn a_failure_names_the_line_and_the_calls_before_it() {
 }
 
 #[tokio::test]
+async fn a_positional_argument_is_answered_with_the_names_of_the_parameters_in_both_languages() {
+    let setup = Setup::new().client(Client::wasm("text", guests::TEXT).code_mode().auto(&["*"]));
+    for file in ["script.star", "script.py"] {
+        let run = setup.script_named(file, "result = text.word_count(\"one two\")").await;
+        let message = run["error"]["message"].as_str().expect("a message");
+        assert!(message.contains("like `text.word_count(text=\"...\")`"), "{file}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn a_script_can_handle_the_failure_of_a_tool() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
     let handled = setup

@@ -22,7 +22,7 @@ fn golden(path: &str) -> PathBuf {
 }
 
 /// Builds the plugin in Rust with the SDK of its version.
-async fn built(place: &Path) -> PathBuf {
+pub(crate) async fn built(place: &Path) -> PathBuf {
     let mut tar = Command::new("tar");
     // With the present date: cargo compiles what is newer than its artifacts, which it keeps.
     tar.arg("-xmzf").arg(golden("sdk.tar.gz")).arg("-C").arg(place);

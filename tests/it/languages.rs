@@ -111,6 +111,15 @@ async fn logged(setup: &Setup, tool: &str, arguments: &str) -> String {
     call.run().await.stderr
 }
 
+/// Checks that a component does not have the path of the directory that it was built in.
+fn has_no_path_of_the_machine(component: &Path) {
+    let directory = component.parent().expect("a directory").to_str().expect("UTF-8").as_bytes();
+    let wasm = fs::read(component).expect("the component");
+    let found = wasm.windows(directory.len()).position(|found| found == directory);
+    let from = found.map(|at| String::from_utf8_lossy(&wasm[at.saturating_sub(40)..at + 80]));
+    assert_eq!(from, None, "{}", component.display());
+}
+
 /// Checks the contract of every interpreter. A granted request works, a refusal is returned to the
 /// tool, random numbers differ in each call, an uncaught exception is the tool's own error, and printed text is logged.
 async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
@@ -155,6 +164,7 @@ async fn a_plugin_in_javascript_returns_fails_logs_and_reports_progress() {
     is_the_example(&component).await;
     imports_what_it_requests(&component).await;
     keeps_to_the_contract(&component, "TypeError", "probe.js:").await;
+    has_no_path_of_the_machine(&component);
 }
 
 #[tokio::test]
@@ -163,6 +173,7 @@ async fn a_plugin_in_python_returns_fails_logs_and_reports_progress() {
     is_the_example(&component).await;
     imports_what_it_requests(&component).await;
     keeps_to_the_contract(&component, "AttributeError", "app.py").await;
+    has_no_path_of_the_machine(&component);
 }
 
 #[tokio::test]
@@ -338,6 +349,26 @@ async fn the_script_build_of_a_package_writes_the_module_that_is_compiled() {
 }
 
 #[tokio::test]
+async fn a_new_plugin_in_typescript_can_be_built_and_called_with_its_types_removed() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let directory = with_compiler(place.path(), "typescript", "node_modules", "node_modules").await;
+    // The script of the template needs its own compiler and bundler. Node.js removes types too.
+    let strip = "import { readFileSync, writeFileSync } from 'node:fs';\n\
+                 import { stripTypeScriptTypes } from 'node:module';\n\
+                 writeFileSync('plugin.js', stripTypeScriptTypes(readFileSync('plugin.ts', 'utf8')));\n";
+    fs::write(directory.join("strip.mjs"), strip).expect("a file");
+    let file = directory.join("package.json");
+    let package = fs::read_to_string(&file).expect("it is there");
+    let mut package: Value = serde_json::from_str(&package).expect("JSON");
+    package["main"] = "plugin.js".into();
+    let node = airlock_tests::peers::recent_node();
+    package["scripts"]["build"] = format!("'{}' strip.mjs", node.display()).into();
+    fs::write(&file, package.to_string()).expect("a file");
+    let _ = languages::build(&directory).await.ok();
+    is_the_example(&directory.join("tried.wasm")).await;
+}
+
+#[tokio::test]
 async fn the_schema_of_the_configuration_comes_from_the_code_and_no_path_of_the_machine_with_it() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let _ = new(place.path(), "tuned", "rust").await.ok();
@@ -367,6 +398,16 @@ async fn the_schema_of_the_configuration_comes_from_the_code_and_no_path_of_the_
         "{document:#}"
     );
     assert_eq!(document["tools"][0]["_meta"], Value::Null, "{document:#}");
+    let check = Airlock::new().arg("plugin").arg("check").arg(&component).arg("--json");
+    let report = check.run().await.ok().json();
+    for name in [
+        "it is built from plugin.toml as it is now",
+        "the embedded descriptors match the tools that it describes",
+    ] {
+        let checks = report["checks"].as_array().expect("a list");
+        let check = checks.iter().find(|check| check["check"] == name).expect("it is checked");
+        assert_eq!(check["outcome"], "pass", "{check:#}");
+    }
     let wasm = fs::read(&component).expect("the component");
     let home = std::env::var("HOME").unwrap_or_default();
     for path in [place.path().to_str().expect("UTF-8"), home.as_str(), ".cargo/registry"] {
@@ -388,6 +429,14 @@ async fn errors_and_warnings_of_rustc_reach_the_author() {
     assert!(output.contains("no variant") && output.contains("src/lib.rs:"), "{failed:#}");
     let shown = languages::build_for_people(&directory).await.failed();
     assert!(shown.stderr.contains("no variant") && shown.stderr.contains("src/lib.rs:"), "{shown}");
+
+    let search = "struct Query {\n    text: String,\n}\n\n/// Searches.\n#[tool]\nfn search(query: Query) -> String {\n    query.text\n}\n\n";
+    fs::write(&source, good.replace("plugin!(", &format!("{search}plugin!("))).expect("a file");
+    let shown = languages::build_for_people(&directory).await.failed();
+    let error = "`Query` cannot be the argument of a tool";
+    let first = shown.stderr.split("error[E0277]: ").nth(1).expect("an error of the type");
+    assert!(first.starts_with(error), "{shown}");
+    assert!(first.contains("write `#[data]` above the definition of each struct"), "{shown}");
 
     let warns = good.replace("log::info!(", "let unread = 1;\n    log::info!(");
     fs::write(&source, warns).expect("a file");

@@ -750,6 +750,19 @@ async fn a_changed_component_is_not_loaded_until_the_operator_accepts_it() {
     assert_eq!(workspace.airlock(&["call", "guest-ok"]).await.ok().stdout, "ok\n");
     let unknown = workspace.airlock(&["plugin", "accept", "nobody"]).await.failed();
     assert!(unknown.stderr.contains("configured: guest"), "{unknown}");
+    let unnamed = workspace.airlock(&["plugin", "accept"]).await.failed();
+    assert!(unnamed.stderr.contains("airlock plugin accept [OPTIONS] --all"), "{unnamed}");
+}
+
+#[tokio::test]
+async fn an_empty_list_of_stores_says_that_no_plugin_has_stored_anything() {
+    let workspace = Workspace::new();
+    workspace.write("airlock.json", "{}");
+    let listed = workspace.airlock(&["plugin", "store"]).await.ok();
+    assert_eq!(listed.stdout, "");
+    assert!(listed.stderr.contains("no plugin has stored anything"), "{listed}");
+    let document = workspace.airlock(&["plugin", "store", "--json"]).await.ok().json();
+    assert_eq!(document["stores"], json!([]));
 }
 
 #[tokio::test]

@@ -217,6 +217,54 @@ reason = "reads"
 }
 
 #[tokio::test]
+async fn dev_sends_a_secret_in_a_post_to_a_host_that_is_granted_with_the_method() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let component = crate::golden::built(place.path()).await;
+    let component = component.to_str().expect("UTF-8");
+    let token = place.path().join("token");
+    fs::write(&token, "golden-token-0123456789").expect("a file");
+    let service = Service::start(|_| (200, json!({}))).await;
+    let url = service.base_url();
+    let requests = r#"
+[[tool]]
+name = "fetch"
+effects = ["http", "secret"]
+
+[request.http.local]
+url = "*"
+reason = "sends one request"
+
+[request.secret.token]
+inject = { header = "authorization", prefix = "Bearer " }
+audience = ["local"]
+reveal = true
+reason = "authenticates the request"
+"#;
+    let arguments = json!({"url": url}).to_string();
+    let secret = format!("secret.token=file:{}:reveal", token.display());
+    let said = async |host: String| {
+        let call = ["--call", "fetch", &arguments, "--grant", &secret, "--grant", &host];
+        let mut dev = Dev::start(component, requests, &call);
+        let said = dev.round().await;
+        dev.stop().await;
+        assert!(!said.contains("golden-token"), "{said}");
+        said
+    };
+    // Without methods, a host is granted for GET and HEAD.
+    let refused = said(format!("http={url}:private")).await;
+    assert!(service.asked().is_empty(), "{refused}");
+    let sent = said(format!("http={url}:POST:private")).await;
+    let asked = service.asked();
+    assert_eq!(asked.len(), 1, "{sent}");
+    assert_eq!(
+        (asked[0].authorization.as_str(), &asked[0].body),
+        ("Bearer golden-token-0123456789", &json!({"n": 1})),
+        "{sent}"
+    );
+    assert!(sent.contains("http.local, secret.token ("), "{sent}");
+}
+
+#[tokio::test]
 async fn what_keeps_a_build_from_being_called_is_said_once_with_the_options_that_mend_it() {
     let requests = r#"
 [[tool]]

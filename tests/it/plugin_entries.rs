@@ -75,6 +75,7 @@ async fn a_broken_file_changes_nothing_and_the_reason_is_logged_and_returned() {
     });
     let refused = logged(&gateway, "the configuration file is invalid").await;
     assert!(refused.contains("server.max_conections"), "{refused}");
+    assert!(refused.contains("so no entry of it is taken"), "{refused}");
     let _ = add_note(&gateway).await.ok();
     let reload = gateway.post("/api/mcp/client/notes/reload", &json!({})).await;
     assert_eq!((reload.status, reload.code()), (422, "configuration_invalid"), "{}", reload.body);
@@ -93,6 +94,18 @@ async fn a_plugin_that_needs_a_grant_which_is_taken_away_is_withdrawn() {
     let failed = gateway.in_state("notes", "error").await;
     assert!(failed.to_string().contains("kv.notes"), "{failed:#}");
     assert_eq!(add_note(&gateway).await.code(), "not_found");
+}
+
+#[tokio::test]
+async fn a_store_that_becomes_shared_hides_the_entries_of_its_holders_and_the_log_says_so() {
+    let granted = Client::wasm("notes", guests::NOTES)
+        .set("/wasm_config/grants", json!({"kv": {"notes": {}}}));
+    let gateway = Setup::new().client(granted).serve_connected().await;
+    let _ = add_note(&gateway).await.ok();
+    edit(&gateway, |config| *grants(config) = json!({"kv": {"notes": {"shared": true}}}));
+    let hidden = logged(&gateway, "so entries of single holders are hidden").await;
+    assert!(hidden.contains("store=\"notes\"") && hidden.contains("holders=1"), "{hidden}");
+    assert!(hidden.contains("--from HOLDER --to shared"), "{hidden}");
 }
 
 #[tokio::test]

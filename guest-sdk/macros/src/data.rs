@@ -65,7 +65,14 @@ fn take_options(input: &mut DeriveInput) -> syn::Result<TokenStream> {
 
 /// Replaces the options of one field. Returns their functions.
 fn replace_options(owner: &Ident, is_generic: bool, field: &mut Field) -> syn::Result<TokenStream> {
+    let of_parameter = field.attrs.extract_if(.., |attr| attr.path().is_ident("arg")).last();
     let options = field::take(&mut field.attrs, "data", &field.ty)?;
+    if let Some(attr) = of_parameter {
+        return Err(Error::new_spanned(
+            attr,
+            "`#[arg(…)]` is for the parameters of a tool: write the options of a field as `#[data(…)]`",
+        ));
+    }
     let Some(ident) = &field.ident else { return Ok(TokenStream::new()) };
     if is_generic && !options.is_empty() {
         return Err(Error::new_spanned(ident, "a field of a generic type has no options"));
@@ -81,7 +88,9 @@ fn refuse_options(data: &mut DataEnum) -> syn::Result<TokenStream> {
         "the fields of a variant have no options: give the variant a struct of its own";
     let mut refused = None;
     for field in data.variants.iter_mut().flat_map(|variant| &mut variant.fields) {
-        for attr in field.attrs.extract_if(.., |attr| attr.path().is_ident("data")) {
+        let is_option =
+            |attr: &mut Attribute| ["data", "arg"].iter().any(|name| attr.path().is_ident(name));
+        for attr in field.attrs.extract_if(.., is_option) {
             refused = Some(Error::new_spanned(attr, REMEDY));
         }
     }

@@ -95,7 +95,8 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// Types of arguments are those of JSON: numbers, `bool`, `String`, `Vec`, maps, `Option`, and
-/// structs and enums with [`macro@data`]. `#[serde(…)]` and `#[schemars(…)]` work on parameters too.
+/// structs and enums with [`macro@data`]; any other type is a compile error. `#[serde(…)]` and
+/// `#[schemars(…)]` work on parameters too.
 ///
 /// The function is unchanged and can be called as before, for example in a test. The macro adds a
 /// type of the same name that implements `airlock_guest::Tool`, so a module of that name cannot be

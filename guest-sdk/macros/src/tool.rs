@@ -112,6 +112,7 @@ fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenS
             (quote!(#(#attrs)* #attributes #ident: #ty), functions)
         })
         .unzip();
+    let checks = signature.arguments().filter_map(render_check);
     let inputs = signature.inputs.iter().map(|input| match input {
         Input::Argument(argument) => {
             let ident = &argument.ident;
@@ -127,6 +128,9 @@ fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenS
         #vis enum #ident {}
 
         const _: () = {
+            // Before the derived implementations, whose errors name crates that a plugin does not use.
+            #(#checks)*
+
             #[derive(
                 ::airlock_guest::__private::serde::Deserialize,
                 ::airlock_guest::__private::schemars::JsonSchema,
@@ -165,6 +169,16 @@ fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenS
             }
         };
     }
+}
+
+/// Renders the check of an argument's type, with the span of the type. `None` for an argument with
+/// attributes of serde or schemars, which may replace what the type implements.
+fn render_check(argument: &signature::Argument) -> Option<TokenStream> {
+    let signature::Argument { attrs, ty, .. } = argument;
+    let is_doc = |attr: &syn::Attribute| attr.path().is_ident("doc");
+    attrs.iter().all(is_doc).then(|| {
+        quote_spanned!(ty.span()=> const _: fn() = ::airlock_guest::__private::is_argument::<#ty>;)
+    })
 }
 
 /// Renders the expression for the output schema, and the one that runs the function. Both have the

@@ -74,7 +74,8 @@ def tool(function: Any = None, /, *, name: str | None = None, title: str | None 
     """Makes a function a tool.
 
     Each parameter becomes an argument of its type, which may be left out if it has a default. A function that returns a
-    dataclass, a `TypedDict` or a `dict` returns data; its schema is that of the type.
+    dataclass, a `TypedDict` or a `dict` returns data; its schema is that of the type. Any other result, such as an `int` or a
+    `list`, is returned as text, its JSON, without a schema.
 
     Args:
         function: The function, if the decorator stands without parentheses.

@@ -9,7 +9,7 @@ from ._errors import ToolError
 from ._host import interface
 from ._shape import shape
 
-_host = interface("config", "[config]")
+_host = interface("config", "[config] with `from_code = true`")
 T = TypeVar("T")
 
 

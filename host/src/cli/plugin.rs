@@ -9,6 +9,7 @@ mod accept;
 mod build;
 mod check;
 mod component;
+mod config_schema;
 mod consent;
 mod dev;
 mod diff;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    CodeMode,
+    CodeMode, advice,
     ask::{QUESTION, approves, can_be_asked, is_approver, stopped},
     language::Language,
     names::{self, Namespace},
@@ -11,7 +11,7 @@ use super::{
     scope::Scope,
 };
 use crate::{
-    door::{Admitted, ScriptLanguage},
+    door::{Admitted, ScriptLanguage, View},
     run::Phase,
     runs::{self, Journal, Outcome, RunCalls, RunToken, Runs},
     sandbox::{Bindings, Script, ScriptError, ScriptResult},
@@ -138,6 +138,7 @@ impl CodeMode {
         let ran = ran.and_then(|value| {
             journal.check_complete().map_err(ScriptError::Stopped).map(|()| value)
         });
+        let ran = self.advised(chain.view(), namespaces, ran).await;
         let result = reported(call, namespaces, language, journal, ran);
         match result {
             Err(CallError::Suspended(suspension)) => Err(stopped(chain, *suspension)),
@@ -147,6 +148,25 @@ impl CodeMode {
                 result
             }
         }
+    }
+
+    /// Completes the failure of a script that called a tool wrongly.
+    async fn advised(
+        &self,
+        view: &View,
+        namespaces: &[Namespace],
+        ran: ScriptResult,
+    ) -> ScriptResult {
+        let mut failure = match ran {
+            Err(ScriptError::Failed(failure)) => failure,
+            other => return other,
+        };
+        if let Some((namespace, function)) = advice::called(&failure, namespaces) {
+            for shown in self.shown(view, std::slice::from_ref(&function.tool)).await {
+                advice::complete(&mut failure, namespace, function, &shown);
+            }
+        }
+        Err(ScriptError::Failed(failure))
     }
 
     /// Replays a stored run: derives its end from its journal alone. `call` is of a caller that may use

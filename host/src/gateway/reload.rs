@@ -84,7 +84,9 @@ impl Reloader {
     /// has changed.
     pub async fn reload_all(&self) {
         match self.take().await {
-            Ok(outcome) if outcome.is_empty() => info!("the plugin entries have not changed"),
+            Ok(outcome) if outcome.is_empty() => {
+                info!("no plugin entry of the configuration file has changed")
+            }
             // Both were logged.
             Ok(_) | Err(_) => {}
         }
@@ -114,7 +116,7 @@ impl Reloader {
     }
 
     /// Reads the configuration file and takes its plugin entries. Logs what it took. If the file is
-    /// invalid, nothing changes.
+    /// invalid, no entry changes; components that have changed are reloaded all the same.
     async fn take(&self) -> Result<Reconfigured, ConfigError> {
         let Some(file) = &self.0.file else { return Ok(Reconfigured::default()) };
         let mut taken = self.0.taken.lock().await;
@@ -124,7 +126,7 @@ impl Reloader {
         let config = config.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
         let config = config.inspect_err(|error| {
             let reason = with_causes(error);
-            warn!(file = %file.display(), reason, "the configuration file is invalid, so nothing has changed");
+            warn!(file = %file.display(), reason, "the configuration file is invalid, so no entry of it is taken");
         })?;
         let outcome = self.configure(&config).await;
         Self::report(&config, &taken, &outcome);
@@ -147,7 +149,7 @@ impl Reloader {
     }
 
     fn report(config: &Config, taken: &Taken, outcome: &Reconfigured) {
-        let Reconfigured { added, changed, removed, failed } = outcome;
+        let Reconfigured { added, changed, rechecked, removed, failed } = outcome;
         if outcome.is_empty() {
             return;
         }
@@ -162,6 +164,7 @@ impl Reloader {
         info!(
             added = names(added),
             changed = cut(changed.join("; "), MAX_LISTED),
+            rechecked = names(rechecked),
             removed = names(removed),
             failed = names(failed),
             "plugin entries of the configuration file taken"

@@ -45,6 +45,9 @@ pub struct Reconfigured {
     pub added: Vec<ClientName>,
     /// Plugins whose entry has changed.
     pub changed: Vec<ClientName>,
+    /// Plugins whose entry is the same, and that were loaded again because the directories that may be
+    /// granted have changed.
+    pub rechecked: Vec<ClientName>,
     /// Plugins that are no longer configured.
     pub removed: Vec<ClientName>,
     /// Plugins of these that cannot be loaded by their new entry. They offer no tools now.
@@ -56,6 +59,7 @@ impl Reconfigured {
     pub fn is_empty(&self) -> bool {
         self.added.is_empty()
             && self.changed.is_empty()
+            && self.rechecked.is_empty()
             && self.removed.is_empty()
             && self.failed.is_empty()
     }
@@ -137,6 +141,7 @@ impl Plugins {
                         after.insert(client, entry.clone());
                         continue;
                     }
+                    outcome.rechecked.extend((!is_changed).then(|| client.clone()));
                     catalog.set_policy(&client, spec.policy.clone());
                     entry.set_spec(spec);
                     entry.clone()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::{
-    Grant, Manifest, Metadata, Pin, PluginError, Plugins, Rights, Settings, compiling,
+    Grant, Manifest, Metadata, Pin, PluginError, Plugins, Rights, Settings, compiling, hidden,
     plugins::Shared, read_component, unassigned,
 };
 use crate::{
@@ -50,6 +50,7 @@ impl Plugins {
         let host = self.host_resources(&grants).await?;
         if let Some(database) = &host.database {
             unassigned::settle(database, client, &grants.stores).await?;
+            hidden::report(database, client, &grants.stores).await?;
         }
         let resources = &self.0.resources;
         let grants = Grants { recorder: resources.recorder.clone(), ..grants };

@@ -106,8 +106,14 @@ impl Manifest {
     /// and their lines.
     pub fn of_directory(directory: &Path) -> Result<Option<(Source, Self)>, BadManifest> {
         let Some(source) = airlock_manifest::read(directory)? else { return Ok(None) };
-        let manifest = source.locate(Self::read(&source.document))?;
+        let manifest = Self::of_source(&source)?;
         Ok(Some((source, manifest)))
+    }
+
+    /// Reads a `plugin.toml` whose schema of the configuration may have been set since it was read.
+    /// Fails with all faults and their lines.
+    pub fn of_source(source: &Source) -> Result<Self, BadManifest> {
+        source.locate(Self::read(&source.document))
     }
 
     fn read(document: &Value) -> Result<Self, Faults> {

@@ -29,4 +29,20 @@ enum Shape {
     },
 }
 
+/// Has an option of a parameter on a field.
+#[data]
+struct Page {
+    #[arg(range = 1..=100)]
+    number: u8,
+}
+
+/// Has an option of a parameter on the field of a variant.
+#[data]
+enum Solid {
+    Sphere {
+        #[arg(default = 1)]
+        radius: u8,
+    },
+}
+
 fn main() {}

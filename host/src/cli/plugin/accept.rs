@@ -24,6 +24,7 @@ use crate::{
 /// example because it requires a request that is not granted.
 #[derive(Debug, clap::Args)]
 #[command(
+    override_usage = "airlock plugin accept [OPTIONS] <CLIENT>...\n       airlock plugin accept [OPTIONS] --all",
     after_help = "Examples:\n  airlock plugin accept weather\n  airlock plugin accept weather --regrant http.api\n  airlock plugin accept --all"
 )]
 pub(super) struct Args {

@@ -9,11 +9,12 @@ use std::{
 };
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     super::{Done, output},
     component::{self, Compiled},
+    config_schema,
     finding::{self, Finding},
     quality,
 };
@@ -216,8 +217,10 @@ async fn checks_of(
     };
     let mut checks = vec![Check::pass(COMPONENT), Check::pass(IMPORTS), Check::pass(CONTRACT)];
     checks.push(manifest(&metadata));
+    let Described { checks: described, tools, config } =
+        describe(&compiled, &metadata, &bytes).await?;
     if let Some(manifest) = &metadata.manifest {
-        checks.extend(current(file, manifest));
+        checks.extend(current(file, manifest, config.as_ref()));
         let unrequested = finding::unrequested(&bytes, &metadata.imports, manifest)?;
         checks.push(Check::unless(REQUESTED, Outcome::Fail, unrequested));
         let unused = finding::unused(&metadata.imports, manifest);
@@ -225,7 +228,6 @@ async fn checks_of(
         checks.push(limits::check(&manifest.request.limits));
     }
     checks.push(wasi::check(&bytes, &metadata.imports)?);
-    let (described, tools) = describe(&compiled, &metadata, &bytes).await?;
     checks.extend(described);
     checks.push(schemas(&metadata, &tools));
     checks.extend(quality::checks(&tools, metadata.manifest.as_ref()));
@@ -251,12 +253,21 @@ fn manifest(metadata: &Metadata) -> Check {
     Check::warn(MANIFEST, finding.write("a plugin.toml, and build with `airlock plugin build`"))
 }
 
-/// Compares the embedded manifest with the plugin.toml beside the component; `None` if there is none
-/// for this plugin.
-fn current(file: &Path, embedded: &Manifest) -> Option<Check> {
-    match Manifest::of_directory(directory_of(file)) {
-        Ok(Some((_, source))) if source.id != embedded.id => None,
-        Ok(Some((_, source))) if source == *embedded => Some(Check::pass(CURRENT)),
+/// Compares the embedded manifest with the plugin.toml beside the component, which may leave the
+/// schema of the configuration to the code: `config` is the one that the component describes. Returns
+/// `None` if there is no plugin.toml for this plugin.
+fn current(file: &Path, embedded: &Manifest, config: Option<&Value>) -> Option<Check> {
+    let read = Manifest::of_directory(directory_of(file)).and_then(|read| {
+        let Some((mut source, manifest)) = read else { return Ok(None) };
+        let Some(config) = config.filter(|_| source.is_schema_in_code()) else {
+            return Ok(Some(manifest));
+        };
+        source.set_schema(config);
+        Manifest::of_source(&source).map(Some)
+    });
+    match read {
+        Ok(Some(source)) if source.id != embedded.id => None,
+        Ok(Some(source)) if source == *embedded => Some(Check::pass(CURRENT)),
         Ok(Some(_)) => {
             let finding = Finding::from("plugin.toml has changed since the component was built");
             Some(Check::warn(CURRENT, finding.write("the component again: `airlock plugin build`")))
@@ -266,20 +277,31 @@ fn current(file: &Path, embedded: &Manifest) -> Option<Check> {
     }
 }
 
-/// Asks the component for its tools and compares them with the embedded ones. Returns the tools for
-/// the checks that follow.
+/// Outcome of asking a component for its tools, and what the checks that follow need.
+struct Described {
+    checks: Vec<Check>,
+    /// The tools that it describes; the embedded ones if it describes none.
+    tools: Vec<ToolDefinition>,
+    /// Schema of the configuration that its code declares.
+    config: Option<Value>,
+}
+
+/// Asks the component for its tools and compares them with the embedded ones.
 async fn describe(
     compiled: &Compiled,
     metadata: &Metadata,
     wasm: &[u8],
-) -> anyhow::Result<(Vec<Check>, Vec<ToolDefinition>)> {
+) -> anyhow::Result<Described> {
     let has_embedded = sandbox::embedded_tools(wasm)?.is_some();
-    let described = match compiled.plugin.describe().await {
-        Ok(tools) => Metadata::new(wasm, tools, None, Vec::new()),
+    let mut tools = match compiled.plugin.describe().await {
+        Ok(tools) => tools,
         Err(error) => {
-            return Ok((vec![Check::fail(DESCRIBE, with_causes(&error))], metadata.tools.clone()));
+            let checks = vec![Check::fail(DESCRIBE, with_causes(&error))];
+            return Ok(Described { checks, tools: metadata.tools.clone(), config: None });
         }
     };
+    let config = config_schema::take(&mut tools);
+    let described = Metadata::new(wasm, tools, None, Vec::new());
     let is_plain = sandbox::contract_version(wasm)?.is_none();
     let compared = if is_plain && !has_embedded {
         // The tools follow from its types; the component is not run to list them.
@@ -291,7 +313,8 @@ async fn describe(
     } else {
         Check::unless(EMBEDDED, Outcome::Fail, differences(&described.tools, &metadata.tools))
     };
-    Ok((vec![Check::pass(DESCRIBE), compared], described.tools))
+    let checks = vec![Check::pass(DESCRIBE), compared];
+    Ok(Described { checks, tools: described.tools, config })
 }
 
 fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec<String> {
@@ -342,8 +365,6 @@ fn schemas(metadata: &Metadata, tools: &[ToolDefinition]) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn checked(input: &Value) -> Check {
@@ -374,6 +395,25 @@ mod tests {
         .expect("a file");
         let unbuilt = checked().await;
         assert_eq!((unbuilt.check, unbuilt.outcome), (BUILT, Outcome::Warn));
+    }
+
+    #[test]
+    fn a_schema_in_the_code_is_compared_with_the_one_that_the_component_describes() {
+        let home = tempfile::tempdir().expect("a directory");
+        let text = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1.0.0'\ncontract = '0.1'\n[config]\nfrom_code = true\n";
+        std::fs::write(home.path().join("plugin.toml"), text).expect("a file");
+        let schema = json!({"type": "object", "properties": {"rows": {"type": "integer"}}});
+        let embedded = json!({
+            "schema": "airlock.plugin/1", "id": "a", "version": "1.0.0", "contract": "0.1",
+            "config": {"schema": schema},
+        });
+        let embedded = Manifest::parse(embedded.to_string().as_bytes()).expect("a manifest");
+        let outcome = |config: Option<&Value>| {
+            current(&home.path().join("a.wasm"), &embedded, config).expect("a check").outcome
+        };
+        assert_eq!(outcome(Some(&schema)), Outcome::Pass);
+        assert_eq!(outcome(Some(&json!({"type": "object"}))), Outcome::Warn);
+        assert_eq!(outcome(None), Outcome::Warn, "the code declares none");
     }
 
     #[test]

@@ -58,8 +58,10 @@ pub(super) struct Args {
     call: Vec<String>,
     /// Grant a request that needs a value: `files.NAME=PATH` (with `:rw` for writing),
     /// `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH`, `http=URL` or `http=URL:GET,POST`, and
-    /// `slot.NAME=TOOL` with a tool of the plugin itself, or with the full name of a tool of a client in `--config`. Every
-    /// other request is granted.
+    /// `slot.NAME=TOOL` with a tool of the plugin itself, or with the full name of a tool of a client in `--config`. For
+    /// `--call`, every other request is granted. For `--gateway`, the options are those of `airlock plugin install`:
+    /// every request that is to be granted is named, such as `http.api` or `kv.NAME`, and a grant holds from the first
+    /// installation on, so that it need not be given again.
     #[arg(long = "grant", value_name = "WHAT")]
     grants: Vec<GrantOption>,
     /// Set a value of the plugin's own configuration for `--call`; text, or JSON.

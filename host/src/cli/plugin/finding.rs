@@ -173,6 +173,19 @@ mod tests {
     }
 
     #[test]
+    fn an_unrequested_configuration_is_found_with_the_key_that_takes_its_schema_from_the_code() {
+        let import = r#"(import "airlock:host/config@0.1.0" (instance (export "get" (func))))"#;
+        let wasm = wat::parse_str(format!("(component {import})")).expect("a component");
+        let imports = sandbox::imports(&wasm).expect("imports");
+        let found = unrequested(&wasm, &imports, &manifest(&json!({}))).expect("it is read");
+        let lines: Vec<_> = found.iter().flat_map(Finding::lines).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        airlock:host/config@0.1.0: imported for `get`, and plugin.toml does not request it, so that the configuration is always empty
+          write: [config] with `from_code = true`, or remove the calls
+        ");
+    }
+
+    #[test]
     fn a_request_without_an_import_is_found_with_its_line() {
         let manifest = manifest(&json!({"tools": {"call": ["text-count"], "reason": "r"}}));
         let home = tempfile::tempdir().expect("a directory");

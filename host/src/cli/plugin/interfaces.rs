@@ -47,7 +47,7 @@ const REQUEST_HTTP: &str = "[request.http.NAME] with `url` and `reason`";
 const INTERFACES: [Interface; 10] = [
     host("log", Condition::Always, ""),
     host("context", Condition::Always, ""),
-    host("config", Condition::Config, "[config] with `schema_file`"),
+    host("config", Condition::Config, "[config] with `from_code = true`"),
     host("http", Condition::Request(&["http"]), REQUEST_HTTP),
     host("kv", Condition::Request(&["kv"]), "[request.kv.NAME] with `max_bytes` and `reason`"),
     host(

@@ -105,6 +105,8 @@ impl Stores<'_> {
             };
             let stores: Vec<_> = self.usage.iter().map(store).collect();
             output::document(&json!({"ok": true, "stores": stores}))?;
+        } else if self.usage.is_empty() {
+            output::hint("no plugin has stored anything");
         }
         for usage in self.usage.iter().filter(|_| !as_json) {
             let holder = self.name(usage.holder);

@@ -124,6 +124,68 @@ async fn a_failure_reports_printed_text_and_completed_calls() {
     assert_eq!(error.details, Some(details));
 }
 
+/// Returns the text that the model reads of a script that failed, up to the first blank line after the
+/// failure.
+async fn failed_with(tools: &Value, kind: FailureKind, message: &str) -> String {
+    let catalog = Catalog::new();
+    publish(&catalog, "github", open_policy(true), tools);
+    let failure = ScriptError::Failed(ScriptFailure {
+        kind,
+        message: message.into(),
+        line: Some(1),
+        column: Some(1),
+        rendered: format!("error: {message}\n --> code.star:1:1\n"),
+    });
+    let fake = Arc::new(Fake::ends(Err(failure)));
+    let caller = caller(&catalog, fake, BindingLevel::Server, &Filter::none());
+    let error = call(&caller, meta::EXECUTE, json!({"code": "..."})).await.expect_err("it fails");
+    let CallError::Tool(error) = error else { panic!("{error}") };
+    assert_eq!(
+        error.details.as_ref().expect("details")["message"],
+        message,
+        "a replay has the same"
+    );
+    let (_, text) = error.message.split_once("\n\n").expect("a title");
+    text.split("\n\n").next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_positional_argument_is_answered_with_the_real_names_of_the_parameters() {
+    let wrong = [
+        "github.create_issue takes arguments by name: write the name of the parameter, like `create_issue(name = …)`",
+        "TypeError: github.create_issue takes arguments by name, like `github.create_issue(name = …)`, or one dict",
+    ];
+    let [starlark, python] = wrong;
+    insta::assert_snapshot!(failed_with(&github(), FailureKind::Runtime, starlark).await, @r#"
+    error: github.create_issue takes arguments by name: write the name of the parameter, like `github.create_issue(owner="...", title="...")`
+     --> code.star:1:1
+    "#);
+    insta::assert_snapshot!(failed_with(&github(), FailureKind::Runtime, python).await, @r#"
+    error: TypeError: github.create_issue takes arguments by name, like `github.create_issue(owner="...", title="...")`, or one dict
+     --> code.star:1:1
+    "#);
+    let unknown = "github.create takes arguments by name, like `github.create(name = …)`";
+    let text = failed_with(&github(), FailureKind::Runtime, unknown).await;
+    assert!(text.contains("`github.create(name = …)`"), "{text}");
+}
+
+#[tokio::test]
+async fn a_dict_in_place_of_the_only_parameter_is_answered_with_the_name_of_the_parameter() {
+    let tools = |kind: &str| {
+        json!([{"name": "add", "description": "Adds.", "inputSchema": {
+            "type": "object", "required": ["item"], "properties": {"item": {"type": kind}},
+        }}])
+    };
+    let message = "github.add: the arguments do not fit: item: missing, expected an object";
+    let text = failed_with(&tools("object"), FailureKind::Tool, message).await;
+    let hint = "\nhint: one dict is taken as all arguments, by their names; to give it as `item`, write `github.add(item=";
+    assert!(text.contains(hint), "{text}");
+    for (kind, message) in [("string", message), ("object", "github.add: no such item")] {
+        let text = failed_with(&tools(kind), FailureKind::Tool, message).await;
+        assert!(!text.contains("hint:"), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn a_limit_reports_printed_text_and_completed_calls() {
     let limit = CallError::Fuel { tool: ToolName::own(meta::EXECUTE), limit: 20 };

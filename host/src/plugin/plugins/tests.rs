@@ -5,8 +5,8 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     catalog::State,
-    plugin::{Grant, watch},
-    sandbox,
+    plugin::{FilesGrant, Grant, PartialQuota, watch},
+    sandbox::{self, Access},
     tool::Whitelist,
 };
 
@@ -26,12 +26,15 @@ fn plugins() -> Plugins {
         progress: MultiProgress::new(),
         recorder: None,
     };
-    let guest = Configured {
+    Plugins::new(resources, [guest(Grant::default())])
+}
+
+fn guest(grant: Grant) -> Configured {
+    Configured {
         client: ClientName::parse("guest").expect("a name"),
         policy: Policy { execute: Whitelist::All, ..Policy::default() },
-        settings: Settings { component: "/does/not/exist".into(), grant: Grant::default() },
-    };
-    Plugins::new(resources, [guest])
+        settings: Settings { component: "/does/not/exist".into(), grant },
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,4 +63,28 @@ async fn a_plugin_that_cannot_be_loaded_fails_alone_and_an_unknown_one_has_no_di
     assert_eq!((plugins.digest("guest"), plugins.digest("other")), (None, None));
     let unknown = plugins.reload("other").await.expect_err("it is not configured");
     assert!(matches!(unknown, PluginError::Unknown(_)), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_loaded_again_for_its_directories_is_named_although_its_entry_is_the_same()
+{
+    let plugins = plugins();
+    plugins.announce();
+    let quota = PartialQuota::default();
+    let data = FilesGrant { path: "/d".into(), access: Access::ReadOnly, quota };
+    let configured =
+        || guest(Grant { files: [("data".to_owned(), data.clone())].into(), ..Grant::default() });
+    let names = |names: &[ClientName]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let outcome = plugins.configure([configured()], false).await;
+    assert_eq!(
+        (names(&outcome.changed), names(&outcome.rechecked)),
+        (vec!["guest".into()], vec![])
+    );
+    assert!(plugins.configure([configured()], false).await.is_empty());
+    let outcome = plugins.configure([configured()], true).await;
+    assert_eq!(
+        (names(&outcome.changed), names(&outcome.rechecked)),
+        (vec![], vec!["guest".into()])
+    );
+    assert!(!outcome.is_empty());
 }

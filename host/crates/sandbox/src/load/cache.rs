@@ -13,9 +13,13 @@
 //! digest also covers the file's name. The name is itself a digest of the component's bytes, every
 //! compiler setting and the exact version of the engine (`Engine::precompile_compatibility_hash`;
 //! the version check in the code itself accepts other patch releases).
+//!
+//! The directory is bounded: a file that is stored displaces those that were not used for longest
+//! ([`prune`]).
 
 mod functions;
 mod key;
+mod prune;
 
 use std::{
     fmt,
@@ -46,11 +50,18 @@ use super::compile::Form;
 const GENERATION: &[u8] = b"airlock code cache 2";
 /// Mode of every file of code: its owner may read it, nothing else is allowed.
 const CODE_MODE: u32 = 0o400;
+/// End of the name of every file of code.
+const CODE_SUFFIX: &str = ".cwasm";
+/// Most bytes of all files of code. An interpreter of Python or JavaScript takes 25 to 40 MB, and each
+/// build of a plugin stores one.
+const MAX_BYTES: u64 = 4 << 30;
 
 /// A directory of compiled components.
 pub(crate) struct CodeCache {
     directory: PathBuf,
     key: Key,
+    /// Size limit of all files of code.
+    max_bytes: u64,
 }
 
 /// Name of compiled code: a digest of the component and of everything that its compilation depends
@@ -122,7 +133,8 @@ impl CodeCache {
                 ),
             ));
         }
-        Ok(Self { key: Key::of(directory)?, directory: directory.to_owned() })
+        let key = Key::of(directory)?;
+        Ok(Self { directory: directory.to_owned(), key, max_bytes: MAX_BYTES })
     }
 
     /// Returns the path of the directory.
@@ -180,7 +192,7 @@ impl CodeCache {
     }
 
     /// Opens a file that is exactly what was written, and returns it with the length of what precedes
-    /// its digest.
+    /// its digest. Records that it was used.
     fn verified(&self, name: &CodeName, path: &Path) -> Result<(File, u64), Distrust> {
         let mut file = open_without_following(path)?;
         let metadata = file.metadata()?;
@@ -195,18 +207,24 @@ impl CodeCache {
         if !blake3::Hash::from_slice(&written).is_ok_and(|written| written == digest) {
             return Err(Distrust::Digest);
         }
+        prune::record_use(&file, &metadata);
         Ok((file, code_bytes))
     }
 
     /// Stores compiled code: writes a new file and then renames it, so that a reader sees all of it
-    /// or nothing.
+    /// or nothing. Other files are removed if the cache is above its size limit.
     pub(crate) fn store(&self, name: &CodeName, native: &[u8]) -> io::Result<()> {
         let digest = self.key.digest(name, native)?;
-        write_whole(&self.directory, &self.path(name), &[native, digest.as_bytes()], CODE_MODE)
+        let path = self.path(name);
+        write_whole(&self.directory, &path, &[native, digest.as_bytes()], CODE_MODE)?;
+        if let Err(error) = prune::prune(&self.directory, &path, self.max_bytes) {
+            debug!(%error, "the cache of compiled code cannot be pruned");
+        }
+        Ok(())
     }
 
     fn path(&self, name: &CodeName) -> PathBuf {
-        self.directory.join(format!("{name}.cwasm"))
+        self.directory.join(format!("{name}{CODE_SUFFIX}"))
     }
 }
 

@@ -89,7 +89,32 @@ pub(super) async fn javascript(
         componentize.args(["--disable", "http"]);
     }
     componentize.arg("--out").arg(&out.file);
-    out.of(&mut componentize, "componentize-js", transcript).await
+    let mut component = out.of(&mut componentize, "componentize-js", transcript).await?;
+    erase_path(&mut component, &project.directory);
+    Ok(component)
+}
+
+/// Overwrites the path of the plugin's directory in a component. The compiler passes it to the
+/// interpreter, whose memory becomes that of the component; nothing reads it after the program is
+/// loaded. The path stands alone there, and in a text of the program it does not, so that none is
+/// changed. A path of one name, such as `/app`, says nothing about a machine and could be a path of
+/// the interpreter's own.
+fn erase_path(component: &mut [u8], directory: &Path) {
+    if directory.components().count() <= 2 {
+        return;
+    }
+    let path = [directory.as_os_str().as_encoded_bytes(), b"/"].concat();
+    let is_end = |byte: Option<&u8>| matches!(byte, Some(0 | b' '));
+    let mut start = 0;
+    while let Some(found) = component[start..].windows(path.len()).position(|window| window == path)
+    {
+        let at = start + found;
+        start = at + path.len();
+        let before = at.checked_sub(1).and_then(|before| component.get(before));
+        if is_end(before) && is_end(component.get(start)) {
+            component[at..start].fill(b'/');
+        }
+    }
 }
 
 /// Checks the syntax of a module: the compiler does not report the position of an error.
@@ -277,6 +302,24 @@ mod tests {
         );
         assert_eq!(last_line("app.py has no `Tools`\n").as_deref(), Some("app.py has no `Tools`"));
         assert_eq!(last_line(" \n"), None);
+    }
+
+    #[test]
+    fn the_path_of_the_plugin_is_erased_where_it_stands_alone() {
+        let erased = |text: &str, directory: &str| {
+            let mut bytes = text.as_bytes().to_vec();
+            erase_path(&mut bytes, Path::new(directory));
+            String::from_utf8(bytes).expect("UTF-8")
+        };
+        let slashes = "/".repeat("/home/ann/p/".len());
+        assert_eq!(
+            erased("\0/home/ann/p/\0--prefix /home/ann/p/ plugin.js\0", "/home/ann/p"),
+            format!("\0{slashes}\0--prefix {slashes} plugin.js\0")
+        );
+        for same in ["'/home/ann/p/'", "\0/home/ann/p/x\0", "\0/home/ann/p\0", " /home/ann/p/"] {
+            assert_eq!(erased(same, "/home/ann/p"), same);
+        }
+        assert_eq!(erased("\0/tmp/\0", "/tmp"), "\0/tmp/\0");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail, ensure};
 use super::project::Project;
 use crate::{
     cli::plugin::{
-        component,
+        component, config_schema,
         finding::{self, Finding},
         language::Language,
     },
@@ -24,8 +24,6 @@ use crate::{
 
 /// Maximum length of a tool's name, which every MCP client and every model accepts.
 const MAX_TOOL_NAME: usize = 64;
-/// Vendor key of a tool with the schema of the configuration.
-const CONFIG_SCHEMA: &str = "airlock/config_schema";
 
 /// A component that was written to its file.
 pub(in crate::cli::plugin) struct Finished {
@@ -63,18 +61,9 @@ pub(super) async fn finish(
     Ok(Finished { file, bytes: component.len(), metadata, findings })
 }
 
-/// Moves the schema of the configuration from the answer of the plugin to its manifest. The SDKs put it
-/// beside the vendor keys of the first tool: the contract has no place of its own for it, and nothing
-/// but a build looks there.
+/// Moves the schema of the configuration from the tools that the plugin describes to its manifest.
 fn settle_config(project: &mut Project, tools: &mut [ToolDefinition]) -> anyhow::Result<()> {
-    let declared = tools.iter_mut().find_map(|tool| {
-        let mut meta = tool.meta.as_ref()?.to_value().ok()?;
-        let members = meta.as_object_mut()?;
-        let schema = members.shift_remove(CONFIG_SCHEMA)?;
-        tool.meta = (!members.is_empty()).then(|| meta.into());
-        Some(schema)
-    });
-    match (declared, project.source.is_schema_in_code()) {
+    match (config_schema::take(tools), project.source.is_schema_in_code()) {
         (Some(schema), true) => project.source.set_schema(&schema),
         (None, true) => bail!(
             "plugin.toml leaves the schema of the configuration to the code (`from_code = true`), which declares none; {}",

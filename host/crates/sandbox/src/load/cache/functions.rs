@@ -65,7 +65,9 @@ impl FunctionCache {
         if news.compiled.is_empty() {
             return None;
         }
-        let mut old: Vec<_> = self.places.iter().collect();
+        // What the compiler could not use of the file was compiled again.
+        let current = self.places.iter().filter(|(key, _)| !news.compiled.contains_key(*key));
+        let mut old: Vec<_> = current.collect();
         old.sort_by_key(|(key, place)| (!news.used.contains(*key), place.start));
         let old = old.into_iter().map(|(key, place)| (key, &self.file[place.clone()]));
         let compiled = news.compiled.iter().map(|(key, code)| (key, &code[..]));
@@ -98,11 +100,12 @@ impl CacheStore for FunctionCache {
     fn get(&self, key: &[u8]) -> Option<Cow<'_, [u8]>> {
         let key = Key::try_from(key).ok()?;
         let mut news = self.news();
-        if let Some(place) = self.places.get(&key) {
-            news.used.insert(key);
-            return Some(Cow::Borrowed(&self.file[place.clone()]));
+        if let Some(code) = news.compiled.get(&key) {
+            return Some(Cow::Owned(code.clone()));
         }
-        news.compiled.get(&key).map(|code| Cow::Owned(code.clone()))
+        let place = self.places.get(&key)?;
+        news.used.insert(key);
+        Some(Cow::Borrowed(&self.file[place.clone()]))
     }
 
     fn insert(&self, key: &[u8], value: Vec<u8>) -> bool {
@@ -149,6 +152,19 @@ mod tests {
             Some(key[0])
         });
         assert_eq!(keys.collect::<Vec<_>>(), [3, 2, 1]);
+    }
+
+    #[test]
+    fn a_function_that_is_compiled_again_replaces_the_one_in_the_file() {
+        let cache = FunctionCache::default();
+        cache.insert(&key(1), b"one".to_vec());
+        let cache = FunctionCache::from_bytes(cache.to_bytes().expect("a function"));
+        cache.insert(&key(1), b"other".to_vec());
+        assert_eq!(cache.get(&key(1)).as_deref(), Some(&b"other"[..]));
+        let bytes = cache.to_bytes().expect("a function");
+        assert_eq!(bytes.len(), KEY_BYTES + size_of::<u32>() + b"other".len());
+        let cache = FunctionCache::from_bytes(bytes);
+        assert_eq!(cache.get(&key(1)).as_deref(), Some(&b"other"[..]));
     }
 
     #[test]

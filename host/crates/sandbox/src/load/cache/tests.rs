@@ -1,6 +1,13 @@
-use std::os::unix::fs::symlink;
+use std::{
+    os::unix::fs::symlink,
+    time::{Duration, SystemTime},
+};
+
+use wasmtime::CacheStore as _;
 
 use super::*;
+
+const HOUR: Duration = Duration::from_hours(1);
 
 /// A cache that holds two components.
 struct Kept {
@@ -35,14 +42,9 @@ impl Kept {
         self.cache.load(&self.engine, &self.names[name]).is_some()
     }
 
-    /// Replaces the file's bytes, as a process with write access to the directory could.
+    /// Replaces the bytes of the first component's file.
     fn rewrite(&self, change: impl FnOnce(&mut Vec<u8>)) {
-        let path = self.path();
-        let mut bytes = fs::read(&path).expect("it is there");
-        change(&mut bytes);
-        fs::remove_file(&path).expect("removed");
-        fs::write(&path, bytes).expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(CODE_MODE)).expect("changed");
+        rewrite(&self.path(), change);
     }
 
     /// Asserts that the first component is not loaded, that its file is removed, and that the
@@ -52,6 +54,26 @@ impl Kept {
         assert!(fs::symlink_metadata(self.path()).is_err(), "it is still there");
         assert!(self.loads(1), "the other one");
     }
+}
+
+/// Replaces a file's bytes, as a process with write access to the directory could.
+fn rewrite(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).expect("it is there");
+    change(&mut bytes);
+    fs::remove_file(path).expect("removed");
+    fs::write(path, bytes).expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(CODE_MODE)).expect("changed");
+}
+
+/// Sets the time at which a file was last used.
+fn set_age(path: &Path, age: Duration) {
+    let file = File::open(path).expect("it is there");
+    file.set_modified(SystemTime::now() - age).expect("its time is its owner's to set");
+}
+
+fn age(path: &Path) -> Duration {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).expect("a time");
+    modified.elapsed().expect("it is in the past")
 }
 
 #[test]
@@ -213,4 +235,149 @@ fn caches_opened_at_the_same_time_use_one_key() {
             .expect("stored");
         assert!(caches.iter().all(|cache| cache.load(&engine, &name).is_some()));
     });
+}
+
+#[test]
+fn functions_are_kept_and_a_file_that_is_not_what_was_written_has_none() {
+    let function = [7; 32];
+    let kept_functions = || {
+        let kept = kept();
+        let functions = FunctionCache::default();
+        assert!(functions.insert(&function, b"code of a function".to_vec()));
+        kept.cache.store_functions(&functions).expect("stored");
+        let path = kept.cache.path(&CodeName::functions());
+        (kept, path)
+    };
+    let (kept, path) = kept_functions();
+    let found = kept.cache.functions();
+    assert_eq!(found.get(&function).as_deref(), Some(&b"code of a function"[..]));
+    fs::remove_file(&path).expect("removed");
+    kept.cache.store_functions(&found).expect("nothing is new");
+    assert!(!path.exists());
+
+    let changes: [fn(&mut Vec<u8>); 4] = [
+        |bytes| bytes[40] ^= 1,
+        |bytes| bytes.truncate(bytes.len() - blake3::OUT_LEN),
+        |bytes| bytes.push(0),
+        Vec::clear,
+    ];
+    for change in changes {
+        let (kept, path) = kept_functions();
+        rewrite(&path, change);
+        assert_eq!(kept.cache.functions().get(&function), None);
+        assert!(!path.exists(), "it is removed");
+    }
+    // Code of a component, with its digest, under the name of the functions.
+    let (kept, path) = kept_functions();
+    let component = fs::read(kept.path()).expect("it is there");
+    rewrite(&path, |bytes| *bytes = component);
+    assert_eq!(kept.cache.functions().get(&function), None);
+    assert!(!path.exists() && kept.loads(0));
+}
+
+#[test]
+fn beyond_its_size_limit_the_code_that_was_not_used_for_longest_is_removed() {
+    let mut kept = kept();
+    let wasm = wat::parse_str("(component (core module (func)))").expect("a component");
+    let third = CodeName::new(&kept.engine, Form::Plain, &wasm);
+    let native = kept.engine.precompile_component(&wasm).expect("it compiles");
+    let paths = [0, 1].map(|index| kept.cache.path(&kept.names[index]));
+    kept.cache.store(&third, &native).expect("stored");
+    assert!(kept.loads(0) && kept.loads(1), "there is room for all");
+
+    set_age(&paths[0], 100 * HOUR);
+    set_age(&paths[1], 50 * HOUR);
+    assert!(kept.loads(0), "it is used again");
+    let size = |path: &Path| fs::metadata(path).expect("it is there").len();
+    kept.cache.max_bytes = size(&paths[0]) + size(&kept.cache.path(&third));
+    kept.cache.store(&third, &native).expect("stored");
+    assert!(!paths[1].exists() && paths[0].exists());
+    assert!(kept.cache.load(&kept.engine, &third).is_some());
+    assert!(!kept.loads(1) && kept.loads(0));
+
+    // One byte less: only what was just stored stays, whatever its size.
+    for max_bytes in [kept.cache.max_bytes - 1, 0] {
+        kept.cache.max_bytes = max_bytes;
+        kept.cache.store(&third, &native).expect("stored");
+        assert!(!paths[0].exists());
+        assert!(kept.cache.load(&kept.engine, &third).is_some());
+    }
+}
+
+#[test]
+fn a_use_is_recorded_at_most_once_a_day() {
+    let kept = kept();
+    set_age(&kept.path(), 5 * HOUR);
+    assert!(kept.loads(0));
+    assert!(age(&kept.path()) > 4 * HOUR, "it is not written again");
+    set_age(&kept.path(), 25 * HOUR);
+    assert!(kept.loads(0));
+    assert!(age(&kept.path()) < HOUR);
+    assert!(kept.loads(0), "it is the same file");
+}
+
+#[test]
+fn files_that_the_cache_did_not_write_stay_and_abandoned_ones_are_removed() {
+    let mut kept = kept();
+    let directory = kept.cache.directory().to_owned();
+    let digest = "0".repeat(64);
+    let plant = |name: &str, mode: u32| {
+        let path = directory.join(name);
+        fs::write(&path, "text").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
+        set_age(&path, 30 * HOUR);
+        path
+    };
+    let partial = format!(".1.{}", uuid::Uuid::new_v4());
+    let foreign = [
+        directory.join("key"),
+        plant("notes.txt", CODE_MODE),
+        plant("short.cwasm", CODE_MODE),
+        plant(&format!("{digest}.cwasm"), 0o600),
+        plant(&format!("{}.cwasm", "G".repeat(64)), CODE_MODE),
+        plant(".1.part", 0o600),
+        plant(&format!(".x{partial}"), 0o600),
+    ];
+    let link = directory.join(format!("{}.cwasm", "1".repeat(64)));
+    symlink(&foreign[1], &link).expect("linked");
+    let inner = directory.join(format!("{}.cwasm", "2".repeat(64)));
+    fs::create_dir(&inner).expect("made");
+    let abandoned = plant(&partial, 0o600);
+    let current = plant(&format!(".2.{}", uuid::Uuid::new_v4()), 0o600);
+    set_age(&current, HOUR);
+
+    kept.cache.max_bytes = 0;
+    let wasm = wat::parse_str("(component)").expect("a component");
+    let native = kept.engine.precompile_component(&wasm).expect("it compiles");
+    kept.cache.store(&kept.names[0], &native).expect("stored");
+    assert!(kept.loads(0) && !kept.loads(1));
+    assert!(!abandoned.exists() && current.exists());
+    for path in foreign.iter().chain([&link, &inner]) {
+        assert!(fs::symlink_metadata(path).is_ok(), "{} is gone", path.display());
+    }
+}
+
+#[test]
+fn caches_that_prune_one_directory_at_the_same_time_store_without_a_failure() {
+    let kept = kept();
+    let native = fs::read(kept.path()).expect("it is there");
+    let names: Vec<_> = (0..4u8).map(|thread| CodeName(hex(&[thread; 32]))).collect();
+    std::thread::scope(|scope| {
+        for name in &names {
+            let cache = CodeCache::open(kept.cache.directory()).expect("a cache");
+            let cache = CodeCache { max_bytes: 1, ..cache };
+            let native = &native;
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    cache.store(name, native).expect("stored");
+                }
+            });
+        }
+    });
+    // Two that store at the same time may each remove the other's file, but not what was stored last.
+    let last =
+        CodeCache { max_bytes: 1, ..CodeCache::open(kept.cache.directory()).expect("a cache") };
+    last.store(&names[0], &native).expect("stored");
+    let left: Vec<_> = names.iter().filter(|name| kept.cache.holds(name)).collect();
+    assert_eq!(left, [&names[0]]);
 }
