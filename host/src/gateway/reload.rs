@@ -85,7 +85,7 @@ impl Reloader {
     pub async fn reload_all(&self) {
         match self.take().await {
             Ok(outcome) if outcome.is_empty() => {
-                info!("no plugin entry of the configuration file has changed")
+                info!("no plugin entry of the configuration file has changed");
             }
             // Both were logged.
             Ok(_) | Err(_) => {}

@@ -211,13 +211,13 @@ mod tests {
     fn check_result(
         schemas: &Schemas,
         tool: &str,
-        structured: Option<Value>,
+        structured: Option<&Value>,
     ) -> Result<(), CallError> {
-        let mut output = ToolOutput { structured: structured.clone(), ..ToolOutput::text("x") };
+        let mut output = ToolOutput { structured: structured.cloned(), ..ToolOutput::text("x") };
         let name = name();
         let checked = schemas.check_result(tool, &name, &Tenant::ANONYMOUS, &mut output);
         let checked = wait_for(checked);
-        assert_eq!(output.structured, structured, "it is the same afterwards");
+        assert_eq!(output.structured.as_ref(), structured, "it is the same afterwards");
         checked
     }
 
@@ -269,9 +269,9 @@ mod tests {
         let (schemas, _) = compile(&json!([tool(
             &json!({"properties": {"rows": {"items": {"type": "string"}}}})
         )]));
-        let check = |structured| check_result(&schemas, "t", structured);
-        assert!(check(Some(json!({"rows": ["a"]}))).is_ok());
-        let refused = check(Some(json!({"rows": ["a", 7]}))).expect_err("not a string");
+        let check = |structured: Option<&Value>| check_result(&schemas, "t", structured);
+        assert!(check(Some(&json!({"rows": ["a"]}))).is_ok());
+        let refused = check(Some(&json!({"rows": ["a", 7]}))).expect_err("not a string");
         assert_eq!(
             (refused.code(), refused.kind()),
             ("invalid_result", airlock_core::tool::ErrorKind::Internal)
@@ -328,9 +328,10 @@ mod tests {
         assert_eq!(tools.unchecked.len(), 3, "{:?}", tools.unchecked);
         insta::assert_snapshot!(tools.unchecked[0], @r##"tool "t": nothing can be checked against the inputSchema: #/properties/n: more than 256 subschemas inside each other for one value; does a reference lead back to itself?"##);
         assert!(check_arguments(&schemas, "t", r#"{"n": "any"}"#).is_ok());
-        let check = |tool, structured| check_result(&schemas, tool, structured);
-        assert!(check("t", Some(json!({}))).is_err());
-        assert!(check("both", Some(json!({}))).is_ok());
+        let check =
+            |tool: &str, structured: Option<&Value>| check_result(&schemas, tool, structured);
+        assert!(check("t", Some(&json!({}))).is_err());
+        assert!(check("both", Some(&json!({}))).is_ok());
         assert!(check("both", None).is_err(), "an output schema requires a structured result");
     }
 

@@ -103,7 +103,7 @@ impl Options {
                     return Err(ApiError::bad_request("invalid_value", message).about("present"));
                 }
                 "model" => {
-                    options.model = Some(value.into_owned()).filter(|model| !model.is_empty())
+                    options.model = Some(value.into_owned()).filter(|model| !model.is_empty());
                 }
                 _ => {}
             }

@@ -153,7 +153,7 @@ impl CodeCache {
     pub(crate) fn load(&self, engine: &Engine, name: &CodeName) -> Option<Component> {
         let path = self.path(name);
         let component = self.read(engine, name, &path);
-        component.map_err(|reason| discard(&path, reason)).ok()
+        component.map_err(|reason| discard(&path, &reason)).ok()
     }
 
     /// Returns the functions that were kept; none if there is no file that is exactly what was written.
@@ -167,7 +167,7 @@ impl CodeCache {
             file.take(code_bytes).read_to_end(&mut bytes)?;
             Ok(FunctionCache::from_bytes(bytes))
         };
-        read().map_err(|reason| discard(&path, reason)).unwrap_or_default()
+        read().map_err(|reason| discard(&path, &reason)).unwrap_or_default()
     }
 
     /// Stores the functions that were compiled, unless all of them are stored already.
@@ -229,8 +229,8 @@ impl CodeCache {
 }
 
 /// Removes a file that is not loaded, and logs the reason. A file that is not there is no failure.
-fn discard(path: &Path, reason: Distrust) {
-    if matches!(&reason, Distrust::Read(error) if error.kind() == io::ErrorKind::NotFound) {
+fn discard(path: &Path, reason: &Distrust) {
+    if matches!(reason, Distrust::Read(error) if error.kind() == io::ErrorKind::NotFound) {
         return;
     }
     warn!(path = %path.display(), %reason, "a file of compiled code is not trusted and is removed");
