@@ -15,18 +15,22 @@ const UNIQUE_CHARACTERS: usize = 16;
 /// Number of letters and digits of the shortest random word: Ollama's identifiers have one of 8 after
 /// `call_`, Mistral's are one of 9.
 const RANDOM_CHARACTERS: usize = 8;
-/// Number of digits of LM Studio's identifiers, which are random numbers. A shorter number may be a counter or
-/// a date, and a longer one a time.
+/// Number of digits of LM Studio's identifiers, which are random numbers. A shorter number may be a
+/// counter or a date, and a longer one a time.
 const RANDOM_DIGITS: usize = 9;
 /// Words of at least [`RANDOM_CHARACTERS`], perhaps with a number, that name a kind of identifier.
-const LABELS: [&str; 8] = [
+const LABELS: [&str; 12] = [
+    "assistant",
     "chatcmpl",
     "completion",
     "function",
     "functioncall",
+    "functioncalls",
     "functions",
     "message",
+    "response",
     "toolcall",
+    "toolcalls",
     "tooluse",
 ];
 
@@ -144,6 +148,8 @@ mod tests {
             ("functioncall12", false),
             ("tooluse0", false),
             ("message0", false),
+            ("assistant_0", false),
+            ("response-1", false),
             ("", false),
         ] {
             assert_eq!(is_unique(id, "get_weather_of_a_city"), is_good, "{id}");
