@@ -59,7 +59,12 @@ pub(super) fn pending_alone(mut answer: Object, pending: &[Pending]) -> Object {
 /// program that knows no tools would show nothing. `None` for any other answer.
 pub(super) fn approval_note(answer: &Object, pending: &[Pending]) -> Option<String> {
     let message = answer.get("choices")?.get(0)?.get("message")?;
-    let has_text = message["content"].as_str().is_some_and(|text| !text.trim().is_empty());
+    let has_text = match &message["content"] {
+        Value::Null => false,
+        Value::String(text) => !text.trim().is_empty(),
+        // Some providers send parts, such as the reasoning before a call.
+        _ => true,
+    };
     let waits = |pending: &Pending| {
         matches!(pending.reason, Reason::NeedsApproval) && pending.call.choice == 0
     };
@@ -104,4 +109,31 @@ fn keyed(results: &[Result]) -> BTreeMap<String, &str> {
         };
     }
     keyed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::calls::ToolCall, *};
+    use crate::model::object;
+
+    #[test]
+    fn an_answer_whose_calls_need_an_approval_has_a_note_unless_it_has_content() {
+        let call = ToolCall {
+            position: 0,
+            choice: 0,
+            id: "c1".to_owned(),
+            name: "web-post".to_owned(),
+            arguments: Some("{}".to_owned()),
+            is_shown: false,
+            raw: json!({}),
+        };
+        let pending = [Pending::new(call, Reason::NeedsApproval)];
+        let parts = json!([{"type": "thinking", "thinking": []}]);
+        for (content, has_note) in
+            [(Value::Null, true), (json!(" "), true), (json!("text"), false), (parts, false)]
+        {
+            let answer = object(json!({"choices": [{"message": {"content": content}}]}));
+            assert_eq!(approval_note(&answer, &pending).is_some(), has_note, "{content}");
+        }
+    }
 }

@@ -61,7 +61,7 @@ pub(super) struct Relay {
     /// Choices that have text from an earlier round.
     spoken: BTreeSet<u64>,
     round: Round,
-    /// Text of an answer that has none.
+    /// Note for the end of an answer without text.
     note: Option<String>,
     /// True if the caller has received the end of a choice.
     has_ended: bool,
@@ -114,14 +114,15 @@ impl Relay {
         Self { holds_text: true, ..self }
     }
 
-    /// Shows a text at the end, if the results of calls are not shown.
+    /// Shows a note at the end, unless the results of calls are shown there.
     pub(super) fn with_note(self, note: Option<String>) -> Self {
         Self { note, ..self }
     }
 
     /// Relays a response and returns it merged, with the output items of its native form; an empty
-    /// object if nothing is held back. Calls of the tools named in `held_back` are not shown yet. Fails if the provider fails, at the
-    /// deadline, if there are more than [`MAX_CALLS_READ`] calls, or if there is no memory.
+    /// object if nothing is held back. Calls of the tools named in `held_back` are not shown yet. Fails
+    /// if the provider fails, at the deadline, if there are more than [`MAX_CALLS_READ`] calls, or if
+    /// there is no memory.
     pub(super) async fn response(
         &mut self,
         mut chunks: Chunks<'_>,

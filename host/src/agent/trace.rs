@@ -166,8 +166,8 @@ impl<'a> Trace<'a> {
         is_in_text: bool,
         emitter: &Emitter,
     ) -> Completion {
-        let told = || if is_in_text { answer::summary(&self.results) } else { String::new() };
-        let summary = self.is_mixed(pending).then(told);
+        let text = || if is_in_text { answer::summary(&self.results) } else { String::new() };
+        let summary = self.is_mixed(pending).then(text);
         let airlock = self.extension(pending);
         let usage = self.usage.into_value();
         relay.finish(answer, pending, summary, usage.as_ref(), airlock.clone(), emitter).await;

@@ -24,9 +24,9 @@ use crate::{
 /// Show the calls that wait for an approval, and approve or deny them
 ///
 /// A call of an MCP client waits here if its tool needs an approval and the client cannot ask its
-/// user. So does a call of a model, if its request has chosen `wait`. The calls of all callers are
-/// shown. An approval is valid for one call, with exactly these arguments: the one that waits, or
-/// the same one when the client repeats it within an hour.
+/// user. So does such a call of a model, if the approval of its request is `wait`. The calls of all
+/// callers are shown. An approval is valid for one call, with exactly these arguments: the one that
+/// waits, or the same one when the client repeats it within an hour.
 ///
 /// The calls of scripts are in `airlock runs`.
 #[derive(Debug, clap::Args)]

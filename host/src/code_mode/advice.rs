@@ -23,7 +23,7 @@ pub(super) fn called<'a>(
 ) -> Option<(&'a Namespace, &'a Function)> {
     let message = failure.message.strip_prefix("TypeError: ").unwrap_or(&failure.message);
     let (namespace, name) = message.split([' ', ':']).next()?.split_once('.')?;
-    let namespace = namespaces.iter().find(|it| it.identifier == namespace)?;
+    let namespace = namespaces.iter().find(|known| known.identifier == namespace)?;
     let function = namespace.functions.iter().find(|function| function.identifier == name)?;
     Some((namespace, function))
 }

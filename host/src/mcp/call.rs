@@ -55,7 +55,7 @@ pub(super) async fn run(
         return Err(RpcError::new(code::METHOD_NOT_FOUND, message));
     }
     let tenant = client.selection.tenant();
-    // Before they are shown to anyone or read as a tree.
+    // Before a person sees them, and before they are read as a tree.
     let arguments = match threads::parse(&tenant, &name, arguments).await {
         Ok(arguments) => arguments,
         Err(error) => return Ok(result::failed(&error, version)),

@@ -64,7 +64,7 @@ const MAX_RESULT_BYTES: usize = 8 << 20;
 const MAX_ALL_RESULT_BYTES: usize = 64 << 20;
 /// Longest arguments of a call that becomes a task. Those of all tasks take as much as all results.
 const MAX_ARGUMENT_BYTES: usize = MAX_ALL_RESULT_BYTES / MAX_TASKS;
-/// Maximum bytes of all answers in one `tasks/update`. They are kept until the call goes on.
+/// Maximum bytes of all answers in one `tasks/update`. They are kept until the call continues.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// The tasks of all tenants.
@@ -153,7 +153,7 @@ impl Tasks {
     }
 
     /// Stores the outcome of a task. If the results of all tasks have no room for it, the tenant with
-    /// the longest results loses them first.
+    /// the longest results loses all of them.
     fn end(&self, task: &Task, outcome: Result<String, RpcError>) {
         let by_id = self.lock();
         let bytes = outcome.as_ref().map_or(0, String::len);
@@ -166,15 +166,15 @@ impl Tasks {
         if *own > MAX_RESULT_BYTES {
             return task.set(Phase::Ended(Arc::new(Err(too_large()))));
         }
-        let mut all: usize = held.values().sum();
-        while all > MAX_ALL_RESULT_BYTES {
-            let largest = held.iter().max_by_key(|(_, bytes)| **bytes).map(|(tenant, _)| *tenant);
-            let Some(largest) = largest else { break };
-            all -= held.remove(largest).unwrap_or_default();
+        let all: usize = held.values().sum();
+        let largest = held.iter().max_by_key(|(_, bytes)| **bytes).map(|(tenant, _)| *tenant);
+        // The longest results are at least as long as this one, which has room without them.
+        if let Some(largest) = largest.filter(|_| all > MAX_ALL_RESULT_BYTES) {
             if *largest == task.tenant {
                 return task.set(Phase::Ended(Arc::new(Err(too_large()))));
             }
-            by_id.values().filter(|other| other.tenant == *largest).for_each(|other| other.lose());
+            let others = by_id.values().filter(|other| other.tenant == *largest);
+            others.for_each(|other| other.discard_result());
         }
         task.set(Phase::Ended(Arc::new(outcome)));
     }
@@ -225,12 +225,13 @@ impl Task {
         }
     }
 
-    /// Replaces the result by an error.
-    fn lose(&self) {
+    /// Replaces the result with an error.
+    fn discard_result(&self) {
         self.state.send_if_modified(|state| {
             let has_result = matches!(&state.phase, Phase::Ended(ended) if ended.is_ok());
             if has_result {
-                state.phase = Phase::Ended(Arc::new(Err(too_large())));
+                let phase = Phase::Ended(Arc::new(Err(too_large())));
+                *state = TaskState { phase, updated: SystemTime::now() };
             }
             has_result
         });

@@ -10,23 +10,27 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{store::recall::Anchor, tenant::Tenant};
 
-/// Letters and digits of an identifier that no other conversation has, whatever they are.
+/// Number of letters and digits from which an identifier counts as unique, whatever they are.
 const UNIQUE_CHARACTERS: usize = 16;
-/// Letters and digits of the shortest random word: Ollama's identifiers have one of 8 after `call_`,
-/// Mistral's are one of 9.
+/// Number of letters and digits of the shortest random word: Ollama's identifiers have one of 8 after
+/// `call_`, Mistral's are one of 9.
 const RANDOM_CHARACTERS: usize = 8;
-/// Digits of LM Studio's identifiers, which are random numbers. A shorter number may be a counter or
-/// a date, and a longer one a time.
+/// Number of digits of LM Studio's identifiers, which are random numbers. A shorter number may be a
+/// counter or a date, and a longer one a time.
 const RANDOM_DIGITS: usize = 9;
 /// Words of at least [`RANDOM_CHARACTERS`], perhaps with a number, that name a kind of identifier.
-const LABELS: [&str; 8] = [
+const LABELS: [&str; 12] = [
+    "assistant",
     "chatcmpl",
     "completion",
     "function",
     "functioncall",
+    "functioncalls",
     "functions",
     "message",
+    "response",
     "toolcall",
+    "toolcalls",
     "tooluse",
 ];
 
@@ -144,6 +148,8 @@ mod tests {
             ("functioncall12", false),
             ("tooluse0", false),
             ("message0", false),
+            ("assistant_0", false),
+            ("response-1", false),
             ("", false),
         ] {
             assert_eq!(is_unique(id, "get_weather_of_a_city"), is_good, "{id}");

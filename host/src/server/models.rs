@@ -26,7 +26,8 @@ pub(super) async fn list(app: &App, _: &Sender, charge: &Charge) -> Result<Reply
 pub(super) async fn show(app: &App, path: &str, charge: &Charge) -> Result<Reply, ApiError> {
     let id = percent_decode_str(id_of(path).unwrap_or_default()).decode_utf8_lossy().into_owned();
     let lists = app.models.list().await;
-    let bytes = lists.iter().map(|list| list.len()).sum();
+    let bytes: usize = lists.iter().map(|list| list.len()).sum();
+    charge.grow(bytes)?;
     let wanted = id.clone();
     let find = move || lists.iter().find_map(|list| find(list, &wanted));
     if let Some(model) = threads::read(charge.tenant(), bytes, find).await {

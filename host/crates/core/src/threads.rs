@@ -110,6 +110,9 @@ pub async fn check_arguments(
 /// waits.
 #[doc(hidden)]
 pub async fn occupy(tenant: &Tenant) -> impl Sized + use<> {
+    // One at a time: two tests that each had a part of the threads would wait for each other.
+    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _turn = TURN.lock().await;
     let mut held = Vec::new();
     for _ in 0..THREADS.of_one {
         held.push(THREADS.take(tenant).await);

@@ -280,7 +280,7 @@ fn current(file: &Path, embedded: &Manifest, config: Option<&Value>) -> Option<C
 /// Outcome of asking a component for its tools, and what the checks that follow need.
 struct Described {
     checks: Vec<Check>,
-    /// The tools that it describes; the embedded ones if it describes none.
+    /// The tools that it describes; the embedded ones if it fails to describe any.
     tools: Vec<ToolDefinition>,
     /// Schema of the configuration that its code declares.
     config: Option<Value>,

@@ -79,8 +79,8 @@ pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, 
     compile_with(path, bytes, session::compiler()).await
 }
 
-/// As [`compile`], for a component that was built from sources of this machine a moment ago. It is
-/// compiled in this process, and functions that did not change since the last build are not compiled
+/// Compiles and links a component as [`compile`] does, but in this process: it was built from sources
+/// of this machine a moment ago. Functions that did not change since the last build are not compiled
 /// again.
 pub(super) async fn compile_built(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
     let compiling = Compiling { reuses_functions: true, ..Compiling::in_process() };

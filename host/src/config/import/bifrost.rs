@@ -249,7 +249,7 @@ fn minutes(value: &Value) -> Option<u64> {
 }
 
 fn in_minutes(minutes: u64) -> String {
-    format!("{minutes} is read as minutes: as nanoseconds it would be next to nothing")
+    format!("{minutes} is read as minutes: as nanoseconds it would be less than a millisecond")
 }
 
 /// Translates the providers of a kind that the gateway has.

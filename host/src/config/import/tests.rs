@@ -250,7 +250,7 @@ fn an_interval_of_bifrost_is_nanoseconds_or_minutes_and_zero_is_the_default() {
     };
     let (of_each, lines) = intervals(json!(15));
     assert_eq!(of_each, json!(["10m", "600000ms", "15m", "15m", "0ms", "5m"]));
-    let read = "is read as minutes: as nanoseconds it would be next to nothing";
+    let read = "is read as minutes: as nanoseconds it would be less than a millisecond";
     for line in [
         format!("changed mcp.client_configs[0].tool_sync_interval: \"a\": 10 {read}"),
         format!(

@@ -14,7 +14,7 @@
 //! compiler setting and the exact version of the engine (`Engine::precompile_compatibility_hash`;
 //! the version check in the code itself accepts other patch releases).
 //!
-//! The directory is bounded: a file that is stored displaces those that were not used for longest
+//! The directory is bounded: when a file is stored, the least recently used ones are evicted
 //! ([`prune`]).
 
 mod functions;

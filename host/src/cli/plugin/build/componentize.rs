@@ -96,9 +96,9 @@ pub(super) async fn javascript(
 
 /// Overwrites the path of the plugin's directory in a component. The compiler passes it to the
 /// interpreter, whose memory becomes that of the component; nothing reads it after the program is
-/// loaded. The path stands alone there, and in a text of the program it does not, so that none is
-/// changed. A path of one name, such as `/app`, says nothing about a machine and could be a path of
-/// the interpreter's own.
+/// loaded. It is overwritten only between spaces or zero bytes, as it stands there; a text of the
+/// program that has this path between spaces is changed too. A path of one name, such as `/app`, does
+/// not identify a machine and could be a path of the interpreter's own.
 fn erase_path(component: &mut [u8], directory: &Path) {
     if directory.components().count() <= 2 {
         return;

@@ -11,7 +11,7 @@ use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
     ops::Range,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use wasmtime::CacheStore;
@@ -28,7 +28,7 @@ pub(crate) struct FunctionCache {
     file: Vec<u8>,
     /// Place of each function in the file.
     places: HashMap<Key, Range<usize>>,
-    /// The map and the set are consistent after every statement.
+    /// Changes since the file was read.
     news: Mutex<News>,
 }
 
@@ -36,7 +36,7 @@ type Key = [u8; KEY_BYTES];
 
 #[derive(Default)]
 struct News {
-    /// Functions that are not in the file.
+    /// Functions that were compiled, because the file does not have them or not in a usable form.
     compiled: HashMap<Key, Vec<u8>>,
     /// Functions of the file that were used.
     used: HashSet<Key>,
@@ -59,13 +59,13 @@ impl FunctionCache {
     }
 
     /// Returns the content of the file with the functions that were compiled since, if there are any.
-    /// Those that were used last are the first; others are dropped beyond the size limit of the file.
+    /// Those of this process come first; the rest is dropped beyond the size limit of the file.
     pub(super) fn to_bytes(&self) -> Option<Vec<u8>> {
         let news = self.news();
         if news.compiled.is_empty() {
             return None;
         }
-        // What the compiler could not use of the file was compiled again.
+        // A function of the file that the compiler could not use was compiled again.
         let current = self.places.iter().filter(|(key, _)| !news.compiled.contains_key(*key));
         let mut old: Vec<_> = current.collect();
         old.sort_by_key(|(key, place)| (!news.used.contains(*key), place.start));
@@ -84,7 +84,8 @@ impl FunctionCache {
         Some(bytes)
     }
 
-    fn news(&self) -> std::sync::MutexGuard<'_, News> {
+    fn news(&self) -> MutexGuard<'_, News> {
+        // The map and the set are consistent after every statement.
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps the cache below its size limit: the code whose last use is oldest is removed.
+//! Keeps the cache below its size limit: the least recently used code is evicted.
 //!
 //! The time of modification of a file is that of its last use, to within a day. Another process may use
 //! the same directory at the same time. A file that it removes first is no failure, and a file that is
@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use super::{CODE_SUFFIX, check_metadata, own_user};
 
-/// Most entries of the directory that are read at once. Each file is several kilobytes long, and the
-/// next time others are read.
+/// Most entries of the directory that are read. Further ones are not counted: a cache has hundreds of
+/// files, and at its size limit a few thousand.
 const MAX_ENTRIES: usize = 1 << 16;
 /// Age from which a use is recorded again, so that most loads write nothing. A file that is still being
 /// written at this age was abandoned by its process.

@@ -276,7 +276,7 @@ fn functions_are_kept_and_a_file_that_is_not_what_was_written_has_none() {
 }
 
 #[test]
-fn beyond_its_size_limit_the_code_that_was_not_used_for_longest_is_removed() {
+fn beyond_its_size_limit_the_least_recently_used_code_is_evicted() {
     let mut kept = kept();
     let wasm = wat::parse_str("(component (core module (func)))").expect("a component");
     let third = CodeName::new(&kept.engine, Form::Plain, &wasm);
