@@ -24,9 +24,7 @@ pub trait RequestMemory: Send + Sync {
     fn give_back(&self, bytes: usize);
 
     /// Returns the tenant whose request it is. Long work is shared out by tenant.
-    fn tenant(&self) -> Tenant {
-        Tenant::ANONYMOUS
-    }
+    fn tenant(&self) -> Tenant;
 }
 
 /// Memory for the data that a model and tools add to one request. Clones share it.
@@ -147,6 +145,10 @@ pub(crate) mod tests {
     }
 
     impl RequestMemory for Limited {
+        fn tenant(&self) -> Tenant {
+            Tenant::ANONYMOUS
+        }
+
         fn take(&self, bytes: usize) -> bool {
             let sum = self.taken().saturating_add(bytes);
             let has_room = sum <= self.limit;

@@ -66,5 +66,30 @@ fn object_parameter(tool: &Tool) -> Option<String> {
 /// Returns whether a message of the gateway or of a server says that a parameter is missing.
 fn is_missing(parameter: &str, text: &str) -> bool {
     let says_so = ["missing", "Missing", "required"].iter().any(|word| text.contains(word));
-    says_so && text.contains(parameter)
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut places = text.match_indices(parameter);
+    says_so
+        && places.any(|(at, _)| {
+            let after = &text[at + parameter.len()..];
+            !text[..at].ends_with(is_word) && !after.starts_with(is_word)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_missing_if_the_message_names_it_as_a_word() {
+        for (text, expected) in [
+            ("the argument `id` is missing", true),
+            ("'id' is a required property", true),
+            ("id: Missing", true),
+            ("an invalid value was provided; required: name", false),
+            ("the argument `id_of` is missing", false),
+            ("`id` is odd", false),
+        ] {
+            assert_eq!(is_missing("id", text), expected, "{text}");
+        }
+    }
 }

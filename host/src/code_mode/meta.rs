@@ -213,3 +213,27 @@ fn read_only(mut tool: Tool) -> Arc<Tool> {
     };
     Arc::new(tool)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{
+        code_mode::{language, layout::BindingLevel},
+        door::ScriptLanguage,
+    };
+
+    #[test]
+    fn every_parameter_of_a_meta_tool_is_read() {
+        let language = language::of(ScriptLanguage::Starlark);
+        let mut tools = super::tools(&Layout::from(BindingLevel::Server), language);
+        tools.push(search());
+        let schemas = tools.iter().map(|tool| tool.input_schema.to_value().expect("a schema"));
+        let declared = schemas.flat_map(|schema| {
+            let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+            properties.into_iter().map(|(name, _)| name)
+        });
+        assert_eq!(declared.collect::<BTreeSet<_>>(), PARAMETERS.map(str::to_owned).into());
+    }
+}

@@ -64,8 +64,8 @@ const MAX_RESULT_BYTES: usize = 8 << 20;
 const MAX_ALL_RESULT_BYTES: usize = 64 << 20;
 /// Longest arguments of a call that becomes a task. Those of all tasks take as much as all results.
 const MAX_ARGUMENT_BYTES: usize = MAX_ALL_RESULT_BYTES / MAX_TASKS;
-/// Maximum bytes of all answers in one `tasks/update`. They are kept until the call continues.
-const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// Maximum bytes of all answers to one task that are kept until the call goes on.
+const MAX_ANSWER_BYTES: usize = MAX_ARGUMENT_BYTES;
 
 /// The tasks of all tenants.
 #[derive(Default)]
@@ -280,19 +280,28 @@ impl Task {
         given
     }
 
-    /// Takes answers to open questions. Others are ignored.
-    fn answer(&self, answers: impl IntoIterator<Item = (String, Option<String>)>) {
+    /// Takes answers to open questions. Others are ignored. Returns false, and takes none, if there are
+    /// too many bytes of them.
+    fn answer(&self, answers: impl IntoIterator<Item = (String, Option<String>)>) -> bool {
+        let mut has_room = true;
         self.state.send_if_modified(|state| {
             let Phase::InputRequired(asked) = &mut state.phase else { return false };
-            let before = asked.open.len();
+            let is_open = |(key, _): &(String, _)| asked.open.contains_key(key);
+            let answers: Vec<_> = answers.into_iter().filter(is_open).collect();
+            let new = answers.iter().map(|(_, answer)| answer);
+            let bytes: usize = asked.given.values().chain(new).flatten().map(String::len).sum();
+            has_room = bytes <= MAX_ANSWER_BYTES;
+            if !has_room || answers.is_empty() {
+                return false;
+            }
             for (key, answer) in answers {
-                if asked.open.shift_remove(&key).is_some() {
-                    asked.given.insert(key, answer);
-                }
+                asked.open.shift_remove(&key);
+                asked.given.insert(key, answer);
             }
             state.updated = SystemTime::now();
-            asked.open.len() < before
+            true
         });
+        has_room
     }
 
     /// Returns MCP's `Task` in a revision.
@@ -404,6 +413,12 @@ pub(super) async fn call(
     let version = client.peer.version;
     let arguments = request.params.get("arguments").map_or(0, str::len);
     if arguments > MAX_ARGUMENT_BYTES {
+        // A legacy client asks for a task, and takes nothing else for the result.
+        if !version.is_modern() {
+            return Err(RpcError::invalid_params(format!(
+                "`arguments` have {arguments} bytes; the limit for a task is {MAX_ARGUMENT_BYTES}"
+            )));
+        }
         return call::run(service, client, request, outlet, None).await;
     }
     let (deferred, mut is_deferred) = oneshot::channel();
@@ -468,8 +483,12 @@ pub(super) async fn run(
     match request.method.as_str() {
         "tasks/result" => result(&task, &outlet).await,
         "tasks/update" => {
-            task.answer(answers(request.params.get("inputResponses"))?);
-            Ok(done())
+            if task.answer(answers(request.params.get("inputResponses"))?) {
+                return Ok(done());
+            }
+            Err(RpcError::invalid_params(format!(
+                "the answers to the questions of a task may have {MAX_ANSWER_BYTES} bytes together"
+            )))
         }
         "tasks/cancel" if version.is_modern() => {
             task.cancel();
@@ -490,12 +509,6 @@ pub(super) async fn run(
 fn answers(answers: Option<&str>) -> Result<Vec<(String, Option<String>)>, RpcError> {
     let bad = || RpcError::invalid_params("`inputResponses` must be an object of objects");
     let answers = answers.ok_or_else(bad)?;
-    if answers.len() > MAX_ANSWER_BYTES {
-        return Err(RpcError::invalid_params(format!(
-            "`inputResponses` has {} bytes; the limit is {MAX_ANSWER_BYTES}",
-            answers.len()
-        )));
-    }
     let members = raw::members(answers).ok_or_else(bad)?;
     let answer = |(key, text): (std::borrow::Cow<'_, str>, &str)| {
         text.starts_with('{').then(|| (key.into_owned(), Some(text.to_owned())))
@@ -518,7 +531,8 @@ async fn result(task: &Task, outlet: &Outlet) -> Result<String, RpcError> {
             Phase::InputRequired(asked) if !asked.open.is_empty() => {
                 let answers = ask(outlet, &asked, &task.id);
                 tokio::select! {
-                    answers = answers => task.answer(answers),
+                    // What is too long is not taken, and times out as unanswered.
+                    answers = answers => drop(task.answer(answers)),
                     _ = changes.changed() => {}
                 }
             }
@@ -673,12 +687,9 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_objects_and_bounded_together() {
-        let sent = |bytes: usize| {
-            format!(r#"{{"a":{{"x":"{}"}}}}"#, "x".repeat(bytes - r#"{"a":{"x":""}}"#.len()))
-        };
-        assert_eq!(answers(Some(&sent(MAX_ANSWER_BYTES))).expect("it fits").len(), 1);
-        for refused in [Some(&*sent(MAX_ANSWER_BYTES + 1)), Some("[]"), Some(r#"{"a":7}"#), None] {
+    fn answers_are_an_object_of_objects() {
+        assert_eq!(answers(Some(r#"{"a":{}}"#)).expect("good").len(), 1);
+        for refused in [Some("[]"), Some(r#"{"a":7}"#), None] {
             assert_eq!(answers(refused).expect_err("refused").code, code::INVALID_PARAMS);
         }
     }
@@ -702,10 +713,14 @@ mod tests {
         let answering = async {
             tokio::task::yield_now().await;
             assert_eq!(open(&task), ["a", "b"]);
-            task.answer([("x".to_owned(), None), ("a".to_owned(), Some("{}".to_owned()))]);
+            let long = |bytes: usize| Some("x".repeat(bytes));
+            assert!(task.answer([("x".to_owned(), long(MAX_ANSWER_BYTES + 1))]), "it is not open");
+            assert!(!task.answer([("a".to_owned(), long(MAX_ANSWER_BYTES + 1))]));
+            assert!(task.answer([("x".to_owned(), None), ("a".to_owned(), Some("{}".to_owned()))]));
             tokio::task::yield_now().await;
             assert_eq!(open(&task), ["b"]);
-            task.answer([("b".to_owned(), None)]);
+            assert!(!task.answer([("b".to_owned(), long(MAX_ANSWER_BYTES - 1))]), "with the other");
+            assert!(task.answer([("b".to_owned(), None)]));
         };
         let (given, ()) = tokio::join!(task.ask(&asked), answering);
         assert_eq!(given, [("a".to_owned(), Some("{}".to_owned())), ("b".to_owned(), None)].into());

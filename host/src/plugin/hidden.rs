@@ -3,7 +3,6 @@
 
 use tracing::warn;
 
-use super::StoreError;
 use crate::{
     sandbox::KvStore,
     store::{
@@ -22,12 +21,13 @@ struct HiddenEntries<'s> {
 }
 
 /// Logs a warning for each store of a plugin that has hidden entries.
-pub(super) async fn report(
-    database: &Database,
-    plugin: &ClientName,
-    stores: &[KvStore],
-) -> Result<(), StoreError> {
-    let usage = database.kv_usage().await?;
+pub(super) async fn report(database: &Database, plugin: &ClientName, stores: &[KvStore]) {
+    let usage = match database.kv_usage().await {
+        Ok(usage) => usage,
+        Err(error) => {
+            return warn!(client = %plugin, %error, "it is not known whether entries of stores are hidden");
+        }
+    };
     for HiddenEntries { store, holders, entries } in find(plugin, stores, &usage) {
         let name = &store.name;
         if store.is_shared {
@@ -44,7 +44,6 @@ pub(super) async fn report(
             );
         }
     }
-    Ok(())
 }
 
 fn find<'s>(

@@ -50,7 +50,7 @@ impl Plugins {
         let host = self.host_resources(&grants).await?;
         if let Some(database) = &host.database {
             unassigned::settle(database, client, &grants.stores).await?;
-            hidden::report(database, client, &grants.stores).await?;
+            hidden::report(database, client, &grants.stores).await;
         }
         let resources = &self.0.resources;
         let grants = Grants { recorder: resources.recorder.clone(), ..grants };

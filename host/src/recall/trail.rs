@@ -78,21 +78,33 @@ impl Trail {
 }
 
 /// Returns whether an identifier is unique among all conversations: without the name of the tool,
-/// which some providers make it of, it has [`UNIQUE_CHARACTERS`] or a random word.
+/// which some providers make it of, and without labels, it has [`UNIQUE_CHARACTERS`] or a random word.
 pub(crate) fn is_unique(id: &str, name: &str) -> bool {
     let rest = if name.is_empty() { id.to_owned() } else { id.replacen(name, "", 1) };
-    rest.bytes().filter(u8::is_ascii_alphanumeric).count() >= UNIQUE_CHARACTERS
-        || rest.split(|c: char| !c.is_ascii_alphanumeric()).any(is_random)
+    let words = rest.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut words: Vec<&str> = words.collect();
+    let last = words.pop().filter(|word| !is_label(word));
+    // Letters alone are a label, if something follows them.
+    let has_digit = |word: &&str| word.bytes().any(|byte| byte.is_ascii_digit());
+    words.retain(|word| has_digit(word) && !is_label(word));
+    words.extend(last);
+    words.iter().map(|word| word.len()).sum::<usize>() >= UNIQUE_CHARACTERS
+        || words.into_iter().any(is_random)
 }
 
-/// Returns whether a word of an identifier is random, and neither a label nor a counter. Letters alone
-/// may be random: one in five of Mistral's identifiers has no digit.
-fn is_random(word: &str) -> bool {
+/// Returns whether a word of an identifier names its kind, perhaps with a number.
+fn is_label(word: &str) -> bool {
     let label = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    if label.is_empty() {
+    LABELS.iter().any(|own| own.eq_ignore_ascii_case(label))
+}
+
+/// Returns whether a word of an identifier is random, and no counter. Letters alone may be random: one
+/// in five of Mistral's identifiers has no digit.
+fn is_random(word: &str) -> bool {
+    if word.bytes().all(|byte| byte.is_ascii_digit()) {
         return word.len() == RANDOM_DIGITS && !word.starts_with('0');
     }
-    word.len() >= RANDOM_CHARACTERS && !LABELS.iter().any(|own| own.eq_ignore_ascii_case(label))
+    word.len() >= RANDOM_CHARACTERS
 }
 
 #[cfg(test)]
@@ -147,6 +159,10 @@ mod tests {
             ("function_call_12", false),
             ("functioncall12", false),
             ("tooluse0", false),
+            ("function_call_1234", false),
+            ("message_function_call_0", false),
+            ("get_weather_information_0", false),
+            ("invocation_0", false),
             ("message0", false),
             ("assistant_0", false),
             ("response-1", false),

@@ -113,7 +113,7 @@ impl Sandbox {
                 .ok()
         });
         let functions = (cache.as_ref())
-            .filter(|_| settings.compiling.reuses_functions)
+            .filter(|_| settings.compiling.reuses_functions && settings.compiling.program.is_none())
             .map(|cache| Arc::new(cache.functions()));
         let engine = engine::engine(slots + slots / 12 + 1, functions.as_ref())
             .map_err(|error| LoadError::Compile(error.into()))?;

@@ -53,8 +53,8 @@ pub struct Compiling {
     pub memory_bytes: u64,
     /// Keeps the machine code of single functions beside the cache of compiled code, so that the next
     /// build of a component is compiled in a part of the time: an interpreter stays the same when the
-    /// program in it changes. For components of this user's own, because it works in this process
-    /// alone: `program` must be `None`.
+    /// program in it changes. For components of this user's own. It has no effect with a `program`,
+    /// because it works in this process alone.
     pub reuses_functions: bool,
 }
 
