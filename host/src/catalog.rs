@@ -62,6 +62,8 @@ pub struct Client {
     pub unaccepted: Arc<BTreeSet<String>>,
     /// Its resources and prompts, which stay in the same way.
     pub offers: Arc<Offers>,
+    /// True once its tools were listed, and not withdrawn since.
+    pub is_listed: bool,
     provider: Option<Arc<dyn Provider>>,
 }
 
@@ -116,7 +118,7 @@ impl Client {
     /// Describes where the operator's lists and the listed tools do not agree: no tool is offered, or a
     /// list names one that does not exist. Empty before the first connection.
     pub fn mismatches(&self) -> Vec<String> {
-        if self.provider.is_none() {
+        if !self.is_listed {
             return Vec::new();
         }
         let Policy { execute, auto_execute, .. } = &self.policy;
@@ -139,7 +141,7 @@ impl Client {
         none.into_iter().chain(unknown).take(MAX_MISMATCHES).collect()
     }
 
-    /// Returns the provider that runs its tools; `None` before the first connection.
+    /// Returns the provider that runs its tools, and reports its status; `None` if it has none yet.
     pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
         self.provider.as_ref()
     }
@@ -262,7 +264,7 @@ impl Snapshot {
 
     /// Returns whether a client was never listed, and a request could use it if it were.
     pub fn is_missing(&self, client: &Client, filter: &Filter, key: Option<&VirtualKey>) -> bool {
-        client.provider.is_none()
+        !client.is_listed
             && !client.policy.execute.is_empty()
             && filter.admits_client(&client.name)
             && self.shows(&client.name, key)
@@ -324,6 +326,7 @@ impl Catalog {
             left_out: Arc::default(),
             unaccepted: Arc::default(),
             offers: Arc::default(),
+            is_listed: false,
             provider: None,
         };
         self.update(|next| {
@@ -346,6 +349,7 @@ impl Catalog {
         self.change(name, |entry| {
             entry.tools = Arc::default();
             entry.left_out = Arc::default();
+            entry.is_listed = false;
             entry.provider = None;
             entry.state = State::Failed { reason };
         });
@@ -481,6 +485,7 @@ impl Catalog {
             };
             entry.left_out = dropped.iter().take(MAX_LEFT_OUT).cloned().collect();
             entry.unaccepted = unaccepted.into();
+            entry.is_listed = true;
             entry.provider = Some(provider);
             entry.state = State::Connected;
         });

@@ -47,6 +47,8 @@ pub(crate) fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>)
     add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
     add(&catalog, "files", &["read", "write"], &["read"], true, desk.clone());
     catalog.add_client(&client("away"), "http", Policy::default());
+    // A server that was never listed has a provider, which reports its status.
+    catalog.offer(&client("away"), desk.clone());
     let run = Tool::own(
         "executeToolCode",
         "Calls the tool that `code` names.",

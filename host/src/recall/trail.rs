@@ -18,6 +18,8 @@ const RANDOM_CHARACTERS: usize = 8;
 /// Number of digits of LM Studio's identifiers, which are random numbers. A shorter number may be a
 /// counter or a date, and a longer one a time.
 const RANDOM_DIGITS: usize = 9;
+/// Digits after letters that make a word a counter: few random words end so.
+const COUNTER_DIGITS: usize = 4;
 /// Words of at least [`RANDOM_CHARACTERS`], perhaps with a number, that name a kind of identifier.
 const LABELS: [&str; 12] = [
     "assistant",
@@ -101,10 +103,13 @@ fn is_label(word: &str) -> bool {
 /// Returns whether a word of an identifier is random, and no counter. Letters alone may be random: one
 /// in five of Mistral's identifiers has no digit.
 fn is_random(word: &str) -> bool {
-    if word.bytes().all(|byte| byte.is_ascii_digit()) {
+    let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    if name.is_empty() {
         return word.len() == RANDOM_DIGITS && !word.starts_with('0');
     }
-    word.len() >= RANDOM_CHARACTERS
+    let is_letters = name.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_counter = is_letters && word.len() - name.len() >= COUNTER_DIGITS;
+    word.len() >= RANDOM_CHARACTERS && !is_counter
 }
 
 #[cfg(test)]
@@ -163,6 +168,9 @@ mod tests {
             ("message_function_call_0", false),
             ("get_weather_information_0", false),
             ("invocation_0", false),
+            ("call00001", false),
+            ("toolu00000001", false),
+            ("chatcmpl_tool_call_1", false),
             ("message0", false),
             ("assistant_0", false),
             ("response-1", false),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{App, Sender};
-use crate::{catalog::Client, model::Object};
+use crate::{catalog::Client, door::Origin, model::Object};
 
 /// Member of the `airlock` object with the missing sources.
 const UNAVAILABLE: &str = "unavailable";
@@ -18,14 +18,30 @@ const MAX_NAMED: usize = 100;
 /// Waits for the sources that the sender may use and that are connecting for the first time, until
 /// `startup_wait` has passed since the gateway started.
 pub(super) async fn settle(app: &App, sender: &Sender) {
+    wait(app, sender, || false).await;
+}
+
+/// Waits as [`settle`] does, and not longer than until the tool `name` of a source is there. A meta-tool
+/// uses the tools of all sources.
+pub(super) async fn settle_for(app: &App, sender: &Sender, name: &str) {
+    let is_there = || {
+        let view = app.view(sender);
+        view.find(&Origin::Caller, name).is_some_and(|entry| entry.tool.client.is_some())
+    };
+    wait(app, sender, is_there).await;
+}
+
+/// Waits until no source is missing, until `is_enough`, or until the startup wait has passed.
+async fn wait(app: &App, sender: &Sender, is_enough: impl Fn() -> bool) {
     let left = app.settings.startup_wait.saturating_sub(app.started.elapsed());
     if left.is_zero() {
         return;
     }
     let filter = &sender.filter;
     let key = sender.key.as_deref();
-    let matters = |client: &Client| app.catalog.snapshot().is_missing(client, filter, key);
-    app.catalog.settled(Instant::now() + left, matters).await;
+    let is_missing =
+        |client: &Client| app.catalog.snapshot().is_missing(client, filter, key) && !is_enough();
+    app.catalog.settled(Instant::now() + left, is_missing).await;
 }
 
 /// Adds the sources that the sender could use if they were listed, with their states. Reasons are for

@@ -18,7 +18,7 @@ pub(super) fn show(app: &App) -> Reply {
     let total = snapshot.clients().count();
     // Never listed, and not failed: requests see a part of the tools.
     let is_starting =
-        |client: &&Arc<Client>| client.state == State::Connecting && client.provider().is_none();
+        |client: &&Arc<Client>| client.state == State::Connecting && !client.is_listed;
     let starting = snapshot.clients().filter(is_starting).count();
     let connected = snapshot.clients().filter(|client| client.state == State::Connected).count();
     let version = env!("CARGO_PKG_VERSION");

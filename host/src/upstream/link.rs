@@ -4,6 +4,7 @@
 mod request;
 
 use std::{
+    any::Any,
     future::Future,
     pin::pin,
     sync::{
@@ -54,11 +55,13 @@ pub(super) enum Report {
 /// Queue of abandoned work, whose cancellations are to be sent.
 pub(super) type AbandonedRequests = mpsc::Receiver<Abandoned>;
 
+/// Permits of a request. What they are is known to those that give them.
+pub(super) type HeldPermits = Arc<dyn Any + Send + Sync>;
+
 /// Abandoned work of a server.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Abandoned {
-    /// A request.
-    Request(i64),
+    /// A request, with the permits that it holds.
+    Request(i64, Option<HeldPermits>),
     /// A task.
     Task(String),
 }
@@ -197,7 +200,9 @@ impl Link {
         if let Some(caller) = &request.caller {
             waiting.belong(caller.clone(), request.logs, request.questions.clone());
         }
-        let mut pending = Pending { link: self, id: request.is_cancellable.then_some(id) };
+        let id_to_cancel = request.is_cancellable.then_some(id);
+        let mut pending =
+            Pending { link: self, id: id_to_cancel, permits: request.permits.clone() };
         let text = request.to_text(id, self.agreed());
         let head = RequestHead {
             id,
@@ -300,7 +305,8 @@ impl Link {
     async fn cancel(&self, abandoned: Abandoned) {
         // A server that does not accept it completes the work, and its result is dropped.
         match abandoned {
-            Abandoned::Request(id) => {
+            // The permits are dropped at the end.
+            Abandoned::Request(id, _permits) => {
                 let params =
                     serde_json::json!({"requestId": id, "reason": "the caller no longer waits"});
                 let is_sent = self.notify("notifications/cancelled", &params).await.is_ok();
@@ -366,6 +372,7 @@ async fn receive(
 struct Pending<'a> {
     link: &'a Link,
     id: Option<i64>,
+    permits: Option<HeldPermits>,
 }
 
 impl Drop for Pending<'_> {
@@ -374,7 +381,7 @@ impl Drop for Pending<'_> {
             && !self.link.transport.cancels_by_drop()
         {
             // A full queue means that the server does not read cancellations either.
-            let _ = self.link.abandoned.try_send(Abandoned::Request(id));
+            let _ = self.link.abandoned.try_send(Abandoned::Request(id, self.permits.take()));
         }
     }
 }

@@ -60,8 +60,9 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
         }
     };
     let party = Party { tenant: tenant.clone(), session: relay.session() };
-    let asking = move |link: Arc<Link>| async move {
-        let mut request = to_request(relay.request()).with_caller(party).asking(permitted, None);
+    let asking = move |link: Arc<Link>, permits| async move {
+        let mut request =
+            to_request(relay.request()).with_caller(party).holding(permits).asking(permitted, None);
         for (name, json) in parameters {
             request = request.with(name, json);
         }

@@ -38,7 +38,7 @@ pub(super) use self::{
 };
 use super::{
     limits::SLOTS_WEIGHT,
-    link::Link,
+    link::{HeldPermits, Link},
     logs::Logs,
     metrics::{Metrics, Sample},
     questions::{Conversation, Parked},
@@ -142,7 +142,7 @@ impl Server {
         &self,
         tenant: &Tenant,
         deadline: Instant,
-        work: impl FnOnce(Arc<Link>) -> F + Send + 'static,
+        work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F + Send + 'static,
     ) -> Result<T, NoLink>
     where
         T: Send + 'static,

@@ -96,3 +96,12 @@ async fn a_request_waits_after_the_start_and_its_response_names_the_missing_serv
     assert_eq!(health["clients"]["starting"], 1, "{health}");
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_call_of_a_listed_tool_waits_for_no_other_server() {
+    let wait = Duration::from_hours(1);
+    let gateway = Gateway::start(Settings { startup_wait: wait, ..settings() }).await;
+    let (status, answer) = gateway.execute("desk-echo", &[]).await;
+    assert_eq!(status, 200, "{answer}");
+    gateway.stop().await;
+}

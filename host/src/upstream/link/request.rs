@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::super::{
-    handshake::Agreed,
-    inbox::{Logs, Party, ResponseKind, Taker},
+use super::{
+    super::{
+        handshake::Agreed,
+        inbox::{Logs, Party, ResponseKind, Taker},
+    },
+    HeldPermits,
 };
 use crate::tool::QuestionKinds;
 
@@ -30,6 +33,8 @@ pub(in super::super) struct Request {
     pub(super) questions: Option<Taker>,
     /// The caller whose request it is; `None` if it is the gateway's own.
     pub(super) caller: Option<Party>,
+    /// Held until it is answered or the server has read its cancellation.
+    pub(super) permits: Option<HeldPermits>,
 }
 
 impl Request {
@@ -49,6 +54,7 @@ impl Request {
             takes_tasks: false,
             questions: None,
             caller: None,
+            permits: None,
         }
     }
 
@@ -95,6 +101,13 @@ impl Request {
     /// Makes it the request of a caller.
     pub(in super::super) fn with_caller(mut self, caller: Party) -> Self {
         self.caller = Some(caller);
+        self
+    }
+
+    /// Holds permits until the request is answered or, if it is abandoned, until the server has read the
+    /// cancellation: what it reads late still takes its time from other callers.
+    pub(in super::super) fn holding(mut self, permits: Option<HeldPermits>) -> Self {
+        self.permits = permits;
         self
     }
 

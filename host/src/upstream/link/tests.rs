@@ -4,10 +4,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 
 use super::*;
 use crate::{
+    tenant::Tenant,
     tool::{ClientName, QuestionKinds},
     upstream::{
         handshake::{self, Capability, Handshake, Identity},
-        inbox::Unsolicited,
+        inbox::{Party, Unsolicited},
         limits::{MAX_REQUESTS_IN_FLIGHT, PROBE_PATIENCE},
         stdio::Stdio,
     },
@@ -271,6 +272,33 @@ async fn a_dropped_request_is_cancelled_and_one_that_must_not_be_is_not() {
     };
     assert_eq!(messages[2]["method"], "notifications/cancelled");
     assert_eq!(messages[2]["params"]["requestId"], messages[1]["id"]);
+}
+
+#[tokio::test]
+async fn an_abandoned_request_holds_its_permits_until_the_server_has_read_the_cancellation() {
+    let (link, mut server, rest) = connect(1 << 16);
+    let permits: HeldPermits = Arc::new(());
+    let party = Party { tenant: Tenant::ANONYMOUS, session: None };
+    let call = || Request::new("tools/call").with_caller(party.clone());
+    let mut asking = Box::pin(link.ask(call().holding(Some(permits.clone()))));
+    assert!((&mut asking).now_or_never().is_none());
+    drop(asking);
+    assert_eq!(Arc::strong_count(&permits), 2, "the server may still work on it");
+    let reading = async {
+        let messages = [server.read().await, server.read().await, server.read().await];
+        assert_eq!(messages[1]["method"], "notifications/cancelled");
+        assert_eq!(messages[2]["method"], "ping");
+        assert_eq!(Arc::strong_count(&permits), 2, "it has not answered the ping");
+        server.respond(&messages[2], json!({})).await;
+        while Arc::strong_count(&permits) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let cancelling = link.cancel_abandoned(rest.abandoned);
+    tokio::select! {
+        () = reading => {}
+        () = cancelling => unreachable!("the queue is open"),
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use super::{
         connection::{Attempt, Connection},
         credentials::Credentials,
         limits::RECONNECT_PATIENCE,
-        link::Link,
+        link::{HeldPermits, Link},
         logs::Logs,
         metrics::Metrics,
         settings::{Bounds, Settings},
@@ -114,24 +114,25 @@ impl Shared {
         Some(Permits { _of_tenant: own, _of_server: of_server })
     }
 
-    /// Runs `work` with a link to the server, within the permits of its calls.
+    /// Runs `work` with a link to the server, within the permits of its calls, which `work` holds if they
+    /// are not those of a connection of its own.
     pub(super) async fn with_link<T, F: Future<Output = T>>(
         &self,
         tenant: &Tenant,
-        work: impl FnOnce(Arc<Link>) -> F,
+        work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F,
     ) -> Result<T, NoLink> {
         let permits = self.permits(tenant).await.ok_or(NoLink::Busy)?;
         let down = |cause: Unavailable| NoLink::Unavailable(Cause::from(cause));
         match self.access().await {
             Access::Down | Access::OnDemand => Err(down(Unavailable::NotConnected)),
-            Access::Up(link) => Ok(work(link).await),
+            Access::Up(link) => Ok(work(link, Some(Arc::new(permits))).await),
             Access::PerCall(own) => {
                 let opening =
                     Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
                 let opened = Box::pin(opening).await;
                 let connection =
                     opened.map_err(|failure| down(Unavailable::NotStarted(failure.error)))?;
-                let worked = work(connection.link.clone()).await;
+                let worked = work(connection.link.clone(), None).await;
                 permits.shut_down(connection);
                 Ok(worked)
             }

@@ -1,6 +1,6 @@
 //! Sends one call to the server, in a task of its own.
 
-use std::{future::pending, time::Instant};
+use std::{future::pending, sync::Arc, time::Instant};
 
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::{
         error::ConnectionError,
         http::mirror,
         inbox::{Party, Taker},
-        link::{AskError, Link, Report, Request},
+        link::{AskError, HeldPermits, Link, Report, Request},
         questions::TASK,
         relay, result, tasks,
         transport::SendError,
@@ -75,17 +75,22 @@ impl Shared {
                 Err(unavailable(&tool.name, Unavailable::NotConnected))
             }
             Access::PerCall(own) => self.run_alone(&own, sending, permits).await,
-            Access::Up(link) => match ask(&link, sending).await {
-                // A call that has asked is not repeated: the answers belong to its questions.
-                Err(error) if may_repeat(&error, &tool) && !sending.taker.has_asked() => {
-                    link.request_check();
-                    match self.replacement(&link).await {
-                        Some(next) => read(&tool, &next, ask(&next, sending).await),
-                        None => read(&tool, &link, Err(error)),
+            Access::Up(link) => {
+                let permits: HeldPermits = Arc::new(permits);
+                match ask(&link, sending, Some(&permits)).await {
+                    // A call that has asked is not repeated: the answers belong to its questions.
+                    Err(error) if may_repeat(&error, &tool) && !sending.taker.has_asked() => {
+                        link.request_check();
+                        match self.replacement(&link).await {
+                            Some(next) => {
+                                read(&tool, &next, ask(&next, sending, Some(&permits)).await)
+                            }
+                            None => read(&tool, &link, Err(error)),
+                        }
                     }
+                    asked => read(&tool, &link, asked),
                 }
-                asked => read(&tool, &link, asked),
-            },
+            }
         }
     }
 
@@ -112,7 +117,7 @@ impl Shared {
             }
         };
         let asked = tokio::select! {
-            asked = ask(&link, sending) => asked,
+            asked = ask(&link, sending, None) => asked,
             () = requests => Err(AskError::Lost),
         };
         let result = read(&tool, &link, asked);
@@ -122,8 +127,12 @@ impl Shared {
 }
 
 /// Sends a call, and follows the task that the server makes of it. Progress is passed on in the
-/// order of its arrival.
-async fn ask(link: &Link, sending: &Sending) -> Result<Value, AskError> {
+/// order of its arrival. The request holds `permits`.
+async fn ask(
+    link: &Link,
+    sending: &Sending,
+    permits: Option<&HeldPermits>,
+) -> Result<Value, AskError> {
     let Sending { call, permitted, parameters, taker } = sending;
     let tool = call.tool();
     let hearing = call.chain().heard();
@@ -134,6 +143,7 @@ async fn ask(link: &Link, sending: &Sending) -> Result<Value, AskError> {
         .with("arguments", on_one_line(call.arguments().as_str()))
         .with_headers(headers(link, call))
         .with_caller(caller.clone())
+        .holding(permits.cloned())
         .asking(*permitted, taker.clone())
         .taking_tasks()
         .with_progress();
