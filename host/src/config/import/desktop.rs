@@ -1,7 +1,10 @@
 //! Lists of MCP servers of desktop agents: `mcpServers` of Claude, Cursor, Windsurf and others,
 //! `servers` of VS Code, `context_servers` of Zed. Claude Code also has a list for each project.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value, json};
 
@@ -53,42 +56,55 @@ fn lists_of_projects(projects: &Value) -> impl Iterator<Item = (&String, &Map<St
     })
 }
 
+/// A list of servers.
+struct List<'v> {
+    key: KeyPath,
+    servers: &'v Map<String, Value>,
+    /// The directory of the project that has the list.
+    project: Option<&'v Path>,
+}
+
 pub(super) fn translate(source: &Value) -> Draft {
     let mut draft = Draft::new(json!({"mcp": {"client_configs": []}}));
-    // The servers so far, by their names.
-    let mut seen = BTreeMap::<&str, Vec<&Value>>::new();
+    // The servers so far and their directories, by their names.
+    let mut seen = BTreeMap::<&str, Vec<(&Value, Option<PathBuf>)>>::new();
     for (name, value) in source.as_object().into_iter().flatten() {
         let lists = lists(name, value);
         if lists.is_empty() {
             let key = KeyPath::default().member(name);
             draft.note(key, Outcome::NoMeaning, "is a setting of the agent, not a server");
         }
-        for (key, servers) in lists {
+        for List { key, servers, project } in lists {
             for (server, value) in servers {
                 let key = key.member(server);
+                let found = (value, directory(value, project));
                 let same_name = seen.entry(server).or_default();
-                if same_name.contains(&value) {
+                if same_name.contains(&found) {
                     draft.note(key, Outcome::NoMeaning, "the same server is in another list");
                     continue;
                 }
-                same_name.push(value);
-                translate_server(&mut draft, &key, server, value);
+                translate_server(&mut draft, &key, server, value, found.1.as_deref());
+                same_name.push(found);
             }
         }
     }
     draft
 }
 
-/// Returns the lists of servers in a member of the file, each with its key.
-fn lists<'v>(name: &str, value: &'v Value) -> Vec<(KeyPath, &'v Map<String, Value>)> {
+/// Returns the lists of servers in a member of the file.
+fn lists<'v>(name: &str, value: &'v Value) -> Vec<List<'v>> {
     let key = KeyPath::default().member(name);
     let list = |key, value: Option<&'v Value>| {
         let servers = value.and_then(Value::as_object);
-        servers.map(|servers| (key, servers)).into_iter().collect()
+        servers.map(|servers| List { key, servers, project: None }).into_iter().collect()
     };
     match name {
         PROJECTS => lists_of_projects(value)
-            .map(|(project, servers)| (key.member(project).member(LIST_OF_PROJECT), servers))
+            .map(|(project, servers)| List {
+                key: key.member(project).member(LIST_OF_PROJECT),
+                servers,
+                project: Some(Path::new(project)).filter(|project| project.is_absolute()),
+            })
             .collect(),
         "mcp" => list(key.member("servers"), value.get("servers")),
         _ if LISTS.iter().any(|(own, _)| *own == name) => list(key, Some(value)),
@@ -96,7 +112,43 @@ fn lists<'v>(name: &str, value: &'v Value) -> Vec<(KeyPath, &'v Map<String, Valu
     }
 }
 
-fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value) {
+/// Returns the directory in which a process starts: its own `cwd`, else that of the project. `None`
+/// if it is not known, and for a server that is not a process.
+fn directory(server: &Value, project: Option<&Path>) -> Option<PathBuf> {
+    let members = server.as_object()?;
+    if url(members).is_some() {
+        return None;
+    }
+    let directory = match own_directory(process_members(members)) {
+        None => project?.to_owned(),
+        Some(own) => {
+            let own = own.as_str().filter(|own| !has_reference(own))?;
+            project.map_or_else(|| PathBuf::from(own), |project| project.join(own))
+        }
+    };
+    directory.is_absolute().then_some(directory)
+}
+
+fn own_directory(process_members: &Map<String, Value>) -> Option<&Value> {
+    process_members.get("cwd").filter(|directory| !directory.is_null())
+}
+
+/// Returns the members that describe the process. An older form of Zed has all of them in `command`.
+fn process_members(members: &Map<String, Value>) -> &Map<String, Value> {
+    members.get("command").and_then(Value::as_object).unwrap_or(members)
+}
+
+fn url(members: &Map<String, Value>) -> Option<&Value> {
+    ["url", "serverUrl", "httpUrl"].iter().find_map(|name| members.get(*name))
+}
+
+fn translate_server(
+    draft: &mut Draft,
+    key: &KeyPath,
+    name: &str,
+    server: &Value,
+    directory: Option<&Path>,
+) {
     let Some(members) = server.as_object() else {
         draft.note(key.clone(), Outcome::Refused, "expected an object");
         return;
@@ -108,12 +160,9 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
     }
     let mut client = Map::new();
     client.insert("name".into(), client_name.into());
-    // An older form of Zed has all of the process in `command`.
-    let process_members = members.get("command").and_then(Value::as_object).unwrap_or(members);
     let program = members.get("command").map(|command| command.get("path").unwrap_or(command));
-    let url = ["url", "serverUrl", "httpUrl"].iter().find_map(|name| members.get(*name));
     let kind = members.get("type").or_else(|| members.get("transport")).and_then(Value::as_str);
-    match (url, program) {
+    match (url(members), program) {
         (Some(url), _) => {
             let kind = if kind == Some("sse") { "sse" } else { "http" };
             client.insert("connection_type".into(), kind.into());
@@ -126,7 +175,7 @@ fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Value
         }
         (None, Some(command)) => {
             client.insert("connection_type".into(), "stdio".into());
-            let process = process(draft, key, command, process_members);
+            let process = process(draft, key, command, process_members(members), directory);
             if passes_reference(&process) {
                 draft.note(
                     key.clone(),
@@ -166,12 +215,33 @@ fn process(
     key: &KeyPath,
     command: &Value,
     members: &Map<String, Value>,
+    directory: Option<&Path>,
 ) -> Value {
     let mut process = Map::new();
-    process.insert("command".into(), command.clone());
+    let command_there = directory.and_then(|directory| command_in(directory, command));
+    if let Some(there) = &command_there {
+        let message = format!("is {there:?}: a relative command begins in the server's directory");
+        draft.note(key.member("command"), Outcome::Changed, message);
+    }
+    process.insert("command".into(), command_there.map_or_else(|| command.clone(), Value::from));
     process.insert("args".into(), members.get("args").cloned().unwrap_or_else(|| json!([])));
-    if let Some(directory) = members.get("cwd") {
-        process.insert("cwd".into(), directory.clone());
+    let own = own_directory(members);
+    if let Some(directory) = directory.map(Path::to_string_lossy) {
+        let message = match own.and_then(Value::as_str) {
+            None => {
+                Some(format!("`stdio_config.cwd` is {directory:?}, the directory of the project"))
+            }
+            Some(own) if own != directory => Some(format!(
+                "`stdio_config.cwd` is {directory:?}: {own:?} is relative to the directory of the project"
+            )),
+            Some(_) => None,
+        };
+        if let Some(message) = message {
+            draft.note(key.clone(), Outcome::Changed, message);
+        }
+        process.insert("cwd".into(), directory.into_owned().into());
+    } else if let Some(own) = own {
+        process.insert("cwd".into(), own.clone());
     }
     let mut envs = Vec::new();
     for (name, value) in members.get("env").and_then(Value::as_object).into_iter().flatten() {
@@ -191,6 +261,16 @@ fn process(
     }
     process.insert("envs".into(), json!(envs));
     process.into()
+}
+
+/// Returns the path of a command that is relative to the directory of its process. The gateway's own
+/// file has paths relative to that file.
+fn command_in(directory: &Path, command: &Value) -> Option<String> {
+    let path = command.as_str().filter(|path| path.contains('/') && !has_reference(path))?;
+    let path = Path::new(path);
+    // Leaves out the components `.`.
+    let there = || directory.join(path).components().collect::<PathBuf>();
+    path.is_relative().then(|| there().to_string_lossy().into_owned())
 }
 
 /// Returns a number or a truth value as text.

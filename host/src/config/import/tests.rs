@@ -208,25 +208,77 @@ fn a_reference_that_a_process_may_expand_is_passed_on_and_reported() {
 #[test]
 fn servers_of_the_projects_of_claude_code_are_taken_once_and_named_apart() {
     let server = json!({"command": "npx", "args": ["a"]});
+    let web = json!({"url": "https://mcp.example.com"});
     let file = json!({
         "numStartups": 7,
-        "mcpServers": {"git": server},
+        "mcpServers": {"git": server, "web": web},
         "projects": {
-            "/home/ann/a": {"mcpServers": {"git": server, "db": {"command": "db"}}, "history": []},
+            "/home/ann/a": {"mcpServers": {"web": web, "git": server, "db": {"command": "db"}}, "history": []},
             "/home/ann/b": {"mcpServers": {"git": {"command": "other"}}},
             "/home/ann/c": {"mcpServers": {}},
         },
     });
     insta::assert_snapshot!(lines(&imported(&file)), @r#"
     no meaning numStartups: is a setting of the agent, not a server
-    no meaning projects["/home/ann/a"].mcpServers.git: the same server is in another list
-    changed projects["/home/ann/b"].mcpServers.git: the client is named "git_2": another client is named "git"
+    no meaning projects["/home/ann/a"].mcpServers.web: the same server is in another list
+    changed projects["/home/ann/a"].mcpServers.git: the client is named "git_2": another client is named "git"
+    changed projects["/home/ann/a"].mcpServers.git: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/a"].mcpServers.db: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/b"].mcpServers.git: the client is named "git_3": another client is named "git"
+    changed projects["/home/ann/b"].mcpServers.git: `stdio_config.cwd` is "/home/ann/b", the directory of the project
     taken mcp.client_configs[0]: git
-    taken mcp.client_configs[1]: db
+    taken mcp.client_configs[1]: web
     taken mcp.client_configs[2]: git_2
+    taken mcp.client_configs[3]: db
+    taken mcp.client_configs[4]: git_3
     "#);
     let alone = imported(&json!({"projects": file["projects"]}));
     assert_eq!((alone.program, alone.is_empty()), ("Claude Code (`projects`)", false));
+}
+
+#[test]
+fn a_process_of_a_project_of_claude_code_starts_in_the_directory_of_the_project() {
+    let files = json!({"command": "npx", "args": ["files", "."]});
+    let elsewhere = json!({"command": "server", "cwd": "/srv"});
+    let imported = imported(&json!({"projects": {
+        "/home/ann/a": {"mcpServers": {
+            "files": files,
+            "script": {"command": "./bin/script"},
+            "elsewhere": elsewhere,
+            "below": {"command": "../x", "cwd": "sub"},
+        }},
+        "/home/ann/b": {"mcpServers": {"files": files, "elsewhere": elsewhere}},
+        "not absolute": {"mcpServers": {"other": {"command": "./other"}}},
+    }}));
+    insta::assert_snapshot!(lines(&imported), @r#"
+    changed projects["/home/ann/a"].mcpServers.files: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/a"].mcpServers.script.command: is "/home/ann/a/bin/script": a relative command begins in the server's directory
+    changed projects["/home/ann/a"].mcpServers.script: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/a"].mcpServers.below.command: is "/home/ann/a/sub/../x": a relative command begins in the server's directory
+    changed projects["/home/ann/a"].mcpServers.below: `stdio_config.cwd` is "/home/ann/a/sub": "sub" is relative to the directory of the project
+    changed projects["/home/ann/b"].mcpServers.files: the client is named "files_2": another client is named "files"
+    changed projects["/home/ann/b"].mcpServers.files: `stdio_config.cwd` is "/home/ann/b", the directory of the project
+    no meaning projects["/home/ann/b"].mcpServers.elsewhere: the same server is in another list
+    taken mcp.client_configs[0]: files
+    taken mcp.client_configs[1]: script
+    taken mcp.client_configs[2]: elsewhere
+    taken mcp.client_configs[3]: below
+    taken mcp.client_configs[4]: files_2
+    taken mcp.client_configs[5]: other
+    "#);
+    let clients = imported.file["mcp"]["client_configs"].as_array().expect("clients");
+    let started = clients.iter().map(|client| &client["stdio_config"]);
+    let started: Vec<_> =
+        started.map(|process| (process["command"].as_str(), process["cwd"].as_str())).collect();
+    let expected = [
+        (Some("npx"), Some("/home/ann/a")),
+        (Some("/home/ann/a/bin/script"), Some("/home/ann/a")),
+        (Some("server"), Some("/srv")),
+        (Some("/home/ann/a/sub/../x"), Some("/home/ann/a/sub")),
+        (Some("npx"), Some("/home/ann/b")),
+        (Some("./other"), None),
+    ];
+    assert_eq!(started, expected);
 }
 
 #[test]
