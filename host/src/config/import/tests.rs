@@ -318,6 +318,66 @@ fn an_interval_of_bifrost_is_nanoseconds_or_minutes_and_zero_is_the_default() {
 }
 
 #[test]
+fn an_interval_in_client_is_used_if_mcp_has_none() {
+    let interval = |mcp: Value, in_client: Value| {
+        let client =
+            json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": "x"}});
+        let imported = imported(&json!({
+            "client": {"mcp_tool_sync_interval": in_client},
+            "mcp": {"tool_sync_interval": mcp, "client_configs": [client]},
+        }));
+        let interval = imported.file["mcp"]["client_configs"][0]["tool_sync_interval"].clone();
+        (interval, lines(&imported))
+    };
+    let minutes = "is read as minutes: as nanoseconds it would be less than a millisecond, and 15m \
+                   is `tool_sync_interval` of each client";
+    let moved = format!("changed client.mcp_tool_sync_interval: 15 {minutes}");
+    let both = "`mcp.tool_sync_interval` is set too, and is used";
+    let different = format!("refused client.mcp_tool_sync_interval: {both}");
+    let same = format!("no meaning client.mcp_tool_sync_interval: {both}");
+    for (mcp, expected, line) in [
+        (json!(null), json!("15m"), &moved),
+        (json!(0), json!("15m"), &moved),
+        (json!("10m"), json!("10m"), &different),
+        (json!("15m"), json!("15m"), &same),
+    ] {
+        let (found, lines) = interval(mcp, json!(15));
+        assert_eq!(found, expected);
+        assert!(lines.contains(line), "{line}\n{lines}");
+    }
+    let (found, lines) = interval(json!(null), json!(0));
+    assert_eq!(found, Value::Null);
+    assert!(
+        lines.contains("no meaning client.mcp_tool_sync_interval: it stands for the default"),
+        "{lines}"
+    );
+}
+
+#[test]
+fn a_setting_in_client_that_mcp_has_too_is_reported_with_the_one_that_is_used() {
+    for (of_mcp, line) in [
+        (
+            json!(null),
+            "changed client.mcp_agent_depth: is `mcp.tool_manager_config.max_agent_depth`",
+        ),
+        (json!(4), "changed client.mcp_agent_depth: is `mcp.tool_manager_config.max_agent_depth`"),
+        (
+            json!(7),
+            "refused client.mcp_agent_depth: `mcp.tool_manager_config.max_agent_depth` is set too, and is used",
+        ),
+    ] {
+        let imported = imported(&json!({
+            "client": {"mcp_agent_depth": 4},
+            "mcp": {"tool_manager_config": {"max_agent_depth": of_mcp}},
+        }));
+        let used = if of_mcp.is_null() { json!(4) } else { of_mcp };
+        assert_eq!(imported.file["mcp"]["tool_manager_config"]["max_agent_depth"], used);
+        let lines = lines(&imported);
+        assert!(lines.contains(line), "{line}\n{lines}");
+    }
+}
+
+#[test]
 fn a_custom_provider_of_bifrost_gets_its_kind() {
     let custom = |kind: &str| {
         json!({
