@@ -129,7 +129,9 @@ fn servers_of_desktop_agents_become_clients_whose_calls_need_an_approval() {
     insta::assert_snapshot!(lines(&imported), @r#"
     no meaning globalShortcut: is a setting of the agent, not a server
     changed mcpServers.brave-search: the client is named "brave_search": names have no other characters than letters, digits and `_`
-    changed mcpServers.brave-search.env: is `stdio_config.envs`, with the values as they were: put credentials into the gateway's environment and write `NAME=env.NAME`
+    changed mcpServers.brave-search.env.HOME: is `HOME=env.HOME` in `stdio_config.envs`
+    changed mcpServers.brave-search.env: is `stdio_config.envs`, with the values of `KEY`, `DEPTH` as they were: put credentials into the gateway's environment and write `NAME=env.NAME`
+    changed mcpServers.remote.headers.Authorization: is `env.AIRLOCK_UNSET_TOKEN`
     no meaning mcpServers.old.icon: is a setting of the agent
     refused mcpServers.old.odd: is not known; if the server needs it, look for the setting in docs/configuration.md
     refused mcpServers.empty: has neither `command` nor `url`
@@ -279,6 +281,54 @@ fn a_process_of_a_project_of_claude_code_starts_in_the_directory_of_the_project(
         (Some("./other"), None),
     ];
     assert_eq!(started, expected);
+}
+
+#[test]
+fn a_value_that_is_one_reference_has_a_line_with_its_form() {
+    let imported = imported(&json!({"mcpServers": {
+        "a": {"command": "x", "env": {"A": "${B}"}},
+        "b": {"url": "${URL}", "headers": {"x-key": "${env:KEY}", "x-plain": "1"}},
+    }}));
+    let changed = imported.lines.iter().filter(|line| line.outcome == Outcome::Changed);
+    let changed: Vec<_> = changed.map(|line| (line.key.text(), line.message.as_str())).collect();
+    assert_eq!(
+        changed,
+        [
+            ("mcpServers.a.env.A", "is `A=env.B` in `stdio_config.envs`"),
+            ("mcpServers.b.url", "is `env.URL`"),
+            ("mcpServers.b.headers.x-key", "is `env.KEY`"),
+        ]
+    );
+}
+
+#[test]
+fn a_server_that_a_project_disables_stays_disabled_and_allowed_tools_have_a_line() {
+    let web = json!({"url": "https://mcp.example.com"});
+    let imported = imported(&json!({
+        "projects": {
+            "/home/ann/a": {
+                "mcpServers": {"web": web, "db": {"command": "db"}},
+                "disabledMcpServers": ["web", "git"],
+                "allowedTools": ["mcp__db__query"],
+            },
+            "/home/ann/b": {"mcpServers": {"web": web}, "disabledMcpServers": [], "allowedTools": []},
+        },
+        "mcpServers": {"git": {"command": "git"}},
+    }));
+    insta::assert_snapshot!(lines(&imported), @r#"
+    changed projects["/home/ann/a"].mcpServers.web: is `disabled`: the project disables it
+    changed projects["/home/ann/a"].mcpServers.db: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/b"].mcpServers.web: the client is named "web_2": another client is named "web"
+    refused projects["/home/ann/a"].disabledMcpServers[1]: the project has no server "git" of its own, and one of another list stays as it is
+    refused projects["/home/ann/a"].allowedTools: each call needs an approval: list the tools of a server that need none in `tools_to_auto_execute` of its client
+    taken mcp.client_configs[0]: web
+    taken mcp.client_configs[1]: db
+    taken mcp.client_configs[2]: web_2
+    taken mcp.client_configs[3]: git
+    "#);
+    let clients = imported.file["mcp"]["client_configs"].as_array().expect("clients");
+    let disabled: Vec<_> = clients.iter().map(|client| client["disabled"] == true).collect();
+    assert_eq!(disabled, [true, false, false, false]);
 }
 
 #[test]
