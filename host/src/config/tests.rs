@@ -401,6 +401,33 @@ fn a_reference_in_the_form_of_other_programs_is_refused_where_nothing_expands_it
 }
 
 #[test]
+fn a_variable_after_the_scheme_of_a_header_is_refused_with_the_form_that_works() {
+    let file = json!({
+        "providers": {"mine": {
+            "kind": "openai",
+            "base_url": "https://mine.example/v1",
+            "headers": {"authorization": "Bearer env.GOOD"},
+        }},
+        "mcp": {"client_configs": [{
+            "name": "web",
+            "connection_type": "http",
+            "connection_string": "https://example.com/mcp",
+            "headers": {
+                "authorization": "Bearer env.GOOD",
+                "x-a": "env.GOOD",
+                "x-b": {"value": "Bearer env.GOOD"},
+                "x-c": "of env. or env.example.com",
+            },
+        }]},
+    });
+    let message = "the gateway replaces `env.NAME` only if it is the whole value: put the whole value, with the scheme such as `Bearer`, into a \
+                   variable of its environment and write \"env.NAME\", or write {\"value\": \"…\"} for a text that has `env.NAME` on purpose";
+    let expected =
+        ["providers.mine.headers.authorization", "mcp.client_configs[0].headers.authorization"];
+    assert_eq!(error(&file), expected.map(|key| format!("{key}: {message}")).join("\n"));
+}
+
+#[test]
 fn names_are_checked_and_unique() {
     assert_snapshot!(error(&clients(json!([stdio("my-server"), stdio("a"), stdio("a")]))), @r#"
     mcp.client_configs[0].name: "my-server" is not a valid client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters

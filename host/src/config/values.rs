@@ -56,6 +56,14 @@ pub(super) fn has_reference_of_editors(text: &str) -> bool {
     })
 }
 
+/// Returns whether a text has `env.NAME` as a word after the first one, as in `Bearer env.NAME`. The
+/// gateway replaces only a whole text.
+pub(super) fn has_variable_after_scheme(text: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = |name: &str| begins_name(name) && name.chars().all(is_of_name);
+    text.split_whitespace().skip(1).any(|word| word.strip_prefix("env.").is_some_and(is_name))
+}
+
 /// Iterates over the contents of `${…}` that begin as a name does.
 fn references(text: &str) -> impl Iterator<Item = &str> {
     let contents = text.split("${").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));

@@ -59,6 +59,8 @@ const MOVED: [(&str, &[&str], Unit); 9] = [
 
 /// Key of the interval at which the tools of a client are listed again, also of all clients.
 const SYNC: &str = "tool_sync_interval";
+/// Key of the interval of all clients in `client`.
+const SYNC_IN_CLIENT: &str = "mcp_tool_sync_interval";
 
 /// Kinds of providers that both programs have, by the same names.
 const KINDS: [&str; 2] = ["openai", "anthropic"];
@@ -85,30 +87,36 @@ pub(super) fn translate(source: &Value) -> Draft {
     for (name, reason) in NO_MEANING {
         draft.drop_member(&root, name, reason);
     }
-    move_client_settings(&mut draft);
+    let in_client = move_client_settings(&mut draft);
     let mcp = root.member("mcp");
     draft.drop_member(
         &mcp,
         "health_monitor_config",
         "`heartbeat_interval` and `restart` of each client do the same",
     );
-    let written = draft.take(&mcp, SYNC);
-    let sync = written.as_ref().filter(|interval| !is_default(interval)).and_then(span);
-    let renamed = translate_clients(&mut draft, &mcp.member("client_configs"), sync.as_deref());
-    if let Some(written) = written {
-        let (outcome, message) = note_of_sync(&written, sync.as_deref());
-        draft.note(mcp.member(SYNC), outcome, message);
+    let in_client = in_client.map(|value| (root.member("client").member(SYNC_IN_CLIENT), value));
+    let in_mcp = draft.take(&mcp, SYNC).map(|value| (mcp.member(SYNC), value));
+    let written: Vec<_> = in_mcp.into_iter().chain(in_client).collect();
+    let mut intervals = written.iter().filter(|(_, value)| !is_default(value));
+    let used = intervals.find_map(|(key, value)| Some((key, span(value)?)));
+    let sync = used.as_ref().map(|(_, sync)| sync.as_str());
+    let renamed = translate_clients(&mut draft, &mcp.member("client_configs"), sync);
+    for (key, value) in &written {
+        let (outcome, message) = note_of_sync(key, value, used.as_ref());
+        draft.note(key.clone(), outcome, message);
     }
     translate_keys(&mut draft, &renamed);
     translate_providers(&mut draft);
     draft
 }
 
-/// Moves the settings in `client` to their places.
-fn move_client_settings(draft: &mut Draft) {
+/// Moves the settings in `client` to their places. Returns the interval of all clients, which has no
+/// place of its own.
+fn move_client_settings(draft: &mut Draft) -> Option<Value> {
     let root = KeyPath::default();
     let key = root.member("client");
-    let Some(Value::Object(settings)) = draft.take(&root, "client") else { return };
+    let Some(Value::Object(mut settings)) = draft.take(&root, "client") else { return None };
+    let sync = settings.shift_remove(SYNC_IN_CLIENT).filter(|value| !value.is_null());
     for (name, value) in settings {
         let moved = MOVED.iter().find(|(known, _, _)| *known == name);
         let key = key.member(&name);
@@ -118,8 +126,13 @@ fn move_client_settings(draft: &mut Draft) {
                     Unit::Text(unit) if value.is_u64() => format!("{value}{unit}").into(),
                     _ => value,
                 };
-                draft.set(path, value);
-                draft.note(key, Outcome::Changed, format!("is `{}`", path.join(".")));
+                let path_text = path.join(".");
+                let (outcome, message) = if draft.set(path, value) {
+                    (Outcome::Changed, format!("is `{path_text}`"))
+                } else {
+                    (Outcome::Refused, format!("`{path_text}` is set too, and is used"))
+                };
+                draft.note(key, outcome, message);
             }
             None if is_about_rights(&name) => {
                 draft.note(
@@ -131,6 +144,7 @@ fn move_client_settings(draft: &mut Draft) {
             None => draft.note(key, Outcome::NoMeaning, "the gateway has no such setting"),
         }
     }
+    sync
 }
 
 /// Returns whether a setting decides who may do what.
@@ -202,15 +216,28 @@ fn rename(object: &mut serde_json::Map<String, Value>, from: &str, to: &str) {
     }
 }
 
-/// Returns the line about the interval of all clients, which is `sync` if it is one.
-fn note_of_sync(written: &Value, sync: Option<&str>) -> (Outcome, String) {
-    match sync {
-        None if is_default(written) => (Outcome::NoMeaning, "it stands for the default".to_owned()),
-        None => (Outcome::Refused, "expected a time".to_owned()),
-        Some(sync) => {
+/// Returns the line about an interval of all clients. `used` is the key of the one that is used, and
+/// its time.
+fn note_of_sync(
+    key: &KeyPath,
+    written: &Value,
+    used: Option<&(&KeyPath, String)>,
+) -> (Outcome, String) {
+    if is_default(written) {
+        return (Outcome::NoMeaning, "it stands for the default".to_owned());
+    }
+    let Some(own) = span(written) else {
+        return (Outcome::Refused, "expected a time".to_owned());
+    };
+    match used {
+        Some((other, sync)) if *other != key => {
+            let outcome = if own == *sync { Outcome::NoMeaning } else { Outcome::Refused };
+            (outcome, format!("`{other}` is set too, and is used"))
+        }
+        _ => {
             let read = minutes(written).map(|minutes| format!("{}, and ", in_minutes(minutes)));
             let read = read.unwrap_or_default();
-            (Outcome::Changed, format!("{read}{sync} is `{SYNC}` of each client"))
+            (Outcome::Changed, format!("{read}{own} is `{SYNC}` of each client"))
         }
     }
 }

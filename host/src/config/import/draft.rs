@@ -48,17 +48,25 @@ impl Draft {
         (!value.is_null()).then_some(value)
     }
 
-    /// Sets a member, and the objects around it, unless it has a value already.
-    pub(super) fn set(&mut self, path: &[&str], value: Value) {
-        let [objects @ .., name] = path else { return };
+    /// Sets a member, and the objects around it, unless it has a value already. Returns whether the
+    /// member has this value now.
+    pub(super) fn set(&mut self, path: &[&str], value: Value) -> bool {
+        let [objects @ .., name] = path else { return false };
         let mut object = &mut self.file;
         for name in objects {
-            let Some(members) = object.as_object_mut() else { return };
-            object = members.entry(*name).or_insert_with(|| Value::Object(Map::new()));
+            let Some(members) = object.as_object_mut() else { return false };
+            object = members.entry(*name).or_insert(Value::Null);
+            if object.is_null() {
+                *object = Value::Object(Map::new());
+            }
         }
-        if let Some(members) = object.as_object_mut() {
-            members.entry(*name).or_insert(value);
+        let Some(members) = object.as_object_mut() else { return false };
+        let present = members.entry(*name).or_insert(Value::Null);
+        if present.is_null() {
+            *present = value;
+            return true;
         }
+        *present == value
     }
 
     /// Returns the elements of the list at `key`.

@@ -129,7 +129,9 @@ fn servers_of_desktop_agents_become_clients_whose_calls_need_an_approval() {
     insta::assert_snapshot!(lines(&imported), @r#"
     no meaning globalShortcut: is a setting of the agent, not a server
     changed mcpServers.brave-search: the client is named "brave_search": names have no other characters than letters, digits and `_`
-    changed mcpServers.brave-search.env: is `stdio_config.envs`, with the values as they were: put credentials into the gateway's environment and write `NAME=env.NAME`
+    changed mcpServers.brave-search.env.HOME: is `HOME=env.HOME` in `stdio_config.envs`
+    changed mcpServers.brave-search.env: is `stdio_config.envs`, with the values of `KEY`, `DEPTH` as they were: put credentials into the gateway's environment and write `NAME=env.NAME`
+    changed mcpServers.remote.headers.Authorization: is `env.AIRLOCK_UNSET_TOKEN`
     no meaning mcpServers.old.icon: is a setting of the agent
     refused mcpServers.old.odd: is not known; if the server needs it, look for the setting in docs/configuration.md
     refused mcpServers.empty: has neither `command` nor `url`
@@ -208,25 +210,125 @@ fn a_reference_that_a_process_may_expand_is_passed_on_and_reported() {
 #[test]
 fn servers_of_the_projects_of_claude_code_are_taken_once_and_named_apart() {
     let server = json!({"command": "npx", "args": ["a"]});
+    let web = json!({"url": "https://mcp.example.com"});
     let file = json!({
         "numStartups": 7,
-        "mcpServers": {"git": server},
+        "mcpServers": {"git": server, "web": web},
         "projects": {
-            "/home/ann/a": {"mcpServers": {"git": server, "db": {"command": "db"}}, "history": []},
+            "/home/ann/a": {"mcpServers": {"web": web, "git": server, "db": {"command": "db"}}, "history": []},
             "/home/ann/b": {"mcpServers": {"git": {"command": "other"}}},
             "/home/ann/c": {"mcpServers": {}},
         },
     });
     insta::assert_snapshot!(lines(&imported(&file)), @r#"
     no meaning numStartups: is a setting of the agent, not a server
-    no meaning projects["/home/ann/a"].mcpServers.git: the same server is in another list
-    changed projects["/home/ann/b"].mcpServers.git: the client is named "git_2": another client is named "git"
+    no meaning projects["/home/ann/a"].mcpServers.web: the same server is in another list
+    changed projects["/home/ann/a"].mcpServers.git: the client is named "git_2": another client is named "git"
+    changed projects["/home/ann/a"].mcpServers.git: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/a"].mcpServers.db: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/b"].mcpServers.git: the client is named "git_3": another client is named "git"
+    changed projects["/home/ann/b"].mcpServers.git: `stdio_config.cwd` is "/home/ann/b", the directory of the project
     taken mcp.client_configs[0]: git
-    taken mcp.client_configs[1]: db
+    taken mcp.client_configs[1]: web
     taken mcp.client_configs[2]: git_2
+    taken mcp.client_configs[3]: db
+    taken mcp.client_configs[4]: git_3
     "#);
     let alone = imported(&json!({"projects": file["projects"]}));
     assert_eq!((alone.program, alone.is_empty()), ("Claude Code (`projects`)", false));
+}
+
+#[test]
+fn a_process_of_a_project_of_claude_code_starts_in_the_directory_of_the_project() {
+    let files = json!({"command": "npx", "args": ["files", "."]});
+    let elsewhere = json!({"command": "server", "cwd": "/srv"});
+    let imported = imported(&json!({"projects": {
+        "/home/ann/a": {"mcpServers": {
+            "files": files,
+            "script": {"command": "./bin/script"},
+            "elsewhere": elsewhere,
+            "below": {"command": "../x", "cwd": "sub"},
+        }},
+        "/home/ann/b": {"mcpServers": {"files": files, "elsewhere": elsewhere}},
+        "not absolute": {"mcpServers": {"other": {"command": "./other"}}},
+    }}));
+    insta::assert_snapshot!(lines(&imported), @r#"
+    changed projects["/home/ann/a"].mcpServers.files: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/a"].mcpServers.script.command: is "/home/ann/a/bin/script": a relative command begins in the server's directory
+    changed projects["/home/ann/a"].mcpServers.script: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/a"].mcpServers.below.command: is "/home/ann/a/sub/../x": a relative command begins in the server's directory
+    changed projects["/home/ann/a"].mcpServers.below: `stdio_config.cwd` is "/home/ann/a/sub": "sub" is relative to the directory of the project
+    changed projects["/home/ann/b"].mcpServers.files: the client is named "files_2": another client is named "files"
+    changed projects["/home/ann/b"].mcpServers.files: `stdio_config.cwd` is "/home/ann/b", the directory of the project
+    no meaning projects["/home/ann/b"].mcpServers.elsewhere: the same server is in another list
+    taken mcp.client_configs[0]: files
+    taken mcp.client_configs[1]: script
+    taken mcp.client_configs[2]: elsewhere
+    taken mcp.client_configs[3]: below
+    taken mcp.client_configs[4]: files_2
+    taken mcp.client_configs[5]: other
+    "#);
+    let clients = imported.file["mcp"]["client_configs"].as_array().expect("clients");
+    let started = clients.iter().map(|client| &client["stdio_config"]);
+    let started: Vec<_> =
+        started.map(|process| (process["command"].as_str(), process["cwd"].as_str())).collect();
+    let expected = [
+        (Some("npx"), Some("/home/ann/a")),
+        (Some("/home/ann/a/bin/script"), Some("/home/ann/a")),
+        (Some("server"), Some("/srv")),
+        (Some("/home/ann/a/sub/../x"), Some("/home/ann/a/sub")),
+        (Some("npx"), Some("/home/ann/b")),
+        (Some("./other"), None),
+    ];
+    assert_eq!(started, expected);
+}
+
+#[test]
+fn a_value_that_is_one_reference_has_a_line_with_its_form() {
+    let imported = imported(&json!({"mcpServers": {
+        "a": {"command": "x", "env": {"A": "${B}"}},
+        "b": {"url": "${URL}", "headers": {"x-key": "${env:KEY}", "x-plain": "1"}},
+    }}));
+    let changed = imported.lines.iter().filter(|line| line.outcome == Outcome::Changed);
+    let changed: Vec<_> = changed.map(|line| (line.key.text(), line.message.as_str())).collect();
+    assert_eq!(
+        changed,
+        [
+            ("mcpServers.a.env.A", "is `A=env.B` in `stdio_config.envs`"),
+            ("mcpServers.b.url", "is `env.URL`"),
+            ("mcpServers.b.headers.x-key", "is `env.KEY`"),
+        ]
+    );
+}
+
+#[test]
+fn a_server_that_a_project_disables_stays_disabled_and_allowed_tools_have_a_line() {
+    let web = json!({"url": "https://mcp.example.com"});
+    let imported = imported(&json!({
+        "projects": {
+            "/home/ann/a": {
+                "mcpServers": {"web": web, "db": {"command": "db"}},
+                "disabledMcpServers": ["web", "git"],
+                "allowedTools": ["mcp__db__query"],
+            },
+            "/home/ann/b": {"mcpServers": {"web": web}, "disabledMcpServers": [], "allowedTools": []},
+        },
+        "mcpServers": {"git": {"command": "git"}},
+    }));
+    insta::assert_snapshot!(lines(&imported), @r#"
+    changed projects["/home/ann/a"].mcpServers.web: is `disabled`: the project disables it
+    changed projects["/home/ann/a"].mcpServers.db: `stdio_config.cwd` is "/home/ann/a", the directory of the project
+    changed projects["/home/ann/b"].mcpServers.web: the client is named "web_2": another client is named "web"
+    refused projects["/home/ann/a"].disabledMcpServers[1]: the project has no server "git" of its own, and one of another list stays as it is
+    refused projects["/home/ann/a"].allowedTools: each call needs an approval: list the tools of a server that need none in `tools_to_auto_execute` of its client
+    taken mcp.client_configs[0]: web
+    taken mcp.client_configs[1]: db
+    taken mcp.client_configs[2]: web_2
+    taken mcp.client_configs[3]: git
+    "#);
+    let clients = imported.file["mcp"]["client_configs"].as_array().expect("clients");
+    let disabled: Vec<_> = clients.iter().map(|client| client["disabled"] == true).collect();
+    assert_eq!(disabled, [true, false, false, false]);
 }
 
 #[test]
@@ -263,6 +365,66 @@ fn an_interval_of_bifrost_is_nanoseconds_or_minutes_and_zero_is_the_default() {
     assert_eq!(of_each, json!(["10m", "600000ms", null, null, "0ms", "5m"]));
     let default = "no meaning mcp.tool_sync_interval: it stands for the default";
     assert!(lines.contains(default), "{lines}");
+}
+
+#[test]
+fn an_interval_in_client_is_used_if_mcp_has_none() {
+    let interval = |mcp: Value, in_client: Value| {
+        let client =
+            json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": "x"}});
+        let imported = imported(&json!({
+            "client": {"mcp_tool_sync_interval": in_client},
+            "mcp": {"tool_sync_interval": mcp, "client_configs": [client]},
+        }));
+        let interval = imported.file["mcp"]["client_configs"][0]["tool_sync_interval"].clone();
+        (interval, lines(&imported))
+    };
+    let minutes = "is read as minutes: as nanoseconds it would be less than a millisecond, and 15m \
+                   is `tool_sync_interval` of each client";
+    let moved = format!("changed client.mcp_tool_sync_interval: 15 {minutes}");
+    let both = "`mcp.tool_sync_interval` is set too, and is used";
+    let different = format!("refused client.mcp_tool_sync_interval: {both}");
+    let same = format!("no meaning client.mcp_tool_sync_interval: {both}");
+    for (mcp, expected, line) in [
+        (json!(null), json!("15m"), &moved),
+        (json!(0), json!("15m"), &moved),
+        (json!("10m"), json!("10m"), &different),
+        (json!("15m"), json!("15m"), &same),
+    ] {
+        let (found, lines) = interval(mcp, json!(15));
+        assert_eq!(found, expected);
+        assert!(lines.contains(line), "{line}\n{lines}");
+    }
+    let (found, lines) = interval(json!(null), json!(0));
+    assert_eq!(found, Value::Null);
+    assert!(
+        lines.contains("no meaning client.mcp_tool_sync_interval: it stands for the default"),
+        "{lines}"
+    );
+}
+
+#[test]
+fn a_setting_in_client_that_mcp_has_too_is_reported_with_the_one_that_is_used() {
+    for (of_mcp, line) in [
+        (
+            json!(null),
+            "changed client.mcp_agent_depth: is `mcp.tool_manager_config.max_agent_depth`",
+        ),
+        (json!(4), "changed client.mcp_agent_depth: is `mcp.tool_manager_config.max_agent_depth`"),
+        (
+            json!(7),
+            "refused client.mcp_agent_depth: `mcp.tool_manager_config.max_agent_depth` is set too, and is used",
+        ),
+    ] {
+        let imported = imported(&json!({
+            "client": {"mcp_agent_depth": 4},
+            "mcp": {"tool_manager_config": {"max_agent_depth": of_mcp}},
+        }));
+        let used = if of_mcp.is_null() { json!(4) } else { of_mcp };
+        assert_eq!(imported.file["mcp"]["tool_manager_config"]["max_agent_depth"], used);
+        let lines = lines(&imported);
+        assert!(lines.contains(line), "{line}\n{lines}");
+    }
 }
 
 #[test]

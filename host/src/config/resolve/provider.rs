@@ -57,10 +57,10 @@ fn implied_kind(field: &Field<'_>, known: &Name) -> Option<ProviderKind> {
             None
         }
         Name::Unknown => {
-            field.member("kind").refuse(format_args!(
-                "is required, but missing; only these names have a kind of their own: {}",
-                known::names()
-            ));
+            field.member("kind").refuse(
+                "is required, but missing: expected \"openai\", \"anthropic\" or \"scripted\", because the name of the provider \
+                 implies no kind",
+            );
             None
         }
     }

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Uri, uri::Scheme};
 use super::{
     super::{
         file::{self, ConnectionType},
-        values::EnvText,
+        values::{EnvText, has_variable_after_scheme},
     },
     Field, http_client, process,
 };
@@ -34,6 +34,10 @@ pub(super) const RESERVED: [&str; 11] = [
     "mcp-session-id",
     "transfer-encoding",
 ];
+
+/// Message about a header with a variable after other text, which would be sent as it is written.
+const NOT_REPLACED: &str = "the gateway replaces `env.NAME` only if it is the whole value: put the whole value, with the scheme such as `Bearer`, \
+     into a variable of its environment and write \"env.NAME\", or write {\"value\": \"…\"} for a text that has `env.NAME` on purpose";
 
 pub(super) fn resolve(
     field: &Field<'_>,
@@ -242,6 +246,10 @@ pub(super) fn headers(
         };
         if reserved.contains(&header.as_str()) {
             field.refuse("is set by the transport itself");
+            continue;
+        }
+        if matches!(&value, EnvText::Written(text) if has_variable_after_scheme(text.expose())) {
+            field.refuse(NOT_REPLACED);
             continue;
         }
         let Some(value) = field.text(value) else { continue };

@@ -66,7 +66,7 @@ fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
 fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reason() {
     assert_snapshot!(
         error(&provider("mine", json!({}))),
-        @"providers.mine.kind: is required, but missing; only these names have a kind of their own: openai, anthropic, groq, mistral, ollama, openrouter, gemini, deepseek, xai, perplexity, cerebras, nebius, fireworks, parasail, sgl, vllm"
+        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic" or "scripted", because the name of the provider implies no kind"#
     );
     let forgotten = json!({"kind": "openai", "keys": keys()});
     assert_snapshot!(

@@ -77,11 +77,6 @@ pub(super) fn find(name: &str) -> Name {
     }
 }
 
-/// Returns the names that are known, for errors.
-pub(super) fn names() -> String {
-    KNOWN.map(|known| known.name).join(", ")
-}
-
 impl Name {
     /// Returns the URL of a known service with an API. Any other has none: the requests and the key
     /// of a server of one's own must not be sent elsewhere because its URL is forgotten.
