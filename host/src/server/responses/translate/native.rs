@@ -136,7 +136,7 @@ fn item(
         // A reference has an error of its own: items are stored by the gateway alone.
         Some("item_reference") | None => items::translate(value, path).map(|_| Vec::new()),
         Some("mcp_call") => match items::translate(value, path)? {
-            Step::Call { id, call, output } => Ok(executed(&id, &call, output.as_ref())),
+            Step::Call { id, call, output, .. } => Ok(executed(&id, &call, output.as_ref())),
             _ => Ok(Vec::new()),
         },
         Some("reasoning") if is_of_gateway(members) => Ok(Vec::new()),
