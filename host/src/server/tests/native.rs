@@ -448,6 +448,29 @@ async fn the_same_conversation_gives_the_same_response_over_both_apis_of_a_provi
     }
 }
 
+/// An answer without text whose call needs an approval.
+const ASKS: Answer = (None, None, &[("a", "desk-write")]);
+const DONE: Answer = (None, Some("done"), &[]);
+const NOTE: &str = "[Note of the gateway: `desk-write` needs an approval";
+
+#[tokio::test]
+async fn a_note_about_an_approval_does_not_reach_the_provider_of_a_chat_beside_its_call() {
+    let answers = vec![as_chat(&ASKS, false), as_chat(&DONE, false)];
+    let (gateway, fake, _directory) = with_answers(Apis::Chat, answers).await;
+    let (_, first) = gateway.chat("go", &[]).await;
+    let message = &first["choices"][0]["message"];
+    assert!(message["content"].as_str().is_some_and(|text| text.starts_with(NOTE)), "{first}");
+    let user = json!({"role": "user", "content": "go"});
+    let result = json!({"role": "tool", "tool_call_id": "a", "content": "written"});
+    let next = json!({"model": "demo/m", "messages": [user, message, result]}).to_string();
+    let (status, last) = gateway.ask(Method::POST, "/v1/chat/completions", &[], &next).await;
+    assert_eq!((status, &last["choices"][0]["message"]["content"]), (200, &json!("done")));
+    gateway.stop().await;
+    let sent = body(&fake.requests().await[1]);
+    assert_eq!(sent["messages"][1]["content"], Value::Null, "{sent}");
+    assert_eq!(sent["messages"][1]["tool_calls"], message["tool_calls"]);
+}
+
 #[tokio::test]
 async fn a_built_in_tool_that_the_operator_lists_reaches_the_provider_and_no_other_does() {
     let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed"});
