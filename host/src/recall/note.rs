@@ -56,6 +56,35 @@ pub(crate) fn approval<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Str
     )
 }
 
+/// Returns the content of a message, a text or a list of parts, without the note about an approval at
+/// its end; `None` if nothing is left. Content without the note is returned as it is.
+pub(crate) fn without_approval(mut content: Value) -> Option<Value> {
+    match &mut content {
+        Value::String(text) => match before_approval(text) {
+            Some("") => return None,
+            Some(before) => *text = before.to_owned(),
+            None => {}
+        },
+        Value::Array(parts) => {
+            let last = parts.last().and_then(|part| before_approval(part.get("text")?.as_str()?));
+            match last.map(str::to_owned) {
+                Some(before) if before.is_empty() => drop(parts.pop()),
+                Some(before) => {
+                    if let Some(last) = parts.last_mut() {
+                        last["text"] = before.into();
+                    }
+                }
+                None => return Some(content),
+            }
+            if parts.is_empty() {
+                return None;
+            }
+        }
+        _ => {}
+    }
+    Some(content)
+}
+
 /// Returns the text before the note about an approval, which is empty if it is blank; `None` if the
 /// text does not end with the note. The names and the rest of the note may differ, because another
 /// version of the gateway may have made it, but they have no further line and no closing bracket.
@@ -94,6 +123,24 @@ mod tests {
             ] {
                 assert_eq!(before_approval(&text), before, "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn content_without_the_note_about_an_approval_may_be_nothing() {
+        let note = approval(["web-post"].into_iter());
+        let part = |text: &str| json!({"type": "text", "text": text});
+        for (content, rest) in [
+            (json!(note), None),
+            (json!(format!("I ask.\n\n{note}")), Some(json!("I ask."))),
+            (json!([part(&note)]), None),
+            (json!([part("I ask."), part(&note)]), Some(json!([part("I ask.")]))),
+            (json!([part(&format!("I ask.\n\n{note}"))]), Some(json!([part("I ask.")]))),
+        ] {
+            assert_eq!(without_approval(content), rest);
+        }
+        for content in [json!("I ask."), json!([part(&note), part("Why?")]), json!([]), json!(7)] {
+            assert_eq!(without_approval(content.clone()), Some(content));
         }
     }
 

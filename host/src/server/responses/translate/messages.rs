@@ -13,7 +13,10 @@ use super::{
     path::Path,
     reasoning::Reasoning,
 };
-use crate::model::{Object, object};
+use crate::{
+    model::{Object, object},
+    recall::note,
+};
 
 /// Translates the items of the previous Responses and those of a request, after the instructions of
 /// the request. Fails if an item is invalid, or if a call of a client's tool has no output or an
@@ -166,12 +169,16 @@ impl Assembly {
         Ok(())
     }
 
-    /// Ends the assistant message. Reasoning without content and calls is dropped.
+    /// Ends the assistant message. Reasoning without content and calls is dropped, and so is the note
+    /// about an approval beside calls.
     fn end_turn(&mut self) {
-        let Turn { content, members, reasoning, calls, outputs, .. } =
+        let Turn { mut content, members, reasoning, calls, outputs, .. } =
             std::mem::take(&mut self.turn);
         if content.is_none() && calls.is_empty() {
             return;
+        }
+        if !calls.is_empty() {
+            content = content.and_then(note::without_approval);
         }
         let mut message = object(json!({"role": "assistant", "content": content}));
         message.extend(members);
