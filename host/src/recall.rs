@@ -10,17 +10,21 @@
 //! | `trail` | digests of what a client sends back, by which a record is found |
 //! | `chat` | records in the messages of chat completions |
 //! | `items` | records in the items of the Responses API |
-//! | `note` | the line for the model about a record whose contents are lost |
+//! | `note` | notes in texts: about a record whose contents are lost, and about calls that wait for an approval |
 //!
 //! A record belongs to one tenant. It is in the database if responses may be stored there, and else
 //! in memory; the database then has its digests without its contents, so that a later process knows
 //! that there was a record. A request repeats its history, so a record is not consumed: it is put
 //! back in every request that has the calls, and only where the client did not send them itself.
+//!
+//! A note about calls that wait for an approval is for people. Where it comes back beside the results of
+//! its calls, it is removed, because the model would read that nothing was run.
+//!
 //! This module makes no policy decisions and runs no calls.
 
 pub(crate) mod chat;
 pub(crate) mod items;
-mod note;
+pub(crate) mod note;
 mod trail;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};

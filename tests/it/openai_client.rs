@@ -11,6 +11,11 @@ use airlock_tests::{Gateway, Setup, peers};
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
+/// Text of an answer whose call waits for an approval.
+const WAITING: &str = "[Note of the gateway: `everything-get-env` needs an approval, so nothing was run. A program approves a call by \
+                       sending it to /v1/mcp/tool/execute. A client that cannot do that sends the header `x-airlock-approval: wait`, \
+                       or the operator sets `approval` to `wait`: a person then decides with `airlock approvals`.]";
+
 /// Returns the script of the model.
 fn script() -> Value {
     let user = |contains: &str, answer: Value| json!({"when": {"role": "user", "contains": contains}, "answer": answer});

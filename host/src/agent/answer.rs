@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::round::{Pending, Reason};
-use crate::model::Object;
+use crate::{model::Object, recall::note};
 
 /// Result of a call that was run.
 pub(super) struct Result {
@@ -72,13 +72,7 @@ pub(super) fn approval_note(answer: &Object, pending: &[Pending]) -> Option<Stri
         return None;
     }
     let names: BTreeSet<_> = pending.iter().map(|pending| pending.call.name.as_str()).collect();
-    let verb = if names.len() == 1 { "needs" } else { "need" };
-    let names = names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    Some(format!(
-        "[Note of the gateway: {names} {verb} an approval, so nothing was run. A program approves a call by sending it to \
-         /v1/mcp/tool/execute. A client that cannot do that sends the header `x-airlock-approval: wait`, or the operator sets \
-         `approval` to `wait`: a person then decides with `airlock approvals`.]"
-    ))
+    Some(note::approval(names.into_iter()))
 }
 
 /// Sets the text of the first choice.

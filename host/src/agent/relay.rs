@@ -114,7 +114,7 @@ impl Relay {
         Self { holds_text: true, ..self }
     }
 
-    /// Shows a note at the end, unless the results of calls are shown there.
+    /// Shows a note at the end, unless calls ran.
     pub(super) fn with_note(self, note: Option<String>) -> Self {
         Self { note, ..self }
     }
@@ -211,12 +211,15 @@ impl Relay {
         }
         self.release_texts(emitter).await;
         let is_mixed = summary.is_some();
-        let summary = summary.or_else(|| self.note.take());
-        if let Some(summary) = summary.filter(|text| self.is_one_text && !text.is_empty()) {
+        let last = match summary {
+            Some(summary) => self.is_one_text.then_some(summary),
+            None => self.note.take(),
+        };
+        if let Some(last) = last.filter(|text| !text.is_empty()) {
             let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
-                format!("{BETWEEN_ROUNDS}{summary}")
+                format!("{BETWEEN_ROUNDS}{last}")
             } else {
-                summary
+                last
             };
             let chunk = self.chunk_of(0, &json!({"content": text}));
             emitter.emit(Event::Chunk(chunk)).await;

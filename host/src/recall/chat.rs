@@ -1,4 +1,4 @@
-//! Records in the messages of chat completions.
+//! Records in the messages of chat completions, and notes that clients send back in them.
 //!
 //! A record has the rounds before the model's last answer, that answer with all its calls, and the
 //! results of those that ran. The client sends back a message with its own calls alone; the rounds
@@ -11,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Found, Keeper, Recall, Trail, note};
@@ -131,6 +132,84 @@ impl Recall {
         }
         Ok(())
     }
+}
+
+/// Removes the note about an approval from the messages of the model that have calls. The results of the
+/// calls follow them, so the note is no longer true. `charge` is called with the bytes that this takes.
+/// Fails if `charge` fails, and then changes nothing.
+pub(crate) async fn remove_notes<E: Send + 'static>(
+    tenant: &Tenant,
+    body: &mut RawObject,
+    charge: impl Fn(usize) -> Result<(), E> + Send + 'static,
+) -> Result<(), E> {
+    let Some(text) = body.get("messages").filter(|text| text.contains(note::BEGIN)) else {
+        return Ok(());
+    };
+    let bytes = text.len();
+    let sent = body.clone();
+    let remove = move || without_notes(&sent, bytes, charge);
+    if let Some(changed) = threads::read(tenant, bytes, remove).await? {
+        body.set("messages", changed);
+    }
+    Ok(())
+}
+
+/// Returns the JSON text of the messages without notes, of which there are `bytes`; `None` if none has
+/// a note.
+fn without_notes<E>(
+    body: &RawObject,
+    bytes: usize,
+    charge: impl Fn(usize) -> Result<(), E>,
+) -> Result<Option<Arc<str>>, E> {
+    // Once as it is made, and once as it is shared.
+    charge(2 * bytes)?;
+    let mut text = String::with_capacity(bytes);
+    let mut is_changed = false;
+    for message in messages(body) {
+        text.push(if text.is_empty() { '[' } else { ',' });
+        let changed = without_note(message);
+        is_changed |= changed.is_some();
+        text.push_str(changed.as_deref().unwrap_or(message));
+    }
+    text.push(']');
+    Ok(is_changed.then(|| text.into()))
+}
+
+/// Returns a message of the model with calls without the note about an approval; `None` for any other
+/// message.
+fn without_note(message: &str) -> Option<String> {
+    let has_note = message.contains(note::BEGIN) && has_role(message, "assistant");
+    if !has_note || calls(message).next().is_none() {
+        return None;
+    }
+    let content = content_without_note(raw::member(message, "content")?)?;
+    let mut message = object(message)?;
+    message.set("content", content);
+    Some(message.to_text())
+}
+
+/// Returns the JSON text of content, a text or a list of parts, without the note at its end: `null` if
+/// nothing is left. `None` if there is no note.
+fn content_without_note(content: &str) -> Option<String> {
+    if let Some(text) = raw::string(content) {
+        let before = note::before_approval(&text)?;
+        let rest = if before.is_empty() { Value::Null } else { Value::from(before) };
+        return Some(rest.to_string());
+    }
+    let mut parts: Vec<&str> = raw::elements(content)?.collect();
+    let last = parts.pop()?;
+    let text = raw::member(last, "text").and_then(raw::string)?;
+    let before = note::before_approval(&text)?;
+    let mut list = parts.join(",");
+    if !before.is_empty() {
+        let mut part = object(last)?;
+        part.set("text", Value::from(before).to_string());
+        if !list.is_empty() {
+            list.push(',');
+        }
+        list.push_str(&part.to_text());
+    }
+    Some(if list.is_empty() { "null".to_owned() } else { format!("[{list}]") })
 }
 
 /// Iterates over the messages of a request.

@@ -175,6 +175,63 @@ async fn another_tenant_conversation_or_call_gets_nothing() {
     }
 }
 
+/// Returns the messages without notes.
+async fn without_notes(messages: &Value) -> String {
+    let mut body = body(messages);
+    let charge = |_| Ok::<(), Infallible>(());
+    let Ok(()) = chat::remove_notes(&ann(), &mut body, charge).await;
+    body.get("messages").expect("it is there").to_owned()
+}
+
+#[tokio::test]
+async fn a_note_about_an_approval_is_removed_from_messages_with_calls() {
+    let note = note::approval(["web-post"].into_iter());
+    let part =
+        |text: &str| json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}});
+    for (said, rest) in [
+        (json!(note), Value::Null),
+        (json!(format!("I ask.\n\n{note}")), json!("I ask.")),
+        (json!([part(&note)]), Value::Null),
+        (json!([part("I ask."), part(&note)]), json!([part("I ask.")])),
+        (
+            json!([part("I ask."), part(&format!("Now: {note}"))]),
+            json!([part("I ask."), part("Now: ")]),
+        ),
+    ] {
+        let messages: Value = without_notes(&sent(said)).await.parse().expect("JSON");
+        assert_eq!(messages, sent(rest));
+    }
+}
+
+#[tokio::test]
+async fn a_note_about_an_approval_stays_in_any_other_message() {
+    let note = note::approval(["web-post"].into_iter());
+    let quoted = format!("It said: {note} Why?");
+    let model = json!({"role": "assistant", "content": note});
+    for messages in [
+        json!([user("go"), model, user("and now?")]),
+        json!([user(&note), calling(json!("I ask."), &[call(X, "mine")]), result(X, &note)]),
+        sent(json!(quoted)),
+        sent(json!([{"type": "text", "text": note}, {"type": "text", "text": "Why?"}])),
+        sent(json!([note, {"text": [note]}, 7])),
+        sent(json!({"text": note})),
+        sent(json!(note::BEGIN)),
+        json!([note, [note], {"role": "assistant", "tool_calls": note}, {"content": note}]),
+    ] {
+        assert_eq!(without_notes(&messages).await, messages.to_string());
+    }
+}
+
+#[tokio::test]
+async fn the_bytes_of_messages_without_their_note_are_charged() {
+    let note = note::approval(["web-post"].into_iter());
+    let mut body = body(&sent(json!(note)));
+    let before = body.to_text();
+    let refused = chat::remove_notes(&ann(), &mut body, Err).await;
+    assert!(matches!(refused, Err(bytes) if bytes > note.len()), "{refused:?}");
+    assert_eq!(body.to_text(), before);
+}
+
 #[tokio::test]
 async fn the_bytes_that_are_put_back_are_charged() {
     let recall = in_memory();

@@ -12,6 +12,7 @@ use super::{
     options,
     respond::{self, ApiError, Reply},
 };
+use crate::recall;
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future
@@ -30,10 +31,12 @@ pub(super) async fn complete(
             ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages")
         );
     }
+    let tenant = sender.tenant();
+    let memory = charge.clone();
+    let charged = move |bytes| memory.grow(bytes);
+    recall::chat::remove_notes(&tenant, &mut body, charged.clone()).await?;
     if let Some(recall) = &app.hooks.recall {
-        let memory = charge.clone();
-        let charged = move |bytes| memory.grow(bytes);
-        recall.restore_messages(&sender.tenant(), &mut body, charged).await?;
+        recall.restore_messages(&tenant, &mut body, charged).await?;
     }
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);

@@ -60,9 +60,6 @@ fn check_answers(client: &str, seen: &Value) {
     let environment = json!([["everything-get-env", {}]]);
     let mixed = "The Output from allowed tools calls is - {\"everything-get-sum\":\"The sum of 20 and 22 is 42.\"}\n\n\
                  Now I shall call these tools next...";
-    let waiting = "[Note of the gateway: `everything-get-env` needs an approval, so nothing was run. A program approves a call by \
-                   sending it to /v1/mcp/tool/execute. A client that cannot do that sends the header `x-airlock-approval: wait`, \
-                   or the operator sets `approval` to `wait`: a person then decides with `airlock approvals`.]";
     let (two, two_streamed) = responses(
         &[choice(0, "hello yourself", "stop", &none), choice(1, "hello yourself", "stop", &none)],
         &Value::Null,
@@ -81,7 +78,7 @@ fn check_answers(client: &str, seen: &Value) {
                 &json!(["everything-get-sum"]),
             ),
         ),
-        ("waiting", conversation(waiting, "tool_calls", &environment, &json!([]))),
+        ("waiting", conversation(super::WAITING, "tool_calls", &environment, &json!([]))),
         ("mixed", conversation(mixed, "tool_calls", &environment, &json!(["everything-get-sum"]))),
         ("two_choices", json!({"plain": two, "streamed": two_streamed})),
         ("own_tool", json!({"plain": own, "streamed": own})),

@@ -53,10 +53,11 @@ fn check_conversations(seen: &Value) {
     let environment = json!(["function_call", "completed", "everything-get-env", {}]);
     let message = |text: &str| json!(["message", "completed", text]);
     let ran = json!(["everything-get-sum"]);
+    let waiting = super::WAITING;
     for (name, expected) in [
         ("hello", response("hello yourself", &json!([message("hello yourself")]), &Value::Null)),
         ("auto", response(said, &json!([sum(1, 2), message(said)]), &ran)),
-        ("waiting", response("", &json!([environment]), &json!([]))),
+        ("waiting", response(waiting, &json!([message(waiting), environment]), &json!([]))),
         ("mixed", response("", &json!([sum(20, 22), environment]), &ran)),
     ] {
         let seen = &seen[name];

@@ -188,13 +188,17 @@ async fn an_answer_without_text_whose_calls_need_an_approval_says_so_to_a_client
     ] {
         let turns = json!([{"answer": {"content": content, "tool_calls": calls}}]);
         let settings = Settings { results_as_text, ..SETTINGS };
-        for is_streamed in [false, true] {
-            let mut request = Request { is_streamed, ..kept_by(&recall()) };
+        // Chat completions and Responses.
+        for (is_streamed, shows_rounds) in
+            [(false, false), (true, false), (false, true), (true, true)]
+        {
+            let mut request = Request { is_streamed, shows_rounds, ..kept_by(&recall()) };
             if let Some((name, value)) = &member {
                 request.body.set(name, value.to_string());
             }
             let text = text_of(&turns, request, settings).await;
-            let case = format!("{calls} {content} {member:?} {results_as_text:?} {is_streamed}");
+            let form = format!("streamed {is_streamed}, rounds {shows_rounds}");
+            let case = format!("{calls} {content} {member:?} {results_as_text:?}, {form}");
             if is_noted {
                 let begin =
                     "[Note of the gateway: `desk-write` needs an approval, so nothing was run.";

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{json, model::weight, store::responses::List, text::cut};
 
-/// Digits of an identifier behind its prefix: those of the Response, and those of the place.
+/// Digits of an identifier behind its prefix: those of the Response, the round and the place.
 const DIGITS: usize = 36;
 const RESPONSE_DIGITS: usize = 32;
 /// Maximum length of an identifier that an error repeats, in bytes.

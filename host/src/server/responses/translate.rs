@@ -28,8 +28,9 @@
 //! # Items and messages
 //!
 //! Items become messages by one rule, whether the client sends them or they come from the store.
-//! Consecutive calls are the parallel calls of one assistant message, and the results of these
-//! calls follow it, as chat completions require. Each result is found by its `call_id`. A tool that
+//! Consecutive calls are the parallel calls of one assistant message, unless their identifiers are of
+//! two rounds of one Response. The results of these calls follow the message, as chat completions
+//! require. Each result is found by its `call_id`. A tool that
 //! the gateway ran is an `mcp_call` item, which holds call and result, and becomes both again: in
 //! the next turn the model receives the same call and result.
 //!

@@ -448,6 +448,64 @@ async fn the_same_conversation_gives_the_same_response_over_both_apis_of_a_provi
     }
 }
 
+/// An answer without text whose call needs an approval.
+const ASKS: Answer = (None, None, &[("a", "desk-write")]);
+const DONE: Answer = (None, Some("done"), &[]);
+const NOTE: &str = "[Note of the gateway: `desk-write` needs an approval";
+
+#[tokio::test]
+async fn a_note_about_an_approval_is_an_item_that_does_not_reach_the_provider_beside_its_call() {
+    for (apis, is_streamed) in
+        [(Apis::Chat, false), (Apis::Chat, true), (Apis::Responses, false), (Apis::Responses, true)]
+    {
+        let write = if apis == Apis::Chat { as_chat } else { as_responses };
+        let answers = vec![write(&ASKS, is_streamed), write(&DONE, is_streamed)];
+        let (gateway, fake, _directory) = with_answers(apis, answers).await;
+        let first = responded(&gateway, is_streamed, json!({"input": "go"})).await;
+        let items = first["output"].as_array().expect("items");
+        assert_eq!((items.len(), &items[1]["type"]), (2, &json!("function_call")), "{first}");
+        let text = items[0]["content"][0]["text"].as_str().expect("a text");
+        assert!(text.starts_with(NOTE), "{text}");
+        let mut input = vec![json!({"role": "user", "content": "go"})];
+        input.extend_from_slice(items);
+        input.push(json!({"type": "function_call_output", "call_id": "a", "output": "written"}));
+        let last = responded(&gateway, is_streamed, json!({"input": input})).await;
+        assert_eq!(last["output"][0]["content"][0]["text"], "done", "{last}");
+        gateway.stop().await;
+        let sent = body(&fake.requests().await[1]);
+        let list = if apis == Apis::Chat { &sent["messages"] } else { &sent["input"] };
+        assert_eq!(list.as_array().map(Vec::len), Some(3), "{sent}");
+        assert!(!list.to_string().contains("Note of the gateway"), "{sent}");
+    }
+}
+
+/// Returns a Response, whole or from the last event of its stream.
+async fn responded(gateway: &Gateway, is_streamed: bool, members: Value) -> Value {
+    if !is_streamed {
+        return gateway.respond(members).await.1;
+    }
+    let events = gateway.stream(members).await;
+    events.last().expect("an event").1["response"].clone()
+}
+
+#[tokio::test]
+async fn a_note_about_an_approval_does_not_reach_the_provider_of_a_chat_beside_its_call() {
+    let answers = vec![as_chat(&ASKS, false), as_chat(&DONE, false)];
+    let (gateway, fake, _directory) = with_answers(Apis::Chat, answers).await;
+    let (_, first) = gateway.chat("go", &[]).await;
+    let message = &first["choices"][0]["message"];
+    assert!(message["content"].as_str().is_some_and(|text| text.starts_with(NOTE)), "{first}");
+    let user = json!({"role": "user", "content": "go"});
+    let result = json!({"role": "tool", "tool_call_id": "a", "content": "written"});
+    let next = json!({"model": "demo/m", "messages": [user, message, result]}).to_string();
+    let (status, last) = gateway.ask(Method::POST, "/v1/chat/completions", &[], &next).await;
+    assert_eq!((status, &last["choices"][0]["message"]["content"]), (200, &json!("done")));
+    gateway.stop().await;
+    let sent = body(&fake.requests().await[1]);
+    assert_eq!(sent["messages"][1]["content"], Value::Null, "{sent}");
+    assert_eq!(sent["messages"][1]["tool_calls"], message["tool_calls"]);
+}
+
 #[tokio::test]
 async fn a_built_in_tool_that_the_operator_lists_reaches_the_provider_and_no_other_does() {
     let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed"});

@@ -177,11 +177,10 @@ async fn a_pending_call_is_answered_in_a_response_that_continues_the_first() {
     for is_streamed in [false, true] {
         let (_, first) =
             bench.gateway.respond(json!({"input": "write", "instructions": "Be brief."})).await;
-        let call = &first["output"][0];
-        assert_eq!(
-            [&call["type"], &call["name"], &call["call_id"]],
-            [&json!("function_call"), &json!("desk-write"), &json!("c1")]
-        );
+        assert_eq!(kinds(&first), ["message", "function_call"]);
+        assert!(text(&first).starts_with("[Note of the gateway: `desk-write` needs"), "{first}");
+        let call = &first["output"][1];
+        assert_eq!((&call["name"], &call["call_id"]), (&json!("desk-write"), &json!("c1")));
         assert_eq!(first["airlock"]["pending"][0]["reason"], "needs_approval");
         let answer =
             json!([{"type": "function_call_output", "call_id": "c1", "output": "written"}]);

@@ -7,6 +7,7 @@ use super::{
     content::{self, Place},
     error::Untranslatable,
     members::Members,
+    output::Round,
     path::Path,
     reasoning::Reasoning,
 };
@@ -47,6 +48,8 @@ pub(super) enum Step {
         call: Object,
         /// Output of a call that the gateway ran.
         output: Option<Value>,
+        /// Round of the call; `None` if the item has no identifier of the gateway.
+        round: Option<Round>,
     },
     /// An item about a built-in tool, which has no counterpart: its type.
     Dropped(String),
@@ -120,6 +123,7 @@ fn message(mut item: Members<'_>) -> Result<Step, Untranslatable> {
 /// Translates a call of a client's tool. `input` is the member with the input of the tool.
 fn client_call(mut item: Members<'_>, kind: &str, input: &str) -> Result<Step, Untranslatable> {
     let id = item.required_text("call_id")?;
+    let round = item.get("id").and_then(Value::as_str).and_then(Round::of_item);
     check_call(&mut item)?;
     let group = item.text("namespace")?;
     let mut call = call(&id, kind, &mut item, input)?;
@@ -127,7 +131,7 @@ fn client_call(mut item: Members<'_>, kind: &str, input: &str) -> Result<Step, U
         let name = &mut call[kind]["name"];
         *name = builtin::flat_name(&group, name.as_str().unwrap_or_default()).into();
     }
-    Ok(Step::Call { id, call: with_rest(call, item), output: None })
+    Ok(Step::Call { id, call: with_rest(call, item), output: None, round })
 }
 
 /// Translates a call that the gateway ran. Its identifier is that of the item.
@@ -146,7 +150,8 @@ fn executed_call(mut item: Members<'_>) -> Result<Step, Untranslatable> {
         item.take(described);
     }
     let call = call(&id, "function", &mut item, "arguments")?;
-    Ok(Step::Call { id, call: with_rest(call, item), output: Some(output.into()) })
+    let round = Round::of_item(&id);
+    Ok(Step::Call { id, call: with_rest(call, item), output: Some(output.into()), round })
 }
 
 fn has_result(item: &Members<'_>) -> bool {

@@ -9,10 +9,14 @@ use super::{
     content,
     error::{Untranslatable, excerpt},
     items::{self, Step},
+    output::Round,
     path::Path,
     reasoning::Reasoning,
 };
-use crate::model::{Object, object};
+use crate::{
+    model::{Object, object},
+    recall::note,
+};
 
 /// Translates the items of the previous Responses and those of a request, after the instructions of
 /// the request. Fails if an item is invalid, or if a call of a client's tool has no output or an
@@ -81,6 +85,8 @@ struct Turn {
     outputs: Vec<Value>,
     /// True if a call is of a client's tool, so that its output is a later item.
     awaits_output: bool,
+    /// Round of the calls; `None` if it is not known.
+    round: Option<Round>,
 }
 
 impl Assembly {
@@ -96,7 +102,10 @@ impl Assembly {
             }
             Step::Assistant(content, members) => self.add_content(content, members),
             Step::Reasoning(reasoning) => self.add_reasoning(reasoning),
-            Step::Call { id, call, output } => self.add_call(&id, call, output)?,
+            Step::Call { id, call, output, round } => {
+                self.set_round(round);
+                self.add_call(&id, call, output)?;
+            }
             // The output was added with its call. A call after it belongs to the next round.
             Step::Output { .. } if !self.turn.calls.is_empty() => self.end_turn(),
             Step::Output { .. } | Step::Dropped(_) | Step::Nothing => {}
@@ -130,6 +139,16 @@ impl Assembly {
         self.turn.reasoning.append(reasoning);
     }
 
+    /// Sets the round of the next call. A call of another round begins another message; one whose round
+    /// is not known belongs to the message of the call before it.
+    fn set_round(&mut self, round: Option<Round>) {
+        let Some(round) = round else { return };
+        if self.turn.round.as_ref().is_some_and(|earlier| round.differs_from(earlier)) {
+            self.end_turn();
+        }
+        self.turn.round = Some(round);
+    }
+
     fn add_call(
         &mut self,
         id: &str,
@@ -150,12 +169,16 @@ impl Assembly {
         Ok(())
     }
 
-    /// Ends the assistant message. Reasoning without content and calls is dropped.
+    /// Ends the assistant message. Reasoning without content and calls is dropped, and so is the note
+    /// about an approval beside calls.
     fn end_turn(&mut self) {
-        let Turn { content, members, reasoning, calls, outputs, .. } =
+        let Turn { mut content, members, reasoning, calls, outputs, .. } =
             std::mem::take(&mut self.turn);
         if content.is_none() && calls.is_empty() {
             return;
+        }
+        if !calls.is_empty() {
+            content = content.and_then(note::without_approval);
         }
         let mut message = object(json!({"role": "assistant", "content": content}));
         message.extend(members);

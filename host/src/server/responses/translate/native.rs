@@ -20,6 +20,7 @@ use super::{
 use crate::{
     json::RawObject,
     model::{Native, Object, Refusal, object},
+    recall::note,
 };
 
 /// Types of items that are sent as they came. Others may bring tools that run at the provider; those
@@ -111,14 +112,30 @@ fn items_of(
     let mut items = Vec::with_capacity(earlier.len() + input.len());
     let path = Path::Member(&Path::Root, "input");
     for value in earlier {
-        items.extend(
-            item(value, &path, client_tools).map_err(Untranslatable::in_previous_response)?,
-        );
+        let added = item(value, &path, client_tools);
+        add(&mut items, added.map_err(Untranslatable::in_previous_response)?);
     }
     for (index, value) in input.into_iter().enumerate() {
-        items.extend(item(value, &path.element(index), client_tools)?);
+        add(&mut items, item(value, &path.element(index), client_tools)?);
     }
     Ok(items)
+}
+
+/// Adds items. Removes the note about an approval from a message of the model before a call.
+fn add(items: &mut Vec<Value>, added: Vec<Value>) {
+    let kind = added.first().and_then(|item| item["type"].as_str());
+    if matches!(kind, Some("function_call" | "custom_tool_call"))
+        && let Some(last) = items.last_mut()
+        && last["type"] == "message"
+        && last["role"] == "assistant"
+        && let Some(content) = last.get_mut("content")
+    {
+        match note::without_approval(content.take()) {
+            Some(rest) => *content = rest,
+            None => drop(items.pop()),
+        }
+    }
+    items.extend(added);
 }
 
 fn item(
@@ -136,7 +153,7 @@ fn item(
         // A reference has an error of its own: items are stored by the gateway alone.
         Some("item_reference") | None => items::translate(value, path).map(|_| Vec::new()),
         Some("mcp_call") => match items::translate(value, path)? {
-            Step::Call { id, call, output } => Ok(executed(&id, &call, output.as_ref())),
+            Step::Call { id, call, output, .. } => Ok(executed(&id, &call, output.as_ref())),
             _ => Ok(Vec::new()),
         },
         Some("reasoning") if is_of_gateway(members) => Ok(Vec::new()),

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 pub(crate) use self::calls::Call;
-pub(super) use self::item::is_own_id;
+pub(super) use self::item::{Round, is_own_id};
 use self::{
     calls::{ClientCall, ExecutedCall},
     ending::Ending,
@@ -142,6 +142,7 @@ impl Writer {
     pub(crate) fn round_ended(&mut self, out: &mut Vec<Object>) {
         self.close_text(Status::Completed, out);
         self.close_calls(Status::Completed, out);
+        self.items.begin_round();
         self.finish_reason = None;
     }
 

@@ -5,13 +5,41 @@ use serde_json::Value;
 use super::events::Events;
 use crate::model::Object;
 
-/// Length of the part of an identifier behind its prefix: a UUID, and a place in hexadecimal.
+/// Length of the part of an identifier behind its prefix: a UUID, a round and a place in hexadecimal.
 const DIGITS: usize = 36;
+/// Length of the UUID, which is that of the Response.
+const RESPONSE_DIGITS: usize = 32;
+/// Number of rounds that an identifier tells apart.
+const ROUNDS: usize = 16;
 
 /// Returns whether an identifier has the form of those that the gateway makes.
 pub(in super::super) fn is_own_id(id: &str) -> bool {
     let digits = id.split_once('_').map_or("", |(_, digits)| digits);
     digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The round of an item, from its identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Round {
+    /// The UUID of the Response.
+    response: u128,
+    /// The digit of the round.
+    digit: u8,
+}
+
+impl Round {
+    /// Returns the round of the item with this identifier; `None` if the gateway did not make it.
+    pub(in super::super) fn of_item(id: &str) -> Option<Self> {
+        let (_, digits) = id.split_once('_').filter(|_| is_own_id(id))?;
+        let (response, rest) = digits.split_at_checked(RESPONSE_DIGITS)?;
+        let digit = *rest.as_bytes().first()?;
+        Some(Self { response: u128::from_str_radix(response, 16).ok()?, digit })
+    }
+
+    /// Returns whether this is another round of the same Response.
+    pub(in super::super) fn differs_from(&self, other: &Self) -> bool {
+        self.response == other.response && self.digit != other.digit
+    }
 }
 
 /// Status of an item that is done.
@@ -52,6 +80,8 @@ impl Slot {
 pub(super) struct Items {
     /// Common part of the identifiers.
     stem: String,
+    /// The round, modulo [`ROUNDS`].
+    round: usize,
     values: Vec<Value>,
 }
 
@@ -59,24 +89,30 @@ impl Items {
     /// Creates the items of the Response with this identifier.
     pub(super) fn new(response_id: &str) -> Self {
         let stem = response_id.strip_prefix("resp_").unwrap_or(response_id).to_owned();
-        Self { stem, values: Vec::new() }
+        Self { stem, round: 0, values: Vec::new() }
     }
 
     pub(super) fn values(&self) -> &[Value] {
         &self.values
     }
 
+    /// Begins the next round. Clients send items back without their rounds, so the identifiers tell
+    /// them apart.
+    pub(super) fn begin_round(&mut self) {
+        self.round = (self.round + 1) % ROUNDS;
+    }
+
     /// Adds an item. `members` are those after its identifier. With a UUID in the identifier of the
-    /// Response, an identifier has at most 40 characters for the first 65,536 items: identifiers of
-    /// `mcp_call` items become those of tool calls, and OpenAI's chat completions take no longer
-    /// ones.
+    /// Response, an identifier has at most 40 characters for the first 4,096 items, and a Response has
+    /// no more: identifiers of `mcp_call` items become those of tool calls, and OpenAI's chat
+    /// completions take no longer ones.
     pub(super) fn open(
         &mut self,
         prefix: &str,
         members: impl IntoIterator<Item = (String, Value)>,
         events: &mut Events<'_>,
     ) -> Slot {
-        let id = format!("{prefix}_{}{:04x}", self.stem, self.values.len());
+        let id = format!("{prefix}_{}{:x}{:03x}", self.stem, self.round, self.values.len());
         self.open_as(id, members, events)
     }
 

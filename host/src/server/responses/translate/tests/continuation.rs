@@ -38,6 +38,46 @@ fn the_model_sees_the_calls_and_results_of_the_earlier_response() {
 }
 
 #[test]
+fn calls_of_two_rounds_are_two_messages_and_those_of_one_round_are_one() {
+    let echo = chat(json!({"model": "m", "input": "hi"})).echo;
+    let writer = Writer::new("resp_0123456789abcdef0123456789abcdef", 7, echo);
+    let mut recorder = Recorder { writer, events: Vec::new() };
+    recorder.start("a", "fs-read", "{}").start("b", "fs-read", "{}");
+    recorder.end("a", Ok("A")).end("b", Ok("B")).round();
+    recorder.start("c", "fs-read", "{}").end("c", Ok("C"));
+    let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "own", "arguments": "{}"}});
+    recorder.delta(json!({"tool_calls": [call]})).finish();
+    let output = json!([{"type": "function_call_output", "call_id": "call_1", "output": "D"}]);
+    let chat = continued(&recorder, output).expect("a good request");
+    let calls = |message: &Value| message["tool_calls"].as_array().map_or(0, Vec::len);
+    let messages = chat.body["messages"].as_array().expect("messages").iter().skip(2);
+    let seen: Vec<_> = messages.map(|message| (message["role"].as_str(), calls(message))).collect();
+    let [model, tool] = ["assistant", "tool"].map(Some);
+    assert_eq!(seen, [(model, 2), (tool, 0), (tool, 0), (model, 2), (tool, 0), (tool, 0)]);
+}
+
+#[test]
+fn a_call_whose_round_is_not_known_belongs_to_the_message_of_the_call_before_it() {
+    let ran = |id: &str| json!({"type": "mcp_call", "id": id, "name": "f", "arguments": "{}", "output": "x"});
+    let own = |digits: &str| format!("mcp_0123456789abcdef0123456789abcdef{digits}");
+    let foreign = "mcp_68a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f607".to_owned();
+    let other_response = "mcp_fedcba9876543210fedcba98765432101001".to_owned();
+    for (ids, counts) in [
+        ([own("0000"), own("1001")], vec![1, 1]),
+        ([own("1000"), own("1001")], vec![2]),
+        ([own("0000"), "mcp_1".to_owned()], vec![2]),
+        (["mcp_1".to_owned(), own("1001")], vec![2]),
+        ([own("0000"), other_response], vec![2]),
+        ([own("0000"), foreign], vec![2]),
+    ] {
+        let messages = messages(json!(ids.each_ref().map(|id| ran(id))));
+        let lists = messages.as_array().expect("messages").iter();
+        let lists = lists.filter_map(|message| message["tool_calls"].as_array().map(Vec::len));
+        assert_eq!(lists.collect::<Vec<_>>(), counts, "{ids:?}");
+    }
+}
+
+#[test]
 fn a_failed_call_is_shown_to_the_model_as_it_was_the_first_time() {
     let mut recorder = Recorder::new();
     recorder

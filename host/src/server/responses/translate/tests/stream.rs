@@ -323,9 +323,17 @@ fn an_identifier_of_a_call_fits_the_limit_of_chat_completions() {
     let mut writer = Writer::new("resp_0123456789abcdef0123456789abcdef", 7, echo);
     let call =
         Call { tool_call_id: "a", server_label: "fs", name: "fs-read", arguments: "{}", raw: None };
-    writer.call_started(call, &mut Vec::new());
-    assert_eq!(writer.output_items()[0]["id"], "mcp_0123456789abcdef0123456789abcdef0000");
-    assert_eq!(writer.output_items()[0]["id"].as_str().map(str::len), Some(40));
+    let stem = "mcp_0123456789abcdef0123456789abcdef";
+    // The digit of a round before the place.
+    for (round, digits) in [(0, "0000"), (1, "1001"), (15, "f00f"), (16, "0010")] {
+        while writer.items() <= round {
+            writer.call_started(call, &mut Vec::new());
+            writer.call_ended("a", Ok("data"), &mut Vec::new());
+            writer.round_ended(&mut Vec::new());
+        }
+        let id = writer.output_items()[round]["id"].as_str().expect("an id");
+        assert_eq!((id, id.len()), (&*format!("{stem}{digits}"), 40));
+    }
 }
 
 #[test]
