@@ -282,6 +282,7 @@ async fn an_abandoned_request_holds_its_permits_until_the_server_has_read_the_ca
     let call = || Request::new("tools/call").with_caller(party.clone());
     let mut asking = Box::pin(link.ask(call().holding(Some(permits.clone()))));
     assert!((&mut asking).now_or_never().is_none());
+    tokio::task::yield_now().await;
     drop(asking);
     assert_eq!(Arc::strong_count(&permits), 2, "the server may still work on it");
     let reading = async {
