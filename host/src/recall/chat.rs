@@ -200,16 +200,16 @@ fn content_without_note(content: &str) -> Option<String> {
     let last = parts.pop()?;
     let text = raw::member(last, "text").and_then(raw::string)?;
     let before = note::before_approval(&text)?;
-    let mut list = parts.join(",");
+    let mut joined = parts.join(",");
     if !before.is_empty() {
         let mut part = object(last)?;
         part.set("text", Value::from(before).to_string());
-        if !list.is_empty() {
-            list.push(',');
+        if !joined.is_empty() {
+            joined.push(',');
         }
-        list.push_str(&part.to_text());
+        joined.push_str(&part.to_text());
     }
-    Some(if list.is_empty() { "null".to_owned() } else { format!("[{list}]") })
+    Some(if joined.is_empty() { "null".to_owned() } else { format!("[{joined}]") })
 }
 
 /// Iterates over the messages of a request.

@@ -71,6 +71,10 @@ pub async fn parse(tenant: &Tenant, tool: &str, text: &str) -> Result<Arguments,
 /// Checks a value, and returns it: here if that is quick, else on a blocking thread. With a schema made
 /// for it, a check takes 50 ms. While it waits for a thread, the value is text: many calls may wait, and
 /// the tree of each may take a hundred times as much.
+///
+/// # Panics
+///
+/// Never: the text that is read was written from a tree.
 pub async fn check(
     tenant: &Tenant,
     schema: &Arc<CompiledSchema>,
@@ -85,7 +89,6 @@ pub async fn check(
     let thread = THREADS.take(tenant).await;
     let schema = schema.clone();
     let check = move || {
-        // The text was written from a tree, whose numbers it keeps.
         let value: Value = serde_json::from_str(&text).expect("a value that was written is read");
         let checked = schema.check(&value);
         (value, checked)

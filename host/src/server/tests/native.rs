@@ -473,9 +473,9 @@ async fn a_note_about_an_approval_is_an_item_that_does_not_reach_the_provider_be
         assert_eq!(last["output"][0]["content"][0]["text"], "done", "{last}");
         gateway.stop().await;
         let sent = body(&fake.requests().await[1]);
-        let list = if apis == Apis::Chat { &sent["messages"] } else { &sent["input"] };
-        assert_eq!(list.as_array().map(Vec::len), Some(3), "{sent}");
-        assert!(!list.to_string().contains("Note of the gateway"), "{sent}");
+        let history = if apis == Apis::Chat { &sent["messages"] } else { &sent["input"] };
+        assert_eq!(history.as_array().map(Vec::len), Some(3), "{sent}");
+        assert!(!history.to_string().contains("Note of the gateway"), "{sent}");
     }
 }
 
