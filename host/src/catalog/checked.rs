@@ -20,7 +20,7 @@ use crate::{
     schema::{BadSchema, CompileWork, CompiledSchema, Problem, Violations},
     tenant::Tenant,
     threads,
-    tool::{Answers, CallError, Cause, ClientName, Tool, ToolName, ToolOutput},
+    tool::{Answers, CallError, ClientName, Tool, ToolName, ToolOutput},
 };
 
 /// Maximum memory of the compiled schemas of one source, in bytes: enough for thousands of ordinary
@@ -66,12 +66,6 @@ pub(super) enum Checks {
     /// The arguments of calls and structured results.
     ArgumentsAndResults,
 }
-
-/// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
-/// Content).
-#[derive(Debug, thiserror::Error)]
-#[error("the structured result is missing; a tool with an output schema must return one")]
-struct NoStructuredResult;
 
 /// Reason that values are not checked against a schema.
 #[derive(Debug, thiserror::Error)]
@@ -209,17 +203,7 @@ impl Checked {
         mut output: ToolOutput,
     ) -> Result<ToolOutput, CallError> {
         let Some(schema) = self.schemas.output.get(tool) else { return Ok(output) };
-        let invalid = |place, cause| CallError::InvalidResult { tool: tool.clone(), place, cause };
-        let Some(structured) = output.structured.take() else {
-            return Err(invalid(String::new(), Cause::from(NoStructuredResult)));
-        };
-        let (structured, checked) = threads::check(tenant, schema, structured).await;
-        checked.map_err(|violations| {
-            let first = violations.told().first();
-            let place = first.map_or(String::new(), |first| first.place.clone());
-            invalid(place, Cause::from(violations))
-        })?;
-        output.structured = Some(structured);
+        threads::check_result(tenant, tool, Some(schema), &mut output).await?;
         Ok(output)
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     door::{Arguments, Caller},
     schema::{CompiledSchema, Violations},
     tenant::Tenant,
-    tool::CallError,
+    tool::{CallError, ToolName, ToolOutput},
 };
 
 /// Texts above this size, in bytes, are read on a blocking thread. The worst text of this size
@@ -64,18 +64,15 @@ pub async fn parse(tenant: &Tenant, tool: &str, text: &str) -> Result<Arguments,
     }
     let thread = THREADS.take(tenant).await;
     // Copied only now: calls that wait for a thread hold no second copy.
-    let (tool, text) = (tool.to_owned(), text.to_owned());
+    let tool = tool.to_owned();
+    let text = text.to_owned();
     thread.run(move || Arguments::parse(&tool, &text)).await
 }
 
 /// Checks a value, and returns it: here if that is quick, else on a blocking thread. With a schema made
 /// for it, a check takes 50 ms. While it waits for a thread, the value is text: many calls may wait, and
 /// the tree of each may take a hundred times as much.
-///
-/// # Panics
-///
-/// Never: the text that is read was written from a tree.
-pub async fn check(
+async fn check(
     tenant: &Tenant,
     schema: &Arc<CompiledSchema>,
     value: Value,
@@ -89,12 +86,42 @@ pub async fn check(
     let thread = THREADS.take(tenant).await;
     let schema = schema.clone();
     let check = move || {
-        let value: Value = serde_json::from_str(&text).expect("a value that was written is read");
+        let value = serde_json::from_str(&text).expect("a tree that was written is read");
         let checked = schema.check(&value);
         (value, checked)
     };
     thread.run(check).await
 }
+
+/// Checks the structured result of a call of `tool`, which declares one, as [`check`] does. Without a
+/// schema, any value passes. The result is the same afterwards. Fails if there is none, or if it does not
+/// fit.
+pub async fn check_result(
+    tenant: &Tenant,
+    tool: &ToolName,
+    schema: Option<&Arc<CompiledSchema>>,
+    output: &mut ToolOutput,
+) -> Result<(), CallError> {
+    let invalid = |place, cause| CallError::InvalidResult { tool: tool.clone(), place, cause };
+    let structured = output.structured.take();
+    let structured =
+        structured.ok_or_else(|| invalid(String::new(), Box::new(NoStructuredResult)))?;
+    let (structured, checked) = match schema {
+        Some(schema) => check(tenant, schema, structured).await,
+        None => (structured, Ok(())),
+    };
+    output.structured = Some(structured);
+    checked.map_err(|violations| {
+        let place = violations.told().first().map_or(String::new(), |first| first.place.clone());
+        invalid(place, Box::new(violations))
+    })
+}
+
+/// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
+/// Content).
+#[derive(Debug, thiserror::Error)]
+#[error("the structured result is missing; a tool with an output schema must return one")]
+struct NoStructuredResult;
 
 /// Checks the arguments of a call by `rule`: here if that is quick, else on a blocking thread. Only there
 /// is a tree built of long ones, because calls that wait would hold a hundred times their text.

@@ -67,12 +67,6 @@ enum Unusable {
     Schema(#[from] BadSchema),
 }
 
-/// Error: a tool with an output schema has to return structured data (MCP 2025-06-18, Structured
-/// Content).
-#[derive(Debug, thiserror::Error)]
-#[error("the structured result is missing; a tool with an output schema must return one")]
-struct NoStructuredResult;
-
 impl Schemas {
     /// Compiles the schemas of each definition. Leaves out the tools that cannot be used. Blocks.
     pub(super) fn compile(definitions: Vec<ToolDefinition>) -> (Self, Tools) {
@@ -163,23 +157,11 @@ impl Schemas {
         let Some(check) = self.tools.get(tool).and_then(|pair| pair.output.as_ref()) else {
             return Ok(());
         };
-        let invalid = |place: &str, cause| CallError::InvalidResult {
-            tool: name.clone(),
-            place: place.to_owned(),
-            cause,
+        let schema = match check {
+            Check::Compiled(schema) => Some(schema),
+            Check::Unchecked => None,
         };
-        let structured =
-            output.structured.take().ok_or_else(|| invalid("", Box::new(NoStructuredResult)))?;
-        let (structured, checked) = match check {
-            Check::Compiled(schema) => threads::check(tenant, schema, structured).await,
-            Check::Unchecked => (structured, Ok(())),
-        };
-        output.structured = Some(structured);
-        checked.map_err(|violations| {
-            let place =
-                violations.told().first().map_or(String::new(), |first| first.place.clone());
-            invalid(&place, Box::new(violations))
-        })
+        threads::check_result(tenant, name, schema, output).await
     }
 }
 
