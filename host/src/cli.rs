@@ -31,11 +31,9 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{
-    config::environment,
-    sandbox::COMPILE_COMMAND,
-    telemetry::{self, LogFormat},
-};
+use crate::telemetry::{self, LogFormat};
+use airlock_config::environment;
+use airlock_sandbox::COMPILE_COMMAND;
 
 /// Everything that can be said on the command line.
 #[derive(Parser)]

@@ -17,25 +17,27 @@ use tokio::{net::TcpListener, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, warn};
 
-use crate::{
+use crate::native::NativeTools;
+use airlock_agent::{
     approvals::Approvals,
-    catalog::{Catalog, Client},
-    code_mode::{CodeMode, LazyExecutor},
-    config::{self, Config, Source},
-    door::{Caller, Filter, Origin},
-    model::Models,
-    native::NativeTools,
-    plugin::{self, Plugins},
     recall::{self, Recall},
     results::Results,
-    runs::Runs,
-    sandbox::{LoadError, Sandbox, UseRecorder},
-    server, store,
-    text::with_causes,
-    tls,
-    tool::{ClientName, Policy, ToolError, ToolOutput, Trust, Whitelist},
-    upstream,
 };
+use airlock_catalog::{Catalog, Client};
+use airlock_config::{self as config, Config, Source};
+use airlock_core::{
+    door::{Caller, Filter, Origin},
+    tool::{ClientName, Policy, ToolError, ToolOutput, Trust, Whitelist},
+};
+use airlock_egress::tls;
+use airlock_model::Models;
+use airlock_plugin::{self as plugin, Plugins};
+use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
+use airlock_scripts::{CodeMode, LazyExecutor, runs::Runs};
+use airlock_server as server;
+use airlock_store as store;
+use airlock_strings::with_causes;
+use airlock_upstream as upstream;
 
 /// Time for upstream servers to stop. Each step of stopping one has its own limit, and all steps
 /// together take less.

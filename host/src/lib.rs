@@ -39,32 +39,27 @@
 //!
 //! To embed a gateway in another program, see [`Gateway::builder`] and `examples/embed.rs`.
 
-pub mod agent;
-pub mod approvals;
-pub mod catalog;
 pub mod cli;
-pub mod code_mode;
-pub mod config;
 pub mod demo;
 pub mod gateway;
 mod guests;
-pub mod mcp;
-pub mod memory;
-pub mod model;
 mod native;
-pub mod plugin;
-pub mod recall;
-pub mod results;
-pub mod runs;
-pub mod server;
 pub mod telemetry;
-mod timer;
-pub mod upstream;
 
-pub(crate) use airlock_core::threads;
-pub use airlock_core::{door, json, limit, run, schema, secret, tenant, text, tool, units};
+pub use airlock_agent::{self as agent, approvals, recall, results};
+pub use airlock_catalog as catalog;
+pub use airlock_config as config;
+pub use airlock_core::{door, limit, memory, run, secret, tenant, tool, units};
 pub use airlock_egress::{self as egress, tls};
+pub use airlock_json::{self as json, schema};
+pub use airlock_mcp_server as mcp;
+pub use airlock_model as model;
+pub use airlock_plugin as plugin;
 pub use airlock_sandbox as sandbox;
+pub use airlock_scripts::{self as code_mode, runs};
+pub use airlock_server as server;
 pub use airlock_store as store;
+pub use airlock_strings as text;
+pub use airlock_upstream as upstream;
 
 pub use gateway::Gateway;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, future::Future, sync::Arc};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use crate::{
+use airlock_core::{
     door::{Admitted, Provider},
     threads,
     tool::{Annotations, CallError, ToolDefinition, ToolError, ToolOutput, own_code},

@@ -10,16 +10,14 @@ use super::{
     output::{self, Coded},
     session::{ConfigFile, ConfigOfGroup},
 };
-use crate::{
-    approvals::{LISTED, arguments_of, document, tool_of},
-    config::Config,
-    store::{
-        Database, Settings,
-        approvals::{Approvals, WaitingCall},
-    },
-    text::visible_line,
-    tool::argument_lines,
+use airlock_agent::approvals::{LISTED, arguments_of, document, tool_of};
+use airlock_config::Config;
+use airlock_core::tool::argument_lines;
+use airlock_store::{
+    Database, Settings,
+    approvals::{Approvals, WaitingCall},
 };
+use airlock_strings::visible_line;
 
 /// Show the calls that wait for an approval, and approve or deny them
 ///

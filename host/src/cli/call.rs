@@ -11,11 +11,11 @@ use super::{
     record::{Account, NestedCall, millis},
     session::{self, ConfigFile},
 };
-use crate::{
-    catalog::Client,
-    config::{self, Config, Source},
+use crate::gateway::Gateway;
+use airlock_catalog::Client;
+use airlock_config::{self as config, Config, Source};
+use airlock_core::{
     door::{Caller, Origin},
-    gateway::Gateway,
     tool::{CallError, Content, Members, Prefix, ToolOutput},
 };
 
@@ -245,7 +245,7 @@ mod tests {
         ];
         let text = json!({"mcp": {"client_configs": servers}}).to_string();
         let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
-        let catalog = crate::catalog::Catalog::new();
+        let catalog = airlock_catalog::Catalog::new();
         for client in &config.clients {
             catalog.add_client(&client.name, "http", client.policy.clone());
         }

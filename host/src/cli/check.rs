@@ -3,11 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Done, output, plugin::accept_command, session::ConfigFile};
-use crate::{
-    config::{Client, Config, ConfigError, Problem},
-    plugin::Drift,
-    tool::ClientName,
-};
+use airlock_config::{Client, Config, ConfigError, Problem};
+use airlock_core::tool::ClientName;
+use airlock_plugin::Drift;
 
 /// Check a configuration without starting anything
 ///
@@ -115,7 +113,7 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use crate::plugin::{LOCK_FILE, Lock, Metadata};
+    use airlock_plugin::{LOCK_FILE, Lock, Metadata};
 
     /// Writes a configuration with one plugin. Returns the path of its component, and its file.
     fn configured(home: &Path) -> (std::path::PathBuf, ConfigFile) {

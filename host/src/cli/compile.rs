@@ -1,7 +1,7 @@
 //! The hidden command that compiles one component in a process of its own.
 
 use super::Done;
-use crate::sandbox::{CompileForm, CompileJob, compile_component};
+use airlock_sandbox::{CompileForm, CompileJob, compile_component};
 
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use http::HeaderValue;
 use reqwest::Url;
 
-use crate::config::environment;
+use airlock_config::environment;
 
 /// Environment variable with the credential.
 pub(super) const KEY_VARIABLE: &str = "AIRLOCK_KEY";

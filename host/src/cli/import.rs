@@ -14,7 +14,7 @@ use super::{
     Done, input,
     output::{self, Coded, Failure},
 };
-use crate::config::{ConfigError, Imported, Outcome, import};
+use airlock_config::{ConfigError, Imported, Outcome, import};
 
 /// Translate the configuration of Bifrost or of a desktop agent
 ///

@@ -17,20 +17,18 @@ use super::{
     session::{ConfigFile, SETTLE},
     signals::Signals,
 };
-use crate::{
-    approvals::Approvals,
-    door::Filter,
-    gateway::Gateway,
-    mcp::{
-        bridge,
-        lines::{read_lines, write_lines},
-        service::Service,
-        stdio,
-        toolbox::{Scope, Selection},
-    },
-    store, tls,
-    tool::ClientName,
+use crate::gateway::Gateway;
+use airlock_agent::approvals::Approvals;
+use airlock_core::{door::Filter, tool::ClientName};
+use airlock_egress::tls;
+use airlock_mcp_server::{
+    bridge,
+    service::Service,
+    stdio,
+    toolbox::{Scope, Selection},
 };
+use airlock_store as store;
+use airlock_wire::lines::{read_lines, write_lines};
 
 /// Time for the last messages to be written.
 const FLUSH: Duration = Duration::from_secs(1);

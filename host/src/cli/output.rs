@@ -6,11 +6,9 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{
-    config::ConfigError,
-    text::{causes, visible, visible_json, visible_line},
-    tool::{CallError, CallFailure, Content, ErrorKind, HOST_CODE},
-};
+use airlock_config::ConfigError;
+use airlock_core::tool::{CallError, CallFailure, Content, ErrorKind, HOST_CODE};
+use airlock_strings::{causes, visible, visible_json, visible_line};
 
 /// Reason for a missing result, in machine-readable form.
 #[derive(Debug, Clone, Serialize)]
@@ -183,7 +181,7 @@ pub(super) fn hint(text: &str) {
 /// Returns whether standard error is a terminal and its user wants colours.
 pub(super) fn is_colourful() -> bool {
     io::stderr().is_terminal()
-        && crate::config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
+        && airlock_config::environment("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Prepares text for standard output: [`shown`] on a terminal, unchanged for a file or a pipe.
@@ -237,7 +235,7 @@ pub(super) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::ToolError;
+    use airlock_core::tool::ToolError;
 
     #[test]
     fn text_with_special_characters_is_quoted_for_a_shell() {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::output::Failure;
-use crate::{
+use airlock_core::{
     door::{CallRecord, Ledger, Outcome},
     tool::{Content, ContentBlock},
 };

@@ -8,13 +8,13 @@ use super::{
     runs::{find, kept},
     session::ConfigFile,
 };
-use crate::{
+use crate::gateway::Gateway;
+use airlock_core::{
     door::Origin,
-    gateway::Gateway,
-    runs::{EXECUTE, Ending, Outcome, end},
-    store::runs::StoredRun,
     tool::{Policy, ToolOutput, Trust, Whitelist},
 };
+use airlock_scripts::runs::{EXECUTE, Ending, Outcome, end};
+use airlock_store::runs::StoredRun;
 
 /// Replay a run from its journal, offline, and compare
 ///
@@ -68,7 +68,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 /// Runs the script of a stored run with the answers of its journal.
-async fn derive(mut config: crate::config::Config, stored: &StoredRun) -> anyhow::Result<Outcome> {
+async fn derive(mut config: airlock_config::Config, stored: &StoredRun) -> anyhow::Result<Outcome> {
     config.clients.clear();
     config.providers.clear();
     // A tool that is never called: without one there is no code mode.

@@ -15,12 +15,12 @@ use super::{
     record::{Account, NestedCall, millis},
     session::{self, ConfigFile},
 };
-use crate::{
+use crate::gateway::Gateway;
+use airlock_core::{
     door::{Caller, Origin, ScriptLanguage},
-    gateway::Gateway,
-    runs::EXECUTE,
     tool::{CallError, ToolOutput},
 };
+use airlock_scripts::runs::EXECUTE;
 
 /// Run a script over the tools of code-mode clients
 ///

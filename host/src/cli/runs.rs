@@ -12,18 +12,18 @@ use super::{
     output::{self, Coded},
     session::{ConfigFile, ConfigOfGroup},
 };
-use crate::{
-    catalog::log_failure,
-    config::Config,
+use airlock_catalog::log_failure;
+use airlock_config::Config;
+use airlock_core::{
     door::Origin,
     run::{Cancelled, Phase, Position, Refused, Stage},
-    runs::{self, Decisions, EXECUTE, RunToken, Runs, document, summary},
-    store::{
-        self,
-        runs::{RunError, ShownRun, StoredRun},
-    },
     tenant::Tenant,
     tool::{CallError, Suspension},
+};
+use airlock_scripts::runs::{self, Decisions, EXECUTE, RunToken, Runs, document, summary};
+use airlock_store::{
+    self as store,
+    runs::{RunError, ShownRun, StoredRun},
 };
 
 /// Most runs that are searched for those of a list or for the run that a prefix means.

@@ -1,7 +1,7 @@
 //! `airlock schema`.
 
 use super::{Done, output};
-use crate::config;
+use airlock_config as config;
 
 /// Print the JSON Schema of the configuration file
 ///

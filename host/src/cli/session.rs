@@ -7,15 +7,15 @@ use std::{
 };
 
 use super::{output, signals::Signals};
-use crate::{
-    catalog::{Client, State},
-    config::{self, Config, ConfigError, Problem, Source},
+use crate::gateway::Gateway;
+use airlock_catalog::{Client, State};
+use airlock_config::{self as config, Config, ConfigError, Problem, Source};
+use airlock_core::{
     door::{Caller, ScriptLanguage},
-    gateway::Gateway,
-    sandbox::Compiling,
     tool::CallError,
-    upstream::Transport,
 };
+use airlock_sandbox::Compiling;
+use airlock_upstream::Transport;
 
 /// Longest wait for sources to connect, of a command that must not wait as long as a source may take
 /// to start.

@@ -10,11 +10,9 @@ use super::{
     Done, output,
     session::{self, ConfigFile},
 };
-use crate::{
-    door::{Entry, Origin, Placement},
-    gateway::Gateway,
-    text::{nearest, visible, visible_line},
-};
+use crate::gateway::Gateway;
+use airlock_core::door::{Entry, Origin, Placement};
+use airlock_strings::{nearest, visible, visible_line};
 
 /// Width of a table line on a terminal of unknown width, in columns.
 const TERMINAL_WIDTH: usize = 80;

@@ -13,7 +13,10 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 pub(super) use super::agent::Agent;
 use super::script;
-use crate::{catalog::State, config::Config, gateway::Gateway, guests, tls};
+use crate::{gateway::Gateway, guests};
+use airlock_catalog::State;
+use airlock_config::Config;
+use airlock_egress::tls;
 
 /// Number of notes that the script of scene 2 reads.
 pub(super) const NOTES: usize = 40;

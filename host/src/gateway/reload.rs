@@ -8,17 +8,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{configured, report_unpinned};
-use crate::{
-    config::{Config, ConfigError, Fingerprint},
-    plugin::{
-        Configured, FileVersion, PluginError, Plugins, Reconfigured, Reloaded, StoreError,
-        WATCH_PERIOD, file_version,
-    },
-    sandbox::Sandbox,
-    server::{NotReloaded, Reload},
-    text::{cut, with_causes},
-    tool::{ClientName, INTERNAL_CLIENT},
+use airlock_config::{Config, ConfigError, Fingerprint};
+use airlock_core::tool::{ClientName, INTERNAL_CLIENT};
+use airlock_plugin::{
+    Configured, FileVersion, PluginError, Plugins, Reconfigured, Reloaded, StoreError,
+    WATCH_PERIOD, file_version,
 };
+use airlock_sandbox::Sandbox;
+use airlock_server::{NotReloaded, Reload};
+use airlock_strings::{cut, with_causes};
 
 /// Maximum length of a list of keys in the log, in bytes.
 const MAX_LISTED: usize = 1_000;

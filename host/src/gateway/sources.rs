@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use super::Gateway;
-use crate::{
-    catalog::report_dropped,
-    code_mode::{CodeMode, LazyExecutor},
-    config::{Config, Source},
+use crate::{guests, native::NativeTools};
+use airlock_catalog::report_dropped;
+use airlock_config::{Config, Source};
+use airlock_core::{
     door::ScriptLanguage,
-    guests,
-    native::NativeTools,
-    plugin::compiling,
-    sandbox::Limits,
     tool::{ClientName, INTERNAL_CLIENT, Policy},
-    upstream,
 };
+use airlock_plugin::compiling;
+use airlock_sandbox::Limits;
+use airlock_scripts::{CodeMode, LazyExecutor};
+use airlock_upstream as upstream;
 
 /// Returns the executor of a language.
 fn executor_of(language: ScriptLanguage) -> Arc<[u8]> {

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
 
-use crate::{
-    config::Disabled,
-    server::{Distribution, NotDone, Sample, Upstreams},
-    tool::ClientName,
-    upstream::{self, Control, ControlError},
-};
+use airlock_config::Disabled;
+use airlock_core::tool::ClientName;
+use airlock_server::{Distribution, NotDone, Sample, Upstreams};
+use airlock_upstream::{self as upstream, Control, ControlError};
 
 /// The operator's control of all MCP servers.
 pub(super) struct Controls {

@@ -1,6 +1,8 @@
 //! An HTTP server for tests. The test chooses every byte of a response, and the server records the
 //! requests.
 
+pub mod model;
+
 use std::{
     net::SocketAddr,
     sync::{

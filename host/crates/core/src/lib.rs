@@ -16,13 +16,12 @@
 //! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 
 pub mod door;
-pub mod json;
 pub mod limit;
+pub mod memory;
 pub mod run;
-pub mod schema;
 pub mod secret;
 pub mod tenant;
-pub mod text;
 pub mod threads;
+pub mod timer;
 pub mod tool;
 pub mod units;

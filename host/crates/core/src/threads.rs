@@ -19,10 +19,10 @@ use tokio::{
 
 use crate::{
     door::{Arguments, Caller},
-    schema::{CompiledSchema, Violations},
     tenant::Tenant,
     tool::{CallError, ToolName, ToolOutput},
 };
+use airlock_json::schema::{CompiledSchema, Violations};
 
 /// Texts above this size, in bytes, are read on a blocking thread. The worst text of this size
 /// occupies a worker for a few milliseconds.

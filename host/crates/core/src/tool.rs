@@ -17,7 +17,6 @@ mod policy;
 mod question;
 mod readable;
 mod suspension;
-mod yaml;
 
 pub(crate) use self::error::NESTED_CALLS;
 pub use self::{
@@ -40,5 +39,4 @@ pub use self::{
     },
     readable::join,
     suspension::{RunCall, Suspension, shown_arguments},
-    yaml::to_yaml,
 };

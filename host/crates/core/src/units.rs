@@ -142,7 +142,7 @@ impl Visitor<'_> for SizeVisitor {
 fn misread<E: de::Error>(text: &str, expected: &dyn de::Expected) -> E {
     E::custom(format_args!(
         "found {:?}, expected {expected}",
-        crate::text::cut(text.to_owned(), 64)
+        airlock_strings::cut(text.to_owned(), 64)
     ))
 }
 

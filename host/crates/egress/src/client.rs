@@ -3,7 +3,7 @@
 
 use std::{error::Error as _, io, sync::Arc, time::Duration};
 
-use airlock_core::text::with_causes;
+use airlock_strings::with_causes;
 use reqwest::{Client, redirect, retry};
 use tracing::{debug, warn};
 

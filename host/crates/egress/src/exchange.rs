@@ -3,10 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use airlock_core::{
-    tenant::Held,
-    text::{cut, visible_line},
-};
+use airlock_core::tenant::Held;
+use airlock_strings::{cut, visible_line};
 use http::{HeaderName, HeaderValue, header};
 use tracing::{debug, warn};
 

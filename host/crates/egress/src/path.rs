@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use airlock_core::text::{hex_digit, percent_decoded};
+use airlock_strings::{hex_digit, percent_decoded};
 
 /// Maximum segments of a request's path. Together with [`MAX_PARTS`], this bounds the time to
 /// compare a hostile path with a hostile pattern.

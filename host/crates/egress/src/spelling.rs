@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use airlock_core::text::hex_digit;
+use airlock_strings::hex_digit;
 
 /// Characters that an encoder leaves unescaped, besides letters and digits; one entry per encoder.
 /// If a space is among them, it is written as `+`.

@@ -1,6 +1,6 @@
 //! Parses JSON objects that may be malicious.
 
-use airlock_core::json::{self, Caps};
+use airlock_json::{self as json, Caps};
 use serde_json::{Map, Value};
 
 /// A JSON object.

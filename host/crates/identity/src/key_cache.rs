@@ -174,7 +174,7 @@ impl State {
                 self.held = Some(Held { keys: Arc::new(keys), fresh_until: now + lifetime });
             }
             Err(error) => {
-                let cause = airlock_core::text::with_causes(&error);
+                let cause = airlock_strings::with_causes(&error);
                 warn!(%cause, "keys of the issuer not fetched");
             }
         }

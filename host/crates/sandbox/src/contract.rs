@@ -9,10 +9,8 @@
 mod known;
 pub(super) mod v0_1;
 
-use airlock_core::{
-    text::cut,
-    tool::{Content, ToolDefinition, ToolError, ToolOutput},
-};
+use airlock_core::tool::{Content, ToolDefinition, ToolError, ToolOutput};
+use airlock_strings::cut;
 use futures_util::future::BoxFuture;
 use wasmtime::{
     Store,

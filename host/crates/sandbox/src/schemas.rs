@@ -10,13 +10,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use airlock_core::{
     door::Arguments,
-    json::JsonText,
-    schema::{BadSchema, CompiledSchema},
     tenant::Tenant,
-    text::cut,
     threads,
     tool::{CallError, ToolDefinition, ToolName, ToolOutput},
 };
+use airlock_json::{
+    JsonText,
+    schema::{BadSchema, CompiledSchema},
+};
+use airlock_strings::cut;
 use serde_json::Value;
 
 /// Characters that the name of a tool may have.

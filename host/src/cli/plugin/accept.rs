@@ -9,11 +9,9 @@ use super::{
     install::{self, Decision, Obstacle},
     pins::{Pins, lines},
 };
-use crate::{
-    config::Config,
-    plugin::{Consent, Drift},
-    tool::ClientName,
-};
+use airlock_config::Config;
+use airlock_core::tool::ClientName;
+use airlock_plugin::{Consent, Drift};
 
 /// Accept plugins as they are now
 ///

@@ -21,14 +21,12 @@ pub(super) use self::{finish::Finished, project::language, transcript::Transcrip
 
 use self::project::Project;
 use super::{language::Language, sdk};
-use crate::{
-    cli::{
-        Done,
-        output::{self, Failure},
-        signals::Signals,
-    },
-    text::visible,
+use crate::cli::{
+    Done,
+    output::{self, Failure},
+    signals::Signals,
 };
+use airlock_strings::visible;
 
 /// Build a plugin from its sources
 ///

@@ -18,13 +18,11 @@ use super::{
     finding::{self, Finding},
     quality,
 };
-use crate::{
-    plugin::{Manifest, Metadata, MetadataError, read_component},
-    sandbox::{self, LoadError},
-    schema::CompiledSchema,
-    text::with_causes,
-    tool::ToolDefinition,
-};
+use airlock_core::tool::ToolDefinition;
+use airlock_json::schema::CompiledSchema;
+use airlock_plugin::{Manifest, Metadata, MetadataError, read_component};
+use airlock_sandbox::{self as sandbox, LoadError};
+use airlock_strings::with_causes;
 
 /// Check a plugin before you publish it
 ///

@@ -8,12 +8,12 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::{
-    cli::session,
-    config::{Config, environment},
-    plugin::{Metadata, compiling, read_component},
-    sandbox::{self, Compiling, Grants, HostResources, Limits, LoadError, Plugin, Sandbox},
-    tool::ClientName,
+use crate::cli::session;
+use airlock_config::{Config, environment};
+use airlock_core::tool::ClientName;
+use airlock_plugin::{Metadata, compiling, read_component};
+use airlock_sandbox::{
+    self as sandbox, Compiling, Grants, HostResources, Limits, LoadError, Plugin, Sandbox,
 };
 
 /// A component and its metadata, which is known without running it.

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::tool::ToolDefinition;
+use airlock_core::tool::ToolDefinition;
 
 /// Vendor key of a tool with the schema of the configuration.
 const KEY: &str = "airlock/config_schema";

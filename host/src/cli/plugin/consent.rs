@@ -1,10 +1,8 @@
 //! `--regrant` and `--change-id`: the operator's consent to what a changed plugin would be granted.
 
 use super::super::session::ConfigFile;
-use crate::{
-    plugin::{Consent, Drift, Grant, Manifest},
-    text::visible_line,
-};
+use airlock_plugin::{Consent, Drift, Grant, Manifest};
+use airlock_strings::visible_line;
 
 /// Consent to a changed plugin, as options.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -82,10 +80,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        plugin::{Change, FilesGrant, MANIFEST_SCHEMA, PartialQuota, Widening},
-        sandbox::Access,
-    };
+    use airlock_plugin::{Change, FilesGrant, MANIFEST_SCHEMA, PartialQuota, Widening};
+    use airlock_sandbox::Access;
 
     #[test]
     fn a_name_that_the_plugin_does_not_request_is_refused_with_its_requests() {

@@ -19,15 +19,13 @@ use super::{
     check,
     grant::GrantOption,
 };
-use crate::{
-    cli::{
-        Done,
-        output::{self, Failure},
-        session::ConfigFile,
-        signals::Signals,
-    },
-    door::Arguments,
+use crate::cli::{
+    Done,
+    output::{self, Failure},
+    session::ConfigFile,
+    signals::Signals,
 };
+use airlock_core::door::Arguments;
 
 /// Default filter of the log: failures, and everything that the plugin writes.
 pub(super) const FILTER: &str =

@@ -8,7 +8,7 @@ use super::{
     install::{self, Decision, Obstacle},
     pins::{Pins, lines},
 };
-use crate::config::Config;
+use airlock_config::Config;
 
 /// Show what has changed of plugins since they were accepted
 ///

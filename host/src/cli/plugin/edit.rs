@@ -12,10 +12,8 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    config::{Config, KeyPath, environment},
-    tool::ClientName,
-};
+use airlock_config::{Config, KeyPath, environment};
+use airlock_core::tool::ClientName;
 
 /// A configuration file that is being changed.
 #[derive(Clone)]

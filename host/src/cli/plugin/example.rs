@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{schema::CompiledSchema, tool::ToolDefinition};
+use airlock_core::tool::ToolDefinition;
+use airlock_json::schema::CompiledSchema;
 
 /// Depth to which objects are filled in; deeper objects stay empty.
 const MAX_DEPTH: u32 = 8;

@@ -8,11 +8,9 @@ use serde::Serialize;
 use airlock_manifest::{FILE, Position, Source};
 
 use super::interfaces::{self, Interface};
-use crate::{
-    plugin::Manifest,
-    sandbox::{self, LoadError},
-    text::visible,
-};
+use airlock_plugin::Manifest;
+use airlock_sandbox::{self as sandbox, LoadError};
+use airlock_strings::visible;
 
 /// One finding, with invisible characters made visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -151,7 +149,7 @@ mod tests {
 
     fn manifest(request: &serde_json::Value) -> Manifest {
         let manifest = json!({
-            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "request": request,
         });
         Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")

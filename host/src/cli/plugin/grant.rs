@@ -8,12 +8,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use self::parse::placeholder;
-use crate::{
-    config::KeyPath,
-    plugin::{FilesAccess, HttpRequest, Request, Requests},
-    secret::Source,
-    text::visible_line,
-};
+use airlock_config::KeyPath;
+use airlock_core::secret::Source;
+use airlock_plugin::{FilesAccess, HttpRequest, Request, Requests};
+use airlock_strings::visible_line;
 
 /// Name of a request for any directory.
 const ANY: &str = "*";

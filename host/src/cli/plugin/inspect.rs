@@ -10,13 +10,13 @@ use super::{
     example,
     requested::{self, RequestSummary},
 };
-use crate::{
-    plugin::{Manifest, Metadata},
-    sandbox,
-    text::{visible, visible_line},
+use airlock_core::{
     tool::{Annotations, ToolDefinition},
     units::{Size, Span},
 };
+use airlock_plugin::{Manifest, Metadata};
+use airlock_sandbox as sandbox;
+use airlock_strings::{visible, visible_line};
 
 /// Show what a plugin is and what it requests
 ///
@@ -224,7 +224,7 @@ fn kib(bytes: usize) -> Size {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::Manifest;
+    use airlock_plugin::Manifest;
 
     #[test]
     fn the_imports_of_wasi_are_one_line() {

@@ -28,11 +28,9 @@ use super::{
     requested::RequestSummary,
     typed::Typed,
 };
-use crate::{
-    plugin::Settings,
-    text::{visible, visible_line},
-    tool::{ClientName, ToolDefinition, ToolName},
-};
+use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
+use airlock_plugin::Settings;
+use airlock_strings::{visible, visible_line};
 
 /// Description in a proposed command that stands for one of the operator's. It is refused.
 const DESCRIPTION: &str = "<WHAT IT DOES>";

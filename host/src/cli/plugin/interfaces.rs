@@ -2,7 +2,7 @@
 //! from which `airlock plugin build` generates a plugin's world, and with which a component's
 //! imports are compared.
 
-use crate::plugin::Manifest;
+use airlock_plugin::Manifest;
 
 /// Package of the interfaces that the host provides.
 pub(super) const HOST: &str = "airlock:host";
@@ -148,7 +148,7 @@ mod tests {
 
     fn manifest(request: &Value) -> Manifest {
         let manifest = json!({
-            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "request": request,
         });
         Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")

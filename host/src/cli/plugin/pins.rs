@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::{component::Component, install::Obstacle};
-use crate::{
-    config::{Client, Source},
-    plugin::{Change, Drift, LOCK_FILE, Lock, Metadata, Settings},
-    text::{visible, visible_line},
-    tool::ClientName,
-};
+use airlock_config::{Client, Source};
+use airlock_core::tool::ClientName;
+use airlock_plugin::{Change, Drift, LOCK_FILE, Lock, Metadata, Settings};
+use airlock_strings::{visible, visible_line};
 
 /// A configuration's plugins and its lock.
 pub(super) struct Pins {
@@ -197,7 +195,7 @@ fn whole(component: &Component) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::Widening;
+    use airlock_plugin::Widening;
 
     #[test]
     fn what_is_missing_or_would_be_granted_comes_first_and_is_told_once() {

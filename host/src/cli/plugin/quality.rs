@@ -9,11 +9,9 @@ use super::{
     check::{Check, Outcome},
     finding::Finding,
 };
-use crate::{
-    plugin::{DeclaredEffect, Effect, Manifest, ToolEffects},
-    text::visible,
-    tool::{Annotations, ToolDefinition},
-};
+use airlock_core::tool::{Annotations, ToolDefinition};
+use airlock_plugin::{DeclaredEffect, Effect, Manifest, ToolEffects};
+use airlock_strings::visible;
 
 /// Minimum length of a description, in characters. A shorter one adds nothing to the name.
 const MIN_DESCRIPTION: usize = 20;
@@ -330,7 +328,7 @@ mod tests {
         let tools = [serde_json::from_value(tool).expect("a definition")];
         let manifest = |is_cache: bool| {
             let manifest = json!({
-                "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
                 "request": {"kv": {"notes": {"max_bytes": "1MiB", "cache": is_cache, "reason": "remembers"}}},
             });
             Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
@@ -349,7 +347,7 @@ mod tests {
     #[test]
     fn a_manifest_that_contradicts_the_annotations_is_reported() {
         let manifest = json!({
-            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "tool": [{"name": "put", "effects": ["write_kv", "http"]}, {"name": "gone"}],
             "request": {
                 "files": {"data": {"access": "read_only", "reason": "reads"}},

@@ -2,10 +2,8 @@
 
 use serde::Serialize;
 
-use crate::{
-    plugin::{Metadata, Request},
-    text::{visible, visible_line},
-};
+use airlock_plugin::{Metadata, Request};
+use airlock_strings::{visible, visible_line};
 
 /// One request of a plugin, with invisible characters made visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugin::{MANIFEST_SCHEMA, Manifest};
+    use airlock_plugin::{MANIFEST_SCHEMA, Manifest};
 
     #[test]
     fn requests_are_shown_with_their_rights_reason_and_need() {

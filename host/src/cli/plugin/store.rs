@@ -4,17 +4,13 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use super::super::{Done, output, session::ConfigFile};
-use crate::{
-    config::Config,
-    door::Keys,
-    store::{
-        Database, Settings,
-        kv::{Holder, Usage, usage_at},
-    },
-    tenant::Tenant,
-    text::visible_line,
-    units::Size,
+use airlock_config::Config;
+use airlock_core::{door::Keys, tenant::Tenant, units::Size};
+use airlock_store::{
+    Database, Settings,
+    kv::{Holder, Usage, usage_at},
 };
+use airlock_strings::visible_line;
 
 /// Length of the part of a scope that names it, in bytes.
 const SHOWN_BYTES: usize = 6;

@@ -1,11 +1,9 @@
 //! The options of a command behind the keys of `wasm_config`: a problem with what was typed is
 //! reported in the words that were typed.
 
-use crate::{
-    config::{ConfigError, KeyPath, Problem},
-    plugin::Reason,
-    text::visible_line,
-};
+use airlock_config::{ConfigError, KeyPath, Problem};
+use airlock_plugin::Reason;
+use airlock_strings::visible_line;
 
 /// Keys of `wasm_config` that options were written to, each with its option.
 #[derive(Debug, Clone, Default)]

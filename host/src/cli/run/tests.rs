@@ -8,8 +8,8 @@ use futures_util::future::BoxFuture;
 use insta::assert_snapshot;
 
 use super::*;
-use crate::{
-    catalog::Catalog,
+use airlock_catalog::Catalog;
+use airlock_core::{
     door::{Admitted, Budget, Filter, OwnTools, Provider},
     tool::{ClientName, Content, ErrorKind, Policy, Tool, ToolError, Whitelist},
 };

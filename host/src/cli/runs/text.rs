@@ -7,13 +7,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{
-    cli::output,
-    run::Stage,
-    runs::document,
-    store::runs::{ShownCall, ShownRun},
-    text::{visible_json, visible_line},
-};
+use crate::cli::output;
+use airlock_core::run::Stage;
+use airlock_scripts::runs::document;
+use airlock_store::runs::{ShownCall, ShownRun};
+use airlock_strings::{visible_json, visible_line};
 
 /// Number of characters of a line of arguments.
 const WIDTH: usize = 96;
@@ -149,11 +147,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        run::{Call, Called, Lease, Phase, Position},
-        runs::{Answer, summary},
-        store::runs::{ShownAnswer, StoredRun},
-    };
+    use airlock_core::run::{Call, Called, Lease, Phase, Position};
+    use airlock_scripts::runs::{Answer, summary};
+    use airlock_store::runs::{ShownAnswer, StoredRun};
 
     fn call(block: u32, arguments: &str, stage: Stage, answer: Option<&str>) -> ShownCall {
         let called = Called {

@@ -5,11 +5,9 @@ use std::{collections::BTreeSet, fs, path::Path};
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
 use super::Cli;
-use crate::{
-    config::{Config, Source},
-    plugin::{Manifest, Rights},
-    secret::Secret,
-};
+use airlock_config::{Config, Source};
+use airlock_core::secret::Secret;
+use airlock_plugin::{Manifest, Rights};
 
 /// Directories with documents, relative to the project.
 const DIRECTORIES: [&str; 12] = [

@@ -15,12 +15,10 @@ use super::{
     super::{Done, output, session::ConfigFile, signals::Signals},
     reviews::{Reviewed, first_used, lines, reviewed, select},
 };
-use crate::{
-    gateway::Gateway,
-    plugin::{LOCK_FILE, Lock, LockedTool},
-    tool::{CallError, ClientName},
-    upstream::pins::Review,
-};
+use crate::gateway::Gateway;
+use airlock_core::tool::{CallError, ClientName};
+use airlock_plugin::{LOCK_FILE, Lock, LockedTool};
+use airlock_upstream::pins::Review;
 
 /// Maximum characters of the names of accepted tools.
 const MAX_NAMES: usize = 1_000;

@@ -10,13 +10,11 @@ use anyhow::{Context as _, anyhow, bail};
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::{
-    cli::{Done, output, session::ConfigFile, signals::Signals},
-    config::{Config, Source},
-    text::visible_line,
-    tool::{CallError, ClientName},
-    upstream::{Callback, LoggedIn, Logins, PendingLogin, Settings},
-};
+use crate::cli::{Done, output, session::ConfigFile, signals::Signals};
+use airlock_config::{Config, Source};
+use airlock_core::tool::{CallError, ClientName};
+use airlock_strings::visible_line;
+use airlock_upstream::{Callback, LoggedIn, Logins, PendingLogin, Settings};
 
 /// Time for the operator to log in with the browser.
 const PATIENCE: Duration = Duration::from_mins(10);

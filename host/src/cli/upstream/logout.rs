@@ -2,11 +2,9 @@
 
 use serde_json::json;
 
-use crate::{
-    cli::{Done, output, session::ConfigFile},
-    tool::ClientName,
-    upstream::Logins,
-};
+use crate::cli::{Done, output, session::ConfigFile};
+use airlock_core::tool::ClientName;
+use airlock_upstream::Logins;
 
 /// Forget the login at an MCP server
 ///

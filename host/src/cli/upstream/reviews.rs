@@ -4,13 +4,11 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
 use super::super::output;
-use crate::{
-    config::{self, Config, Source},
-    gateway::Gateway,
-    text::visible_line,
-    tool::ClientName,
-    upstream::pins::{self, Change, Kind, Pinning, Quarantined, Review},
-};
+use crate::gateway::Gateway;
+use airlock_config::{self as config, Config, Source};
+use airlock_core::tool::ClientName;
+use airlock_strings::visible_line;
+use airlock_upstream::pins::{self, Change, Kind, Pinning, Quarantined, Review};
 
 /// Maximum characters of the name of a tool.
 const NAME_WIDTH: usize = 200;

@@ -10,14 +10,12 @@ use http::{HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::{
-    cli::{
-        credential::{KEY_VARIABLE, authorization},
-        session::ConfigFile,
-    },
-    tls,
-    tool::ClientName,
+use crate::cli::{
+    credential::{KEY_VARIABLE, authorization},
+    session::ConfigFile,
 };
+use airlock_core::tool::ClientName;
+use airlock_egress::tls;
 
 /// Time for a response. The gateway waits for an operation for at most three minutes.
 const TIMEOUT: Duration = Duration::from_secs(200);

@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::{
-    json::{self, raw},
-    text::cut,
-    tool::CallError,
-};
+use crate::tool::CallError;
+use airlock_json::{self as json, raw};
+use airlock_strings::cut;
 
 /// The longest arguments, in bytes. Longer ones are refused before they are parsed.
 pub const MAX_ARGUMENT_BYTES: usize = 1 << 20;

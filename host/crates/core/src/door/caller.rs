@@ -18,10 +18,8 @@ use super::{
     event,
     report::Report,
 };
-use crate::{
-    text::cut,
-    tool::{Answers, CallError, QuestionKinds},
-};
+use crate::tool::{Answers, CallError, QuestionKinds};
+use airlock_strings::cut;
 
 /// One request's authority to call tools. Cheap to clone.
 #[derive(Clone)]

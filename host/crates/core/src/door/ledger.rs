@@ -9,10 +9,8 @@ use std::{
 use serde::Serialize;
 
 use super::{CallId, Progress, report::Report};
-use crate::{
-    text::cut,
-    tool::{CallError, CallFailure, ClientName, Content, ToolName, ToolOutput},
-};
+use crate::tool::{CallError, CallFailure, ClientName, Content, ToolName, ToolOutput};
+use airlock_strings::cut;
 
 /// The most calls of one request, nested calls included. Their records and the response that lists
 /// them are held until the request ends; one record takes 264 bytes besides its texts.

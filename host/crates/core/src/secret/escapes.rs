@@ -4,7 +4,7 @@
 //! Decoding starts at the beginning of the text. A lone `\` directly before an escape therefore
 //! joins with the `\` of the escape into one piece.
 
-use crate::text::hex_digit;
+use airlock_strings::hex_digit;
 
 /// A set of escapes that a text can be decoded with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use aho_corasick::{
 };
 
 use super::{MIN_BYTES, Secret, escapes::Escapes, forms};
-use crate::text::{self, cut, cut_start, one_line};
+use airlock_strings::{self as text, cut, cut_start, one_line};
 
 /// The shortest secret, in bytes, that is searched for in all its forms. The forms of a shorter one
 /// would match by accident: any four characters of base64 occur in every image.

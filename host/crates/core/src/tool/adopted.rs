@@ -10,10 +10,8 @@ use super::{
     hidden::{HiddenKey, text_of},
     parameters,
 };
-use crate::{
-    json::JsonText,
-    text::{cut, hex},
-};
+use airlock_json::JsonText;
+use airlock_strings::{cut, hex};
 
 /// The longest name of a tool, in characters, as MCP recommends (2025-11-25: 1 to 128).
 const MAX_NAME: usize = 128;
@@ -232,7 +230,7 @@ impl Tool {
     /// Returns the name of the tool at its source without hidden characters. Two tools of a source
     /// may have the same.
     pub fn shown_original(&self) -> Cow<'_, str> {
-        crate::text::stripped(&self.original)
+        airlock_strings::stripped(&self.original)
     }
 
     /// Returns the description for a model. That of an MCP server that is not trusted says so.

@@ -1,6 +1,7 @@
 //! Arguments as a person reads them before a decision: bounded, and nothing hidden without a note.
 
-use crate::{json::raw, text::visible_line};
+use airlock_json::raw;
+use airlock_strings::visible_line;
 
 /// Maximum number of characters of one argument.
 const SHOWN_CHARACTERS: usize = 2_000;

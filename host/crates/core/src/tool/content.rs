@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::readable::noted;
-use crate::{json, text::one_line};
+use airlock_json as json;
+use airlock_strings::one_line;
 
 /// Media type of data whose source names none.
 pub(super) const BYTES: &str = "application/octet-stream";

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
-use crate::json::JsonText;
+use airlock_json::JsonText;
 
 /// A tool as a source announces it: MCP's `Tool` object, untrusted. Plugins embed a list of them in
 /// the custom section `airlock:tools`.

@@ -10,7 +10,7 @@ use super::{
     Content, InputRequired, Members, Suspension, ToolName,
     output::{content_size, extra_size},
 };
-use crate::{json, schema::Violations};
+use airlock_json::{self as json, schema::Violations};
 
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -4,10 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::{
-    json::JsonText,
-    text::{cut, stripped, visible},
-};
+use airlock_json::JsonText;
+use airlock_strings::{cut, stripped, visible};
 
 /// The longest name of a member in an error, in bytes.
 const MAX_KEY: usize = 128;

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::text;
+use airlock_strings as text;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::json::{Caps, RawObject};
+use airlock_json::{Caps, RawObject};
 
 /// One resource, template or prompt. Its description is kept as the source wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]

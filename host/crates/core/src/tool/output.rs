@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Content, Members};
-use crate::json;
+use airlock_json as json;
 
 /// Text in place of a result without text.
 pub(super) const NOTHING: &str = "The tool ran and returned nothing.";

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 
 use self::{merge::Merge, walk::Walk};
 use super::adopted::MAX_SCHEMA;
-use crate::{json::JsonText, text::cut};
+use airlock_json::JsonText;
+use airlock_strings::cut;
 
 /// Members of the root that combine or restrict whole schemas.
 const COMBINATORS: [&str; 6] = ["anyOf", "oneOf", "allOf", "not", "enum", "const"];

@@ -4,13 +4,10 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use super::{
-    Content, ContentBlock, ResourceContents, ToolOutput, content::BYTES, output::NOTHING, to_yaml,
-};
-use crate::{
-    json::{self, Caps},
-    text::{cut, one_line},
-};
+use super::{Content, ContentBlock, ResourceContents, ToolOutput, content::BYTES, output::NOTHING};
+use airlock_json::yaml::to_yaml;
+use airlock_json::{self as json, Caps};
+use airlock_strings::{cut, one_line};
 
 /// Media types whose texts are fenced, with the word after the fence. A new media type is a line
 /// here.

@@ -6,10 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::argument_lines;
-use crate::{
-    run::Position,
-    text::{cut, visible_line},
-};
+use crate::run::Position;
+use airlock_strings::{cut, visible_line};
 
 /// Longest list of calls in instructions, in bytes.
 const MAX_INSTRUCTIONS: usize = 16 << 10;

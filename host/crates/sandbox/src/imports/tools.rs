@@ -8,9 +8,9 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::{Admitted, Chain},
-    text::cut,
     tool::{CallError, Tool, ToolName, ToolOutput},
 };
+use airlock_strings::cut;
 use futures_util::{StreamExt as _, stream};
 use tracing::{error, warn};
 

@@ -35,7 +35,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use airlock_core::text::hex;
+use airlock_strings::hex;
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 use tracing::{debug, warn};

@@ -1,10 +1,8 @@
 //! Custom section `airlock:tools`: a plugin's tool descriptors, embedded when it was built, so that
 //! listing tools runs no guest. Its content is as untrusted as the plugin's code.
 
-use airlock_core::{
-    json::{self, Caps},
-    tool::ToolDefinition,
-};
+use airlock_core::tool::ToolDefinition;
+use airlock_json::{self as json, Caps};
 use serde::{Deserialize, Serialize};
 use wasmparser::{Parser, Payload, Validator, WasmFeatures, component_types::ComponentEntityType};
 
@@ -180,10 +178,8 @@ pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
 
 #[cfg(test)]
 mod tests {
-    use airlock_core::{
-        schema::CompiledSchema,
-        tool::{ClientName, Tool},
-    };
+    use airlock_core::tool::{ClientName, Tool};
+    use airlock_json::schema::CompiledSchema;
     use serde_json::{Value, json};
 
     use super::*;

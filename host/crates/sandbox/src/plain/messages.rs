@@ -1,7 +1,7 @@
 //! Texts for values and types in error messages. They are short, regardless of the values that were
 //! sent and of the names that the component's author chose.
 
-use airlock_core::text::cut;
+use airlock_strings::cut;
 use serde_json::Value;
 
 use super::{schema::MAX_SAFE, shape::Shape};

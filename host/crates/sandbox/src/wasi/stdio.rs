@@ -6,7 +6,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use airlock_core::{secret::Scrubber, text::one_line, tool::ClientName};
+use airlock_core::{secret::Scrubber, tool::ClientName};
+use airlock_strings::one_line;
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use tracing::debug;

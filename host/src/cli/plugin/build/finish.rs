@@ -11,16 +11,14 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 
 use super::project::Project;
-use crate::{
-    cli::plugin::{
-        component, config_schema,
-        finding::{self, Finding},
-        language::Language,
-    },
-    plugin::{MANIFEST_SECTION, Metadata},
-    sandbox,
-    tool::{ClientName, Tool, ToolDefinition},
+use crate::cli::plugin::{
+    component, config_schema,
+    finding::{self, Finding},
+    language::Language,
 };
+use airlock_core::tool::{ClientName, Tool, ToolDefinition};
+use airlock_plugin::{MANIFEST_SECTION, Metadata};
+use airlock_sandbox as sandbox;
 
 /// Maximum length of a tool's name, which every MCP client and every model accepts.
 const MAX_TOOL_NAME: usize = 64;

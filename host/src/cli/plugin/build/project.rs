@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use airlock_manifest::Source;
 use anyhow::{Context as _, bail};
 
-use crate::{cli::plugin::language::Language, plugin::Manifest};
+use crate::cli::plugin::language::Language;
+use airlock_plugin::Manifest;
 
 /// A directory that holds the sources of a plugin.
 pub(super) struct Project {

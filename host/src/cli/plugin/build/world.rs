@@ -7,13 +7,11 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context as _, bail};
 use semver::Version;
 
-use crate::{
-    cli::plugin::{
-        interfaces::{HOST, Interface, PACKAGES, PLUGIN, TOOLS},
-        vendored::WIT,
-    },
-    plugin::Manifest,
+use crate::cli::plugin::{
+    interfaces::{HOST, Interface, PACKAGES, PLUGIN, TOOLS},
+    vendored::WIT,
 };
+use airlock_plugin::Manifest;
 
 /// Name of the generated world.
 pub(super) const NAME: &str = "plugin";
@@ -118,7 +116,7 @@ mod tests {
 
     fn manifest(contract: &str) -> Manifest {
         let manifest = json!({
-            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "request": {"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}}},
         });
         let mut manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
@@ -167,7 +165,7 @@ mod tests {
         let host = packages.iter().find(|package| package.name == HOST).expect("the host's");
         let text: String = host.files.iter().map(|(_, text)| *text).collect();
         let everything = json!({
-            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
             "config": {"schema": {"type": "object"}},
             "request": {
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},

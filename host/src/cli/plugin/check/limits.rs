@@ -1,10 +1,8 @@
 //! Compares the requested limits with the ceilings of the profiles.
 
 use super::{Check, Finding, Outcome};
-use crate::{
-    limit::{Limit, LimitSet},
-    plugin::Profile,
-};
+use airlock_core::limit::{Limit, LimitSet};
+use airlock_plugin::Profile;
 
 const CHECK: &str = "every profile grants the limits that it requests";
 

@@ -2,7 +2,7 @@
 //! component has no file system to open, and its build does not fail for that.
 
 use super::{Check, Finding, Outcome};
-use crate::sandbox::{self, LoadError};
+use airlock_sandbox::{self as sandbox, LoadError};
 
 const CHECK: &str = "no call was found in its code that always fails without WASI";
 

@@ -9,11 +9,13 @@ use crate::{
         output::{self, Failure},
         session,
     },
-    door::{Caller, Event, Events, Hearing, Origin, Progress},
     gateway::Gateway,
-    sandbox::UseRecorder,
+};
+use airlock_core::{
+    door::{Caller, Event, Events, Hearing, Origin, Progress},
     tool::{CallError, ToolOutput},
 };
+use airlock_sandbox::UseRecorder;
 
 /// Starts a gateway with the plugin and the clients that it can call, makes the calls one after
 /// another, prints their outcomes, and adds the uses of requests to `session`. `calls` are pairs of a

@@ -6,22 +6,22 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::{
-    cli::{
-        call::{client_of, reachable},
-        output,
-        plugin::{
-            edit::Document,
-            grant::{self, GrantOption, suggestion},
-            typed::Typed,
-        },
-        session::{self, ConfigFile},
+use crate::cli::{
+    call::{client_of, reachable},
+    output,
+    plugin::{
+        edit::Document,
+        grant::{self, GrantOption, suggestion},
+        typed::Typed,
     },
-    config::{Config, KeyPath, environment},
-    plugin::{LOCK_FILE, Lock, Manifest, Metadata, Reason, Requests, Rights},
+    session::{self, ConfigFile},
+};
+use airlock_config::{Config, KeyPath, environment};
+use airlock_core::{
     secret,
     tool::{ClientName, INTERNAL_CLIENT, ToolName},
 };
+use airlock_plugin::{LOCK_FILE, Lock, Manifest, Metadata, Reason, Requests, Rights};
 
 /// A build, with the rights and the configuration that it is called with.
 pub(super) struct Entry<'a> {

@@ -8,15 +8,13 @@ use http::StatusCode;
 use serde_json::Value;
 use url::Url;
 
-use crate::{
-    cli::{
-        output,
-        plugin::{component::Component, edit::Document, grant::GrantOption, install},
-        session::ConfigFile,
-    },
-    tls,
-    tool::ClientName,
+use crate::cli::{
+    output,
+    plugin::{component::Component, edit::Document, grant::GrantOption, install},
+    session::ConfigFile,
 };
+use airlock_core::tool::ClientName;
+use airlock_egress::tls;
 
 /// Longest wait for a reload, which compiles the component.
 const LIMIT: Duration = Duration::from_mins(2);

@@ -12,11 +12,9 @@ use airlock_manifest::FILE;
 
 use self::{smallest::Smallest, table::Table};
 use super::config::Entry;
-use crate::{
-    cli::plugin::grant::GrantOption,
-    plugin::{Effect, FilesAccess, Manifest, Request},
-    sandbox::{ToolUses, Use},
-};
+use crate::cli::plugin::grant::GrantOption;
+use airlock_plugin::{Effect, FilesAccess, Manifest, Request};
+use airlock_sandbox::{ToolUses, Use};
 
 /// Uses by the calls of one build.
 #[derive(Debug, Default)]

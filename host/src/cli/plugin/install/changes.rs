@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::{plugin::Requests, text::visible_line};
+use airlock_plugin::Requests;
+use airlock_strings::visible_line;
 
 /// Returns notes about the grants that were added and changed.
 pub(super) fn notes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {

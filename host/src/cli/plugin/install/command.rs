@@ -1,7 +1,7 @@
 //! The command line of an installation, as it was typed or as it is proposed.
 
 use super::{Args, GrantOption, quoted};
-use crate::plugin::Consent;
+use airlock_plugin::Consent;
 
 impl Args {
     /// Returns the command that states these options, with a placeholder for what may be the value of

@@ -3,14 +3,14 @@
 use std::{cell::RefCell, fmt};
 
 use super::{Component, GrantOption, Typed};
-use crate::{
-    config::{Config, Problem, environment},
-    egress::{BadRule, Rule},
-    plugin::{Change, Drift, Reason, Refusal, Rights, Settings},
+use airlock_config::{Config, Problem, environment};
+use airlock_core::{
     secret::{Secret, Source},
-    text::visible_line,
     tool::ClientName,
 };
+use airlock_egress::{BadRule, Rule};
+use airlock_plugin::{Change, Drift, Reason, Refusal, Rights, Settings};
+use airlock_strings::visible_line;
 
 /// Reason that a plugin is not installed. As text, it names requests and options.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,12 +7,10 @@ use super::{
     Args, Component, Document, GrantOption, Typed, changes, grant,
     obstacle::{Decision, Obstacle},
 };
-use crate::{
-    config::{Config, ConfigError, KeyPath, Problem},
-    plugin::{Change, Drift, Lock, Requests, Settings},
-    text::visible_line,
-    tool::ClientName,
-};
+use airlock_config::{Config, ConfigError, KeyPath, Problem};
+use airlock_core::tool::ClientName;
+use airlock_plugin::{Change, Drift, Lock, Requests, Settings};
+use airlock_strings::visible_line;
 
 /// Circumstances of an installation. They do not depend on the options.
 pub(super) struct Site<'a> {

@@ -7,12 +7,10 @@ use super::{
     obstacle::Obstacle,
     plan::{Plan, Site, nothing_changed},
 };
-use crate::{
-    cli::plugin::grant::suggestion,
-    plugin::{Change, Drift},
-    text::{cut, visible_line},
-    tool::ClientName,
-};
+use crate::cli::plugin::grant::suggestion;
+use airlock_core::tool::ClientName;
+use airlock_plugin::{Change, Drift};
+use airlock_strings::{cut, visible_line};
 
 /// Maximum rounds of adding options: an option that was added may meet another obstacle, such as a
 /// grant that needs another profile.

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::plugin::{Grant, Metadata};
+use airlock_plugin::{Grant, Metadata};
 
 fn args(config: &str, describe: &[&str]) -> Args {
     Args {

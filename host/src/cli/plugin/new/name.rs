@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::tool::INTERNAL_CLIENT;
+use airlock_core::tool::INTERNAL_CLIENT;
 
 /// Maximum length of a client's name, because the plugin's name becomes one.
 const MAX: usize = 32;
@@ -70,7 +70,7 @@ mod tests {
     fn a_name_becomes_a_client_a_package_and_a_directory() {
         for good in ["a", "weather", "my-weather-2", &"a".repeat(MAX)] {
             let name: Name = good.parse().expect(good);
-            assert!(crate::tool::ClientName::parse(&name.client()).is_ok(), "{good}");
+            assert!(airlock_core::tool::ClientName::parse(&name.client()).is_ok(), "{good}");
         }
         for bad in [
             "",

@@ -48,7 +48,7 @@ fn json_ascii(text: &str) -> String {
 /// Returns a text in every form, with the name of the form.
 fn forms(text: &str) -> Vec<(&'static str, String)> {
     let bytes = text.as_bytes();
-    let hex = crate::text::hex(bytes);
+    let hex = airlock_strings::hex(bytes);
     let everything = |byte: &u8| format!("%{byte:02x}");
     vec![
         ("as it is", text.to_owned()),

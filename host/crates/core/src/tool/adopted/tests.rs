@@ -90,7 +90,7 @@ fn hidden_text_is_removed_everywhere_and_kept_for_the_operator() {
         tool.extra.as_ref().map(JsonText::as_str).unwrap_or_default(),
         &tool.shown_original(),
     ] {
-        assert!(text.contains("abc") && crate::text::stripped(text) == text, "{text:?}");
+        assert!(text.contains("abc") && airlock_strings::stripped(text) == text, "{text:?}");
     }
     assert_eq!(tool.repairs, ["hidden characters removed"]);
     assert_eq!((tool.announced_title(), tool.announced_description()), (Some(hidden), hidden));

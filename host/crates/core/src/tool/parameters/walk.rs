@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::{json::JsonText, text::percent_decoded};
+use airlock_json::JsonText;
+use airlock_strings::percent_decoded;
 
 /// Members that hold one schema. `items` of older drafts may be a list.
 const SCHEMA: [&str; 12] = [

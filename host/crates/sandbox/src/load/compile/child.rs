@@ -10,7 +10,7 @@ use std::{
     process::{ExitStatus, Stdio},
 };
 
-use airlock_core::text::{cut, one_line};
+use airlock_strings::{cut, one_line};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::{

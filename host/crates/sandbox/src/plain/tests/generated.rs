@@ -1,6 +1,6 @@
 //! Random types and values: a value sent to a guest comes back equal.
 
-use airlock_core::schema::CompiledSchema;
+use airlock_json::schema::CompiledSchema;
 use proptest::prelude::*;
 
 use super::*;

@@ -11,7 +11,7 @@ fn echoing(definitions: &str, ty: &str) -> Plain {
 
 fn schemas(plain: &Plain) -> (Value, Value) {
     let definition = plain.definitions().remove(0);
-    let tree = |schema: airlock_core::json::JsonText| schema.to_value().expect("it is shallow");
+    let tree = |schema: airlock_json::JsonText| schema.to_value().expect("it is shallow");
     let output = tree(definition.output_schema.expect("it returns something"));
     (
         tree(definition.input_schema)["properties"]["value"].clone(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::config::environment;
+use airlock_config::environment;
 
 /// Variables with flags of the compiler. One of them replaces the flags of cargo's configuration.
 const FLAGS: [&str; 2] = ["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"];

@@ -12,7 +12,7 @@ struct Fixture {
 impl Fixture {
     fn new(request: &Value, grants: &[&str]) -> Self {
         let manifest = json!({
-            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "my-mail", "version": "1.0.0", "contract": "0.1",
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "my-mail", "version": "1.0.0", "contract": "0.1",
             "request": request,
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
@@ -60,7 +60,7 @@ fn the_configuration_of_a_call_grants_what_the_plugin_requests_and_what_is_typed
     let config = fixture.entry().config().expect("a configuration");
     let name = ClientName::parse("my_mail").expect("a name");
     let grant = &config.plugin(&name).expect("the plugin").grant;
-    assert_eq!(grant.http, [crate::plugin::HttpGrant::Requested("api".to_owned())]);
+    assert_eq!(grant.http, [airlock_plugin::HttpGrant::Requested("api".to_owned())]);
     assert_eq!(grant.files["data"].path, Path::new("/"));
     let reveals = |secret: &str| grant.secret[secret].reveal;
     assert!(reveals("value") && !reveals("token") && grant.kv.is_empty(), "{grant:?}");

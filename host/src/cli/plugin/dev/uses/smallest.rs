@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::{Effect, FILE, GrantOption, Request, Seen, Table, UNRECORDED, Use, table};
-use crate::plugin::{DeclaredEffect, FilesAccess, HttpRequest, SecretRequest, ToolEffects};
+use airlock_plugin::{DeclaredEffect, FilesAccess, HttpRequest, SecretRequest, ToolEffects};
 
 /// The tables of plugin.toml that could be smaller.
 pub(super) struct Smallest {

@@ -5,7 +5,7 @@ use std::fmt;
 use airlock_manifest::KeyPath;
 use serde_json::{Value, json};
 
-use crate::plugin::{DeclaredEffect, FilesRequest, InjectRequest, SecretRequest, ToolsRequest};
+use airlock_plugin::{DeclaredEffect, FilesRequest, InjectRequest, SecretRequest, ToolsRequest};
 
 /// A table of plugin.toml.
 pub(super) struct Table {

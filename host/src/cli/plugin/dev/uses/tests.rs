@@ -18,7 +18,7 @@ impl Fixture {
         let names = ["sync", "search"].into_iter();
         let names = names.filter(|name| tools.to_string().contains(name)).collect();
         let mut document = json!({
-            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
         });
         (document["tool"], document["request"]) = (tools, requests);
         Self { document, tools: names, grants: Vec::new(), session: Session::default() }

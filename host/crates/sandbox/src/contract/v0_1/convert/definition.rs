@@ -1,9 +1,7 @@
 //! Definitions of tools.
 
-use airlock_core::{
-    json::JsonText,
-    tool::{Annotations, Tool, ToolDefinition},
-};
+use airlock_core::tool::{Annotations, Tool, ToolDefinition};
+use airlock_json::JsonText;
 use serde_json::{Map, Value};
 
 use super::{NotJson, lengths, optional_object, parse, wit};

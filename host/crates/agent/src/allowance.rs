@@ -1,0 +1,185 @@
+//! Bounds the calls of one request together, in bytes of the conversation, memory and time.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use tokio::time::{Instant, timeout_at};
+
+use super::{Failure, Settings};
+use airlock_core::tool::CallError;
+use airlock_model::{Held, MemoryBudget};
+
+/// Bytes that must be left for a tool to be run. With fewer, its result would seldom fit, and the
+/// model would not learn of its effects.
+const MIN_LEFT_BYTES: usize = 1 << 10;
+/// Number of copies of a call and its result in memory: one in the conversation, one in the record
+/// for the `airlock` object. The client of the provider charges the text that it sends.
+pub(super) const COPIES: usize = 2;
+
+/// Remaining budget of one request.
+pub(super) struct Allowance {
+    /// Deadline of the request.
+    pub(super) deadline: Instant,
+    timeout: Duration,
+    /// Bytes that calls and results may add to the conversation.
+    limit_bytes: usize,
+    left_bytes: AtomicUsize,
+    /// Memory of the request: for calls and results, and for the model's responses.
+    pub(super) held: Held,
+}
+
+/// Refusal of bytes that do not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exceeded {
+    /// They do not fit into the conversation.
+    Bytes {
+        /// Total bytes, including the refused ones.
+        found: usize,
+        /// Limit in bytes.
+        limit: usize,
+    },
+    /// They do not fit into the memory of the request.
+    Memory,
+}
+
+impl Allowance {
+    /// Creates the allowance of a request that begins now.
+    pub(super) fn new(settings: &Settings, budget: &MemoryBudget) -> Self {
+        let limit_bytes = settings.max_tool_bytes;
+        let left_bytes = AtomicUsize::new(limit_bytes);
+        Self {
+            deadline: Instant::now() + settings.timeout,
+            timeout: settings.timeout,
+            limit_bytes,
+            left_bytes,
+            held: budget.hold(),
+        }
+    }
+
+    /// Takes `bytes` from the conversation and the memory. Fails and takes nothing if they do not
+    /// fit; fewer bytes may fit later.
+    pub(super) fn take(&self, bytes: usize) -> Result<(), Exceeded> {
+        let take = |left: usize| left.checked_sub(bytes);
+        let taken = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.map_err(|left| self.exceeded(left, bytes))?;
+        if self.held.grow(bytes.saturating_mul(COPIES)) {
+            Ok(())
+        } else {
+            self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
+            Err(Exceeded::Memory)
+        }
+    }
+
+    /// Fails if [`MIN_LEFT_BYTES`] do not fit.
+    pub(super) fn check(&self) -> Result<(), Exceeded> {
+        match self.left_bytes.load(Ordering::Relaxed) {
+            MIN_LEFT_BYTES.. if self.held.has_room(MIN_LEFT_BYTES * COPIES) => Ok(()),
+            MIN_LEFT_BYTES.. => Err(Exceeded::Memory),
+            left => Err(self.exceeded(left, MIN_LEFT_BYTES)),
+        }
+    }
+
+    /// Runs a future. Fails and drops it at the deadline. `rounds` is the number of rounds so far,
+    /// for the error.
+    pub(super) async fn within<T>(
+        &self,
+        rounds: u32,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        timeout_at(self.deadline, work).await.map_err(|_| self.timeout(rounds))
+    }
+
+    /// Returns the failure of a request that is past its deadline.
+    pub(super) fn timeout(&self, rounds: u32) -> Failure {
+        Failure::Timeout { limit: self.timeout, rounds }
+    }
+
+    /// Returns whether the deadline has passed.
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    fn exceeded(&self, left: usize, bytes: usize) -> Exceeded {
+        Exceeded::Bytes {
+            found: (self.limit_bytes - left).saturating_add(bytes),
+            limit: self.limit_bytes,
+        }
+    }
+}
+
+impl Exceeded {
+    /// Converts the refusal into the error of a call. `was_made` is true if the tool may have run.
+    pub(super) fn into_call_error(self, was_made: bool) -> CallError {
+        match self {
+            Self::Bytes { found, limit } => CallError::ResultsTooLarge { found, limit, was_made },
+            Self::Memory => CallError::RequestMemory { was_made },
+        }
+    }
+}
+
+impl From<Exceeded> for Failure {
+    fn from(exceeded: Exceeded) -> Self {
+        match exceeded {
+            Exceeded::Bytes { found, limit } => Self::TooLarge { found, limit },
+            Exceeded::Memory => Self::NoMemory,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::SETTINGS;
+    use airlock_core::memory::Limited;
+
+    #[tokio::test]
+    async fn bytes_that_do_not_fit_are_refused_and_not_taken() {
+        let allowance = Allowance::new(
+            &Settings { max_tool_bytes: 2_000, ..SETTINGS },
+            &MemoryBudget::unlimited(),
+        );
+        assert_eq!(allowance.take(900), Ok(()));
+        assert_eq!(allowance.take(1_101), Err(Exceeded::Bytes { found: 2_001, limit: 2_000 }));
+        assert_eq!(allowance.check(), Ok(()));
+        assert_eq!(allowance.take(1_100), Ok(()));
+        assert_eq!(allowance.take(1), Err(Exceeded::Bytes { found: 2_001, limit: 2_000 }));
+        assert_eq!(allowance.check(), Err(Exceeded::Bytes { found: 3_024, limit: 2_000 }));
+    }
+
+    #[tokio::test]
+    async fn memory_that_does_not_fit_is_not_taken_and_all_is_released() {
+        let memory = Limited::new(10_000);
+        let allowance = Allowance::new(
+            &Settings { max_tool_bytes: 8_000, ..SETTINGS },
+            &MemoryBudget::new(memory.clone()),
+        );
+        assert_eq!(allowance.take(3_000), Ok(()));
+        assert_eq!(memory.taken(), 3_000 * COPIES);
+        assert_eq!(allowance.take(2_001), Err(Exceeded::Memory));
+        assert_eq!(allowance.check(), Ok(()));
+        assert_eq!(memory.taken(), 3_000 * COPIES, "a check takes nothing");
+        assert_eq!(allowance.take(2_000), Ok(()));
+        assert_eq!(allowance.check(), Err(Exceeded::Memory));
+        assert_eq!(
+            allowance.take(3_001),
+            Err(Exceeded::Bytes { found: 8_001, limit: 8_000 }),
+            "5,000 bytes were taken"
+        );
+        drop(allowance);
+        assert_eq!(memory.taken(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_allowance_is_over_at_its_deadline() {
+        let allowance = Allowance::new(
+            &Settings { timeout: Duration::from_secs(2), ..SETTINGS },
+            &MemoryBudget::unlimited(),
+        );
+        tokio::time::advance(Duration::from_millis(1_999)).await;
+        assert!(!allowance.is_over());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(allowance.is_over());
+    }
+}

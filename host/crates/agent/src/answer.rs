@@ -1,0 +1,134 @@
+//! Builds the response if calls are pending: with the results of others as text in some cases, and
+//! with a note if it has no text.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+
+use super::round::{Pending, Reason};
+use crate::recall::note;
+use airlock_model::Object;
+
+/// Result of a call that was run.
+pub(super) struct Result {
+    pub(super) tool: String,
+    pub(super) tool_call_id: String,
+    pub(super) text: Arc<str>,
+}
+
+/// Replaces the choices by one choice that contains the results as text and the pending calls.
+///
+/// The text has the format of Bifrost: a JSON object of tool names and results. Further results of
+/// the same tool have the key `name#tool_call_id`; in Bifrost they replace the first one.
+/// `finish_reason` is `tool_calls` and not `stop`, because agents depend on it.
+pub(super) fn mixed(mut answer: Object, results: &[Result], pending: &[Pending]) -> Object {
+    let content = summary(results);
+    let calls: Vec<&Value> = pending.iter().map(|pending| &pending.call.raw).collect();
+    let message = json!({"role": "assistant", "content": content, "tool_calls": calls});
+    let choice =
+        json!({"index": 0, "message": message, "logprobs": null, "finish_reason": "tool_calls"});
+    answer.insert("choices".to_owned(), json!([choice]));
+    answer
+}
+
+/// Removes the calls that were run from the choices, whose texts stay as they are. `finish_reason` is
+/// `tool_calls` where calls are left.
+pub(super) fn pending_alone(mut answer: Object, pending: &[Pending]) -> Object {
+    let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
+    for (position, choice) in choices.enumerate() {
+        let left = pending.iter().filter(|pending| pending.call.choice == position);
+        let left: Vec<&Value> = left.map(|pending| &pending.call.raw).collect();
+        let Some(message) = choice.get_mut("message").and_then(Value::as_object_mut) else {
+            continue;
+        };
+        if message.shift_remove("tool_calls").is_none() {
+            continue;
+        }
+        let reason = if left.is_empty() { "stop" } else { "tool_calls" };
+        if !left.is_empty() {
+            message.insert("tool_calls".to_owned(), json!(left));
+        }
+        choice["finish_reason"] = reason.into();
+    }
+    answer
+}
+
+/// Returns a text for an answer that has none, because all of its calls wait for an approval: a chat
+/// program that knows no tools would show nothing. `None` for any other answer.
+pub(super) fn approval_note(answer: &Object, pending: &[Pending]) -> Option<String> {
+    let message = answer.get("choices")?.get(0)?.get("message")?;
+    let has_text = match &message["content"] {
+        Value::Null => false,
+        Value::String(text) => !text.trim().is_empty(),
+        // Some providers send parts, such as the reasoning before a call.
+        _ => true,
+    };
+    let waits = |pending: &Pending| {
+        matches!(pending.reason, Reason::NeedsApproval) && pending.call.choice == 0
+    };
+    if has_text || pending.is_empty() || !pending.iter().all(waits) {
+        return None;
+    }
+    let names: BTreeSet<_> = pending.iter().map(|pending| pending.call.name.as_str()).collect();
+    Some(note::approval(names.into_iter()))
+}
+
+/// Sets the text of the first choice.
+pub(super) fn set_text(answer: &mut Object, text: String) {
+    let choice = answer.get_mut("choices").and_then(|choices| choices.get_mut(0));
+    let message = choice.and_then(|choice| choice.get_mut("message")?.as_object_mut());
+    if let Some(message) = message {
+        message.insert("content".to_owned(), text.into());
+    }
+}
+
+/// Returns the text about the calls that were run.
+pub(super) fn summary(results: &[Result]) -> String {
+    let results = Value::from_iter(keyed(results));
+    format!(
+        "The Output from allowed tools calls is - {results}\n\nNow I shall call these tools next..."
+    )
+}
+
+fn keyed(results: &[Result]) -> BTreeMap<String, &str> {
+    let mut keyed = BTreeMap::new();
+    for result in results {
+        match keyed.entry(result.tool.clone()) {
+            Entry::Vacant(first) => first.insert(&*result.text),
+            Entry::Occupied(_) => keyed
+                .entry(format!("{}#{}", result.tool, result.tool_call_id))
+                .or_insert(&*result.text),
+        };
+    }
+    keyed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::calls::ToolCall, *};
+    use airlock_model::object;
+
+    #[test]
+    fn an_answer_whose_calls_need_an_approval_has_a_note_unless_it_has_content() {
+        let call = ToolCall {
+            position: 0,
+            choice: 0,
+            id: "c1".to_owned(),
+            name: "web-post".to_owned(),
+            arguments: Some("{}".to_owned()),
+            is_shown: false,
+            raw: json!({}),
+        };
+        let pending = [Pending::new(call, Reason::NeedsApproval)];
+        let parts = json!([{"type": "thinking", "thinking": []}]);
+        for (content, has_note) in
+            [(Value::Null, true), (json!(" "), true), (json!("text"), false), (parts, false)]
+        {
+            let answer = object(json!({"choices": [{"message": {"content": content}}]}));
+            assert_eq!(approval_note(&answer, &pending).is_some(), has_note, "{content}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Calls that wait for the decision of a person who is not at the client that made them.
+//!
+//! The list is in the database, so that it survives a restart and the command line decides about the
+//! calls of a running gateway. A call is known by its tool, the definition of that tool and its exact
+//! arguments: a client that repeats the call finds the decision about it. This module decides
+//! nothing, and runs no calls.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, sleep_until},
+};
+use tracing::{error, info};
+
+use crate::{ApprovalList, ApprovalVerdict};
+use airlock_core::{tenant::Tenant, tool::Tool};
+use airlock_json::raw;
+use airlock_store::{
+    self as store, Database, Unavailable,
+    approvals::{CallDigest, Verdict, WaitingCall},
+};
+use airlock_strings::{visible_line, with_causes};
+
+/// Interval at which a decision is looked for. It may be made by another process.
+const LOOK: Duration = Duration::from_millis(250);
+/// Time for which a call stays in the list after its last request, and an approval is valid.
+const LIFE: Duration = Duration::from_hours(1);
+/// Longest arguments that wait: a person has to read them.
+const MAX_ARGUMENTS_BYTES: usize = 64 << 10;
+/// Most calls in a list.
+pub const LISTED: u32 = 1_000;
+
+/// The waiting calls of all tenants. Cheap to clone. The database is opened when it is first needed.
+#[derive(Clone)]
+pub struct Approvals(Arc<Inner>);
+
+struct Inner {
+    store: store::Settings,
+    database: OnceCell<Database>,
+}
+
+/// A call that needs a decision.
+pub struct Call<'c> {
+    pub tool: &'c Tool,
+    /// JSON text of an object.
+    pub arguments: &'c str,
+    pub tenant: &'c Tenant,
+    /// Name that the client of the call gave itself.
+    pub client: Option<&'c str>,
+}
+
+/// Decision about a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It may run, once.
+    Approved,
+    /// It may not run.
+    Denied,
+    /// The call was undecided at the limit. The identifier under which the call waits.
+    Waiting(String),
+    /// It cannot wait, for this reason.
+    Refused(&'static str),
+}
+
+impl Approvals {
+    /// Creates the list that is kept in this database.
+    pub fn new(store: store::Settings) -> Self {
+        Self(Arc::new(Inner { store, database: OnceCell::new() }))
+    }
+
+    /// Returns the database. Fails if it cannot be opened; the next call tries again.
+    pub async fn database(&self) -> Result<&Database, Unavailable> {
+        let open = || async {
+            Database::open(self.0.store.clone()).await.map_err(|cause| {
+                error!(error = %with_causes(&cause), "the database of approvals cannot be opened");
+                Unavailable::Lost
+            })
+        };
+        self.0.database.get_or_try_init(open).await
+    }
+
+    /// Waits for a decision about a call, at most `limit`. An approval that is returned is used.
+    pub async fn decision(&self, call: &Call<'_>, limit: Duration) -> Decision {
+        if call.arguments.len() > MAX_ARGUMENTS_BYTES {
+            return Decision::Refused("its arguments are too long to be shown to a person");
+        }
+        self.wait(call, Instant::now() + limit).await.unwrap_or_else(|error| match error {
+            Unavailable::Busy => Decision::Refused("the list of pending approvals is busy; try again"),
+            error => {
+                error!(error = %with_causes(&error), "a call that needs an approval cannot wait for it");
+                Decision::Refused("the list of pending approvals cannot be used")
+            }
+        })
+    }
+
+    async fn wait(&self, call: &Call<'_>, deadline: Instant) -> Result<Decision, Unavailable> {
+        let database = self.database().await?;
+        let scope = call.tenant.scope();
+        let own = database.approvals(scope);
+        let mut is_first = true;
+        loop {
+            let new = format!("call_{}", uuid::Uuid::new_v4().simple());
+            let asked = database.ask_approval(scope, call.digest(), new.clone(), call.text(), LIFE);
+            let id = match asked.await? {
+                Verdict::Waiting(id) => id,
+                Verdict::Approved => return Ok(Decision::Approved),
+                Verdict::Denied => return Ok(Decision::Denied),
+                Verdict::Full => {
+                    let reason = "too many calls of this caller wait for approvals";
+                    return Ok(Decision::Refused(reason));
+                }
+            };
+            if is_first {
+                let tool = call.tool.name.as_str();
+                let tenant = call.tenant;
+                info!(tool, %tenant, call = id, "a call waits for an approval");
+                is_first = false;
+            }
+            while own.is_waiting(&id).await? {
+                let now = Instant::now();
+                if now >= deadline {
+                    return Ok(Decision::Waiting(id));
+                }
+                sleep_until(deadline.min(now + LOOK)).await;
+            }
+            // Decided, or its decision was used by an equal call.
+        }
+    }
+}
+
+impl ApprovalList for Approvals {
+    fn decide<'a>(
+        &'a self,
+        tool: &'a Tool,
+        arguments: &'a str,
+        tenant: &'a Tenant,
+        limit: Duration,
+    ) -> BoxFuture<'a, ApprovalVerdict> {
+        Box::pin(async move {
+            let call = Call { tool, arguments, tenant, client: None };
+            match self.decision(&call, limit).await {
+                Decision::Approved => ApprovalVerdict::Approved,
+                Decision::Denied => ApprovalVerdict::Denied,
+                Decision::Waiting(id) => ApprovalVerdict::Waiting(id),
+                Decision::Refused(reason) => ApprovalVerdict::Refused(reason),
+            }
+        })
+    }
+}
+
+impl Call<'_> {
+    /// Returns a digest of what would run.
+    fn digest(&self) -> CallDigest {
+        let mut hasher = blake3::Hasher::new();
+        for part in [self.tool.name.as_str(), self.tool.digest().as_str(), self.arguments] {
+            hasher.update(&part.len().to_be_bytes()).update(part.as_bytes());
+        }
+        hasher.finalize().into()
+    }
+
+    /// Returns the text that the list has of the call. Arguments stay as they were sent: a number
+    /// that was read would not be exact.
+    fn text(&self) -> String {
+        let known = json!({
+            "tool": self.tool.name.as_str(),
+            "key": self.tenant.to_string(),
+            "client": self.client,
+        });
+        let known = known.to_string();
+        format!("{},\"arguments\":{}}}", &known[..known.len() - 1], self.arguments)
+    }
+}
+
+/// Returns the name of a tool in the text of a call.
+pub fn tool_of(call: &WaitingCall) -> String {
+    raw::member(&call.text, "tool").and_then(raw::string).unwrap_or_default().into_owned()
+}
+
+/// Returns the arguments in the text of a call, as they were sent.
+pub fn arguments_of(call: &WaitingCall) -> &str {
+    raw::member(&call.text, "arguments").unwrap_or("{}")
+}
+
+/// Describes a call for the person who decides.
+pub fn document(call: &WaitingCall) -> Value {
+    let text =
+        |name| raw::member(&call.text, name).and_then(raw::string).map(|text| visible_line(&text));
+    json!({
+        "id": call.id,
+        "object": "airlock.approval",
+        "state": match call.approved {
+            None => "pending",
+            Some(true) => "approved",
+            Some(false) => "denied",
+        },
+        "tool": tool_of(call),
+        "arguments": arguments_of(call),
+        "key": text("key"),
+        "client": text("client"),
+        "created_at_ms": call.asked_ms,
+        "expires_at_ms": call.expires_ms,
+    })
+}

@@ -1,0 +1,199 @@
+//! The request to the model, extended in every round.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    Request, Settings, parts,
+    round::{Ended, Pending},
+};
+use crate::recall::chat::Rounds;
+use airlock_core::{door::Caller, threads};
+use airlock_json::{self as json, RawObject, raw};
+use airlock_model::{Document, Object, Prompt, Unforced};
+
+/// Largest number of choices that OpenAI's API takes.
+const MAX_CHOICES: usize = 128;
+
+/// A request to the model, with the names of the tools that the gateway offers in it.
+pub(super) struct Conversation {
+    prompt: Prompt,
+    offered: BTreeSet<String>,
+    /// True if the rounds may have to be kept.
+    keeps: bool,
+    /// The rounds as messages, if the prompt has them as items.
+    messages: Vec<String>,
+    /// The choice of tools after the first round.
+    unforced: Unforced,
+}
+
+impl Conversation {
+    /// Adds the gateway's tools after those of the request. Names of the request's own tools take
+    /// precedence: a call of such a name is for the caller. A long request is read on a blocking
+    /// thread.
+    pub(super) async fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
+        let prompt = Prompt { native: request.native, ..Prompt::new(request.body) };
+        let tenant = caller.view().tenant().clone();
+        let keeps = request.keeper.is_some();
+        let offers = !settings.disable_auto_tool_inject || request.names_tools;
+        let bytes = prompt.tool_bytes();
+        let caller = caller.clone();
+        let begin = move || Self::with_tools(prompt, &caller, offers, keeps);
+        threads::read(&tenant, bytes, begin).await
+    }
+
+    fn with_tools(prompt: Prompt, caller: &Caller, offers: bool, keeps: bool) -> Self {
+        let unforced = prompt.unforced();
+        let offered = BTreeSet::new();
+        let mut this = Self { prompt, offered, keeps, messages: Vec::new(), unforced };
+        if offers && this.prompt.takes_tools() {
+            this.offer(caller);
+        }
+        this
+    }
+
+    pub(super) fn prompt(&mut self) -> &mut Prompt {
+        &mut self.prompt
+    }
+
+    /// Returns the names of the tools that the gateway offers, without those of the request.
+    pub(super) fn offered(&self) -> &BTreeSet<String> {
+        &self.offered
+    }
+
+    fn offer(&mut self, caller: &Caller) {
+        let taken: BTreeSet<String> = self.prompt.own_names().collect();
+        let tools = caller
+            .list()
+            .map(|entry| &entry.tool)
+            .filter(|tool| !taken.contains(tool.name.as_str()));
+        let tools: Vec<_> = tools.cloned().collect();
+        self.offered = tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();
+        // The caller's own restriction holds whatever the model calls.
+        if let Some(allowed) = self.prompt.allowed_names() {
+            self.offered.retain(|name| allowed.contains(name));
+        }
+        self.prompt.tools = tools;
+    }
+
+    /// Adds a round: each message of the model, followed by the results of its calls, as OpenAI's
+    /// API requires. `results` are in the order of the calls. Messages without calls are left out.
+    pub(super) fn go_on(&mut self, mut answer: Document, results: &[Ended]) {
+        // If a choice stayed forced after its call, the model could never end with text.
+        self.prompt.stop_forcing(std::mem::take(&mut self.unforced));
+        let items = answer.take_items();
+        let mut answer = answer.into_object();
+        let added = if items.is_empty() {
+            &mut self.prompt.added
+        } else {
+            // The provider gets all later rounds, so the chat form of them is never sent.
+            self.go_on_natively(items, &answer, results);
+            if !self.keeps {
+                return;
+            }
+            &mut self.messages
+        };
+        let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
+        for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
+            let choice = choices.as_mut().and_then(|choices| choices.get_mut(round[0].call.choice));
+            let message = choice.and_then(|choice| choice.get_mut("message")).map(Value::take);
+            added.extend(message.map(|message| message.to_string()));
+            added.extend(round.iter().map(result));
+        }
+    }
+
+    /// Returns the members that the caller sent.
+    pub(super) fn sent(&self) -> &RawObject {
+        &self.prompt.body
+    }
+
+    /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].
+    pub(super) fn choices(&self) -> usize {
+        let asked = self.prompt.body.get("n").and_then(|n| n.parse().ok());
+        asked.unwrap_or(1).clamp(1, MAX_CHOICES)
+    }
+
+    /// Returns whether the caller asked for JSON.
+    pub(super) fn wants_json(&self) -> bool {
+        let native = self.prompt.native.as_ref().and_then(|native| native.body.get("text"));
+        let native = native.and_then(|text| raw::member(text, "format"));
+        let format = native.or_else(|| self.prompt.body.get("response_format"));
+        let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);
+        kind.is_some_and(|kind| kind != "text")
+    }
+
+    /// Returns the rounds so far, with the last message of a choice and the results of its calls that
+    /// ran; `None` if the choice has no pending calls.
+    pub(super) fn rounds(
+        &self,
+        choice: usize,
+        answer: &Object,
+        pending: &[Pending],
+        ended: &[Ended],
+    ) -> Option<Rounds> {
+        let is_of = |of: usize| of == choice;
+        pending.iter().find(|pending| is_of(pending.call.choice))?;
+        let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
+        let ran = ended.iter().filter(|ended| is_of(ended.call.choice) && !ended.is_waiting());
+        let results = ran.map(result).collect();
+        let added = &self.prompt.added;
+        let messages = &self.messages;
+        let before = if added.is_empty() { messages } else { added }.clone();
+        Some(Rounds { before, message, results })
+    }
+
+    /// Adds a round in the form of the Responses API: the items of the model as they came, and the
+    /// results of its calls.
+    fn go_on_natively(&mut self, items: Vec<String>, answer: &Object, results: &[Ended]) {
+        let calls = answer
+            .get("choices")
+            .and_then(|choices| choices.pointer("/0/message/tool_calls").and_then(Value::as_array));
+        let id = |call: &Value| call["id"].as_str().map(str::to_owned);
+        let mut ids = calls.into_iter().flatten().filter_map(id);
+        let items = items.into_iter().map(|item| with_call_id(item, &mut ids));
+        self.prompt.added_items.extend(items);
+        self.prompt.added_items.extend(results.iter().map(item));
+    }
+}
+
+/// Returns the item with the result of a call.
+fn item(ended: &Ended) -> String {
+    let parts = ended.parts.as_deref().and_then(parts::to_input);
+    let output = parts.unwrap_or_else(|| Value::from(&*ended.text));
+    let members = [
+        ("type", Value::from("function_call_output")),
+        ("call_id", ended.call.id.as_str().into()),
+        ("output", output),
+    ];
+    Value::from_iter(members).to_string()
+}
+
+/// Returns the message with the result of a call.
+fn result(ended: &Ended) -> String {
+    let id = Value::from(ended.call.id.as_str());
+    let text = || Value::from(&*ended.text).to_string();
+    let content = ended.parts.clone().unwrap_or_else(text);
+    format!(r#"{{"role":"tool","tool_call_id":{id},"content":{content}}}"#)
+}
+
+/// Returns the bytes that the messages of a response take in a conversation, in both of its forms.
+pub(super) fn message_bytes(answer: &Document) -> usize {
+    let choices = answer.object().get("choices").and_then(Value::as_array).into_iter().flatten();
+    let messages: usize = choices.map(|choice| json::text_len(&choice["message"])).sum();
+    messages.saturating_add(answer.items_len())
+}
+
+/// Returns an item with the identifier that its call has in the conversation: the gateway replaces
+/// one that was used before. Calls are items in the order of the message.
+fn with_call_id(item: String, ids: &mut impl Iterator<Item = String>) -> String {
+    let kind = raw::member(&item, "type").and_then(raw::string);
+    if !matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {
+        return item;
+    }
+    let (Some(id), Ok(mut item)) = (ids.next(), serde_json::from_str::<Object>(&item)) else {
+        return item;
+    };
+    item.insert("call_id".to_owned(), id.into());
+    Value::from(item).to_string()
+}

@@ -1,0 +1,110 @@
+//! Errors that end a request without a response, and their form for callers.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::json;
+
+use airlock_model::{ModelError, Object, SOON, object};
+
+/// Error of a request that ended without a response.
+#[derive(Debug, thiserror::Error)]
+#[error("the model returned no response")]
+pub struct AgentError {
+    /// The failure itself.
+    #[source]
+    pub error: Failure,
+    /// Calls made before the failure, as the `airlock` object of a response; `None` if there were
+    /// none.
+    pub airlock: Option<Object>,
+}
+
+/// Reason that a request ended without a response. `Display` is safe to show to callers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The model's provider failed.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// One response has more calls than [`MAX_CALLS_READ`](super::MAX_CALLS_READ).
+    #[error(
+        "the model's response has {found} tool calls, more than the limit of {limit}; none of them was made"
+    )]
+    TooManyCalls {
+        /// Calls in the response.
+        found: usize,
+        /// Maximum number of calls.
+        limit: usize,
+    },
+    /// The calls themselves no longer fit into the conversation.
+    #[error(
+        "the model's tool calls and their results would take {found} bytes of the conversation, and `max_tool_results` allows \
+         {limit}; the last calls were not made"
+    )]
+    TooLarge {
+        /// Total bytes, including the last calls.
+        found: usize,
+        /// Limit in bytes.
+        limit: usize,
+    },
+    /// The calls do not fit into the gateway's memory for requests.
+    #[error(
+        "the model's tool calls do not fit into `max_request_memory` with the other requests in flight; the last calls were not \
+         made; try again later"
+    )]
+    NoMemory,
+    /// The request ran past its deadline.
+    #[error(
+        "the request ran past its time limit of {limit:?} (`agent_timeout`, or `x-airlock-timeout` if that is shorter), after \
+         {rounds} rounds of tool calls"
+    )]
+    Timeout {
+        /// Maximum wall-clock time, from the configuration or the request.
+        limit: Duration,
+        /// Rounds of tool calls that were started.
+        rounds: u32,
+    },
+}
+
+impl Failure {
+    /// Returns the HTTP status of the failure.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Model(error) => error.status(),
+            Self::TooManyCalls { .. } | Self::TooLarge { .. } => StatusCode::BAD_GATEWAY,
+            Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// Returns the time to wait before a retry, if known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Model(error) => error.retry_after(),
+            Self::NoMemory => Some(SOON),
+            _ => None,
+        }
+    }
+
+    /// Returns the message of the provider, for the operator; `None` if it sent none.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Self::Model(error) => error.said(),
+            _ => None,
+        }
+    }
+
+    /// Returns the `error` object: the provider's own if the provider failed.
+    pub fn to_object(&self) -> Object {
+        let code = match self {
+            Self::Model(error) => return error.to_object(),
+            Self::TooManyCalls { .. } => "too_many_tool_calls",
+            Self::TooLarge { .. } => "tool_results_too_large",
+            Self::NoMemory => "gateway_overloaded",
+            Self::Timeout { .. } => "agent_timeout",
+        };
+        object(
+            json!({"message": self.to_string(), "type": "server_error", "param": null, "code": code}),
+        )
+    }
+}

@@ -1,0 +1,276 @@
+//! Events of a running request, in one sequence that every API is rendered from.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use futures_util::{Stream, future::poll_fn};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::AgentError;
+use airlock_core::{
+    door::{self, CallId, Progress},
+    tool::{CallFailure, Content},
+};
+use airlock_model::{Document, Object};
+
+/// Event of a running request. The last event of each request is `Done` or `Failed`.
+#[derive(Debug)]
+pub enum Event {
+    /// A chunk of a streamed response, in the form of `chat.completion.chunk`. The chunks of all
+    /// rounds together are one stream: one `id`, one role, one end. Calls that the gateway runs are
+    /// not in it; pending calls are. Absent if the request asks for no chunks.
+    Chunk(Document),
+    /// A call of a tool of the gateway begins, or is refused.
+    Started(Started),
+    /// Progress of a call. Only if the request has [`reports`](super::Request::reports).
+    Progress {
+        /// Id of the call in the conversation.
+        tool_call_id: String,
+        /// The progress.
+        progress: Progress,
+    },
+    /// Content that a call sent before its result. Only if the request has
+    /// [`reports`](super::Request::reports).
+    Partial {
+        /// Id of the call in the conversation.
+        tool_call_id: String,
+        /// The content.
+        part: Box<Content>,
+    },
+    /// A call has ended.
+    Ended(Ended),
+    /// The results of a round of calls are sent to the model, which responds again.
+    Round {
+        /// Rounds of calls so far.
+        rounds: u32,
+    },
+    /// The request is complete.
+    Done(Box<Completion>),
+    /// The request has failed.
+    Failed(Box<AgentError>),
+}
+
+/// A call of one of the gateway's tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// Id of the call in the conversation.
+    pub tool_call_id: String,
+    /// Name of the tool.
+    pub name: String,
+    /// Arguments as the model sent them.
+    pub arguments: String,
+    /// The call as the model sent it, a member of `tool_calls`.
+    pub raw: Object,
+}
+
+/// End of a call.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// Id of the call in the conversation.
+    pub tool_call_id: String,
+    /// Name of the tool.
+    pub name: String,
+    /// Text that the model receives.
+    pub text: Arc<str>,
+    /// Code and kind of the error; `None` if the call succeeded.
+    pub error: Option<CallFailure>,
+}
+
+/// Result of a request.
+#[derive(Debug)]
+pub struct Completion {
+    /// The response, a `chat.completion` with the `airlock` object; `None` if it was streamed.
+    pub answer: Option<Document>,
+    /// Usage of all responses together; `None` if the provider sent none.
+    pub usage: Option<Value>,
+    /// Description of the calls; `None` if there were none.
+    pub airlock: Option<Object>,
+}
+
+/// A running request: the stream of its events. It runs only while it is polled, and at most one
+/// event ahead, so a slow reader stops the model. Dropping it cancels the request to the provider
+/// and every running tool.
+pub struct Run {
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    // Boxed: a channel has room for 32 messages, however few it may hold.
+    events: mpsc::Receiver<Box<Event>>,
+    answering: Answering,
+}
+
+/// Name of the provider that responds to a request, once it is known. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Answering(Arc<OnceLock<String>>);
+
+impl Answering {
+    /// Returns the provider's name; `None` if none has responded yet. It is known before the first
+    /// chunk.
+    pub fn provider(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
+}
+
+impl Run {
+    /// Creates a run from its work, which gets the sender of the events. The last event that the
+    /// work sends must be `Done` or `Failed`.
+    pub(super) fn new<F>(work: impl FnOnce(Emitter) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, events) = mpsc::channel(1);
+        let answering = Answering::default();
+        let emitter = Emitter { events: sender, answering: answering.clone() };
+        Self { work: Some(Box::pin(work(emitter))), events, answering }
+    }
+
+    /// Returns the provider that responds. It stays the same in all rounds.
+    pub fn answering(&self) -> Answering {
+        self.answering.clone()
+    }
+
+    /// Returns the next event; `None` after the last one. Dropping the future loses no event.
+    pub async fn next(&mut self) -> Option<Event> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// Runs the request to its end and drops all events but the last. Fails if the request fails.
+    /// Dropping the future cancels the request.
+    pub async fn finish(mut self) -> Result<Completion, Box<AgentError>> {
+        loop {
+            match self.next().await {
+                Some(Event::Done(completion)) => return Ok(*completion),
+                Some(Event::Failed(error)) => return Err(error),
+                Some(_) => {}
+                None => unreachable!("the last event is `Done` or `Failed`"),
+            }
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        if let Poll::Ready(Some(event)) = self.events.poll_recv(context) {
+            return Poll::Ready(Some(*event));
+        }
+        if let Some(work) = &mut self.work
+            && work.as_mut().poll(context).is_ready()
+        {
+            self.work = None;
+        }
+        // The work has the only sender: without it the channel is closed, and its events remain.
+        Poll::Ready(ready!(self.events.poll_recv(context)).map(|event| *event))
+    }
+}
+
+impl Stream for Run {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.poll(context)
+    }
+}
+
+/// Sender of the events of a request.
+pub(super) struct Emitter {
+    events: mpsc::Sender<Box<Event>>,
+    answering: Answering,
+}
+
+impl Emitter {
+    /// Notes the provider that responded. Only the first one counts.
+    pub(super) fn answers(&self, provider: &str) {
+        self.answering.0.get_or_init(|| provider.to_owned());
+    }
+
+    /// Sends an event. Waits until the event before it was received.
+    pub(super) async fn emit(&self, event: Event) {
+        // Cannot fail: the receiver owns the work, so it exists while this runs.
+        let _ = self.events.send(Box::new(event)).await;
+    }
+}
+
+/// Forwards the door's events of running calls under the ids of the conversation.
+pub(super) struct Reports {
+    events: Mutex<Option<door::Events>>,
+    ids: Mutex<HashMap<CallId, String>>,
+}
+
+impl Reports {
+    /// Creates the forwarding. Without `events` nothing is forwarded.
+    pub(super) fn new(events: Option<door::Events>) -> Self {
+        Self { events: Mutex::new(events), ids: Mutex::default() }
+    }
+
+    /// Registers the id in the conversation of a call that begins.
+    pub(super) fn begin(&self, call: CallId, tool_call_id: &str) {
+        self.ids().insert(call, tool_call_id.to_owned());
+    }
+
+    /// Returns the next event. Never completes if nothing is forwarded, or after the last one.
+    pub(super) async fn next(&self) -> Event {
+        poll_fn(|context| {
+            loop {
+                let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(receiver) = &mut *events else { return Poll::Pending };
+                match ready!(receiver.poll_recv(context)) {
+                    Some(event) => {
+                        if let Some(event) = self.translate(event) {
+                            return Poll::Ready(event);
+                        }
+                    }
+                    None => *events = None,
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sends the events that are waiting. Called before the end of a call is sent, so that no event
+    /// of the call follows it.
+    pub(super) async fn flush(&self, emitter: &Emitter) {
+        loop {
+            let waiting = {
+                let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+                events.as_mut().and_then(|events| events.try_recv().ok())
+            };
+            match waiting {
+                Some(event) => {
+                    if let Some(event) = self.translate(event) {
+                        emitter.emit(event).await;
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Converts an event of the door; `None` if its call is not registered.
+    fn translate(&self, event: door::Event) -> Option<Event> {
+        let id = |call| self.ids().get(&call).cloned();
+        Some(match event {
+            door::Event::Progress { call, progress } => {
+                Event::Progress { tool_call_id: id(call)?, progress }
+            }
+            door::Event::Partial { call, part } => Event::Partial { tool_call_id: id(call)?, part },
+            // The agent asks for none.
+            door::Event::Log { .. } | door::Event::Deferred { .. } => return None,
+        })
+    }
+
+    fn ids(&self) -> std::sync::MutexGuard<'_, HashMap<CallId, String>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ended {
+    pub(super) fn new(ended: &super::round::Ended) -> Self {
+        Self {
+            tool_call_id: ended.call.id.clone(),
+            name: ended.call.name.clone(),
+            text: ended.text.clone(),
+            error: ended.error.as_ref().map(CallFailure::from),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Results of tools as content parts, for models that read images there.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+
+use super::present::Frame;
+use airlock_core::tool::{Content, ContentBlock, decode_base64};
+
+/// Media types of images that both OpenAI's and Anthropic's API accept.
+const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+/// Maximum size of an image as base64, in bytes: the limit of Anthropic's API, the smallest of
+/// those that are documented. A provider refuses a conversation with a larger one as a whole.
+const MAX_IMAGE_BYTES: usize = 5 << 20;
+/// Maximum number of images of one result. Anthropic's API accepts 20 at full size.
+const MAX_IMAGES: usize = 20;
+
+/// Returns the content of a result as JSON text: a list with a part for each image, and texts
+/// before, between and after them, in a frame. `None` if there is no image that a model can read.
+/// Any other image stays a note, as in the text of a result.
+pub(super) fn of<'c>(
+    frame: &Frame,
+    content: impl IntoIterator<Item = &'c Content>,
+) -> Option<String> {
+    let mut parts = Parts::new(frame);
+    for part in content {
+        match readable(part).filter(|_| parts.images < MAX_IMAGES) {
+            Some((mime_type, data)) => parts.add_image(mime_type, &data),
+            None => parts.add_text(part),
+        }
+    }
+    parts.finish()
+}
+
+/// Returns content parts of a tool message as parts of the Responses API.
+pub(super) fn to_input(parts: &str) -> Option<Value> {
+    let Ok(Value::Array(mut parts)) = serde_json::from_str(parts) else { return None };
+    for part in parts.iter_mut().filter_map(Value::as_object_mut) {
+        let image = part.shift_remove("image_url");
+        let kind = if image.is_some() { "input_image" } else { "input_text" };
+        part.insert("type".to_owned(), kind.into());
+        let url = image.and_then(|mut image| image.get_mut("url").map(Value::take));
+        part.extend(url.map(|url| ("image_url".to_owned(), url)));
+    }
+    Some(parts.into())
+}
+
+/// Returns the media type and the base64 of an image that a model can read.
+fn readable(part: &Content) -> Option<(&str, Cow<'_, str>)> {
+    let ContentBlock::Image { data, mime_type } = &part.block else { return None };
+    if data.len() > MAX_IMAGE_BYTES || !IMAGE_TYPES.contains(&mime_type.as_str()) {
+        return None;
+    }
+    let data = if is_standard(data) {
+        Cow::Borrowed(data.as_str())
+    } else {
+        Cow::Owned(STANDARD.encode(decode_base64(data)?))
+    };
+    (!data.is_empty()).then_some((mime_type, data))
+}
+
+/// Returns whether a text is base64 as providers require it: the standard alphabet, padded, on one
+/// line.
+fn is_standard(data: &str) -> bool {
+    let digits = data.trim_end_matches('=');
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    data.len().is_multiple_of(4) && data.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
+}
+
+/// A list of content parts that is being written.
+struct Parts<'a> {
+    frame: &'a Frame,
+    /// Text before the result that is not written yet.
+    lead: String,
+    /// JSON text of the list, without its end.
+    list: String,
+    /// Text since the last image.
+    text: String,
+    images: usize,
+}
+
+impl<'a> Parts<'a> {
+    fn new(frame: &'a Frame) -> Self {
+        Self { frame, lead: frame.lead(), list: String::new(), text: String::new(), images: 0 }
+    }
+
+    fn add_text(&mut self, part: &Content) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+        part.render_for_model(&mut self.text);
+    }
+
+    fn add_image(&mut self, mime_type: &str, data: &str) {
+        self.end_text("");
+        self.images += 1;
+        self.separate();
+        // Base64 and the media types need no escapes. Writing to a String cannot fail.
+        let _ = write!(
+            self.list,
+            r#"{{"type":"image_url","image_url":{{"url":"data:{mime_type};base64,{data}"}}}}"#
+        );
+    }
+
+    /// Writes the text since the last image, and `tail` after it. An empty part would be refused by
+    /// some providers.
+    fn end_text(&mut self, tail: &str) {
+        let text = self.frame.inside(std::mem::take(&mut self.text));
+        let mut text = std::mem::take(&mut self.lead) + &text;
+        if !tail.is_empty() && !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(tail);
+        if !text.is_empty() {
+            self.separate();
+            let text = Value::String(text);
+            let _ = write!(self.list, r#"{{"type":"text","text":{text}}}"#);
+        }
+    }
+
+    fn separate(&mut self) {
+        self.list.push(if self.list.is_empty() { '[' } else { ',' });
+    }
+
+    fn finish(mut self) -> Option<String> {
+        if self.images == 0 {
+            return None;
+        }
+        self.end_text(&self.frame.tail());
+        self.list.push(']');
+        Some(self.list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn image(mime_type: &str, data: &str) -> Content {
+        ContentBlock::Image { data: data.to_owned(), mime_type: mime_type.to_owned() }.into()
+    }
+
+    fn png(data: &str) -> Content {
+        image("image/png", data)
+    }
+
+    fn parts(content: &[Content]) -> Value {
+        of(&Frame::default(), content).map_or(Value::Null, |text| text.parse().expect("JSON"))
+    }
+
+    #[test]
+    fn images_are_parts_in_their_order_and_texts_between_them_are_joined() {
+        let content = [
+            Content::text("one \"line\""),
+            Content::text("two"),
+            png("AAAA"),
+            image("image/webp", "AAA="),
+            image("image/svg+xml", "AAAA"),
+        ];
+        assert_eq!(
+            parts(&content),
+            json!([
+                {"type": "text", "text": "one \"line\"\ntwo"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+                {"type": "image_url", "image_url": {"url": "data:image/webp;base64,AAA="}},
+                {"type": "text", "text": "[Image: image/svg+xml]"},
+            ])
+        );
+    }
+
+    #[test]
+    fn the_responses_api_has_the_same_parts_in_its_own_form() {
+        let parts = of(&Frame::default(), &[Content::text("a"), png("AAAA")]).expect("an image");
+        assert_eq!(
+            to_input(&parts),
+            Some(json!([
+                {"type": "input_text", "text": "a"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+            ]))
+        );
+    }
+
+    #[test]
+    fn a_result_without_an_image_that_a_model_reads_has_no_parts() {
+        let large = "A".repeat(MAX_IMAGE_BYTES + 4);
+        for content in [Content::text("x"), png(""), png("*"), png(&large), image("", "AAAA")] {
+            assert_eq!(of(&Frame::default(), &[content]), None);
+        }
+        assert!(of(&Frame::default(), &[png(&large[4..])]).is_some());
+    }
+
+    #[test]
+    fn base64_of_another_form_is_written_in_the_standard_one() {
+        for (data, expected) in [("-_8", "+/8="), ("AA\r\nAA", "AAAA"), ("AA\"", ""), ("A=", "")] {
+            let url = format!("data:image/png;base64,{expected}");
+            let expected = if expected.is_empty() { Value::Null } else { json!(url) };
+            assert_eq!(parts(&[png(data)])[0]["image_url"]["url"], expected, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn images_beyond_the_limit_are_notes() {
+        let all = parts(&vec![png("AAAA"); MAX_IMAGES + 2]);
+        let all = all.as_array().expect("a list");
+        assert_eq!(all.len(), MAX_IMAGES + 1);
+        assert_eq!(all[MAX_IMAGES]["text"], "[Image: image/png]\n[Image: image/png]");
+    }
+}

@@ -1,0 +1,434 @@
+//! Tests of what is put back into requests, and of what is not.
+
+use std::convert::Infallible;
+
+use serde_json::{Value, json};
+
+use super::{chat::Rounds, items::OutputKeeper, *};
+use airlock_json::{Caps, RawObject};
+use airlock_model::object;
+
+/// Identifiers of calls of the client.
+const X: &str = "call_0123456789abcdef";
+const Y: &str = "call_fedcba9876543210";
+
+fn settings(store: Option<store::Settings>, stores_contents: bool) -> Settings {
+    let responses =
+        responses::Bounds { expire_after: IN_MEMORY, owner_bytes: 1 << 20, total_bytes: 1 << 20 };
+    Settings::new(store, stores_contents.then_some(responses), 1 << 20)
+}
+
+fn in_memory() -> Recall {
+    Recall::new(settings(None, false))
+}
+
+fn ann() -> Tenant {
+    Tenant::of_key([1; 32], "ann")
+}
+
+fn call(id: &str, name: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}})
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "callers make the value for it")]
+fn calling(content: Value, calls: &[Value]) -> Value {
+    json!({"role": "assistant", "content": content, "tool_calls": calls})
+}
+
+fn result(id: &str, content: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": id, "content": content})
+}
+
+/// A round before the last one, and a last one in which `a` ran and `x` is the client's.
+fn rounds() -> Rounds {
+    let first = calling(json!("first"), &[call("f", "gate-f")]);
+    let last = calling(json!("last"), &[call("a", "gate-a"), call(X, "mine")]);
+    Rounds {
+        before: vec![first.to_string(), result("f", "of f").to_string()],
+        message: last.to_string(),
+        results: vec![r#"{"role":"tool","tool_call_id":"a","content":0.10}"#.into()],
+    }
+}
+
+/// Returns a request with these messages.
+fn request(messages: &Value) -> RawObject {
+    let mut body = RawObject::default();
+    body.set("messages", messages.to_string());
+    body
+}
+
+/// Keeps `rounds` for Ann, under the call `x` after the message `go`.
+async fn keep(recall: &Recall, may_store: bool, rounds: Option<Rounds>) {
+    let sent = request(&json!([user("go")]));
+    let calls = [(X, "mine")].into_iter();
+    let keeper = recall.keeper(ann(), may_store);
+    keeper.keep_rounds(&keeper.trail_of(&sent).await, calls, rounds).await;
+}
+
+fn body(messages: &Value) -> RawObject {
+    RawObject::from(&object(json!({"model": "m", "messages": messages})))
+}
+
+async fn restored(recall: &Recall, tenant: &Tenant, messages: &Value) -> String {
+    let mut body = body(messages);
+    let charge = |_| Ok::<(), Infallible>(());
+    let Ok(()) = recall.restore_messages(tenant, &mut body, charge).await;
+    body.get("messages").expect("it is there").to_owned()
+}
+
+/// The conversation as a client sends it back whose text is `said`.
+fn sent(said: Value) -> Value {
+    json!([user("go"), calling(said, &[call(X, "mine")]), result(X, "of x")])
+}
+
+#[tokio::test]
+async fn the_provider_sees_one_message_with_all_calls_followed_by_all_results() {
+    let recall = in_memory();
+    keep(&recall, false, Some(rounds())).await;
+    // Whole, streamed as one text, and left out by the client.
+    for said in [json!("last"), json!("first\n\nlast"), Value::Null] {
+        let messages = restored(&recall, &ann(), &sent(said)).await;
+        assert!(messages.contains("0.10"), "numbers keep their digits: {messages}");
+        let messages: Value = messages.parse().expect("JSON");
+        assert_eq!(
+            messages,
+            json!([
+                user("go"),
+                calling(json!("first"), &[call("f", "gate-f")]),
+                result("f", "of f"),
+                calling(json!("last"), &[call("a", "gate-a"), call(X, "mine")]),
+                {"role": "tool", "tool_call_id": "a", "content": 0.10},
+                result(X, "of x"),
+            ])
+        );
+    }
+}
+
+#[tokio::test]
+async fn calls_with_an_identifier_of_other_conversations_are_not_kept() {
+    let recall = in_memory();
+    let sent = request(&json!([user("go")]));
+    let weak = [("call_0", "mine")].into_iter();
+    let keeper = recall.keeper(ann(), true);
+    keeper.keep_rounds(&keeper.trail_of(&sent).await, weak, Some(rounds())).await;
+    let messages = json!([user("go"), calling(json!("last"), &[call("call_0", "mine")])]);
+    assert_eq!(restored(&recall, &ann(), &messages).await, messages.to_string());
+}
+
+#[tokio::test]
+async fn what_the_client_changed_stays_as_the_client_sent_it() {
+    let recall = in_memory();
+    keep(&recall, false, Some(rounds())).await;
+    let mut sent = sent(json!("changed"));
+    sent[1]["tool_calls"][0]["function"]["arguments"] = "{\"n\":1}".into();
+    sent[1]["name"] = "someone".into();
+    let messages: Value = restored(&recall, &ann(), &sent).await.parse().expect("JSON");
+    let message = &messages[3];
+    assert_eq!((&message["content"], &message["name"]), (&json!("changed"), &json!("someone")));
+    assert_eq!(message["tool_calls"][1]["function"]["arguments"], "{\"n\":1}");
+}
+
+#[tokio::test]
+async fn calls_are_put_back_in_every_request_and_once_in_each() {
+    let recall = in_memory();
+    keep(&recall, false, Some(rounds())).await;
+    let once = restored(&recall, &ann(), &sent(json!("last"))).await;
+    assert_eq!(restored(&recall, &ann(), &sent(json!("last"))).await, once);
+    // A client that sends all calls itself, as they were put back.
+    let whole: Value = once.parse().expect("JSON");
+    let again = restored(&recall, &ann(), &whole).await;
+    assert_eq!(again, whole.to_string());
+    // The same call twice in one conversation.
+    let twice = json!([
+        user("go"),
+        calling(json!("last"), &[call(X, "mine")]),
+        result(X, "of x"),
+        calling(json!("last"), &[call(X, "mine")]),
+        result(X, "of x"),
+    ]);
+    let messages: Value = restored(&recall, &ann(), &twice).await.parse().expect("JSON");
+    assert_eq!(messages.as_array().map(Vec::len), Some(5 + 3));
+}
+
+#[tokio::test]
+async fn another_tenant_conversation_or_call_gets_nothing() {
+    let recall = in_memory();
+    keep(&recall, false, Some(rounds())).await;
+    let own = sent(json!("last"));
+    let other_user = json!([user("stop"), own[1], own[2]]);
+    let other_name = json!([user("go"), calling(json!(""), &[call(X, "other")]), own[2]]);
+    let other_id = json!([user("go"), calling(json!(""), &[call(Y, "mine")]), own[2]]);
+    for (tenant, messages) in [
+        (Tenant::of_key([2; 32], "ann"), own),
+        (Tenant::ANONYMOUS, sent(json!("last"))),
+        (ann(), other_user),
+        (ann(), other_name),
+        (ann(), other_id),
+    ] {
+        assert_eq!(restored(&recall, &tenant, &messages).await, messages.to_string());
+    }
+}
+
+/// Returns the messages without notes.
+async fn without_notes(messages: &Value) -> String {
+    let mut body = body(messages);
+    let charge = |_| Ok::<(), Infallible>(());
+    let Ok(()) = chat::remove_notes(&ann(), &mut body, charge).await;
+    body.get("messages").expect("it is there").to_owned()
+}
+
+#[tokio::test]
+async fn a_note_about_an_approval_is_removed_from_messages_with_calls() {
+    let note = note::approval(["web-post"].into_iter());
+    let part =
+        |text: &str| json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}});
+    for (said, rest) in [
+        (json!(note), Value::Null),
+        (json!(format!("I ask.\n\n{note}")), json!("I ask.")),
+        (json!([part(&note)]), Value::Null),
+        (json!([part("I ask."), part(&note)]), json!([part("I ask.")])),
+        (
+            json!([part("I ask."), part(&format!("Now: {note}"))]),
+            json!([part("I ask."), part("Now: ")]),
+        ),
+    ] {
+        let messages: Value = without_notes(&sent(said)).await.parse().expect("JSON");
+        assert_eq!(messages, sent(rest));
+    }
+}
+
+#[tokio::test]
+async fn a_note_about_an_approval_stays_in_any_other_message() {
+    let note = note::approval(["web-post"].into_iter());
+    let quoted = format!("It said: {note} Why?");
+    let model = json!({"role": "assistant", "content": note});
+    for messages in [
+        json!([user("go"), model, user("and now?")]),
+        json!([user(&note), calling(json!("I ask."), &[call(X, "mine")]), result(X, &note)]),
+        sent(json!(quoted)),
+        sent(json!([{"type": "text", "text": note}, {"type": "text", "text": "Why?"}])),
+        sent(json!([note, {"text": [note]}, 7])),
+        sent(json!({"text": note})),
+        sent(json!(note::BEGIN)),
+        json!([note, [note], {"role": "assistant", "tool_calls": note}, {"content": note}]),
+    ] {
+        assert_eq!(without_notes(&messages).await, messages.to_string());
+    }
+}
+
+#[tokio::test]
+async fn the_bytes_of_messages_without_their_note_are_charged() {
+    let note = note::approval(["web-post"].into_iter());
+    let mut body = body(&sent(json!(note)));
+    let before = body.to_text();
+    let refused = chat::remove_notes(&ann(), &mut body, Err).await;
+    assert!(matches!(refused, Err(bytes) if bytes > note.len()), "{refused:?}");
+    assert_eq!(body.to_text(), before);
+}
+
+#[tokio::test]
+async fn the_bytes_that_are_put_back_are_charged() {
+    let recall = in_memory();
+    keep(&recall, false, Some(rounds())).await;
+    let mut body = body(&sent(json!("last")));
+    let before = body.to_text();
+    let refused = recall.restore_messages(&ann(), &mut body, Err).await;
+    assert!(matches!(refused, Err(bytes) if bytes > before.len()), "{refused:?}");
+    assert_eq!(body.to_text(), before);
+}
+
+fn database() -> (tempfile::TempDir, store::Settings) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = store::Settings::new(directory.path().join("airlock.db"));
+    (directory, settings)
+}
+
+#[tokio::test]
+async fn stored_calls_outlive_the_process_and_others_are_reported_as_lost() {
+    let (_directory, store) = database();
+    let recall = || Recall::new(settings(Some(store.clone()), true));
+    keep(&recall(), true, Some(rounds())).await;
+    let messages = restored(&recall(), &ann(), &sent(json!("last"))).await;
+    assert!(messages.contains("of f"), "{messages}");
+
+    // A request that asks that nothing is stored.
+    let first = recall();
+    keep(&first, false, Some(rounds())).await;
+    assert!(restored(&first, &ann(), &sent(json!("last"))).await.contains("of f"));
+    let path = store.path.clone();
+    let lost: Value =
+        restored(&recall(), &ann(), &sent(json!("last"))).await.parse().expect("JSON");
+    assert_eq!(lost[1], sent(json!("last"))[1]);
+    assert_eq!(lost[2]["content"], format!("of x\n{}", note::LOST));
+    assert!(path.exists());
+}
+
+#[tokio::test]
+async fn contents_that_may_not_be_stored_are_not_on_the_disk() {
+    let (directory, store) = database();
+    for (stores_contents, may_store) in [(true, false), (false, true)] {
+        let recall = Recall::new(settings(Some(store.clone()), stores_contents));
+        let secret = Rounds { before: vec![user("a secret of nobody").to_string()], ..rounds() };
+        keep(&recall, may_store, Some(secret)).await;
+        drop(recall);
+        for file in std::fs::read_dir(directory.path()).expect("it is read") {
+            let bytes = std::fs::read(file.expect("a file").path()).expect("it is read");
+            let found = bytes.windows(16).any(|window| window == b"secret of nobody");
+            assert!(!found, "{stores_contents} {may_store}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_without_room_are_reported_as_lost() {
+    let (_directory, store) = database();
+    let recall = Recall::new(settings(Some(store), true));
+    keep(&recall, true, None).await;
+    let parts = json!([{"type": "text", "text": "of x"}]);
+    let mut messages = sent(json!("last"));
+    messages[2]["content"] = parts;
+    let lost: Value = restored(&recall, &ann(), &messages).await.parse().expect("JSON");
+    assert_eq!(lost[2]["content"][1], json!({"type": "text", "text": note::LOST}));
+}
+
+fn item(kind: &str, id: &str) -> Value {
+    match kind {
+        "call" => json!({"type": "function_call", "id": format!("fc_{id}"), "call_id": id,
+                         "name": "mine", "arguments": "{}", "status": "completed"}),
+        "result" => json!({"type": "function_call_output", "call_id": id, "output": "of x"}),
+        "ran" => json!({"type": "mcp_call", "id": id, "name": "gate-a", "arguments": "{}",
+                        "server_label": "gate", "output": "of a", "status": "completed"}),
+        "thought" => {
+            json!({"type": "reasoning", "id": "r", "encrypted_content": id, "summary": []})
+        }
+        _ => {
+            json!({"type": "message", "role": kind, "content": [{"type": "output_text", "text": id}]})
+        }
+    }
+}
+
+async fn keep_output(recall: &Recall, input: &[Value], output: &[Value], has_room: bool) {
+    let keeper = OutputKeeper::new(recall.keeper(ann(), false), &[], input);
+    keeper.keep(output, |_| has_room).expect("calls ran").await;
+}
+
+async fn items_restored(recall: &Recall, items: &[Value]) -> Vec<Value> {
+    let mut items = items.to_vec();
+    let charge = |_| Ok::<(), Infallible>(());
+    let Ok(()) = recall.restore_items(&ann(), &mut items, charge).await;
+    items
+}
+
+#[tokio::test]
+async fn items_that_a_client_drops_are_put_back_before_the_next_one_of_their_response() {
+    let recall = in_memory();
+    let go = item("user", "go");
+    let output = [
+        item("thought", "1"),
+        item("ran", "mcp_1"),
+        item("thought", "2"),
+        item("ran", "mcp_2"),
+        item("call", X),
+        item("ran", "mcp_3"),
+    ];
+    keep_output(&recall, std::slice::from_ref(&go), &output, true).await;
+    // Without identifiers, and the calls of the gateway, as Codex sends it.
+    let mut call = output[4].clone();
+    call.as_object_mut().expect("an object").remove("id");
+    let end = item("result", X);
+    let sent = [&go, &output[0], &output[2], &call, &end].map(Clone::clone);
+    let expected = [&go, &output[0], &output[1], &output[2], &output[3], &output[5], &call, &end];
+    let restored = items_restored(&recall, &sent).await;
+    assert_eq!(restored, expected.map(Clone::clone));
+    assert_eq!(items_restored(&recall, &restored).await, restored, "a client that drops nothing");
+    // Without the results, which are optional, as @openai/agents sends it.
+    let mut emptied = restored.clone();
+    for item in emptied.iter_mut().filter(|item| item["type"] == "mcp_call") {
+        item.as_object_mut().expect("an object").remove("output");
+    }
+    assert_eq!(items_restored(&recall, &emptied).await, restored);
+    // Without reasoning.
+    let sent = [&go, &call, &end].map(Clone::clone);
+    let kinds: Vec<_> = items_restored(&recall, &sent).await;
+    let kinds: Vec<_> =
+        kinds.iter().map(|item| item["type"].as_str().unwrap_or_default()).collect();
+    let ran = "mcp_call";
+    assert_eq!(kinds, ["message", ran, ran, ran, "function_call", "function_call_output"]);
+}
+
+#[tokio::test]
+async fn calls_before_a_text_of_the_model_are_put_back_too() {
+    let recall = in_memory();
+    let go = json!({"role": "user", "content": "go"});
+    let mut done = item("assistant", "done");
+    done["id"] = "msg_0123456789abcdef".into();
+    let ran = item("ran", "mcp_1");
+    keep_output(&recall, std::slice::from_ref(&go), &[ran.clone(), done.clone()], true).await;
+    let next = item("user", "and now?");
+    let sent = [&go, &done, &next].map(Clone::clone);
+    let expected = [&go, &ran, &done, &next].map(Clone::clone);
+    assert_eq!(items_restored(&recall, &sent).await, expected);
+    // The same text in another conversation.
+    let other = [go, item("assistant", "done"), next];
+    assert_eq!(items_restored(&recall, &other).await, other);
+}
+
+#[tokio::test]
+async fn lost_items_are_reported_in_the_result_of_the_clients_call() {
+    let (_directory, store) = database();
+    let recall = Recall::new(settings(Some(store), false));
+    let go = item("user", "go");
+    let output = [item("ran", "mcp_1"), item("call", X)];
+    keep_output(&recall, std::slice::from_ref(&go), &output, false).await;
+    let sent = [go, output[1].clone(), item("result", X)];
+    let restored = items_restored(&recall, &sent).await;
+    assert_eq!(restored[2]["output"], format!("of x\n{}", note::LOST));
+    assert_eq!(restored[..2], sent[..2]);
+}
+
+#[tokio::test]
+async fn a_conversation_with_invalid_members_stays_as_it_is() {
+    let recall = in_memory();
+    keep(&recall, false, Some(rounds())).await;
+    for messages in
+        [r#"{"tool_calls":1}"#, r#"[{"role":"assistant","tool_calls":[1,{"id":7},{}]}]"#]
+    {
+        let text = format!(r#"{{"messages":{messages}}}"#);
+        let mut body = RawObject::parse(text.into_bytes(), &Caps::memory(1 << 20)).expect("JSON").0;
+        let charge = |_| Ok::<(), Infallible>(());
+        let Ok(()) = recall.restore_messages(&ann(), &mut body, charge).await;
+        assert_eq!(body.get("messages"), Some(messages));
+    }
+    let odd = [json!(1), json!({"type": 7}), json!({"type": "function_call"}), json!([])];
+    assert_eq!(items_restored(&recall, &odd).await, odd);
+}
+
+/// A conversation in which the results of many calls are lost, among many small messages.
+#[tokio::test]
+async fn many_lost_calls_in_a_long_conversation_take_time_that_grows_with_its_length_alone() {
+    const CALLS: usize = 256;
+    let (_directory, store) = database();
+    let recall = Recall::new(settings(Some(store), true));
+    let id = |n: usize| format!("call_0123456789{n:06}");
+    let keeper = recall.keeper(ann(), true);
+    let go = request(&json!([user("go")]));
+    let ids: Vec<_> = (0..CALLS).map(id).collect();
+    for id in &ids {
+        keeper
+            .keep_rounds(&keeper.trail_of(&go).await, [(id.as_str(), "mine")].into_iter(), None)
+            .await;
+    }
+    let mut messages = vec![user("go")];
+    messages.extend(ids.iter().map(|id| calling(Value::Null, &[call(id, "mine")])));
+    messages.extend((0..40_000).map(|_| result("other", "x")));
+    messages.extend(ids.iter().map(|id| result(id, "of x")));
+    let begun = std::time::Instant::now();
+    let restored = restored(&recall, &ann(), &messages.into()).await;
+    assert_eq!(restored.matches(note::LOST).count(), CALLS);
+    // With a search among all messages for each call it takes a minute.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,654 @@
+//! Relays streamed responses to the caller: the chunks that it receives, and their order.
+//!
+//! Chunks are forwarded as they arrive, unchanged where nothing has to change. If the gateway
+//! offers tools in the request, calls of these tools are held back until the response is complete,
+//! because most of them run here. The end of each choice is held back too, because another round
+//! may follow. All rounds are one stream for the caller: one `id`, one role, one end, one usage. If
+//! the caller asked for JSON, text is held back as well: before a call of the gateway's tools it is not
+//! part of the JSON, and not shown. If each round is shown on its own, the caller sees the gateway's
+//! calls too, so a call of its own after one that is held back is held back as well, and follows it. With
+//! a provider that has the Responses API it is not: its item has members that belong to the open call.
+//!
+//! *Shown* means forwarded to the caller; *held back* means kept until the end of the response. The
+//! *place* of a call is its `index` in the stream that the caller receives.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    ops::Bound,
+    pin::pin,
+};
+
+use serde_json::{Value, json};
+use tokio::time::sleep_until;
+
+use super::{
+    Failure, MAX_CALLS_READ,
+    allowance::Allowance,
+    event::{Emitter, Event},
+    round::Pending,
+};
+use airlock_model::{
+    Calls, Chunks, Document, Held, Merged, Object, Part,
+    document::{choices, choices_mut, finish_reason, head, index_of},
+    weight,
+};
+
+/// Bytes of a merged response that are charged at a time.
+const CHARGE_BYTES: usize = 4 << 10;
+/// Members of a delta that are text of the answer.
+const TEXT: [&str; 3] = ["content", "refusal", "annotations"];
+/// Text between the texts of two rounds.
+const BETWEEN_ROUNDS: &str = "\n\n";
+
+/// The stream of one request.
+#[allow(clippy::struct_excessive_bools, reason = "each is chosen for itself")]
+pub(super) struct Relay {
+    /// True if calls of the gateway's tools and ends of choices are held back: the gateway offers
+    /// tools, or each round is shown on its own.
+    holds: bool,
+    /// True if the texts of all rounds become one text, which includes results of calls; false if
+    /// each round is shown on its own.
+    is_one_text: bool,
+    /// True if a call of the caller's own is held back too after one that is.
+    keeps_order: bool,
+    /// True if the text of a round whose calls all run here is not shown.
+    holds_text: bool,
+    /// Members that all chunks share, from the first chunk of the first round.
+    head: Option<Object>,
+    /// Rounds of calls so far.
+    rounds: u32,
+    /// Choices that have text from an earlier round.
+    spoken: BTreeSet<u64>,
+    round: Round,
+    /// Note for the end of an answer without text.
+    note: Option<String>,
+    /// True if the caller has received the end of a choice.
+    has_ended: bool,
+}
+
+/// State of one response.
+#[derive(Default)]
+struct Round {
+    /// Places of calls by choice and index in the response; `None` for a call that is held back.
+    places: BTreeMap<(u64, u64), Option<u64>>,
+    /// Number of calls that are shown, by choice.
+    next_places: BTreeMap<u64, u64>,
+    /// Ids of the calls that are shown.
+    shown: BTreeSet<String>,
+    /// Choices whose text has begun.
+    speaking: BTreeSet<u64>,
+    /// Chunks with text, held back.
+    texts: Vec<Document>,
+    /// Chunks with a `finish_reason`, held back.
+    ends: Vec<Document>,
+    /// The chunk with the usage and without a choice, held back.
+    usage: Option<Document>,
+}
+
+impl Relay {
+    /// Creates the relay of a request. `holds` is true if the gateway offers tools in it.
+    pub(super) fn new(holds: bool) -> Self {
+        Self {
+            holds,
+            is_one_text: true,
+            keeps_order: false,
+            holds_text: false,
+            head: None,
+            rounds: 0,
+            spoken: BTreeSet::new(),
+            round: Round::default(),
+            note: None,
+            has_ended: false,
+        }
+    }
+
+    /// Creates the relay of a request whose rounds are shown each on its own. With `keeps_order`, the
+    /// calls of a round have the order of the model.
+    pub(super) fn of_rounds(keeps_order: bool) -> Self {
+        Self { is_one_text: false, keeps_order, ..Self::new(true) }
+    }
+
+    /// Shows the text of the last round alone.
+    pub(super) fn holding_text(self) -> Self {
+        Self { holds_text: true, ..self }
+    }
+
+    /// Shows a note at the end, unless calls ran.
+    pub(super) fn with_note(self, note: Option<String>) -> Self {
+        Self { note, ..self }
+    }
+
+    /// Relays a response and returns it merged, with the output items of its native form; an empty
+    /// object if nothing is held back. Calls of the tools named in `held_back` are not shown yet. Fails
+    /// if the provider fails, at the deadline, if there are more than [`MAX_CALLS_READ`] calls, or if
+    /// there is no memory.
+    pub(super) async fn response(
+        &mut self,
+        mut chunks: Chunks<'_>,
+        held_back: &BTreeSet<String>,
+        ids: &mut BTreeSet<String>,
+        allowance: &Allowance,
+        emitter: &Emitter,
+    ) -> Result<Document, Failure> {
+        let (mut calls, mut merged) = (Calls::default(), Merged::default());
+        let (mut items, mut items_bytes) = (BTreeMap::new(), 0);
+        let mut charged = 0;
+        // One timer for all chunks.
+        let mut over = pin!(sleep_until(allowance.deadline));
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                chunk = chunks.next() => chunk?,
+                () = &mut over => return Err(allowance.timeout(self.rounds)),
+            };
+            let Some(mut chunk) = chunk else { break };
+            // A timer does not fire while the stream is always ready, so a provider that sends
+            // without a pause would not be stopped.
+            if allowance.is_over() {
+                return Err(allowance.timeout(self.rounds));
+            }
+            calls.repair(&mut chunk, ids, MAX_CALLS_READ as usize).map_err(|many| {
+                Failure::TooManyCalls { found: many.found, limit: MAX_CALLS_READ as usize }
+            })?;
+            if self.holds {
+                merged.add(chunk.object());
+                if let Some(Part::Item { index, item }) = chunk.part() {
+                    let item = json!(item).to_string();
+                    items_bytes += item.len();
+                    items.insert(*index, item);
+                }
+                charge(&allowance.held, &mut charged, merged.bytes() + items_bytes)?;
+            }
+            self.chunk(chunk, held_back, &allowance.held, emitter).await?;
+        }
+        let merged = if self.holds { merged.finish() } else { Object::new() };
+        Ok(Document::from(merged).with_items(items.into_values().collect()))
+    }
+
+    /// Relays a response that the provider did not stream. Fails if there is no memory.
+    pub(super) async fn whole(
+        &mut self,
+        answer: &Object,
+        includes_usage: bool,
+        held_back: &BTreeSet<String>,
+        held: &Held,
+        emitter: &Emitter,
+    ) -> Result<(), Failure> {
+        for chunk in chunks_of(answer, includes_usage) {
+            self.chunk(chunk.into(), held_back, held, emitter).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a call of this response was shown.
+    pub(super) fn has_shown(&self, id: &str) -> bool {
+        self.round.shown.contains(id)
+    }
+
+    /// Ends a round whose calls were all run here: shows the texts that are held back with the ends
+    /// of its choices.
+    pub(super) async fn go_on(&mut self, emitter: &Emitter) {
+        self.release_ends(None, emitter).await;
+        self.spoken.extend(mem::take(&mut self.round).speaking);
+        self.rounds += 1;
+    }
+
+    /// Ends the stream with the pending calls, the ends of the choices and the usage. `answer` is
+    /// the last response. `summary` is the text about calls that were run, which may be empty; it is
+    /// present if others are pending.
+    pub(super) async fn finish(
+        mut self,
+        answer: &Object,
+        pending: &[Pending],
+        summary: Option<String>,
+        usage: Option<&Value>,
+        airlock: Option<Object>,
+        emitter: &Emitter,
+    ) {
+        if !self.holds && self.has_ended {
+            return;
+        }
+        self.release_texts(emitter).await;
+        let is_mixed = summary.is_some();
+        let last = match summary {
+            Some(summary) => self.is_one_text.then_some(summary),
+            None => self.note.take(),
+        };
+        if let Some(last) = last.filter(|text| !text.is_empty()) {
+            let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
+                format!("{BETWEEN_ROUNDS}{last}")
+            } else {
+                last
+            };
+            let chunk = self.chunk_of(0, &json!({"content": text}));
+            emitter.emit(Event::Chunk(chunk)).await;
+        }
+        self.show_pending(answer, pending, emitter).await;
+        let mut ends = mem::take(&mut self.round.ends);
+        if ends.is_empty() {
+            let mut end = self.chunk_of(0, &json!({}));
+            let reason = if pending.is_empty() { "stop" } else { "tool_calls" };
+            choices_mut(end.object_mut()).for_each(|choice| set_end(choice, reason));
+            ends.push(end);
+        }
+        if is_mixed {
+            ends.iter_mut().flat_map(|end| choices_mut(end.object_mut())).for_each(|choice| {
+                set_end(choice, "tool_calls");
+            });
+        }
+        if let (Some(airlock), Some(last)) = (airlock, ends.last_mut()) {
+            last.object_mut().insert(super::EXTENSION.to_owned(), airlock.into());
+        }
+        for mut last in ends.into_iter().chain(self.round.usage.take()) {
+            let has_usage = last.object().get("usage").is_some_and(|usage| !usage.is_null());
+            if let Some(usage) = usage
+                && has_usage
+                && self.rounds > 0
+            {
+                last.object_mut().insert("usage".to_owned(), usage.clone());
+            }
+            emitter.emit(Event::Chunk(last)).await;
+        }
+    }
+
+    /// Shows the pending calls that were held back, each in one chunk.
+    async fn show_pending(&mut self, answer: &Object, pending: &[Pending], emitter: &Emitter) {
+        let indices: Vec<u64> = indices(answer).collect();
+        let shown = mem::take(&mut self.round.shown);
+        for pending in pending.iter().filter(|it| !shown.contains(&it.call.id)) {
+            let choice = indices.get(pending.call.choice).copied().unwrap_or_default();
+            let place = self.round.next_place(choice);
+            let call = pending.call.raw.as_object().map(|call| placed(call, place));
+            let chunk = self.chunk_of(choice, &json!({"tool_calls": [call]}));
+            emitter.emit(Event::Chunk(chunk)).await;
+        }
+    }
+
+    async fn chunk(
+        &mut self,
+        mut chunk: Document,
+        held_back: &BTreeSet<String>,
+        held: &Held,
+        emitter: &Emitter,
+    ) -> Result<(), Failure> {
+        let is_first = self.head.is_none();
+        if is_first {
+            self.head = Some(head(chunk.object()));
+        }
+        // The end of an item, for which chat completions have no chunk.
+        if self.is_one_text && chunk.part().is_some() && !has_content(chunk.object()) {
+            return Ok(());
+        }
+        if !self.holds {
+            self.has_ended |= is_end(chunk.object());
+            emitter.emit(Event::Chunk(chunk)).await;
+            return Ok(());
+        }
+        let mut is_changed = self.hold_back(&mut chunk, held_back);
+        if self.rounds > 0 {
+            self.join(&mut chunk);
+            is_changed = true;
+        }
+        if self.holds_text && has_text(&chunk) {
+            if chunk.part().is_some() {
+                self.round.hold_text(chunk, held)?;
+                self.begin(is_first, emitter).await;
+                return Ok(());
+            }
+            self.round.hold_text(split_text(&mut chunk), held)?;
+            is_changed = true;
+        }
+        if has_calls(chunk.object()) {
+            // The caller's own call ends the loop, so the text before it is shown.
+            self.release_texts(emitter).await;
+        }
+        if is_end(chunk.object()) {
+            self.release_ends(Some(chunk.object()), emitter).await;
+            if !self.is_one_text && has_content(chunk.object()) {
+                // Text in the same chunk as the end is shown now, before the calls of its round.
+                emitter.emit(Event::Chunk(take_text(&mut chunk))).await;
+            }
+            self.round.ends.push(kept(chunk, held)?);
+        } else if is_usage(chunk.object()) {
+            self.round.usage = Some(kept(chunk, held)?);
+        } else if !is_changed || chunk.part().is_some() || has_content(chunk.object()) {
+            self.note_text(chunk.object());
+            emitter.emit(Event::Chunk(chunk)).await;
+            return Ok(());
+        }
+        self.begin(is_first, emitter).await;
+        Ok(())
+    }
+
+    /// Begins the stream with a role if its first chunk is held back.
+    async fn begin(&self, is_first: bool, emitter: &Emitter) {
+        if is_first {
+            let role = self.chunk_of(0, &json!({"role": "assistant"}));
+            emitter.emit(Event::Chunk(role)).await;
+        }
+    }
+
+    /// Shows the texts that were held back.
+    async fn release_texts(&mut self, emitter: &Emitter) {
+        for text in mem::take(&mut self.round.texts) {
+            self.note_text(text.object());
+            emitter.emit(Event::Chunk(text)).await;
+        }
+    }
+
+    /// Shows chunks that were held back for their `finish_reason`, without it: those whose choices
+    /// have a `finish_reason` in `again` as well, because some servers send one in every chunk; all
+    /// of them if `again` is `None`, before the next round.
+    async fn release_ends(&mut self, again: Option<&Object>, emitter: &Emitter) {
+        let again: Option<BTreeSet<u64>> = again.map(|chunk| indices(chunk).collect());
+        let is_again = |end: &Document| {
+            again.as_ref().is_none_or(|again| indices(end.object()).any(|it| again.contains(&it)))
+        };
+        let (released, kept) = mem::take(&mut self.round.ends).into_iter().partition(is_again);
+        self.round.ends = kept;
+        let released: Vec<Document> = released;
+        for mut end in released {
+            let chunk = end.object_mut();
+            chunk.shift_remove("usage");
+            for choice in choices_mut(chunk) {
+                choice.insert("finish_reason".to_owned(), Value::Null);
+            }
+            if has_content(chunk) {
+                self.note_text(end.object());
+                emitter.emit(Event::Chunk(end)).await;
+            }
+        }
+    }
+
+    /// Removes the deltas of calls that are held back, and gives the others their places. Returns
+    /// whether the chunk was changed.
+    fn hold_back(&mut self, chunk: &mut Document, held_back: &BTreeSet<String>) -> bool {
+        let mut is_changed = false;
+        let mut lists = Vec::new();
+        let keeps_order = self.keeps_order;
+        for (position, choice) in choices(chunk.object()).enumerate() {
+            let calls = choice.get("delta").and_then(|delta| delta.get("tool_calls"));
+            let calls = calls.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let mut shown = Vec::new();
+            for call in calls {
+                let choice = index_of(choice, position);
+                let place = self.round.place(choice, call, held_back, keeps_order);
+                is_changed |= place.is_none() || call["index"].as_u64() != place;
+                shown.extend(place.and_then(|place| Some(placed(call.as_object()?, place))));
+            }
+            lists.push(shown);
+        }
+        if !is_changed {
+            return false;
+        }
+        for (choice, list) in choices_mut(chunk.object_mut()).zip(lists) {
+            let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            if list.is_empty() {
+                delta.shift_remove("tool_calls");
+            } else {
+                delta.insert("tool_calls".to_owned(), list.into());
+            }
+        }
+        true
+    }
+
+    /// Makes a chunk of a later round a part of the stream that the first round began.
+    fn join(&mut self, chunk: &mut Document) {
+        let is_usage = is_usage(chunk.object());
+        let chunk = chunk.object_mut();
+        for (name, value) in self.head.iter().flatten() {
+            chunk.insert(name.clone(), value.clone());
+        }
+        // Usage of one round only. The last chunk has the sum.
+        if !is_usage && !is_end(chunk) {
+            chunk.shift_remove("usage");
+        }
+        for (position, choice) in choices_mut(chunk).enumerate() {
+            let index = index_of(choice, position);
+            let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            delta.shift_remove("role");
+            if self.is_one_text
+                && let Some(Value::String(text)) = delta.get_mut("content")
+                && !text.is_empty()
+                && self.spoken.remove(&index)
+            {
+                text.insert_str(0, BETWEEN_ROUNDS);
+            }
+        }
+    }
+
+    /// Notes the choices whose text has begun.
+    fn note_text(&mut self, chunk: &Object) {
+        for (position, choice) in choices(chunk).enumerate() {
+            let text = choice.get("delta").and_then(|delta| delta.get("content"));
+            if text.and_then(Value::as_str).is_some_and(|text| !text.is_empty()) {
+                self.round.speaking.insert(index_of(choice, position));
+            }
+        }
+    }
+
+    /// Returns a chunk of the stream with one choice.
+    fn chunk_of(&self, index: u64, delta: &Value) -> Document {
+        let mut chunk = self.head.clone().unwrap_or_default();
+        chunk.insert("object".to_owned(), "chat.completion.chunk".into());
+        let choice = json!({"index": index, "delta": delta, "finish_reason": null});
+        chunk.insert("choices".to_owned(), json!([choice]));
+        chunk.into()
+    }
+}
+
+impl Round {
+    /// Holds a chunk with text back. Fails if there is no memory.
+    fn hold_text(&mut self, chunk: Document, held: &Held) -> Result<(), Failure> {
+        // A chunk that is made here has no charge of its own.
+        if !held.grow(chunk.object().values().map(weight).sum()) {
+            return Err(Failure::NoMemory);
+        }
+        self.texts.push(chunk);
+        Ok(())
+    }
+
+    /// Returns the place of a call in the stream; `None` if it is held back. A call without a name
+    /// in its first delta is held back too. So is one after a call that is held back, if the order of
+    /// the calls is to be kept (`keeps_order`).
+    fn place(
+        &mut self,
+        choice: u64,
+        call: &Value,
+        held_back: &BTreeSet<String>,
+        keeps_order: bool,
+    ) -> Option<u64> {
+        let index = call["index"].as_u64().unwrap_or_default();
+        if let Some(place) = self.places.get(&(choice, index)) {
+            return *place;
+        }
+        let named = call.get("function").or_else(|| call.get("custom"));
+        let name = named.and_then(|named| named["name"].as_str()).unwrap_or_default();
+        // A name may arrive in pieces (Gemini), so the beginning of a name is held back too.
+        let next = held_back.range::<str, _>((Bound::Included(name), Bound::Unbounded)).next();
+        let may_run_here = name.is_empty() || next.is_some_and(|next| next.starts_with(name));
+        let mut earlier = self.places.range((choice, 0)..(choice, index));
+        let is_held = may_run_here || keeps_order && earlier.any(|(_, place)| place.is_none());
+        let place = (!is_held).then(|| self.next_place(choice));
+        self.places.insert((choice, index), place);
+        if place.is_some() {
+            self.shown.extend(call["id"].as_str().map(str::to_owned));
+        }
+        place
+    }
+
+    /// Returns the place of a call that is shown, after those of the calls before it.
+    fn next_place(&mut self, choice: u64) -> u64 {
+        let next = self.next_places.entry(choice).or_default();
+        *next += 1;
+        *next - 1
+    }
+}
+
+/// Charges a chunk that is held back. Fails if there is no memory.
+fn kept(mut chunk: Document, held: &Held) -> Result<Document, Failure> {
+    if chunk.keep(held) { Ok(chunk) } else { Err(Failure::NoMemory) }
+}
+
+/// Iterates over the indices of the choices of a chunk.
+fn indices(chunk: &Object) -> impl Iterator<Item = u64> {
+    choices(chunk).enumerate().map(|(position, choice)| index_of(choice, position))
+}
+
+/// Charges the growth of a merged response, [`CHARGE_BYTES`] or more at a time. Fails if there is
+/// no memory.
+fn charge(held: &Held, charged: &mut usize, bytes: usize) -> Result<(), Failure> {
+    if bytes >= *charged + CHARGE_BYTES {
+        if !held.grow(bytes - *charged) {
+            return Err(Failure::NoMemory);
+        }
+        *charged = bytes;
+    }
+    Ok(())
+}
+
+/// Returns a call with its place in the stream.
+fn placed(call: &Object, place: u64) -> Value {
+    let mut call = call.clone();
+    call.insert("index".to_owned(), place.into());
+    call.into()
+}
+
+fn set_end(choice: &mut Object, reason: &str) {
+    choice.insert("finish_reason".to_owned(), reason.into());
+}
+
+/// Splits a chunk that ends a choice: returns its deltas, and leaves the ends.
+fn take_text(chunk: &mut Document) -> Document {
+    let mut text = chunk.object().clone();
+    text.shift_remove("usage");
+    choices_mut(&mut text).for_each(|choice| {
+        choice.insert("finish_reason".to_owned(), Value::Null);
+    });
+    for choice in choices_mut(chunk.object_mut()) {
+        choice.insert("delta".to_owned(), json!({}));
+        choice.shift_remove("logprobs");
+    }
+    text.into()
+}
+
+/// Splits a chunk: returns its text, and leaves the rest.
+fn split_text(chunk: &mut Document) -> Document {
+    let mut text = chunk.object().clone();
+    text.shift_remove("usage");
+    for choice in choices_mut(&mut text) {
+        choice.insert("finish_reason".to_owned(), Value::Null);
+        if let Some(Value::Object(delta)) = choice.get_mut("delta") {
+            delta.retain(|name, _| TEXT.contains(&name.as_str()));
+        }
+    }
+    for choice in choices_mut(chunk.object_mut()) {
+        choice.shift_remove("logprobs");
+        if let Some(Value::Object(delta)) = choice.get_mut("delta") {
+            delta.retain(|name, _| !TEXT.contains(&name.as_str()));
+        }
+    }
+    text.into()
+}
+
+/// Returns whether a chunk has text of the answer, or ends a message with it.
+fn has_text(chunk: &Document) -> bool {
+    let is_message = matches!(chunk.part(), Some(Part::Item { item, .. }) if item.get("type").is_some_and(|kind| kind == "message"));
+    let is_empty = |value: &Value| value.is_null() || value == "";
+    is_message
+        || choices(chunk.object()).any(|choice| {
+            let delta = choice.get("delta").and_then(Value::as_object);
+            delta.is_some_and(|delta| {
+                TEXT.iter().filter_map(|name| delta.get(*name)).any(|text| !is_empty(text))
+            })
+        })
+}
+
+/// Returns whether a chunk has a piece of a call.
+fn has_calls(chunk: &Object) -> bool {
+    choices(chunk)
+        .any(|choice| choice.get("delta").is_some_and(|delta| delta.get("tool_calls").is_some()))
+}
+
+/// Returns whether a chunk ends a choice.
+fn is_end(chunk: &Object) -> bool {
+    choices(chunk).any(|choice| finish_reason(choice).is_some())
+}
+
+/// Returns whether a chunk has the usage and no choice.
+fn is_usage(chunk: &Object) -> bool {
+    choices(chunk).next().is_none() && chunk.get("usage").is_some_and(|usage| !usage.is_null())
+}
+
+/// Returns whether a chunk has something for the caller: a delta that is not empty, or members that
+/// the gateway does not know.
+fn has_content(chunk: &Object) -> bool {
+    let is_empty = |value: &Value| value.is_null() || value == "";
+    let mut choices = choices(chunk).peekable();
+    choices.peek().is_none()
+        || choices.any(|choice| {
+            let delta = choice.get("delta").and_then(Value::as_object);
+            delta.is_some_and(|delta| delta.values().any(|value| !is_empty(value)))
+                || choice.get("logprobs").is_some_and(|logprobs| !logprobs.is_null())
+        })
+}
+
+/// Converts a whole response into chunks: one with the messages, one with the ends, and one with
+/// the usage if it was asked for.
+fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
+    let head = answer.iter().filter(|(name, _)| !matches!(name.as_str(), "choices" | "usage"));
+    let mut head: Object = head.map(|(name, value)| (name.clone(), value.clone())).collect();
+    head.insert("object".to_owned(), "chat.completion.chunk".into());
+    let with = |choices: Vec<Value>| {
+        let mut chunk = head.clone();
+        chunk.insert("choices".to_owned(), choices.into());
+        chunk
+    };
+    let mut chunks = vec![
+        with(choices(answer).map(|choice| message_of(choice).into()).collect()),
+        with(choices(answer).map(|choice| end_of(choice).into()).collect()),
+    ];
+    if let Some(usage) = answer.get("usage").filter(|_| includes_usage) {
+        let mut last = with(Vec::new());
+        last.insert("usage".to_owned(), usage.clone());
+        chunks.push(last);
+    }
+    chunks
+}
+
+/// Converts a choice of a whole response into one with the message and without the end.
+fn message_of(choice: &Object) -> Object {
+    let convert = |(name, value): (&String, &Value)| match name.as_str() {
+        "message" => ("delta".to_owned(), with_places(value)),
+        "finish_reason" => (name.clone(), Value::Null),
+        _ => (name.clone(), value.clone()),
+    };
+    choice.iter().map(convert).collect()
+}
+
+/// Converts a choice of a whole response into one with the end and without the message.
+fn end_of(choice: &Object) -> Object {
+    let rest = choice.iter().filter(|(name, _)| !matches!(name.as_str(), "message" | "logprobs"));
+    let delta = ("delta".to_owned(), json!({}));
+    rest.map(|(name, value)| (name.clone(), value.clone())).chain([delta]).collect()
+}
+
+/// Returns a message whose calls have their places.
+fn with_places(message: &Value) -> Value {
+    let mut delta = message.clone();
+    let calls = delta.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for (index, call) in calls.into_iter().flatten().enumerate() {
+        if let Some(object) = call.as_object() {
+            *call = placed(object, index as u64);
+        }
+    }
+    delta
+}
+
+#[cfg(test)]
+mod tests;

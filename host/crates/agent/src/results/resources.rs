@@ -1,0 +1,147 @@
+//! The tool `readResource`: reads a resource of an MCP server, such as one that a result links to.
+//!
+//! The call is decided as `resources/read` of an MCP client is: by the operator's `resources_to_read`,
+//! the row of the virtual key and the filter of the request.
+
+use std::{sync::Arc, time::Instant};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::{Presented, Provenance, Results};
+use airlock_core::{
+    door::{Admitted, Provider, RelayError, RelayRequest, RelayView},
+    tool::{
+        Annotations, CallError, ClientName, Content, ContentBlock, ErrorKind, Tool, ToolError,
+        ToolOutput, Trust, join,
+    },
+};
+
+/// Name of the tool.
+const NAME: &str = "readResource";
+
+const DESCRIPTION: &str = "Reads a resource of an MCP server, for example one that the result of a tool links to. Its text \
+                           comes from outside.";
+
+/// Longest URI, in bytes.
+const MAX_URI_BYTES: usize = 4_096;
+
+/// Runs the tool.
+pub(super) struct ResourceReader(pub(super) Results);
+
+impl ResourceReader {
+    /// Returns the definition of the tool.
+    pub(super) fn tool() -> Arc<Tool> {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "uri": {"type": "string", "description": "As the link has it"},
+                "server": {"type": "string", "description": "Name of the server whose result has the link; needed only if \
+                    several servers have the URI"},
+            },
+            "required": ["uri"],
+        });
+        let mut tool = Tool::own(NAME, DESCRIPTION, schema);
+        tool.annotations = Annotations {
+            read_only: Some(true),
+            destructive: Some(false),
+            idempotent: Some(true),
+            open_world: Some(true),
+            ..Annotations::default()
+        };
+        Arc::new(tool)
+    }
+
+    async fn read(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
+        let arguments = call.arguments().scalars(&["uri", "server"]);
+        let text = |name| arguments.get(name).and_then(Value::as_str);
+        let uri = text("uri").filter(|uri| uri.len() <= MAX_URI_BYTES);
+        let uri = uri.ok_or_else(|| bad("uri parameter is required and must be a string"))?;
+        // Hidden resources return `NotFound`, exactly like unknown ones.
+        let unknown = || {
+            let message = format!("no server that you may use has the resource {uri:?}");
+            CallError::Tool(ToolError::new(ErrorKind::NotFound, message))
+        };
+        let chain = call.chain();
+        let relays = chain.view().relay().ok_or_else(unknown)?;
+        let server = match text("server") {
+            Some(server) => ClientName::parse(server).map_err(|_| unknown())?,
+            None => owner(relays, uri).ok_or_else(|| {
+                bad("no server lists the resource, or several do: name one with the parameter server")
+            })?,
+        };
+        let limit = chain.deadline().saturating_duration_since(Instant::now());
+        let request = RelayRequest::Read { uri: uri.to_owned() };
+        let relay = relays.admit(&server, request, limit).map_err(|_| unknown())?;
+        let read = relay.run().await.map_err(|error| match error {
+            RelayError::NotFound => unknown(),
+            error => refused(&server, &error),
+        })?;
+        Ok(self.present(call, &server, &read))
+    }
+
+    /// Presents the result of `resources/read`: marked as that of a tool of the server, a large text as
+    /// a preview, and images beside it.
+    fn present(&self, call: &Admitted, server: &ClientName, read: &str) -> ToolOutput {
+        let mut read: Value = serde_json::from_str(read).unwrap_or_default();
+        let contents = match read["contents"].take() {
+            Value::Array(contents) => contents,
+            _ => Vec::new(),
+        };
+        let (images, others): (Vec<Content>, Vec<Content>) =
+            contents.iter().map(content).partition(is_image);
+        let provenance = Provenance::of(server.clone(), Trust::Untrusted);
+        let text = join(&others);
+        let Presented { text, remark } = self.0.present(text, &provenance, call.chain().tenant());
+        let text = match provenance.marks() {
+            Some(marks) => marks.wrap(&text),
+            None => text,
+        };
+        let parts = [text, remark].into_iter().filter(|part| !part.is_empty()).map(Content::text);
+        ToolOutput { content: parts.chain(images).collect(), ..ToolOutput::default() }
+    }
+}
+
+impl Provider for ResourceReader {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move { self.read(&call).await })
+    }
+}
+
+/// Returns the only server that lists a URI, or may have it by a template.
+fn owner(relays: &RelayView, uri: &str) -> Option<ClientName> {
+    let mut owners = relays.owners(uri);
+    let first = owners.next()?;
+    owners.next().is_none().then(|| first.clone())
+}
+
+/// Reads one of the contents of a resource.
+fn content(contents: &Value) -> Content {
+    let image = contents["mimeType"].as_str().filter(|mime| mime.starts_with("image/"));
+    match (image, contents["blob"].as_str()) {
+        (Some(mime), Some(data)) => {
+            ContentBlock::Image { data: data.into(), mime_type: mime.into() }.into()
+        }
+        _ => Content::from_mcp(json!({"type": "resource", "resource": contents})),
+    }
+}
+
+fn is_image(content: &Content) -> bool {
+    matches!(content.block, ContentBlock::Image { .. })
+}
+
+fn bad(message: &str) -> CallError {
+    CallError::Tool(ToolError::new(ErrorKind::InvalidInput, message))
+}
+
+/// Returns the error of a resource that its server does not return.
+fn refused(server: &ClientName, error: &RelayError) -> CallError {
+    let kind = match error {
+        RelayError::Busy | RelayError::Unavailable(_) => ErrorKind::Unavailable,
+        RelayError::Deadline { .. } => ErrorKind::Timeout,
+        RelayError::TooLarge { .. } => ErrorKind::TooLarge,
+        RelayError::Unsupported | RelayError::InputRequired(_) => ErrorKind::Unsupported,
+        _ => ErrorKind::Other,
+    };
+    CallError::Tool(ToolError::new(kind, format!("{server} did not return the resource: {error}")))
+}

@@ -1,0 +1,622 @@
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::{conversation::Conversation, *};
+use airlock_core::{
+    door::{Filter, Origin},
+    memory::Limited,
+    threads::INLINE_BYTES,
+};
+use airlock_fakes as fake;
+use airlock_model::{Object, object};
+
+mod hostile;
+mod stories;
+mod streams;
+mod unseen;
+mod waiting;
+
+pub(super) const SETTINGS: Settings = Settings {
+    max_depth: 3,
+    parallel_calls: 4,
+    calls_per_answer: 6,
+    max_tool_bytes: 1 << 20,
+    timeout: Duration::from_secs(30),
+    disable_auto_tool_inject: false,
+    results_as_text: ResultsAsText::Auto,
+    approval: airlock_core::door::ApprovalChoice::Return,
+    approval_wait: std::time::Duration::from_secs(30),
+};
+
+fn caller(filter: &Filter) -> Caller {
+    let (catalog, _) = fake::catalog();
+    Caller::new(catalog.snapshot().view(filter, None), Origin::Model, fake::BUDGET)
+}
+
+fn request() -> Request {
+    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
+    Request {
+        body: RawObject::from(&object(body)),
+        native: None,
+        is_streamed: false,
+        shows_rounds: false,
+        names_tools: false,
+        max_tool_calls: None,
+        reports: None,
+        results: None,
+        keeper: None,
+        approver: None,
+        notes: Object::new(),
+        budget: MemoryBudget::unlimited(),
+    }
+}
+
+/// Asks a model that responds to `"go"` with `calls`, and to any results with
+/// `{{last_tool_result}}`.
+async fn ask(calls: Value) -> Value {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"content": "let me see", "tool_calls": calls}},
+        {"answer": {"content": "done: {{last_tool_result}}"}},
+    ]);
+    ask_script(turns, request(), SETTINGS).await.expect("an answer").into()
+}
+
+async fn ask_script(
+    turns: Value,
+    request: Request,
+    settings: Settings,
+) -> Result<Object, AgentError> {
+    complete(fake::scripted(&turns), request, settings).await
+}
+
+/// Returns the whole response.
+async fn complete(
+    models: Models,
+    request: Request,
+    settings: Settings,
+) -> Result<Object, AgentError> {
+    let run = run(Arc::new(models), caller(&Filter::none()), request, settings);
+    let completion = run.finish().await.map_err(|error| *error)?;
+    Ok(completion.answer.expect("it was not streamed").into_object())
+}
+
+/// Returns the `airlock` object of a response without the values that differ between runs.
+fn masked(answer: &Value) -> Value {
+    fn mask(value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(mask),
+            Value::Object(members) => {
+                for (key, value) in members.iter_mut() {
+                    match (key.as_str(), &value) {
+                        ("id" | "parent", Value::String(_)) => *value = "[uuid]".into(),
+                        ("duration_ms", Value::Number(_)) => *value = "[ms]".into(),
+                        _ => mask(value),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut extension = answer["airlock"].clone();
+    mask(&mut extension);
+    extension
+}
+
+#[tokio::test]
+async fn permitted_tools_are_run_and_the_model_gets_their_results() {
+    let answer = ask(json!([{"id": "c1", "name": "desk-echo", "arguments": {"n": 1}}])).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], r#"done: echo {"n":1}"#);
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    let expected = json!({
+        "calls": [{"id": "[uuid]", "tool_call_id": "c1", "parent": null, "name": "desk-echo", "arguments": {"n": 1},
+                   "status": "ok", "duration_ms": "[ms]", "fuel": 7, "result": "echo {\"n\":1}"}],
+        "rounds": 1,
+    });
+    assert_eq!(masked(&answer), expected);
+    let usage = &answer["usage"];
+    assert_eq!(
+        usage["total_tokens"],
+        usage["prompt_tokens"].as_u64().expect("a number")
+            + usage["completion_tokens"].as_u64().expect("a number")
+    );
+}
+
+#[tokio::test]
+async fn a_response_without_calls_is_returned_unchanged() {
+    let turns = json!([{"answer": {"content": "hello"}}]);
+    let answer = ask_script(turns, request(), SETTINGS).await.expect("an answer");
+    assert_eq!(answer["choices"][0]["message"]["content"], "hello");
+    assert!(!answer.contains_key("airlock"));
+}
+
+#[tokio::test]
+async fn calls_of_a_round_run_together_and_their_results_come_in_call_order() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-meet_a"}, {"name": "desk-meet_b"}]}},
+        {"when": {"tool_results": 2, "contains": "meet_b"}, "answer": {"content": "{{last_tool_result}}"}},
+    ]);
+    let answer = ask_script(turns, request(), SETTINGS).await.expect("an answer");
+    assert_eq!(answer["choices"][0]["message"]["content"], "meet_b {}");
+}
+
+#[tokio::test]
+async fn errors_of_tools_become_results_for_the_model() {
+    for (name, arguments, told) in [
+        ("desk-fail", json!({}), "Error executing tool desk-fail: no luck"),
+        (
+            "desk-busy",
+            json!({}),
+            "Error executing tool desk-busy: the gateway is busy; try again in a moment",
+        ),
+        (
+            "desk-echo",
+            json!([1]),
+            "Error executing tool desk-echo: the arguments of tool 'desk-echo' cannot be used: found an array, expected a JSON object",
+        ),
+    ] {
+        let answer = ask(json!([{"name": name, "arguments": arguments}])).await;
+        assert_eq!(answer["choices"][0]["message"]["content"], format!("done: {told}"));
+        assert_eq!(answer["airlock"]["calls"][0]["status"], "error");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_need_approval_are_returned_in_the_unchanged_response() {
+    let calls = json!([{"id": "c1", "name": "desk-write", "arguments": {"a": 1}}, {"id": "c2", "name": "invented"}]);
+    let answer = ask(calls).await;
+    let choice = &answer["choices"][0];
+    assert_eq!(
+        (&choice["message"]["content"], &choice["finish_reason"]),
+        (&json!("let me see"), &json!("tool_calls"))
+    );
+    assert_eq!(
+        choice["message"]["tool_calls"][0]["function"],
+        json!({"name": "desk-write", "arguments": r#"{"a":1}"#})
+    );
+    let expected = json!({"calls": [], "rounds": 0, "pending": [
+        {"tool_call_id": "c1", "name": "desk-write", "reason": "needs_approval"},
+        {"tool_call_id": "c2", "name": "invented", "reason": "not_offered"},
+    ]});
+    assert_eq!(masked(&answer), expected);
+}
+
+#[tokio::test]
+async fn a_mixed_response_contains_results_and_pending_calls() {
+    let answer = ask(json!([
+        {"id": "c1", "name": "desk-echo", "arguments": {"n": 1}},
+        {"id": "c2", "name": "desk-write"},
+        {"id": "c3", "name": "desk-echo", "arguments": {"n": 2}},
+    ]))
+    .await;
+    let [choice] = answer["choices"].as_array().expect("a list").as_slice() else {
+        panic!("one choice")
+    };
+    let content = "The Output from allowed tools calls is - \
+                   {\"desk-echo\":\"echo {\\\"n\\\":1}\",\"desk-echo#c3\":\"echo {\\\"n\\\":2}\"}\n\nNow I shall call these tools next...";
+    assert_eq!(choice["message"]["content"], content);
+    assert_eq!(choice["finish_reason"], "tool_calls");
+    assert_eq!(choice["message"]["tool_calls"].as_array().expect("a list").len(), 1);
+    assert_eq!(choice["message"]["tool_calls"][0]["id"], "c2");
+    assert_eq!(answer["airlock"]["calls"].as_array().expect("a list").len(), 2);
+}
+
+#[tokio::test]
+async fn a_script_is_traced_with_its_calls_and_is_pending_if_one_needs_approval() {
+    let answer =
+        ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-read"}}]))
+            .await;
+    let calls = masked(&answer)["calls"].clone();
+    let names: Vec<_> = calls
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|call| (&call["name"], &call["parent"]))
+        .collect();
+    let nested = (&json!("files-read"), &json!("[uuid]"));
+    assert_eq!(names, [(&json!("executeToolCode"), &Value::Null), nested, nested]);
+
+    let answer =
+        ask(json!([{"id": "c1", "name": "executeToolCode", "arguments": {"code": "files-write"}}]))
+            .await;
+    assert_eq!(answer["choices"][0]["message"]["content"], "let me see");
+    let needs = json!({"name": "files-write", "arguments": {"path": "a"}});
+    let pending = json!([{"tool_call_id": "c1", "name": "executeToolCode", "reason": "needs_approval", "needs": needs}]);
+    assert_eq!(answer["airlock"]["pending"], pending);
+    assert_eq!(answer["airlock"]["calls"][0]["error"]["code"], "airlock.needs_approval");
+}
+
+#[tokio::test]
+async fn reaching_the_depth_limit_is_reported() {
+    let again = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}]}}]);
+    let answer = ask_script(again, request(), Settings { max_depth: 2, ..SETTINGS })
+        .await
+        .expect("an answer");
+    let airlock = &answer["airlock"];
+    assert_eq!((&airlock["rounds"], &airlock["depth_limit_reached"]), (&json!(2), &json!(true)));
+    assert_eq!(airlock["pending"][0]["reason"], "depth_limit");
+    assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "desk-echo");
+}
+
+/// Returns a response with `times` calls of `desk-echo`.
+fn calling(times: usize) -> Value {
+    json!({"tool_calls": vec![json!({"name": "desk-echo"}); times]})
+}
+
+#[tokio::test]
+async fn calls_beyond_the_limit_of_a_response_are_refused_with_a_message() {
+    for (times, refused) in [(SETTINGS.calls_per_answer, 0), (SETTINGS.calls_per_answer + 2, 2)] {
+        let answer = ask(calling(times)["tool_calls"].clone()).await;
+        let calls = answer["airlock"]["calls"].as_array().expect("a list");
+        let codes: Vec<_> = calls.iter().map(|call| call["error"]["code"].as_str()).collect();
+        let expected =
+            [vec![None; SETTINGS.calls_per_answer], vec![Some("airlock.too_many_calls"); refused]]
+                .concat();
+        assert_eq!(codes, expected, "{times} calls");
+        let told = answer["choices"][0]["message"]["content"].as_str().expect("a text");
+        assert_eq!(
+            told.contains("your answer has 8 tool calls, more than the limit of 6"),
+            refused > 0,
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_response_with_too_many_calls_to_read_ends_the_request() {
+    let most = MAX_CALLS_READ as usize;
+    let turns = |times| json!([{"when": {"role": "user"}, "answer": calling(times)}, {"answer": {"content": "end"}}]);
+    let answer = ask_script(turns(most), request(), SETTINGS).await.expect("as many as are read");
+    assert_eq!(answer["airlock"]["calls"].as_array().expect("a list").len(), most);
+    let failed = ask_script(turns(100_000), request(), SETTINGS).await.expect_err("too many");
+    assert_eq!((failed.error.status().as_u16(), failed.airlock), (502, None));
+    assert_eq!(failed.error.to_object()["code"], "too_many_tool_calls");
+    insta::assert_snapshot!(
+        failed.error,
+        @"the model's response has 100000 tool calls, more than the limit of 1024; none of them was made"
+    );
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_fit_is_left_out_and_further_calls_are_not_made() {
+    let large = json!([{"answer": {"tool_calls": [{"id": "c1", "name": "desk-large"}, {"name": "desk-large"}, {"name": "desk-large"}]}}]);
+    let settings = Settings {
+        max_depth: 1,
+        parallel_calls: 1,
+        max_tool_bytes: 2 * fake::LARGE + 600,
+        ..SETTINGS
+    };
+    let answer = ask_script(large.clone(), request(), settings).await.expect("an answer");
+    let calls = answer["airlock"]["calls"].as_array().expect("a list");
+    let codes: Vec<_> =
+        calls.iter().map(|call| (call["id"].is_string(), call["error"]["code"].as_str())).collect();
+    assert_eq!(
+        codes,
+        [(true, None), (true, None), (false, Some("airlock.results_too_large"))],
+        "{calls:#?}"
+    );
+
+    let settings = Settings { max_tool_bytes: 2 * fake::LARGE, ..settings };
+    let answer = ask_script(large, request(), settings).await.expect("an answer");
+    let told: Vec<_> = answer["airlock"]["calls"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|call| &call["result"])
+        .collect();
+    assert!(told[0].as_str().is_some_and(|text| text.len() == fake::LARGE), "{told:?}");
+    for left_out in &told[1..] {
+        let text = left_out.as_str().expect("a text");
+        assert!(
+            text.ends_with(
+                "the limit is 10000; the call was made, but its result is left out; ask for less"
+            ),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_result_without_memory_is_left_out_and_all_memory_is_released() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-large"}, {"name": "desk-large"}]}},
+        {"answer": {"content": "done: {{last_tool_result}}"}},
+    ]);
+    let memory = Limited::new(3 * fake::LARGE);
+    let request = Request { budget: MemoryBudget::new(memory.clone()), ..request() };
+    let answer = ask_script(turns.clone(), request, SETTINGS).await.expect("an answer");
+    let calls = answer["airlock"]["calls"].as_array().expect("a list");
+    assert_eq!(calls[0]["result"].as_str().map(str::len), Some(fake::LARGE));
+    let told = "Error executing tool desk-large: the gateway has no memory left for the results of this request; the call was made, \
+                but its result is left out; ask for less";
+    assert_eq!(answer["choices"][0]["message"]["content"], format!("done: {told}"));
+    assert!(memory.most() >= 2 * fake::LARGE, "the first result is taken");
+    assert_eq!(memory.taken(), 0);
+
+    let request = Request { budget: MemoryBudget::new(Limited::new(1)), ..self::request() };
+    let failed = ask_script(turns, request, SETTINGS).await.expect_err("the calls do not fit");
+    assert_eq!((failed.error.status().as_u16(), failed.airlock), (503, None));
+    assert_eq!(failed.error.to_object()["code"], "gateway_overloaded");
+    assert_eq!(failed.error.retry_after().expect("it is set").as_secs(), 1);
+}
+
+#[tokio::test]
+async fn calls_that_do_not_fit_are_refused_before_the_door_is_asked() {
+    // For calls of `desk-write` the door requires approval, which would end the request with a
+    // response.
+    let turns = json!([{"answer": {"tool_calls": [{"name": "desk-write", "arguments": {"text": "x".repeat(3_000)}}]}}]);
+    let settings = Settings { max_tool_bytes: 2_000, ..SETTINGS };
+    let failed = ask_script(turns, request(), settings).await.expect_err("they do not fit");
+    assert!(
+        matches!(failed.error, Failure::TooLarge { found: 3_000.., limit: 2_000 }),
+        "{:?}",
+        failed.error
+    );
+    // Calls of the caller's own tools are not added to the conversation.
+    let turns = json!([{"answer": {"tool_calls": [{"name": "mine", "arguments": {"text": "x".repeat(3_000)}}]}}]);
+    let answer = ask_script(turns, request(), settings).await.expect("an answer");
+    assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
+}
+
+#[tokio::test]
+async fn calls_that_fill_the_conversation_by_themselves_end_the_request() {
+    let turns = json!([{"answer": {"tool_calls": [{"name": "desk-fail", "arguments": {"text": "x".repeat(3_000)}}]}}]);
+    let settings = Settings { max_tool_bytes: 8_000, ..SETTINGS };
+    let failed = ask_script(turns, request(), settings).await.expect_err("the third does not fit");
+    assert_eq!(failed.error.to_object()["code"], "tool_results_too_large");
+    assert!(
+        matches!(failed.error, Failure::TooLarge { found: 9_000.., limit: 8_000 }),
+        "{:?}",
+        failed.error
+    );
+    assert_eq!(
+        failed.airlock.expect("calls were made")["calls"].as_array().expect("a list").len(),
+        2
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_past_its_deadline_fails_with_the_calls_made() {
+    let turns = json!([
+        {"when": {"tool_results": 0}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
+        {"answer": {"tool_calls": [{"name": "desk-hang"}, {"name": "desk-hang"}]}},
+    ]);
+    let settings = Settings { timeout: Duration::from_secs(7), parallel_calls: 1, ..SETTINGS };
+    let started = tokio::time::Instant::now();
+    let failed = ask_script(turns, request(), settings).await.expect_err("it hangs");
+    assert_eq!(started.elapsed().as_secs(), 7);
+    assert_eq!(
+        (failed.error.status().as_u16(), &failed.error.to_object()["code"]),
+        (504, &json!("agent_timeout"))
+    );
+    insta::assert_snapshot!(failed.error, @"the request ran past its time limit of 7s (`agent_timeout`, or `x-airlock-timeout` if that is shorter), after 2 rounds of tool calls");
+    let airlock = failed.airlock.expect("calls were made");
+    let statuses: Vec<_> =
+        airlock["calls"].as_array().expect("a list").iter().map(|call| &call["status"]).collect();
+    assert_eq!(
+        statuses,
+        ["ok", "cancelled", "error"],
+        "the second was running, the third had not begun"
+    );
+}
+
+fn openai(base_url: &str) -> airlock_model::Kind {
+    use airlock_model::{Api, Kind, Service};
+    Kind::Service(Box::new(Service::new(Api::OpenAi, base_url)))
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_respond_in_time_is_cancelled() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    let silent = airlock_model::Settings {
+        name: "demo".into(),
+        kind: openai(&base_url),
+        fallbacks: Vec::new(),
+    };
+    let models = Models::new(&[silent]).expect("good settings");
+    let settings = Settings { timeout: Duration::from_millis(50), ..SETTINGS };
+    let failed = complete(models, request(), settings).await.expect_err("nobody answers");
+    assert!(matches!(failed.error, Failure::Timeout { rounds: 0, .. }), "{:?}", failed.error);
+}
+
+#[tokio::test]
+async fn the_response_of_a_model_is_charged_to_its_request() {
+    let answer = json!({"choices": [{"message": {"content": "x".repeat(5_000)}}]}).to_string();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    let length = answer.len();
+    let service = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        stream.read_buf(&mut Vec::new()).await.expect("a request");
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all((head + &answer).as_bytes()).await.expect("it is read");
+        // Closing the connection before the whole request is read would reset it.
+        while stream.read_buf(&mut Vec::new()).await.is_ok_and(|read| read > 0) {}
+    });
+    let (name, kind, fallbacks) = ("demo".into(), openai(&base_url), Vec::new());
+    let models = Models::new(&[airlock_model::Settings { name, kind, fallbacks }]);
+    let models = models.expect("good settings");
+    let memory = Limited::new(1 << 20);
+    let request = Request { budget: MemoryBudget::new(memory.clone()), ..request() };
+    let answered = complete(models, request, SETTINGS).await;
+    assert!(answered.is_ok(), "{answered:?}");
+    assert!(memory.most() > length, "{} bytes at most", memory.most());
+    assert_eq!(memory.taken(), 0);
+    service.await.expect("the service ends");
+}
+
+#[tokio::test]
+async fn repeated_call_ids_are_replaced() {
+    let turns = json!([
+        {"when": {"tool_results": 2}, "answer": {"content": "end"}},
+        {"answer": {"tool_calls": [{"id": "same", "name": "desk-echo"}]}},
+    ]);
+    let answer = ask_script(turns, request(), SETTINGS).await.expect("an answer");
+    let calls = answer["airlock"]["calls"].as_array().expect("a list");
+    assert_eq!(calls[0]["tool_call_id"], "same");
+    assert_ne!(calls[1]["tool_call_id"], "same");
+}
+
+#[tokio::test]
+async fn a_failure_of_the_model_reports_the_calls_made_before() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
+        {"answer": {"error": {"status": 429, "message": "slow down", "retry_after": 2}}},
+    ]);
+    let failed = ask_script(turns, request(), SETTINGS).await.expect_err("the second round fails");
+    assert_eq!(
+        (failed.error.status().as_u16(), failed.error.to_object()["message"].as_str()),
+        (429, Some("slow down"))
+    );
+    assert_eq!(failed.error.retry_after().expect("it was sent").as_secs(), 2);
+    assert_eq!(failed.airlock.expect("a call was made")["calls"][0]["name"], "desk-echo");
+}
+
+#[tokio::test]
+async fn a_tool_of_the_caller_takes_precedence_and_is_never_run() {
+    let mut request = request();
+    let own =
+        json!([{"type": "function", "function": {"name": "desk-echo", "description": "mine"}}]);
+    request.body.set("tools", own.to_string());
+    let turns = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}, {"name": "desk-fail"}]}}]);
+    let answer = ask_script(turns, request, SETTINGS).await.expect("an answer");
+    assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
+    assert_eq!(answer["choices"][0]["message"]["tool_calls"].as_array().expect("a list").len(), 1);
+}
+
+#[tokio::test]
+async fn tools_are_offered_sorted_after_the_callers_own() {
+    let mut request = request();
+    let own = json!({"type": "function", "function": {"name": "desk-write"}});
+    request.body.set("tools", json!([own]).to_string());
+    let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
+    let names = names(conversation.prompt());
+    let sorted = [
+        "desk-busy",
+        "desk-echo",
+        "desk-fail",
+        "desk-hang",
+        "desk-large",
+        "desk-look",
+        "desk-meet_a",
+        "desk-meet_b",
+        "desk-panic",
+        "desk-report",
+        "executeToolCode",
+    ];
+    assert_eq!(names, [&["desk-write"], &sorted[..]].concat());
+}
+
+#[tokio::test]
+async fn a_long_list_of_tools_is_not_read_on_a_worker() {
+    let caller = caller(&Filter::none());
+    let held = airlock_core::threads::occupy(caller.view().tenant()).await;
+    for (member, text) in [
+        ("tools", format!(r#"[{{"x":"{}"}}]"#, "x".repeat(INLINE_BYTES))),
+        ("tool_choice", format!(r#"{{"x":"{}"}}"#, "x".repeat(INLINE_BYTES))),
+    ] {
+        let mut request = request();
+        request.body.set(member, text);
+        let begun = Conversation::begin(request, &caller, &SETTINGS).now_or_never();
+        assert!(begun.is_none(), "{member}");
+    }
+    let short = Conversation::begin(request(), &caller, &SETTINGS).now_or_never();
+    assert!(short.is_some());
+    drop(held);
+}
+
+/// Returns the names of all tools of a request.
+fn names(prompt: &airlock_model::Prompt) -> Vec<String> {
+    let tools = prompt.tools.iter().map(|tool| tool.name.as_str().to_owned());
+    prompt.own_names().chain(tools).collect()
+}
+
+#[tokio::test]
+async fn without_auto_inject_a_request_must_name_its_tools() {
+    let settings = Settings { disable_auto_tool_inject: true, ..SETTINGS };
+    let everything = caller(&Filter::none());
+    let mut unnamed = Conversation::begin(request(), &everything, &settings).await;
+    assert_eq!(unnamed.prompt().tools.len(), 0);
+    let named = Request { names_tools: true, ..request() };
+    let caller = caller(&Filter::parse(None, Some("desk-echo")));
+    let mut named = Conversation::begin(named, &caller, &settings).await;
+    assert_eq!(named.prompt().tools.len(), 1);
+}
+
+#[tokio::test]
+async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_has_tools() {
+    let own = json!([{"type": "function", "function": {"name": "mine"}}]);
+    for (before, tools, after) in [
+        (json!("required"), json!([]), "auto"),
+        (json!("required"), own.clone(), "required"),
+        (json!({"type": "function"}), own, "auto"),
+        (json!("none"), json!([]), "none"),
+    ] {
+        let mut request = request();
+        request.body.set("tool_choice", before.to_string());
+        request.body.set("tools", tools.to_string());
+        let mut conversation =
+            Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
+        conversation.go_on(object(json!({"choices": []})).into(), &[]);
+        let after = format!("{after:?}");
+        assert_eq!(conversation.prompt().body.get("tool_choice"), Some(after.as_str()));
+    }
+}
+
+/// Returns the results that a model receives for the calls of `look`, in order. The second call
+/// fails.
+async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
+    use airlock_model::{Api, Kind, Service};
+    use airlock_test_http::model::{self as service, FakeService};
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "desk-look", "arguments": arguments}});
+    let calls = [call("a", "{}"), call("b", r#"{"error":"torn"}"#)];
+    let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": calls}}]});
+    let end = json!({"choices": [{"message": {"role": "assistant", "content": "seen"}}]});
+    let answers = [answer, end].map(|answer| service::json("200 OK", &answer.to_string()));
+    let server = FakeService::start(answers.to_vec()).await;
+    let mut own = Service::new(Api::OpenAi, server.base_url.as_str());
+    own.images_in_tool_results = reads_images;
+    let kind = Kind::Service(Box::new(own));
+    let provider = airlock_model::Settings { name: "demo".into(), kind, fallbacks: Vec::new() };
+    let models = Arc::new(Models::new(&[provider]).expect("good settings"));
+    run(models, caller(&Filter::none()), request(), settings).finish().await.expect("an answer");
+    let requests = server.requests().await;
+    let body = requests[1].split_once("\r\n\r\n").expect("a body").1;
+    let body: Value = body.parse().expect("JSON");
+    let messages = body["messages"].as_array().expect("messages");
+    let results = messages.iter().filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].clone()).collect()
+}
+
+#[tokio::test]
+async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
+    let url = format!("data:image/png;base64,{}", *fake::IMAGE);
+    let image = json!({"type": "image_url", "image_url": {"url": url}});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let failed = "Error executing tool desk-look: torn\na square";
+    assert_eq!(
+        looked(true, SETTINGS).await,
+        [json!([text("a square"), image]), json!([text(failed), image])]
+    );
+    let notes = ["a square", failed].map(|text| json!(format!("{text}\n[Image: image/png]")));
+    assert_eq!(looked(false, SETTINGS).await, notes);
+    // The calls take some hundreds of bytes, and one image fits beside them.
+    let short = Settings { max_tool_bytes: 2_400, ..SETTINGS };
+    let results = looked(true, short).await;
+    assert!(results[0].is_array() && results[1].is_string(), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_restriction_to_some_tools_holds_whatever_the_model_calls() {
+    let call = json!({"id": "c", "name": "desk-fail", "arguments": {}});
+    let models = Arc::new(fake::scripted(&json!([{"answer": {"tool_calls": [call]}}])));
+    let mut request = request();
+    let allowed = json!({"tools": [{"type": "function", "function": {"name": "desk-echo"}}]});
+    let choice = json!({"type": "allowed_tools", "allowed_tools": allowed});
+    request.body.set("tool_choice", choice.to_string());
+    let run = run(models, caller(&Filter::none()), request, SETTINGS);
+    let airlock = run.finish().await.expect("an answer").airlock.expect("a call");
+    assert_eq!(airlock["pending"][0]["reason"], "not_offered");
+}

@@ -1,0 +1,140 @@
+//! Model servers that send what no model sends.
+
+use super::{streams::streamed, *};
+use airlock_test_http::model::{self as service, FakeService};
+
+/// Runs a streamed request against a service that gives this answer. Returns its events.
+async fn events(answer: String, request: Request) -> Vec<Event> {
+    let service = FakeService::start(vec![answer]).await;
+    let settings = airlock_model::Settings {
+        name: "demo".into(),
+        kind: openai(&service.base_url),
+        fallbacks: Vec::new(),
+    };
+    let models = Models::new(&[settings]).expect("good settings");
+    let mut run = run(Arc::new(models), caller(&Filter::none()), request, SETTINGS);
+    let mut events = Vec::new();
+    while let Some(event) = run.next().await {
+        events.push(event);
+    }
+    events
+}
+
+fn sse(chunks: &[Value]) -> String {
+    let events: Vec<String> = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    service::events(&format!("{}data: [DONE]\n\n", events.concat()))
+}
+
+fn delta(call: impl Into<Value>, finish_reason: impl Into<Value>) -> Value {
+    let calls = [call.into()];
+    let choice =
+        json!({"index": 0, "delta": {"tool_calls": calls}, "finish_reason": finish_reason.into()});
+    json!({"id": "x", "choices": [choice]})
+}
+
+fn started(events: &[Event]) -> usize {
+    events.iter().filter(|event| matches!(event, Event::Started(_))).count()
+}
+
+#[tokio::test]
+async fn a_call_that_was_shown_to_the_caller_is_never_run() {
+    let echo = json!({"name": "desk-echo", "arguments": "{}"});
+    for first in [
+        json!({"index": 0, "id": "a", "custom": {"name": "zz"}}),
+        json!({"index": 0, "id": "a", "function": {"name": 5, "x": 1}, "custom": {"name": "zz"}}),
+    ] {
+        let chunks = [
+            delta(first, Value::Null),
+            delta(json!({"index": 0, "custom": 1}), Value::Null),
+            delta(json!({"index": 0, "function": echo}), json!("tool_calls")),
+        ];
+        let events = events(sse(&chunks), streamed()).await;
+        let is_shown = events.iter().any(|event| {
+            matches!(event, Event::Chunk(chunk) if chunk.object()["choices"][0]["delta"]["tool_calls"].is_array())
+        });
+        assert_ne!(is_shown, started(&events) > 0, "shown or run, and not both: {events:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_name_is_held_back() {
+    let chunks = [
+        delta(json!({"index": 0, "id": "a", "function": {"name": "desk-"}}), Value::Null),
+        delta(
+            json!({"index": 0, "function": {"name": "write", "arguments": "{}"}}),
+            json!("tool_calls"),
+        ),
+    ];
+    let events = events(sse(&chunks), streamed()).await;
+    let names: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Chunk(chunk) => {
+                chunk.object()["choices"][0]["delta"]["tool_calls"][0]["function"]["name"].as_str()
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["desk-write"], "it is pending, and shown once in one piece");
+}
+
+#[tokio::test]
+async fn too_many_calls_of_a_response_that_is_not_streamed_fail_before_any_is_shown() {
+    let calls = vec![json!({}); MAX_CALLS_READ as usize + 1];
+    let answer = json!({"choices": [{"message": {"tool_calls": calls}}]}).to_string();
+    let events = events(service::json("200 OK", &answer), streamed()).await;
+    assert!(
+        matches!(&events[..], [Event::Failed(error)] if matches!(error.error, Failure::TooManyCalls { .. })),
+        "{} events",
+        events.len()
+    );
+}
+
+#[tokio::test]
+async fn a_stream_without_an_end_gets_one() {
+    let mut request = streamed();
+    request.body.set("tools", "7");
+    let chunk = json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "hi"}}]});
+    let events = events(sse(&[chunk]), request).await;
+    let [.., Event::Chunk(end), Event::Done(_)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(end.object()["choices"][0]["finish_reason"], "stop");
+}
+
+#[tokio::test]
+async fn a_merged_stream_and_the_ends_of_its_choices_are_charged() {
+    let text = |finish_reason: Value| json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "x".repeat(2_000)}, "finish_reason": finish_reason}]});
+    for (chunks, limit) in
+        [(vec![text(Value::Null); 50], 100_000), (vec![text(json!("stop"))], 6_000)]
+    {
+        let memory = Limited::new(limit);
+        let request = Request { budget: MemoryBudget::new(memory.clone()), ..streamed() };
+        let events = events(sse(&chunks), request).await;
+        assert!(
+            matches!(events.last(), Some(Event::Failed(error)) if error.error.status().as_u16() == 503),
+            "{limit}: {:?}",
+            events.last()
+        );
+        assert_eq!(memory.taken(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_always_ready_ends_at_the_deadline() {
+    let words = "word ".repeat(1_000);
+    let models = Arc::new(fake::scripted(&json!([{"answer": {"content": words}}])));
+    let mut run = run(models, caller(&Filter::none()), streamed(), SETTINGS);
+    run.next().await.expect("a chunk");
+    tokio::time::advance(SETTINGS.timeout).await;
+    let mut left = 0;
+    let last = loop {
+        match run.next().await.expect("an event") {
+            Event::Chunk(_) => left += 1,
+            other => break other,
+        }
+    };
+    assert!(
+        matches!(&last, Event::Failed(error) if matches!(error.error, Failure::Timeout { .. })),
+        "{last:?}"
+    );
+    assert!(left <= 2, "{left} chunks after the deadline");
+}

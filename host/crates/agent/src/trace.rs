@@ -1,0 +1,288 @@
+//! Record of the work for one request, and the `airlock` object that describes it:
+//!
+//! ```json
+//! {"calls": [{"id": "0198…", "tool_call_id": "call_1", "parent": null, "name": "fs-read", "arguments": {"path": "a"},
+//!             "status": "error", "error": {"code": "airlock.deadline", "kind": "timeout", "message": "…"}, "duration_ms": 30000.1, "fuel": 12345}],
+//!  "rounds": 1,
+//!  "depth_limit_reached": true,
+//!  "pending": [{"tool_call_id": "call_2", "name": "executeToolCode", "reason": "needs_approval",
+//!               "needs": {"name": "fs-write", "arguments": {}}}]}
+//! ```
+//!
+//! A call that the model asked for and that was admitted also has a `result`, even if it failed:
+//! the text that the model received, up to 64 KiB, and if it had more than texts, `raw_result`: the
+//! handle with which programs read it unchanged. `calls` holds every call, in the order in which
+//! the model asked for them. Each is followed by the calls that it made in turn, which name it as
+//! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
+//! has the `id` null. `reason` is `needs_approval`, `input_required`, `not_offered` or
+//! `depth_limit`; `needs` names the call inside a script that waits for approval, and
+//! `input_required` has the questions of a tool. `run` describes the run of a script that has
+//! stopped: its id, the calls that were made, and those that wait for a decision. The `airlock`
+//! object has the first such run too.
+
+use std::{mem, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{
+    Completion, EXTENSION, answer,
+    event::Emitter,
+    record::{self, Index},
+    relay::Relay,
+    round::{Ended, Pending, Reason},
+    usage::Usage,
+};
+use airlock_core::{
+    door::{CallId, Ledger},
+    tool::{CallError, InputRequired},
+};
+use airlock_model::{Document, Object, object};
+use airlock_strings::cut;
+
+/// Maximum length of a result in the `airlock` object, and of the arguments of a refused call, in
+/// bytes. Longer text is cut there; the model receives all of it.
+const MAX_TEXT_BYTES: usize = 64 << 10;
+
+/// Member with the questions of a tool that waits for answers.
+pub const INPUT_REQUIRED: &str = "input_required";
+
+/// Member with the run of a script that has stopped.
+pub const RUN: &str = "run";
+
+/// Returns the questions of a tool, with the state that its caller sends back with the answers.
+pub fn input_required(asked: &InputRequired) -> Value {
+    json!({
+        "client": asked.client.as_str(),
+        "input_requests": asked.to_requests(),
+        "request_state": asked.token,
+    })
+}
+
+/// Record of the work for one request so far.
+pub(super) struct Trace<'a> {
+    ledger: &'a Ledger,
+    /// Members of the `airlock` object that do not depend on the calls.
+    notes: Object,
+    /// Number of rounds of tool calls.
+    pub(super) rounds: u32,
+    /// Token usage of the model.
+    pub(super) usage: Usage,
+    tops: Vec<Top>,
+    results: Vec<answer::Result>,
+    /// True if the last response has calls that were not run because the maximum number of rounds
+    /// was reached.
+    pub(super) depth_limit_reached: bool,
+}
+
+/// A call that the model itself asked for.
+struct Top {
+    tool_call_id: String,
+    id: Option<CallId>,
+    /// Text that the model received; `None` if the call waits for the caller.
+    result: Option<Arc<str>>,
+    /// Handle of the unchanged result; `None` if it is not kept.
+    raw: Option<String>,
+    /// JSON of the call if the ledger has no record of it.
+    refused: Value,
+}
+
+impl<'a> Trace<'a> {
+    pub(super) fn new(ledger: &'a Ledger, notes: Object) -> Self {
+        Self {
+            ledger,
+            notes,
+            rounds: 0,
+            usage: Usage::default(),
+            tops: Vec::new(),
+            results: Vec::new(),
+            depth_limit_reached: false,
+        }
+    }
+
+    /// Records a round. Returns the calls that wait for an approval or for answers; they have no
+    /// result and are handed to the caller.
+    pub(super) fn note(&mut self, round: &[Ended]) -> Vec<Pending> {
+        self.rounds += 1;
+        let mut suspended = Vec::new();
+        for ended in round {
+            self.tops.push(Top::new(ended));
+            let reason = match &ended.error {
+                Some(CallError::NeedsApproval { name, arguments }) => {
+                    Reason::Stopped { tool: name.as_str().to_owned(), arguments: arguments.clone() }
+                }
+                Some(CallError::Suspended(suspension)) => Reason::Suspended(suspension.clone()),
+                Some(CallError::InputRequired { asked, .. }) => {
+                    Reason::InputRequired(asked.clone())
+                }
+                _ => {
+                    let (tool, tool_call_id) = (ended.call.name.clone(), ended.call.id.clone());
+                    let text = ended.text.clone();
+                    self.results.push(answer::Result { tool, tool_call_id, text });
+                    continue;
+                }
+            };
+            suspended.push(Pending::new(ended.call.clone(), reason));
+        }
+        suspended
+    }
+
+    /// Builds the last response: the model's own, or a mixed one if calls were run and others are
+    /// pending. At the depth limit it is the model's own, whose calls were not run. Adds the
+    /// `airlock` object if there were calls, and the sum of the usage if there were rounds; a
+    /// response without either keeps its text.
+    /// `is_in_text` is true if a mixed response has the results as text.
+    pub(super) fn finish(
+        self,
+        mut answer: Document,
+        pending: &[Pending],
+        is_in_text: bool,
+    ) -> Completion {
+        if self.is_mixed(pending) {
+            let object = mem::take(answer.object_mut());
+            *answer.object_mut() = if is_in_text {
+                answer::mixed(object, &self.results, pending)
+            } else {
+                answer::pending_alone(object, pending)
+            };
+        }
+        let airlock = self.extension(pending);
+        if let Some(airlock) = airlock.clone() {
+            answer.object_mut().insert(EXTENSION.to_owned(), airlock.into());
+        }
+        let is_sum = self.rounds > 0;
+        let usage = self.usage.into_value();
+        if is_sum && let Some(usage) = &usage {
+            answer.object_mut().insert("usage".to_owned(), usage.clone());
+        }
+        Completion { answer: Some(answer), usage, airlock }
+    }
+
+    /// Ends a streamed response with the same additions as [`Self::finish`].
+    pub(super) async fn finish_stream(
+        self,
+        relay: Relay,
+        answer: &Object,
+        pending: &[Pending],
+        is_in_text: bool,
+        emitter: &Emitter,
+    ) -> Completion {
+        let text = || if is_in_text { answer::summary(&self.results) } else { String::new() };
+        let summary = self.is_mixed(pending).then(text);
+        let airlock = self.extension(pending);
+        let usage = self.usage.into_value();
+        relay.finish(answer, pending, summary, usage.as_ref(), airlock.clone(), emitter).await;
+        Completion { answer: None, usage, airlock }
+    }
+
+    /// Returns whether some calls were run and others are for the caller.
+    fn is_mixed(&self, pending: &[Pending]) -> bool {
+        !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached
+    }
+
+    /// Returns the `airlock` object; `None` if there were no calls and there are no notes.
+    pub(super) fn extension(&self, pending: &[Pending]) -> Option<Object> {
+        if self.tops.is_empty() && pending.is_empty() {
+            return (!self.notes.is_empty()).then(|| self.notes.clone());
+        }
+        let mut extension = object(json!({"calls": self.calls(), "rounds": self.rounds}));
+        extension.extend(self.notes.clone());
+        if self.depth_limit_reached {
+            extension.insert("depth_limit_reached".to_owned(), true.into());
+        }
+        let run = pending.iter().find_map(|pending| match &pending.reason {
+            Reason::Suspended(suspension) => Some(suspension.to_json()),
+            _ => None,
+        });
+        if !pending.is_empty() {
+            let pending: Vec<Value> = pending.iter().map(Pending::to_json).collect();
+            extension.insert("pending".to_owned(), pending.into());
+        }
+        if let Some(run) = run {
+            extension.insert(RUN.to_owned(), run);
+        }
+        Some(extension)
+    }
+
+    fn calls(&self) -> Vec<Value> {
+        let records = self.ledger.records();
+        let index = Index::new(&records);
+        let mut calls = Vec::new();
+        for top in &self.tops {
+            match top.id.and_then(|id| index.find(id)) {
+                Some(record) => {
+                    let mut call = record::to_json(record, Some(&top.tool_call_id));
+                    if let Some(result) = &top.result {
+                        call["result"] = shortened(result).into();
+                    }
+                    if let Some(raw) = &top.raw {
+                        call["raw_result"] = raw.as_str().into();
+                    }
+                    calls.push(call);
+                    calls.extend(index.describe_below(record.id));
+                }
+                None => calls.push(top.refused.clone()),
+            }
+        }
+        calls
+    }
+}
+
+impl Top {
+    fn new(ended: &Ended) -> Self {
+        let text = shortened(ended.call.arguments.as_deref().unwrap_or_default());
+        let error = ended
+            .error
+            .as_ref()
+            .map(|error| record::failure_to_json(&error.into(), &error.to_string()));
+        let refused = json!({
+            "id": null,
+            "tool_call_id": ended.call.id,
+            "parent": null,
+            "name": ended.call.name,
+            "arguments": text,
+            "status": "error",
+            "error": error,
+            "duration_ms": 0.0,
+        });
+        let result = (!ended.is_waiting()).then(|| ended.text.clone());
+        let tool_call_id = ended.call.id.clone();
+        let raw = ended.raw.clone();
+        Self { tool_call_id, id: ended.id, result, raw, refused }
+    }
+}
+
+/// Cuts a text to the length that the `airlock` object repeats.
+fn shortened(text: &str) -> String {
+    // Reads slightly more than the limit, so that `cut` detects the overflow.
+    cut(text[..text.floor_char_boundary(MAX_TEXT_BYTES + 4)].to_owned(), MAX_TEXT_BYTES)
+}
+
+impl Pending {
+    fn to_json(&self) -> Value {
+        let (reason, needs) = match &self.reason {
+            Reason::NeedsApproval => ("needs_approval", None),
+            Reason::Stopped { tool, arguments } => ("needs_approval", Some((tool, arguments))),
+            Reason::Suspended(suspension) => {
+                let first = suspension.pending.first().or(suspension.in_doubt.first());
+                let reason =
+                    if suspension.pending.is_empty() { "in_doubt" } else { "needs_approval" };
+                (reason, first.map(|call| (&call.tool, &call.arguments)))
+            }
+            Reason::InputRequired(_) => ("input_required", None),
+            Reason::NotOffered => ("not_offered", None),
+            Reason::DepthLimit => ("depth_limit", None),
+        };
+        let mut out =
+            json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
+        if let Reason::InputRequired(asked) = &self.reason {
+            out[INPUT_REQUIRED] = input_required(asked);
+        }
+        if let Reason::Suspended(suspension) = &self.reason {
+            out[RUN] = suspension.to_json();
+        }
+        if let Some((tool, arguments)) = needs {
+            out["needs"] = json!({"name": tool, "arguments": record::parsed(arguments)});
+        }
+        out
+    }
+}

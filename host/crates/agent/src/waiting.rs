@@ -1,0 +1,100 @@
+//! Calls that wait for a person's decision while their request stays open.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use tokio::time::timeout_at;
+
+use super::allowance::Allowance;
+use airlock_core::{
+    door::{Approved, Caller, Origin},
+    tenant::Tenant,
+    tool::{CallError, ErrorKind, Tool, ToolError},
+};
+
+/// Code of the error of a call that does not run, as for MCP clients.
+const DECLINED: &str = "airlock.declined";
+
+/// A list of calls that wait for a person's decision.
+pub trait ApprovalList: Send + Sync {
+    /// Waits for the decision about a call, at most `limit`. Dropping the future leaves the call in
+    /// the list until it expires.
+    fn decide<'a>(
+        &'a self,
+        tool: &'a Tool,
+        arguments: &'a str,
+        tenant: &'a Tenant,
+        limit: Duration,
+    ) -> BoxFuture<'a, ApprovalVerdict>;
+}
+
+/// Decision about a call that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalVerdict {
+    /// It may run, once.
+    Approved,
+    /// It may not run.
+    Denied,
+    /// The call was undecided at the limit. The identifier under which the call waits.
+    Waiting(String),
+    /// It cannot wait, for this reason.
+    Refused(&'static str),
+}
+
+/// Waits for the decisions about the calls of a request.
+#[derive(Clone)]
+pub struct Approver {
+    /// The list that persons decide from.
+    pub list: Arc<dyn ApprovalList>,
+    /// Longest wait of one call.
+    pub limit: Duration,
+}
+
+impl Approver {
+    /// Waits for the decision about a call, at most until the deadline of the request, and returns
+    /// the approval. Fails with an error for the model if there is none.
+    pub(super) async fn approval(
+        &self,
+        caller: &Caller,
+        name: &str,
+        arguments: &str,
+        allowance: &Allowance,
+    ) -> Result<Approved, CallError> {
+        let found = caller.view().find(&Origin::Model, name);
+        let entry = found.ok_or_else(|| CallError::NotFound { name: name.to_owned() })?;
+        let tenant = caller.view().tenant();
+        let deciding = self.list.decide(&entry.tool, arguments, tenant, self.limit);
+        let verdict = timeout_at(allowance.deadline, deciding).await;
+        match verdict.map_err(|_| CallError::Cancelled)? {
+            ApprovalVerdict::Approved => Ok(Approved {
+                tool: name.into(),
+                definition: entry.tool.digest().into(),
+                arguments: arguments.into(),
+                covers_nested: false,
+            }),
+            ApprovalVerdict::Denied => Err(declined(name, "the person who was asked refused it")),
+            ApprovalVerdict::Waiting(id) => Err(declined(
+                name,
+                &format!(
+                    "no person has approved it yet. It waits as {id}: after `airlock approvals approve {id}`, the same call may be \
+                     repeated"
+                ),
+            )),
+            ApprovalVerdict::Refused(reason) => Err(declined(name, reason)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Approver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Approver").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+fn declined(name: &str, reason: &str) -> CallError {
+    let message = format!("tool '{name}' did not run: {reason}");
+    CallError::Tool(ToolError {
+        code: Some(DECLINED.to_owned()),
+        ..ToolError::new(ErrorKind::Denied, message)
+    })
+}

@@ -1,0 +1,636 @@
+//! Registry of tools: every tool under one name, from every source.
+//!
+//! Sources publish their lists here. Readers take a [`Snapshot`], which never changes, or the
+//! [`View`] of one request. The catalog is independent of the kinds of sources and makes no policy
+//! decisions: the [`door`](airlock_core::door) does.
+
+mod checked;
+mod naming;
+mod observed;
+mod report;
+mod views;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+use tokio::{sync::watch, time::Instant};
+
+use self::checked::Checks;
+pub use self::observed::Observer;
+use self::report::report_mismatches;
+pub use self::report::{log_call, log_failure, report_dropped, report_unchecked};
+use airlock_core::{
+    door::{
+        Filter, OwnTools, Provider, RelaySource, RelayView, ScriptLanguage, Source, View,
+        VirtualKey,
+    },
+    tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
+};
+use airlock_strings::nearest;
+
+/// Maximum number of tools that one client may publish. Further tools are dropped, and the operator
+/// is told.
+pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
+/// The most disagreements of one client's lists and tools that are described.
+const MAX_MISMATCHES: usize = 20;
+/// The most reasons that are kept of one client's tools that were left out.
+const MAX_LEFT_OUT: usize = 100;
+
+/// A source of tools in its current state.
+#[derive(Clone)]
+pub struct Client {
+    /// Its name.
+    pub name: ClientName,
+    /// Kind of source, as in the configuration: `stdio`, `http`, `wasm`, `internal`.
+    pub connection_type: &'static str,
+    /// The operator's policy for its tools.
+    pub policy: Policy,
+    /// State of the connection.
+    pub state: State,
+    /// Its tools, sorted by name. They stay while a source is disconnected, so that a short
+    /// interruption does not change the tools that models see.
+    pub tools: Arc<[Arc<Tool>]>,
+    /// Reasons why tools of the last list were left out.
+    pub left_out: Arc<[String]>,
+    /// Names at the source of the tools whose definitions the operator has not accepted yet. They need
+    /// an approval.
+    pub unaccepted: Arc<BTreeSet<String>>,
+    /// Its resources and prompts, which stay in the same way.
+    pub offers: Arc<Offers>,
+    /// True once its tools were listed, and not withdrawn since.
+    pub is_listed: bool,
+    provider: Option<Arc<dyn Provider>>,
+}
+
+/// State of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum State {
+    /// Not connected yet.
+    Connecting,
+    /// Ready for calls.
+    Connected,
+    /// Disconnected; a reconnect is in progress.
+    Disconnected {
+        /// Reason, without secrets.
+        reason: String,
+    },
+    /// Unusable in its current configuration; retried only if a change outside of the
+    /// configuration could help, such as the installation of a program.
+    Failed {
+        /// Reason, without secrets.
+        reason: String,
+    },
+}
+
+impl State {
+    /// The state's name in the administrative API.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Disconnected { .. } => "disconnected",
+            Self::Failed { .. } => "error",
+        }
+    }
+
+    /// Returns the reason that the source is not connected; `None` if it is connected or
+    /// connecting.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Disconnected { reason } | Self::Failed { reason } => Some(reason),
+            Self::Connecting | Self::Connected => None,
+        }
+    }
+}
+
+impl Client {
+    /// Returns whether the source is an MCP server, whose texts are not the operator's.
+    pub fn is_server(&self) -> bool {
+        !matches!(self.connection_type, "wasm" | "internal")
+    }
+
+    /// Describes where the operator's lists and the listed tools do not agree: no tool is offered, or a
+    /// list names one that does not exist. Empty before the first connection.
+    pub fn mismatches(&self) -> Vec<String> {
+        if !self.is_listed {
+            return Vec::new();
+        }
+        let Policy { execute, auto_execute, .. } = &self.policy;
+        let offered = self.tools.iter().filter(|tool| execute.allows_tool(tool)).count();
+        let none = (offered == 0 && !self.tools.is_empty()).then(|| {
+            let reason = if execute.is_empty() { "is empty" } else { "names none of them" };
+            format!("{} tools listed, 0 offered: `tools_to_execute` {reason}", self.tools.len())
+        });
+        let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
+            .into_iter()
+            .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))
+            .map(|(key, name)| {
+                let known = self.tools.iter().map(|tool| tool.original.as_str());
+                let near = nearest(name, known).map(|near| format!("; did you mean {near:?}?"));
+                format!(
+                    "`{key}` names {name:?}, and no tool has this name{}",
+                    near.unwrap_or_default()
+                )
+            });
+        none.into_iter().chain(unknown).take(MAX_MISMATCHES).collect()
+    }
+
+    /// Returns the provider that runs its tools, and reports its status; `None` if it has none yet.
+    pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
+        self.provider.as_ref()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("name", &self.name)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The search for tools of scripts.
+#[derive(Clone)]
+struct Search {
+    own: OwnTools,
+    /// Number of such tools above which a view has it.
+    above: usize,
+}
+
+/// All clients and tools at one moment.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    clients: BTreeMap<ClientName, Arc<Client>>,
+    meta_tools: Option<OwnTools>,
+    search: Option<Search>,
+    /// Meta-tools for requests that select a language of scripts.
+    meta_tools_in: BTreeMap<ScriptLanguage, OwnTools>,
+    reader: Option<OwnTools>,
+    /// Reader of resources, for views of requests whose operator permits any.
+    resource_reader: Option<OwnTools>,
+    views: views::Views,
+}
+
+impl Snapshot {
+    /// Returns all clients, sorted by name.
+    pub fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
+        self.clients.values()
+    }
+
+    /// Returns the tools that one request may see: tools of sources that were connected at least
+    /// once, as far as the operator's lists, the request's headers and its virtual key all permit
+    /// them.
+    pub fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
+        let view = self.views.view(filter, key, || self.make_view(filter, key));
+        match self.resource_reader() {
+            Some(_) => view.with_relay(self.relay_view(filter, key)),
+            None => view,
+        }
+    }
+
+    /// Returns the reader of resources, if the operator permits the resources of any client.
+    fn resource_reader(&self) -> Option<&OwnTools> {
+        let permits = |client: &Arc<Client>| !client.policy.resources.is_empty();
+        self.resource_reader.as_ref().filter(|_| self.clients().any(permits))
+    }
+
+    fn make_view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
+        let sources = self.clients().filter_map(|client| {
+            let provider = client.provider.as_ref()?;
+            Some(Source {
+                client: &client.name,
+                policy: &client.policy,
+                tools: &client.tools,
+                unaccepted: &client.unaccepted,
+                provider,
+                is_server: client.is_server(),
+            })
+        });
+        let selected = filter.language().and_then(|language| self.meta_tools_in.get(&language));
+        let mut view = View::new(sources, selected.or(self.meta_tools.as_ref()), filter, key);
+        if let Some(search) = &self.search {
+            view = view.with_search(&search.own, search.above);
+        }
+        let readers = self.reader.iter().chain(self.resource_reader());
+        readers.fold(view, View::with_reader)
+    }
+
+    /// Returns the resources and prompts that one request may use, by the same rules.
+    pub fn relay_view(&self, filter: &Filter, key: Option<&VirtualKey>) -> RelayView {
+        let sources = self.clients().map(|client| RelaySource {
+            client: &client.name,
+            policy: &client.policy,
+            offers: &client.offers,
+            provider: client.provider.as_ref(),
+        });
+        RelayView::new(sources, filter, key)
+    }
+
+    /// Returns the operator's policy for a client; `None` if there is no such client.
+    pub fn policy(&self, client: &ClientName) -> Option<&Policy> {
+        self.clients.get(client).map(|client| &client.policy)
+    }
+
+    /// Returns the resources and prompts of a client; none if there is no such client.
+    pub fn offers(&self, client: &ClientName) -> Arc<Offers> {
+        self.clients.get(client).map(|client| client.offers.clone()).unwrap_or_default()
+    }
+
+    /// Returns whether a client exists and the sender of a request may know of it: a virtual key knows
+    /// the clients that it has a row for, and those that all keys may use.
+    pub fn shows(&self, client: &ClientName, key: Option<&VirtualKey>) -> bool {
+        self.clients.get(client).is_some_and(|client| {
+            key.is_none_or(|key| {
+                key.rows.contains_key(&client.name) || client.policy.allow_on_all_keys
+            })
+        })
+    }
+
+    /// Returns the clients that were never listed, and that a request could use if they were.
+    pub fn missing<'s>(
+        &'s self,
+        filter: &'s Filter,
+        key: Option<&'s VirtualKey>,
+    ) -> impl Iterator<Item = &'s Arc<Client>> {
+        self.clients().filter(move |client| self.is_missing(client, filter, key))
+    }
+
+    /// Returns whether a client was never listed, and a request could use it if it were.
+    pub fn is_missing(&self, client: &Client, filter: &Filter, key: Option<&VirtualKey>) -> bool {
+        !client.is_listed
+            && !client.policy.execute.is_empty()
+            && filter.admits_client(&client.name)
+            && self.shows(&client.name, key)
+    }
+
+    /// Returns the meta-tools of code mode; `None` if there is no executor.
+    pub fn meta_tools(&self) -> Option<&OwnTools> {
+        self.meta_tools.as_ref()
+    }
+}
+
+/// Live registry of clients and tools.
+#[derive(Default)]
+pub struct Catalog {
+    current: ArcSwap<Snapshot>,
+    /// Serializes writers. Readers never wait.
+    writing: Mutex<()>,
+    observer: Arc<OnceLock<Arc<dyn Observer>>>,
+    changed: watch::Sender<()>,
+}
+
+impl Catalog {
+    /// Creates an empty catalog.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Returns the current snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Returns a receiver that is notified of every change.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Waits until each client for which `matters` returns true has connected or failed once, until
+    /// `deadline`. The state of slower ones stays [`State::Connecting`].
+    pub async fn settled(&self, deadline: Instant, matters: impl Fn(&Client) -> bool) {
+        let mut changes = self.changes();
+        let waits = |client: &Arc<Client>| client.state == State::Connecting && matters(client);
+        while self.snapshot().clients().any(waits) {
+            let next = tokio::time::timeout_at(deadline, changes.changed()).await;
+            if !matches!(next, Ok(Ok(()))) {
+                return;
+            }
+        }
+    }
+
+    /// Adds a client without tools, or replaces it.
+    pub fn add_client(&self, name: &ClientName, connection_type: &'static str, policy: Policy) {
+        let client = Client {
+            name: name.clone(),
+            connection_type,
+            policy,
+            state: State::Connecting,
+            tools: Arc::default(),
+            left_out: Arc::default(),
+            unaccepted: Arc::default(),
+            offers: Arc::default(),
+            is_listed: false,
+            provider: None,
+        };
+        self.update(|next| {
+            next.clients.insert(name.clone(), Arc::new(client));
+        });
+    }
+
+    /// Removes a client with its tools.
+    pub fn remove_client(&self, name: &ClientName) {
+        self.update(|next| drop(next.clients.remove(name)));
+    }
+
+    /// Replaces the operator's policy for a client's tools, which stay.
+    pub fn set_policy(&self, name: &ClientName, policy: Policy) {
+        self.change(name, |entry| entry.policy = policy);
+    }
+
+    /// Marks a client as failed and removes its tools, so that no further call reaches its provider.
+    pub fn withdraw(&self, name: &ClientName, reason: String) {
+        self.change(name, |entry| {
+            entry.tools = Arc::default();
+            entry.left_out = Arc::default();
+            entry.is_listed = false;
+            entry.provider = None;
+            entry.state = State::Failed { reason };
+        });
+    }
+
+    /// Installs the meta-tools of code mode.
+    pub fn set_meta_tools(&self, meta_tools: OwnTools) {
+        self.update(|next| next.meta_tools = Some(meta_tools));
+    }
+
+    /// Installs the search for tools of scripts. A view with more than `above` such tools has it.
+    pub fn set_search(&self, own: OwnTools, above: usize) {
+        self.update(|next| next.search = Some(Search { own, above }));
+    }
+
+    /// Installs the observer of results of tools in code mode that declare no output schema. The first
+    /// one stays.
+    pub fn set_observer(&self, observer: Arc<dyn Observer>) {
+        // Only one is ever installed.
+        let _ = self.observer.set(observer);
+    }
+
+    /// Installs the meta-tools of code mode for requests that select a language of scripts.
+    pub fn set_meta_tools_in(&self, language: ScriptLanguage, meta_tools: OwnTools) {
+        self.update(|next| drop(next.meta_tools_in.insert(language, meta_tools)));
+    }
+
+    /// Installs the reader of large results.
+    pub fn set_reader(&self, reader: OwnTools) {
+        self.update(|next| next.reader = Some(reader));
+    }
+
+    /// Installs the reader of resources.
+    pub fn set_resource_reader(&self, reader: OwnTools) {
+        self.update(|next| next.resource_reader = Some(reader));
+    }
+
+    /// Replaces a client's tools and provider, and marks it connected. Invalid definitions are left
+    /// out; returns the reason for each. Of two definitions with the same name the first one is
+    /// kept. Else the names, and the tools under them, do not depend on the order of the
+    /// definitions. Arguments of the tools of MCP servers and of the embedding program, and structured
+    /// results of MCP servers, are checked against the schemas of the tools.
+    ///
+    /// The definitions are checked and their schemas compiled on a blocking thread, which takes less
+    /// than a second for the largest ordinary lists. If the future is dropped before it completes, nothing is published.
+    ///
+    /// # Panics
+    ///
+    /// Panics if checking does, or if called outside a tokio runtime.
+    pub async fn publish(
+        &self,
+        client: &ClientName,
+        definitions: Vec<ToolDefinition>,
+        provider: Arc<dyn Provider>,
+    ) -> Vec<String> {
+        self.publish_with_unaccepted(client, definitions, BTreeSet::new(), provider).await
+    }
+
+    /// Does the same as [`Catalog::publish`]. The tools that `unaccepted` names need an approval,
+    /// whatever the client's policy says.
+    pub async fn publish_with_unaccepted(
+        &self,
+        client: &ClientName,
+        definitions: Vec<ToolDefinition>,
+        unaccepted: BTreeSet<String>,
+        provider: Arc<dyn Provider>,
+    ) -> Vec<String> {
+        let (name, policy) = (client.clone(), self.policy(client));
+        let checks = self.checks(client);
+        let adopted = tokio::task::spawn_blocking(move || {
+            let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
+            let provider = checked::values(checks, &name, &tools, provider);
+            (tools, dropped, provider)
+        });
+        match adopted.await {
+            Ok((tools, dropped, provider)) => {
+                self.install(client, tools, &dropped, unaccepted, provider);
+                dropped
+            }
+            Err(lost) => match lost.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is shutting down, so the catalog has no readers any more.
+                Err(_) => Vec::new(),
+            },
+        }
+    }
+
+    /// Does the same as [`Catalog::publish`] on the calling thread, which it blocks. For few tools
+    /// of known size.
+    pub fn blocking_publish(
+        &self,
+        client: &ClientName,
+        definitions: Vec<ToolDefinition>,
+        provider: Arc<dyn Provider>,
+    ) -> Vec<String> {
+        let (tools, dropped) = naming::adopt_all(client, &self.policy(client), definitions);
+        let checks = self.checks(client);
+        let provider = checked::values(checks, client, &tools, provider);
+        self.install(client, tools, &dropped, BTreeSet::new(), provider);
+        dropped
+    }
+
+    /// Returns the values of a client that are checked against the schemas of its tools.
+    fn checks(&self, client: &ClientName) -> Checks {
+        match self.current.load().clients.get(client) {
+            Some(client) if client.is_server() => Checks::ArgumentsAndResults,
+            Some(client) if client.connection_type == "internal" => Checks::Arguments,
+            // The provider of a plugin checks its values itself.
+            Some(_) | None => Checks::Nothing,
+        }
+    }
+
+    fn policy(&self, client: &ClientName) -> Policy {
+        let snapshot = self.current.load();
+        snapshot.clients.get(client).map(|client| client.policy.clone()).unwrap_or_default()
+    }
+
+    fn install(
+        &self,
+        client: &ClientName,
+        tools: Vec<Arc<Tool>>,
+        dropped: &[String],
+        unaccepted: BTreeSet<String>,
+        provider: Arc<dyn Provider>,
+    ) {
+        let before = self.current.load().clients.get(client).map(|entry| entry.mismatches());
+        self.change(client, |entry| {
+            entry.tools = tools.into();
+            let provider = if entry.policy.code_mode {
+                observed::results(provider, entry.tools.clone(), &self.observer)
+            } else {
+                provider
+            };
+            entry.left_out = dropped.iter().take(MAX_LEFT_OUT).cloned().collect();
+            entry.unaccepted = unaccepted.into();
+            entry.is_listed = true;
+            entry.provider = Some(provider);
+            entry.state = State::Connected;
+        });
+        let after = self.current.load().clients.get(client).map(|entry| entry.mismatches());
+        if after != before {
+            report_mismatches(client, &after.unwrap_or_default());
+        }
+    }
+
+    /// Replaces a client's resources and prompts. Readers are notified only if they have changed.
+    pub fn publish_offers(&self, client: &ClientName, offers: Offers) {
+        let snapshot = self.snapshot();
+        if snapshot.clients.get(client).is_some_and(|entry| *entry.offers == offers) {
+            return;
+        }
+        self.change(client, |entry| entry.offers = Arc::new(offers));
+    }
+
+    /// Sets the provider of a client that has no tools yet, so that its status can be read. Its state
+    /// stays.
+    pub fn offer(&self, client: &ClientName, provider: Arc<dyn Provider>) {
+        self.change(client, |entry| entry.provider = Some(provider));
+    }
+
+    /// Sets the state of a client. Its tools stay.
+    pub fn set_state(&self, client: &ClientName, state: State) {
+        self.change(client, |entry| entry.state = state);
+    }
+
+    fn change(&self, client: &ClientName, change: impl FnOnce(&mut Client)) {
+        self.update(|next| {
+            if let Some(entry) = next.clients.get_mut(client) {
+                let mut changed = (**entry).clone();
+                change(&mut changed);
+                *entry = Arc::new(changed);
+            }
+        });
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Snapshot)) {
+        // A writer that panicked left the old snapshot in place, which is still consistent.
+        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = (*self.current.load_full()).clone();
+        change(&mut next);
+        naming::assign_bare_names(&mut next.clients);
+        self.current.store(Arc::new(next));
+        self.changed.send_replace(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::BoxFuture;
+    use serde_json::json;
+
+    use super::*;
+    use airlock_core::{
+        door::Admitted,
+        tool::{CallError, ToolOutput, Whitelist},
+    };
+
+    struct Nobody;
+    impl Provider for Nobody {
+        fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+            Box::pin(async { Err(CallError::Cancelled) })
+        }
+    }
+
+    fn definitions(json: serde_json::Value) -> Vec<ToolDefinition> {
+        serde_json::from_value(json).expect("definitions")
+    }
+
+    #[test]
+    fn invalid_and_duplicate_tools_are_dropped_and_the_others_published() {
+        let catalog = Catalog::new();
+        let fs = ClientName::parse("fs").expect("a good name");
+        catalog.add_client(&fs, "stdio", Policy::default());
+        let dropped = catalog.blocking_publish(
+            &fs,
+            definitions(json!([
+                {"name": "b", "inputSchema": {}},
+                {"name": "bad", "inputSchema": 7},
+                {"name": "a", "inputSchema": {}, "description": "first"},
+                {"name": "a", "inputSchema": {}, "description": "second"},
+            ])),
+            Arc::new(Nobody),
+        );
+        let snapshot = catalog.snapshot();
+        let client = snapshot.clients().next().expect("one client");
+        let names: Vec<_> = client
+            .tools
+            .iter()
+            .map(|tool| (tool.name.as_str(), tool.description.as_str()))
+            .collect();
+        assert_eq!(names, [("fs-a", "first"), ("fs-b", "")]);
+        assert_eq!(dropped.len(), 2, "{dropped:?}");
+    }
+
+    #[test]
+    fn lists_of_the_operator_that_offer_nothing_or_name_no_tool_are_described() {
+        let mismatches = |execute: &[&str], auto: &[&str]| {
+            let catalog = Catalog::new();
+            let fs = ClientName::parse("fs").expect("a good name");
+            let list = |names: &[&str]| Whitelist::parse(names).expect("a good list");
+            let policy =
+                Policy { execute: list(execute), auto_execute: list(auto), ..Policy::default() };
+            catalog.add_client(&fs, "stdio", policy);
+            let before = catalog.snapshot().clients().next().expect("one client").mismatches();
+            assert!(before.is_empty(), "it was never listed: {before:?}");
+            let tools = json!([
+                {"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}},
+            ]);
+            catalog.blocking_publish(&fs, definitions(tools), Arc::new(Nobody));
+            let snapshot = catalog.snapshot();
+            snapshot.clients().next().expect("one client").mismatches()
+        };
+        assert_eq!(mismatches(&["*"], &["READ"]), Vec::<String>::new());
+        assert_eq!(
+            mismatches(&[], &[]),
+            ["2 tools listed, 0 offered: `tools_to_execute` is empty"]
+        );
+        assert_eq!(
+            mismatches(&["raed"], &[]),
+            [
+                "2 tools listed, 0 offered: `tools_to_execute` names none of them",
+                "`tools_to_execute` names \"raed\", and no tool has this name; did you mean \"read\"?",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_snapshot_never_changes_and_a_disconnected_client_keeps_its_tools() {
+        let catalog = Catalog::new();
+        let fs = ClientName::parse("fs").expect("a good name");
+        catalog.add_client(&fs, "stdio", Policy::default());
+        let before = catalog.snapshot();
+        catalog.blocking_publish(
+            &fs,
+            definitions(json!([{"name": "a", "inputSchema": {}}])),
+            Arc::new(Nobody),
+        );
+        catalog.set_state(&fs, State::Disconnected { reason: "gone".into() });
+        assert!(before.clients().all(|client| client.tools.is_empty()));
+        let after = catalog.snapshot();
+        let client = after.clients().next().expect("one client");
+        assert_eq!((client.tools.len(), client.state.reason()), (1, Some("gone")));
+    }
+}

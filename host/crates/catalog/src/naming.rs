@@ -1,0 +1,163 @@
+//! Names of tools on the wire: those of one client with its prefix, and those of all clients without
+//! one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{Client, MAX_TOOLS_PER_CLIENT, report::log_prefixed};
+use airlock_core::tool::{
+    ClientName, OWN_TOOLS, Policy, Prefix, Tool, ToolDefinition, ToolName, distinct_names,
+};
+
+/// Checks the definitions of one client and assigns names. Returns the tools, sorted by name, and
+/// the reasons why others are left out. Of definitions with the same name the first one is kept.
+pub(super) fn adopt_all(
+    client: &ClientName,
+    policy: &Policy,
+    definitions: Vec<ToolDefinition>,
+) -> (Vec<Arc<Tool>>, Vec<String>) {
+    let mut dropped = Vec::new();
+    let mut tools: BTreeMap<String, Tool> = BTreeMap::new();
+    for (count, definition) in definitions.into_iter().enumerate() {
+        if count == MAX_TOOLS_PER_CLIENT {
+            dropped
+                .push(format!("more than {MAX_TOOLS_PER_CLIENT} tools; the others are left out"));
+            break;
+        }
+        match Tool::adopt(client, definition) {
+            Ok(tool) if tools.contains_key(&tool.original) => {
+                dropped.push(format!("a second tool named {:?}", tool.original));
+            }
+            Ok(tool) => drop(tools.insert(tool.original.clone(), tool)),
+            Err(error) => dropped.push(error.to_string()),
+        }
+    }
+    (named(client, policy, tools, &mut dropped), dropped)
+}
+
+/// Gives tools their names, and what depends on the names of all tools of the client.
+fn named(
+    client: &ClientName,
+    policy: &Policy,
+    tools: BTreeMap<String, Tool>,
+    dropped: &mut Vec<String>,
+) -> Vec<Arc<Tool>> {
+    let mut spellings: BTreeMap<String, usize> = BTreeMap::new();
+    for original in tools.keys() {
+        *spellings.entry(original.to_lowercase()).or_default() += 1;
+    }
+    let originals = || tools.keys().map(String::as_str);
+    let full_names = own(distinct_names(client, originals()));
+    let names = match &policy.prefix {
+        Prefix::Other(prefix) => own(distinct_names(prefix, originals())),
+        Prefix::Client | Prefix::Off => full_names.clone(),
+    };
+    let mut list = Vec::with_capacity(tools.len());
+    for (original, mut tool) in tools {
+        let (Some(name), Some(full_name)) = (names.get(&original), full_names.get(&original))
+        else {
+            dropped.push(format!("the names of other tools leave none for {original:?}"));
+            continue;
+        };
+        (tool.name, tool.full_name) = (name.clone(), full_name.clone());
+        tool.trust = policy.trust;
+        if spellings.get(&original.to_lowercase()).is_some_and(|count| *count > 1) {
+            tool.has_twin = true;
+            tool.repairs.push(
+                "another tool has the same name but for case: lists must name it exactly"
+                    .to_owned(),
+            );
+        }
+        list.push(Arc::new(tool));
+    }
+    list.sort_by(|one, other| one.name.cmp(&other.name));
+    list
+}
+
+fn own(names: BTreeMap<&str, ToolName>) -> BTreeMap<String, ToolName> {
+    names.into_iter().map(|(original, name)| (original.to_owned(), name)).collect()
+}
+
+/// Assigns the names of tools of clients without a prefix, in the order of the clients' names. A
+/// tool whose name is not valid on the wire, or belongs to another tool, has its full name.
+///
+/// The tools of a client with a prefix, and the gateway's own, keep their names whatever others are
+/// called: no bare name begins with a prefix and `-`. The names depend on the tools of the clients
+/// and not on the order in which these connected.
+pub(super) fn assign_bare_names(clients: &mut BTreeMap<ClientName, Arc<Client>>) {
+    if clients.values().all(|client| client.policy.prefix != Prefix::Off) {
+        return;
+    }
+    let prefixes: BTreeSet<String> = clients
+        .values()
+        .flat_map(|client| [&client.name, client.policy.prefix.of(&client.name)])
+        .map(|prefix| prefix.as_str().to_owned())
+        .collect();
+    let mut taken = BTreeMap::new();
+    for client in clients.values_mut().filter(|client| client.policy.prefix == Prefix::Off) {
+        let mut is_changed = false;
+        let mut tools = Vec::with_capacity(client.tools.len());
+        for tool in client.tools.iter() {
+            let renamed = renamed(tool, &prefixes, &mut taken);
+            is_changed |= renamed.is_some();
+            tools.push(renamed.unwrap_or_else(|| tool.clone()));
+        }
+        if is_changed {
+            tools.sort_by(|one: &Arc<Tool>, other| one.name.cmp(&other.name));
+            let mut changed = (**client).clone();
+            changed.tools = tools.into();
+            *client = Arc::new(changed);
+        }
+    }
+}
+
+/// Returns a tool with its name among all tools; `None` if it has that name already.
+fn renamed(
+    tool: &Arc<Tool>,
+    prefixes: &BTreeSet<String>,
+    taken: &mut BTreeMap<ToolName, ClientName>,
+) -> Option<Arc<Tool>> {
+    let client = tool.client.as_ref()?;
+    let (name, reason) = match bare_name(&tool.original, prefixes, taken) {
+        Ok(name) => {
+            taken.insert(name.clone(), client.clone());
+            (name, None)
+        }
+        Err(reason) => (tool.full_name.clone(), Some(reason)),
+    };
+    if tool.name == name && tool.prefixed_because == reason {
+        return None;
+    }
+    if let Some(reason) = &reason {
+        log_prefixed(client, &name, reason);
+    }
+    let mut renamed = (**tool).clone();
+    (renamed.name, renamed.prefixed_because) = (name, reason);
+    Some(Arc::new(renamed))
+}
+
+/// Returns the bare name of a tool, or the reason why it cannot have it.
+fn bare_name(
+    original: &str,
+    prefixes: &BTreeSet<String>,
+    taken: &BTreeMap<ToolName, ClientName>,
+) -> Result<ToolName, String> {
+    let Some(name) = ToolName::bare(original) else {
+        return Err("has a prefix, because its name is not valid for models".to_owned());
+    };
+    if OWN_TOOLS.contains(&original.to_ascii_lowercase().as_str()) {
+        return Err("has a prefix, because the gateway's own tool has its name".to_owned());
+    }
+    if let Some((prefix, _)) = original.split_once('-').filter(|(it, _)| prefixes.contains(*it)) {
+        return Err(format!("has a prefix, because its name begins like the tools of {prefix}"));
+    }
+    match taken.get(&name) {
+        None => Ok(name),
+        Some(client) => Err(format!("has a prefix, because a tool of {client} has its name")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

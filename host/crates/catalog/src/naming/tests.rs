@@ -1,0 +1,241 @@
+use futures_util::future::BoxFuture;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::Catalog;
+use airlock_core::{
+    door::{Admitted, Filter, Origin, OwnTools, Provider, View},
+    tool::{CallError, ToolOutput, Trust, Whitelist},
+};
+
+struct Nobody;
+impl Provider for Nobody {
+    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { Err(CallError::Cancelled) })
+    }
+}
+
+fn client(name: &str) -> ClientName {
+    ClientName::parse(name).expect("a good name")
+}
+
+fn open(prefix: Prefix) -> Policy {
+    Policy { execute: Whitelist::All, prefix, ..Policy::default() }
+}
+
+fn add(catalog: &Catalog, name: &str, policy: Policy) {
+    catalog.add_client(&client(name), "stdio", policy);
+}
+
+fn publish(catalog: &Catalog, name: &str, tools: &[&str]) -> Vec<String> {
+    let definitions = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {}}));
+    let definitions = serde_json::from_value(definitions.collect()).expect("definitions");
+    catalog.blocking_publish(&client(name), definitions, Arc::new(Nobody))
+}
+
+fn view(catalog: &Catalog) -> View {
+    catalog.snapshot().view(&Filter::none(), None)
+}
+
+/// Returns `name=client/original` of all tools, in the order of the view.
+fn listed(catalog: &Catalog) -> String {
+    let shown = |tool: &Tool| {
+        let client = tool.client.as_ref().expect("a client");
+        format!("{}={client}/{}", tool.name, tool.original)
+    };
+    view(catalog)
+        .list(&Origin::Caller)
+        .map(|entry| shown(&entry.tool))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn the_first_of_two_tools_with_one_name_is_kept_and_the_other_reported() {
+    let catalog = Catalog::new();
+    add(&catalog, "fs", open(Prefix::Client));
+    let dropped = publish(&catalog, "fs", &["b", "a", "b", "B"]);
+    assert_eq!(dropped, ["a second tool named \"b\""]);
+    assert_eq!(listed(&catalog), "fs-B=fs/B fs-a=fs/a fs-b=fs/b");
+    let snapshot = catalog.snapshot();
+    let fs = snapshot.clients().next().expect("a client");
+    assert_eq!(*fs.left_out, dropped);
+    let changes: Vec<_> = fs.tools.iter().map(|tool| tool.changes().count()).collect();
+    // `properties` was added to each schema, and `type`; two have a twin.
+    assert_eq!(changes, [3, 2, 3]);
+}
+
+#[test]
+fn a_whitelist_entry_opens_only_the_tool_with_its_case_if_there_are_two() {
+    let list = |names: &[&str]| Whitelist::parse(names).expect("a list");
+    let policy = Policy { execute: list(&["getuser", "READ"]), ..open(Prefix::Client) };
+    let catalog = Catalog::new();
+    add(&catalog, "fs", policy);
+    publish(&catalog, "fs", &["GetUser", "getuser", "read"]);
+    assert_eq!(listed(&catalog), "fs-getuser=fs/getuser fs-read=fs/read");
+    publish(&catalog, "fs", &["GetUser", "read", "Read"]);
+    assert_eq!(listed(&catalog), "fs-GetUser=fs/GetUser");
+}
+
+#[test]
+fn a_prefix_replaces_the_clients_name_and_the_full_name_stays_callable() {
+    let catalog = Catalog::new();
+    add(&catalog, "fs", open(Prefix::Other(client("files"))));
+    publish(&catalog, "fs", &["read", "a/b"]);
+    let view = view(&catalog);
+    let found = |name: &str| view.find(&Origin::Caller, name).map(|it| it.tool.original.clone());
+    assert_eq!(found("files-read").as_deref(), Some("read"));
+    assert_eq!(found("fs-read").as_deref(), Some("read"));
+    assert_eq!(found(ToolName::new(&client("fs"), "a/b").as_str()).as_deref(), Some("a/b"));
+    assert_eq!((found("read"), found("x-read")), (None, None));
+    let names: Vec<_> = view.list(&Origin::Model).map(|it| it.tool.name.to_string()).collect();
+    assert!(names.iter().all(|name| name.starts_with("files-")), "{names:?}");
+    // A grant of a plugin has the full name, so that a name on the wire that moves opens nothing.
+    let granted = |name: &str| Origin::Plugin(Arc::new([name.to_owned()].into()));
+    assert!(view.find(&granted("fs-read"), "fs-read").is_some());
+    assert!(view.find(&granted("files-read"), "files-read").is_none());
+}
+
+#[test]
+fn a_bare_name_never_takes_the_name_of_another_tool() {
+    let catalog = Catalog::new();
+    for name in ["b", "a"] {
+        add(&catalog, name, open(Prefix::Off));
+    }
+    add(&catalog, "fs", open(Prefix::Client));
+    add(&catalog, "db", open(Prefix::Other(client("sql"))));
+    publish(
+        &catalog,
+        "b",
+        &["search", "fs-read", "sql-q", "db-q", "ExecuteToolCode", "x/y", "own"],
+    );
+    publish(&catalog, "fs", &["read"]);
+    publish(&catalog, "db", &["q"]);
+    let hash = ToolName::new(&client("b"), "x/y");
+    let others = format!(
+        "b-ExecuteToolCode=b/ExecuteToolCode b-db-q=b/db-q b-fs-read=b/fs-read b-sql-q=b/sql-q {hash}=b/x/y fs-read=fs/read own=b/own"
+    );
+    assert_eq!(listed(&catalog), format!("{others} search=b/search sql-q=db/q"));
+    // A client whose name is before the other's takes the name, whenever it connects.
+    publish(&catalog, "a", &["search"]);
+    assert_eq!(
+        listed(&catalog),
+        format!(
+            "{} search=a/search sql-q=db/q",
+            others.replace("b-sql-q", "b-search=b/search b-sql-q")
+        )
+    );
+    let snapshot = catalog.snapshot();
+    let b = snapshot.clients().find(|it| it.name.as_str() == "b").expect("it is there");
+    let search = b.tools.iter().find(|it| it.original == "search").expect("it is there");
+    assert!(
+        search.changes().any(|it| it == "has a prefix, because a tool of a has its name"),
+        "{search:?}"
+    );
+    // The name is free again once the other tool is gone.
+    publish(&catalog, "a", &[]);
+    assert_eq!(listed(&catalog), format!("{others} search=b/search sql-q=db/q"));
+}
+
+#[test]
+fn no_tool_of_a_client_has_the_name_of_one_of_the_gateways_own() {
+    let catalog = Catalog::new();
+    add(&catalog, "a", Policy { code_mode: true, ..open(Prefix::Off) });
+    publish(&catalog, "a", &OWN_TOOLS);
+    let own = Tool::own("executeToolCode", "", json!({"type": "object"}));
+    let own = OwnTools { tools: vec![Arc::new(own)], provider: Arc::new(Nobody) };
+    catalog.set_meta_tools(own);
+    let view = view(&catalog);
+    let names: Vec<_> = view.list(&Origin::Model).map(|it| it.tool.name.to_string()).collect();
+    assert_eq!(names, ["executeToolCode"]);
+    assert!(view.list(&Origin::Script).all(|it| it.tool.name.as_str().starts_with("a-")));
+}
+
+#[test]
+fn the_clients_trust_decides_the_mark_of_descriptions() {
+    let catalog = Catalog::new();
+    for (name, trust) in [("a", Trust::Trusted), ("b", Trust::Untrusted)] {
+        add(&catalog, name, Policy { trust, ..open(Prefix::Client) });
+        publish(&catalog, name, &["t"]);
+    }
+    let view = view(&catalog);
+    let described: Vec<String> =
+        view.list(&Origin::Model).map(|entry| entry.tool.described().into_owned()).collect();
+    assert_eq!(described, ["", "[MCP Service: b (external)] t"]);
+}
+
+fn prefix() -> impl Strategy<Value = u8> {
+    0_u8..3
+}
+
+proptest! {
+    #[test]
+    fn names_of_all_clients_are_distinct_callable_and_independent_of_order(
+        lists in prop::collection::vec((prefix(), prop::collection::vec("[aAb]{0,2}|c[012]-[ab]|p[012]-[ab]|[ab]/[ab]|查|readToolFile|a{60,70}", 0..8)), 1..4),
+        is_reversed in any::<bool>(),
+    ) {
+        let policy = |index: usize, kind: u8| open(match kind {
+            0 => Prefix::Client,
+            1 => Prefix::Other(client(&format!("p{index}"))),
+            _ => Prefix::Off,
+        });
+        let of = |is_reversed: bool| {
+            let catalog = Catalog::new();
+            let mut order: Vec<_> = lists.iter().enumerate().collect();
+            if is_reversed {
+                order.reverse();
+            }
+            for (index, (kind, tools)) in order {
+                let name = format!("c{index}");
+                let mut tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+                if is_reversed {
+                    tools.reverse();
+                }
+                add(&catalog, &name, policy(index, *kind));
+                publish(&catalog, &name, &tools);
+            }
+            catalog
+        };
+        let catalog = of(is_reversed);
+        prop_assert_eq!(listed(&catalog), listed(&of(!is_reversed)));
+        let view = view(&catalog);
+        let tools: BTreeSet<(String, String)> = view.list(&Origin::Caller).map(|entry| {
+            (entry.tool.client.as_ref().expect("a client").to_string(), entry.tool.original.clone())
+        }).collect();
+        let expected: BTreeSet<_> = lists.iter().enumerate().flat_map(|(index, (_, tools))| {
+            tools.iter().map(move |tool| (format!("c{index}"), tool.clone()))
+        }).collect();
+        prop_assert_eq!(tools, expected, "every tool is callable");
+        for entry in view.list(&Origin::Caller) {
+            let tool = &entry.tool;
+            prop_assert!(ToolName::is_valid(tool.name.as_str()));
+            for name in [&tool.name, &tool.full_name] {
+                let found = view.find(&Origin::Caller, name.as_str()).expect("it is callable");
+                prop_assert_eq!((&found.tool.client, &found.tool.original), (&tool.client, &tool.original));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_list_is_the_same_whatever_the_order_of_the_server() {
+    let tools = json!([
+        {"name": "b", "inputSchema": {"type": "object", "properties": {"z": {}, "a": {}}, "$defs": {}}},
+        {"name": "a", "inputSchema": {"$defs": {"x": {}}, "type": "object", "additionalProperties": false}},
+        {"name": "查询", "inputSchema": {"type": "object"}},
+    ]);
+    let Value::Array(tools) = tools else { panic!("a list") };
+    let listed = |tools: Vec<Value>| {
+        let definitions = serde_json::from_value(Value::Array(tools)).expect("definitions");
+        adopt_all(&client("fs"), &open(Prefix::Client), definitions)
+    };
+    let forward = listed(tools.clone());
+    assert_eq!(forward, listed(tools.into_iter().rev().collect()));
+    let b = forward.0.iter().find(|tool| tool.original == "b").expect("it is listed");
+    assert_eq!(
+        b.input_schema.as_str(),
+        r#"{"type":"object","properties":{"z":{},"a":{}},"$defs":{}}"#,
+        "members keep their order"
+    );
+}

@@ -1,0 +1,211 @@
+//! Views of one snapshot that were used last.
+//!
+//! A view has an entry for each tool of each client, and most requests of a gateway see the same
+//! tools: those of one virtual key, or of no key. A view depends on the rows of the key and on the
+//! language of scripts, which selects the texts of the meta-tools. So the number of different ones is
+//! bounded by the configuration; their memory is bounded here.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, PoisonError},
+};
+
+use airlock_core::{
+    door::{Filter, ScriptLanguage, View, VirtualKey},
+    tool::{ClientName, Whitelist},
+};
+
+/// Views that are kept.
+const MAX_VIEWS: usize = 64;
+/// Tools of all kept views together. Each takes about 250 bytes.
+const MAX_TOOLS: usize = 200_000;
+
+/// The views of one snapshot. A copy begins empty, because it is changed next.
+#[derive(Default)]
+pub(super) struct Views(Mutex<VecDeque<Kept>>);
+
+struct Kept {
+    /// Rows of the virtual key; `None` without a key.
+    rows: Option<BTreeMap<ClientName, Whitelist>>,
+    /// Language of scripts; `None` for that of the configuration.
+    language: Option<ScriptLanguage>,
+    view: View,
+}
+
+impl Clone for Views {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Views {
+    /// Returns the view of one request: a kept one, or that which `make` makes. A request whose
+    /// headers select tools gets a view of its own: there are as many selections as a caller likes.
+    pub(super) fn view(
+        &self,
+        filter: &Filter,
+        key: Option<&VirtualKey>,
+        make: impl FnOnce() -> View,
+    ) -> View {
+        if !filter.is_none() {
+            return make();
+        }
+        if let Some(view) = self.find(key, filter.language()) {
+            return view.sent_by(filter, key);
+        }
+        let view = make();
+        self.keep(key, view.clone());
+        view
+    }
+
+    /// Finds a view, and makes it the last that is dropped.
+    fn find(&self, key: Option<&VirtualKey>, language: Option<ScriptLanguage>) -> Option<View> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = key.map(|key| &key.rows);
+        let is_it = |kept: &Kept| kept.language == language && kept.rows.as_ref() == rows;
+        let at = kept.iter().position(is_it)?;
+        let found = kept.remove(at)?;
+        let view = found.view.clone();
+        kept.push_front(found);
+        Some(view)
+    }
+
+    fn keep(&self, key: Option<&VirtualKey>, view: View) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (rows, language) = (key.map(|key| key.rows.clone()), view.language());
+        kept.push_front(Kept { rows, language, view });
+        let mut left = MAX_TOOLS;
+        let fit = kept.iter().take(MAX_VIEWS).take_while(|kept| {
+            let rest = left.checked_sub(kept.view.len());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let fit = fit.count();
+        kept.truncate(fit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+
+    use super::*;
+    use airlock_core::{
+        door::{Admitted, CallerHeaders, Origin, Provider, Source},
+        tenant::Tenant,
+        tool::{CallError, Policy, Tool, ToolOutput},
+    };
+
+    struct Unused;
+    impl Provider for Unused {
+        fn call(
+            &self,
+            _: Admitted,
+        ) -> futures_util::future::BoxFuture<'_, Result<ToolOutput, CallError>> {
+            Box::pin(async { Err(CallError::Cancelled) })
+        }
+    }
+
+    fn client(name: &str) -> ClientName {
+        ClientName::parse(name).expect("a good name")
+    }
+
+    /// Returns a view with this many tools.
+    fn large(tools: usize, filter: &Filter, key: Option<&VirtualKey>) -> View {
+        let name = client("c");
+        let tool = |n: usize| {
+            let tool = serde_json::json!({"name": format!("t{n}"), "inputSchema": {}});
+            let tool = serde_json::from_value(tool).expect("a definition");
+            Arc::new(Tool::adopt(&name, tool).expect("a good tool"))
+        };
+        let tools: Vec<_> = (0..tools).map(tool).collect();
+        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        let (provider, unaccepted) = (Arc::new(Unused) as Arc<dyn Provider>, BTreeSet::new());
+        let source = Source {
+            client: &name,
+            policy: &policy,
+            tools: &tools,
+            unaccepted: &unaccepted,
+            provider: &provider,
+            is_server: true,
+        };
+        View::new([source], None, filter, key)
+    }
+
+    fn key(name: &str, clients: &[&str]) -> VirtualKey {
+        let rows = clients.iter().map(|name| (client(name), Whitelist::All)).collect();
+        VirtualKey::new(name, name, rows)
+    }
+
+    #[test]
+    fn a_view_is_made_once_for_equal_rows_and_each_sender_keeps_its_own_identity() {
+        let (views, made) = (Views::default(), Cell::new(0));
+        let open = |filter: &Filter, key: Option<&VirtualKey>| {
+            views.view(filter, key, || {
+                made.set(made.get() + 1);
+                large(1, filter, key)
+            })
+        };
+        let headers = CallerHeaders::collect([("x-a", b"1".as_slice())]);
+        let filter = Filter::none().with_headers(headers.clone());
+        assert_eq!(open(&filter, None).headers(), &headers);
+        let again = open(&Filter::none(), None);
+        assert_eq!((made.get(), again.headers()), (1, &CallerHeaders::default()));
+        assert_eq!(again.tenant(), &Tenant::ANONYMOUS);
+        let (ann, bob, eve) = (key("ann", &["c"]), key("bob", &["c"]), key("eve", &[]));
+        for key in [&ann, &bob, &eve] {
+            let view = open(&filter, Some(key));
+            assert_eq!((view.tenant(), view.headers()), (key.tenant(), &headers));
+            let tools = view.list(&Origin::Model).count();
+            assert_eq!(tools, key.rows.len(), "{}", key.name);
+        }
+        assert_eq!(made.get(), 3, "ann and bob have equal rows");
+        let narrow = Filter::parse(Some("none"), None);
+        assert_eq!(open(&narrow, None).list(&Origin::Model).count(), 0);
+        open(&narrow, None);
+        assert_eq!(made.get(), 5, "a selection is never kept");
+        assert_eq!(open(&filter, None).list(&Origin::Model).count(), 1);
+        assert_eq!(views.clone().0.lock().expect("no panic").len(), 0);
+    }
+
+    #[test]
+    fn a_view_is_made_once_for_each_language() {
+        let (views, made) = (Views::default(), Cell::new(0));
+        let languages = [None, Some(ScriptLanguage::Python), Some(ScriptLanguage::Starlark)];
+        for _ in 0..2 {
+            for language in languages {
+                let filter = Filter::none().with_language(language);
+                let view = views.view(&filter, None, || {
+                    made.set(made.get() + 1);
+                    large(1, &filter, None)
+                });
+                assert_eq!((view.language(), view.is_selected()), (language, false));
+            }
+        }
+        assert_eq!(made.get(), languages.len());
+    }
+
+    #[test]
+    fn the_kept_views_are_bounded_in_number_and_in_tools() {
+        let kept = |views: &Views| views.0.lock().expect("no panic").len();
+        let names: Vec<_> = (0..=MAX_VIEWS).map(|n| format!("c{n}")).collect();
+        let views = Views::default();
+        for name in &names {
+            let key = key("k", &[name]);
+            views.view(&Filter::none(), Some(&key), || large(0, &Filter::none(), Some(&key)));
+        }
+        assert_eq!(kept(&views), MAX_VIEWS);
+        assert!(
+            views.find(Some(&key("k", &[&names[0]])), None).is_none(),
+            "the oldest one is dropped"
+        );
+        assert!(views.find(Some(&key("k", &[&names[1]])), None).is_some());
+        let views = Views::default();
+        let (half, filter) = (large(MAX_TOOLS / 2, &Filter::none(), None), Filter::none());
+        for (n, expected) in [(0, 1), (1, 2), (2, 2)] {
+            let key = key("k", &[&names[n]]);
+            views.view(&filter, Some(&key), || half.clone());
+            assert_eq!(kept(&views), expected);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Errors of a configuration, for the operator.
+
+use std::{fmt, io};
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// Reason that there is no configuration. Values of the file or the environment that may be secrets
+/// are never quoted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}", unreadable(file, source))]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The I/O error.
+        #[source]
+        source: io::Error,
+    },
+    /// The content of the file is invalid.
+    #[error("{}", list(file, problems))]
+    Invalid {
+        /// The file.
+        file: String,
+        /// All problems, in the order of the file if known.
+        problems: Vec<Problem>,
+    },
+}
+
+impl ConfigError {
+    /// Returns the name of the file.
+    pub fn file(&self) -> &str {
+        match self {
+            Self::Unreadable { file, .. } | Self::Invalid { file, .. } => file,
+        }
+    }
+
+    /// Returns the problems in the file; empty if the file could not be read.
+    pub fn problems(&self) -> &[Problem] {
+        match self {
+            Self::Unreadable { .. } => &[],
+            Self::Invalid { problems, .. } => problems,
+        }
+    }
+}
+
+/// One problem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Key path: `mcp.client_configs[1].stdio_config.command`. Empty for the file as a whole.
+    pub key: KeyPath,
+    /// The found value and the valid ones.
+    pub message: String,
+}
+
+impl Problem {
+    pub(super) fn of_file(message: impl Into<String>) -> Self {
+        Self { key: KeyPath::default(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.key.0.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.key, self.message)
+        }
+    }
+}
+
+/// Path of a key in the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct KeyPath(String);
+
+impl KeyPath {
+    /// Returns a path that is already text.
+    pub fn parse(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// Returns the names and indices of the path. A quoted name that was cut is not the whole name.
+    pub(super) fn segments(&self) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let mut rest = self.0.as_str();
+        while !rest.is_empty() {
+            let (segment, after) = match rest.strip_prefix('[') {
+                None => {
+                    let name = rest.strip_prefix('.').unwrap_or(rest);
+                    let end = name.find(['.', '[']).unwrap_or(name.len());
+                    (Segment::Member(name[..end].to_owned()), &name[end..])
+                }
+                Some(inner) => {
+                    let mut texts = serde_json::Deserializer::from_str(inner).into_iter();
+                    let value = texts.next().and_then(Result::ok).unwrap_or(Value::Null);
+                    let after = inner[texts.byte_offset()..].split_once(']');
+                    let segment = match value {
+                        Value::String(name) => Segment::Member(name),
+                        value => Segment::Element(
+                            value
+                                .as_u64()
+                                .and_then(|number| number.try_into().ok())
+                                .unwrap_or(usize::MAX),
+                        ),
+                    };
+                    (segment, after.map_or("", |(_, after)| after))
+                }
+            };
+            segments.push(segment);
+            rest = after;
+        }
+        segments
+    }
+
+    /// Returns whether this is the file as a whole.
+    pub(super) fn is_file(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the array and the index if this is the path of an element.
+    pub(super) fn as_element(&self) -> Option<(&str, usize)> {
+        let (array, index) = self.0.strip_suffix(']')?.rsplit_once('[')?;
+        Some((array, index.parse().ok()?))
+    }
+
+    /// Returns the path of a member. Names with characters other than ASCII letters, digits, `_`,
+    /// `-` and `$` are quoted.
+    pub fn member(&self, name: &str) -> Self {
+        let is_plain = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'));
+        Self(match (is_plain, self.0.is_empty()) {
+            (true, true) => name.to_owned(),
+            (true, false) => format!("{}.{name}", self.0),
+            (false, _) => format!("{}[{:?}]", self.0, airlock_strings::cut(name.to_owned(), 64)),
+        })
+    }
+
+    /// Returns the path of an element.
+    pub fn element(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    /// Returns the rest of the path below `outer`: empty for `outer` itself, `None` for a path that
+    /// is not below it.
+    pub fn below(&self, outer: &Self) -> Option<Self> {
+        if outer.0.is_empty() {
+            return Some(self.clone());
+        }
+        let rest = self.0.strip_prefix(&outer.0)?;
+        match rest.strip_prefix('.') {
+            Some(rest) => Some(Self(rest.to_owned())),
+            None => (rest.is_empty() || rest.starts_with('[')).then(|| Self(rest.to_owned())),
+        }
+    }
+
+    /// Returns the path of the element with a name, for places where its index is no longer known.
+    pub(super) fn named(&self, name: &str) -> Self {
+        Self(format!("{}[name = {name:?}]", self.0))
+    }
+}
+
+/// One step of a [`KeyPath`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Segment {
+    Member(String),
+    Element(usize),
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn unreadable(file: &str, source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no file {file}; `--config FILE` names the configuration")
+        }
+        _ => format!("{file} cannot be read"),
+    }
+}
+
+fn list(file: &str, problems: &[Problem]) -> String {
+    match problems {
+        [only] => format!("{file}: {only}"),
+        several => {
+            let lines: Vec<_> = several.iter().map(|problem| format!("\n  {problem}")).collect();
+            format!("{file} has {} errors:{}", several.len(), lines.concat())
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Settings of MCP servers that are reached over HTTP, as written.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::EnvText;
+
+/// The gateway as a client of an authorization server. Each URL begins with `https://`, unless its
+/// host is `localhost` or a private IP address.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OAuthConfig {
+    /// Identifier of a client that is registered at the authorization server; may be `env.NAME`.
+    /// Default: the gateway registers one with each login.
+    pub(crate) client_id: Option<EnvText>,
+    /// The secret of this client, if it has one; may be `env.NAME`.
+    pub(crate) client_secret: Option<EnvText>,
+    /// URL of a public document that describes the gateway as a client (client ID metadata
+    /// document). Authorization servers that support it take the URL for the identifier.
+    pub(crate) client_metadata_url: Option<String>,
+    /// Identifier of the authorization server: a login fails if another one is discovered. Needed
+    /// beside `client_secret`, unless both `authorize_url` and `token_url` are set.
+    pub(crate) issuer: Option<String>,
+    /// URL at which the operator logs in. Needs `token_url` beside it. Default: discovered.
+    pub(crate) authorize_url: Option<String>,
+    /// URL of the token endpoint. With `authorize_url` and `token_url`, nothing is discovered.
+    /// Default: discovered.
+    pub(crate) token_url: Option<String>,
+    /// URL at which a client is registered. Default: discovered.
+    pub(crate) registration_url: Option<String>,
+    /// Scopes to ask for, instead of those that the server names.
+    #[serde(default)]
+    pub(crate) scopes: Vec<String>,
+}
+
+/// Certificates of a server. They are always checked.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TlsConfig {
+    /// Certificates in PEM format that are trusted in addition to the system's; may be `env.NAME`.
+    pub(crate) ca_cert_pem: Option<EnvText>,
+    /// File of such certificates.
+    pub(crate) ca_file: Option<PathBuf>,
+}

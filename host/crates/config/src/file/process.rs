@@ -1,0 +1,119 @@
+//! MCP servers that are processes, on this machine or in a container.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use airlock_core::units::{Size, Span};
+
+/// A process that speaks MCP on stdin and stdout.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stdio {
+    /// Command to run. Without a `/` it is looked up in the `PATH` of `envs`, or else in the
+    /// gateway's; otherwise it is a path.
+    pub(crate) command: String,
+    /// Its arguments, passed as they are.
+    #[serde(default)]
+    pub(crate) args: Vec<String>,
+    /// Its environment. `NAME` passes on a variable of the gateway; `NAME=value` and
+    /// `NAME=env.OTHER` set one. Besides these, it inherits only `PATH`, `HOME`, `USER`, `LOGNAME`,
+    /// `LANG`, `LANGUAGE`, the `LC_` variables, `TZ` and `TMPDIR`.
+    #[serde(default)]
+    pub(crate) envs: Vec<String>,
+    /// Its working directory. Default: that of the gateway.
+    pub(crate) cwd: Option<PathBuf>,
+    /// Bounds on its resources (Linux). Default: those of the gateway.
+    #[serde(default)]
+    pub(crate) limits: ProcessLimits,
+    /// Paths that it may use (Linux, Landlock). Default: all that the gateway's user may use.
+    pub(crate) confine: Option<Confine>,
+}
+
+/// Bounds on the resources of a process. Every process that it starts gets the same.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProcessLimits {
+    /// Address space of one process, which is more than the memory that it uses: Node.js needs
+    /// several GiB. From 16MiB.
+    pub(crate) memory: Option<Size>,
+    /// CPU time of one process, in all. From 1s, in whole seconds.
+    pub(crate) cpu_time: Option<Span>,
+    /// Open files of one process. From 16 to 1048576.
+    pub(crate) open_files: Option<u64>,
+    /// Processes and threads of the gateway's user, all together. Not applied to root. From 1 to
+    /// 4194304.
+    pub(crate) processes: Option<u64>,
+}
+
+/// Paths that a process may use, with everything below them. Programs and libraries of the system
+/// are readable in any case.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Confine {
+    /// Paths to read and execute.
+    #[serde(default)]
+    pub(crate) read: Vec<PathBuf>,
+    /// Paths to read, execute, write, create and remove.
+    #[serde(default)]
+    pub(crate) write: Vec<PathBuf>,
+    /// False to start the process unconfined on a system without Landlock. Default: true.
+    pub(crate) required: Option<bool>,
+}
+
+/// A process in a container that speaks MCP on stdin and stdout. Needs either `image` or
+/// `container`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Docker {
+    /// Address of the Docker daemon: `unix:///PATH`, or `tcp://ADDRESS:PORT` with a loopback
+    /// address. Default: the variable `DOCKER_HOST` of the gateway, else
+    /// `unix:///var/run/docker.sock`.
+    pub(crate) host: Option<String>,
+    /// Image of a container that the gateway creates, and removes when it disconnects.
+    pub(crate) image: Option<String>,
+    /// Running container, by name or identifier.
+    pub(crate) container: Option<String>,
+    /// Program of the server in the container, with its arguments.
+    pub(crate) command: Vec<String>,
+    /// Variables of the server, besides those of the image: `NAME` passes on a variable of the
+    /// gateway; `NAME=value` and `NAME=env.OTHER` set one.
+    #[serde(default)]
+    pub(crate) envs: Vec<String>,
+    /// Working directory in the container. Default: that of the image.
+    pub(crate) workdir: Option<String>,
+    /// User in the container: `USER`, `UID` or `UID:GID`. Default: that of the image.
+    pub(crate) user: Option<String>,
+    /// For `image`: network mode, or the name of a network. Default: `none`.
+    pub(crate) network: Option<String>,
+    /// For `image`: memory of all processes together, at least 6MiB. Default: 512MiB.
+    pub(crate) memory: Option<Size>,
+    /// For `image`: CPUs, such as 0.5, from 0.01 to 1024. Default: no limit.
+    pub(crate) cpus: Option<f64>,
+    /// For `image`: processes and threads, from 1 to 4194304. Default: 256.
+    pub(crate) pids_limit: Option<u64>,
+    /// For `image`: false to make its file system writable. Otherwise only `/tmp` is, with 64 MiB
+    /// in memory. Default: true.
+    pub(crate) read_only: Option<bool>,
+    /// For `image`: directories and files of the host.
+    pub(crate) mounts: Option<Vec<DockerMount>>,
+    /// For `image`: true to pull it if the daemon does not have it. Default: false.
+    pub(crate) pull: Option<bool>,
+    /// For `image`: true to keep the container when the gateway disconnects. Default: false.
+    pub(crate) keep: Option<bool>,
+    /// For `image`: command of the container itself, which has to keep running. Default: `sleep`.
+    pub(crate) main: Option<Vec<String>>,
+}
+
+/// A directory or file of the host in a container.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DockerMount {
+    /// Its absolute path on the host of the daemon.
+    pub(crate) source: PathBuf,
+    /// Its absolute path in the container.
+    pub(crate) target: String,
+    /// False to let the container write it. Default: true.
+    pub(crate) read_only: Option<bool>,
+}

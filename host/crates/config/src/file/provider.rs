@@ -1,0 +1,194 @@
+//! `providers`, as written.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::values::EnvText;
+use airlock_core::units::Span;
+
+/// One model provider.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Provider {
+    /// Kind of provider. Default: the kind that a known name implies, such as `openai`, `anthropic`
+    /// or `groq`.
+    pub(crate) kind: Option<ProviderKind>,
+    /// For services: URL of the API, up to and including the version, as in `/v1`; may be
+    /// `env.NAME`. Default: the URL that a known name implies; required for other names.
+    pub(crate) base_url: Option<EnvText>,
+    /// For kind `openai`: the APIs of OpenAI that the service has. A request is sent in the API in
+    /// which it came if the service has that one, and is translated otherwise. Default: `["chat"]`;
+    /// for the name `openai` without a URL of its own, both.
+    pub(crate) apis: Option<Vec<ProviderApi>>,
+    /// For services: the only key, for all models; may be `env.NAME`. Short for `keys` with one
+    /// element.
+    pub(crate) api_key: Option<EnvText>,
+    /// For services: the keys. A request takes one that serves its model, at random by weight.
+    pub(crate) keys: Option<Vec<ProviderKey>>,
+    /// For services: headers that are added to every request; values may be `env.NAME`.
+    pub(crate) headers: Option<BTreeMap<String, EnvText>>,
+    /// For services: time limits.
+    pub(crate) timeouts: Option<ProviderTimeouts>,
+    /// For services: repetition of requests that failed before the response began.
+    pub(crate) retries: Option<ProviderRetries>,
+    /// For services: true to send images in the results of tools as content parts of the tool
+    /// message; false for a note in the place of each. Default: true for `anthropic`, false for
+    /// `openai`, because OpenAI's chat completions refuse images there.
+    pub(crate) images_in_tool_results: Option<bool>,
+    /// For services: URL of a proxy for all requests, as in `http://proxy.example:3128`; schemes
+    /// `http`, `https`, `socks5` and `socks5h`; may be `env.NAME`. Proxies that the environment
+    /// names are not used.
+    pub(crate) proxy: Option<EnvText>,
+    /// For services: PEM file of certificates that are trusted in addition to the system's.
+    pub(crate) ca: Option<PathBuf>,
+    /// Models that are asked in this order if this provider fails before its response has begun,
+    /// each as `NAME/model` with the name of a provider. At most 8.
+    #[serde(default)]
+    pub(crate) fallbacks: Vec<String>,
+    /// For services: Bifrost's form of `base_url`, `headers`, `timeouts` and `retries`.
+    pub(crate) network_config: Option<NetworkConfig>,
+    /// For services: Bifrost's form of `proxy`.
+    pub(crate) proxy_config: Option<ProxyConfig>,
+    /// Sizes of Bifrost's pools of workers. The gateway has no such pools and ignores them.
+    #[serde(rename = "concurrency_and_buffer_size")]
+    _concurrency_and_buffer_size: Option<PoolSizes>,
+    /// For `scripted`: the file of turns.
+    pub(crate) script: Option<PathBuf>,
+}
+
+/// Kind of a model provider.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProviderKind {
+    /// A service with OpenAI's chat completions.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// A service with Anthropic's Messages API.
+    Anthropic,
+    /// A file of turns, for demonstrations and tests.
+    Scripted,
+}
+
+/// API of OpenAI.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProviderApi {
+    /// Chat completions: `POST /v1/chat/completions`.
+    Chat,
+    /// The Responses API: `POST /v1/responses`.
+    Responses,
+}
+
+/// A key of a model provider.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProviderKey {
+    /// Identifier for other programs. The gateway uses the name.
+    #[serde(rename = "id")]
+    _id: Option<String>,
+    /// Name in logs. Default: `key N` with its position.
+    pub(crate) name: Option<String>,
+    /// The credential; may be `env.NAME`. May be empty for a service on the own network.
+    pub(crate) value: Option<EnvText>,
+    /// Models that it serves, by the provider's own names; `["*"]`, an empty list or none for all.
+    #[serde(default)]
+    pub(crate) models: Vec<String>,
+    /// Its share of the requests, relative to the other keys of the model. A key of weight 0 is
+    /// used only if the others have failed. Default: 1.
+    pub(crate) weight: Option<f64>,
+    /// False to ignore the key. Its environment variable need not exist. Default: true.
+    pub(crate) enabled: Option<bool>,
+    /// Ignored: the gateway has no batch API.
+    #[serde(rename = "use_for_batch_api")]
+    _use_for_batch_api: Option<bool>,
+}
+
+/// Time limits of a model provider.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProviderTimeouts {
+    /// Time for a whole response, streamed or not. Default: 10m.
+    pub(crate) request: Option<Span>,
+    /// Time for the first chunk of a streamed response. Default: 10m.
+    pub(crate) first_byte: Option<Span>,
+    /// Time for the next bytes of a streamed response, comments included. Default: 3m.
+    pub(crate) idle: Option<Span>,
+    /// Time for a connection, TLS included. Default: 10s.
+    pub(crate) connect: Option<Span>,
+}
+
+/// Repetition of failed requests to a model provider.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProviderRetries {
+    /// Maximum number of repetitions; 0 for none. Default: 2.
+    pub(crate) max: Option<u64>,
+    /// Backoff before the first repetition. It doubles with each one, and is shortened at random by
+    /// up to half. Default: 500ms.
+    pub(crate) backoff_initial: Option<Span>,
+    /// Longest backoff. If `Retry-After` of the provider is longer, it is waited for, up to 1m.
+    /// Default: 5s.
+    pub(crate) backoff_max: Option<Span>,
+}
+
+/// Bifrost's settings of connections to a model provider.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NetworkConfig {
+    /// URL without the version: the gateway adds `/v1`, or what the provider has in its place. May
+    /// be `env.NAME`.
+    pub(crate) base_url: Option<EnvText>,
+    /// The same as `headers`.
+    pub(crate) extra_headers: Option<BTreeMap<String, EnvText>>,
+    /// The same as `timeouts.request`, in seconds.
+    pub(crate) default_request_timeout_in_seconds: Option<u64>,
+    /// The same as `timeouts.idle`, in seconds.
+    pub(crate) stream_idle_timeout_in_seconds: Option<u64>,
+    /// The same as `retries.max`.
+    pub(crate) max_retries: Option<u64>,
+    /// The same as `retries.backoff_initial`, in milliseconds.
+    pub(crate) retry_backoff_initial: Option<u64>,
+    /// The same as `retries.backoff_max`, in milliseconds.
+    pub(crate) retry_backoff_max: Option<u64>,
+}
+
+/// Bifrost's settings of a proxy.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProxyConfig {
+    /// Kind of proxy.
+    #[serde(rename = "type")]
+    pub(crate) kind: ProxyKind,
+    /// URL of the proxy; may be `env.NAME`.
+    pub(crate) url: Option<EnvText>,
+    /// User name at the proxy; may be `env.NAME`.
+    pub(crate) username: Option<EnvText>,
+    /// Password at the proxy; may be `env.NAME`.
+    pub(crate) password: Option<EnvText>,
+}
+
+/// Kind of a proxy.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProxyKind {
+    /// No proxy.
+    None,
+    /// An HTTP proxy.
+    Http,
+    /// A SOCKS proxy.
+    Socks5,
+}
+
+/// Sizes of Bifrost's pools of workers.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PoolSizes {
+    /// Workers.
+    #[serde(rename = "concurrency")]
+    _concurrency: Option<u64>,
+    /// Length of the queue.
+    #[serde(rename = "buffer_size")]
+    _buffer_size: Option<u64>,
+}

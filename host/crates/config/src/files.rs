@@ -1,0 +1,271 @@
+//! Checks that the files and the tools named by a configuration exist, and that its plugins could be
+//! loaded and are pinned.
+
+use std::path::Path;
+
+use super::{
+    Client, Config, ConfigError, KeyPath, Problem, Source, callable::Callable, environment,
+};
+use airlock_core::{
+    secret,
+    tool::{ClientName, ToolDefinition},
+};
+use airlock_model::{self as model, Models};
+use airlock_plugin::{
+    self as plugin, Drift, Grant, Lock, Metadata, Reason, Rights, UnassignedStore, read_component,
+};
+use airlock_store::kv;
+use airlock_strings::{visible_line, with_causes};
+use airlock_upstream::{self as upstream, Transport, pins::Pinning};
+
+impl Config {
+    /// Checks every script, component and directory, that the grant of each plugin is what the plugin
+    /// needs, and every tool that a plugin may call, as far as it is known. `origin` names the
+    /// configuration file in the error. A gateway also starts without them; only the affected source
+    /// fails.
+    pub async fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
+        let mut problems = Vec::new();
+        for provider in &self.providers {
+            problems.extend(check_provider(provider));
+        }
+        let mut callable = Callable::new(self);
+        for client in &self.clients {
+            let plugin = match &client.source {
+                Source::Plugin(plugin) => plugin,
+                Source::Upstream(upstream) => {
+                    problems.extend(check_upstream(&client.name, upstream));
+                    continue;
+                }
+            };
+            let key = key_of(&client.name);
+            problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
+            problems.extend(check_grant(&key, &plugin.grant, &mut callable));
+        }
+        problems.extend(self.check_stores());
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError::Invalid { file: origin.to_owned(), problems })
+        }
+    }
+
+    /// Checks that every entry in a store of a plugin has a holder. Does not make or change the
+    /// database.
+    fn check_stores(&self) -> Vec<Problem> {
+        let usage = match kv::usage_at(&self.store) {
+            Ok(usage) => usage,
+            Err(error) => {
+                let key = KeyPath::default().member("store");
+                return vec![Problem { key, message: with_causes(&error) }];
+            }
+        };
+        let plugins = self.clients.iter().filter_map(|client| match &client.source {
+            Source::Plugin(plugin) => Some((&client.name, &plugin.grant)),
+            Source::Upstream(_) => None,
+        });
+        plugins
+            .flat_map(|(name, grant)| {
+                let key = key_of(name).member("grants").member("kv");
+                let stores = UnassignedStore::find(name, grant, &usage).into_iter();
+                stores.map(move |found| Problem { key: key.clone(), message: found.to_string() })
+            })
+            .collect()
+    }
+
+    /// Checks the directories and the tools that the grant of a plugin names, as
+    /// [`Self::check_files`] does, for a plugin whose component need not be at its path yet: `tools`
+    /// are its tools. The keys are those in `wasm_config`.
+    pub fn check_grant(&self, client: &ClientName, tools: &[ToolDefinition]) -> Vec<Problem> {
+        let Some(plugin) = self.plugin(client) else { return Vec::new() };
+        let mut callable = Callable::new(self);
+        callable.add(&plugin.component, tools);
+        check_grant(&KeyPath::default(), &plugin.grant, &mut callable)
+    }
+
+    /// Checks that the lock file permits every plugin whose component can be read, as the gateway does
+    /// when it loads the plugin. `remedy` returns the commands that show and accept a difference.
+    pub async fn check_pins(&self, remedy: impl Fn(&Drift) -> String) -> Vec<Problem> {
+        let Some(path) = &self.lock else { return Vec::new() };
+        let lock = match Lock::load_of_plugins(path) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return Vec::new(),
+            Err(error) => return vec![Problem::of_file(with_causes(&error))],
+        };
+        let mut problems = Vec::new();
+        for client in &self.clients {
+            let Source::Plugin(plugin) = &client.source else { continue };
+            let Ok(wasm) = read_component(&plugin.component).await else { continue };
+            let Ok(metadata) = Metadata::of(&wasm) else { continue };
+            let drift = Drift::refused(&lock, &client.name, &metadata, &plugin.grant);
+            problems.extend(drift.map(|drift| Problem {
+                key: key_of(&client.name).member("component"),
+                message: visible_line(&format!(
+                    "the gateway does not load it, because {}; {}",
+                    drift.summary(),
+                    remedy(&drift)
+                )),
+            }));
+        }
+        problems
+    }
+
+    /// Checks that the definitions of every MCP server in the lock file can be used. A file that cannot
+    /// be read is reported by [`Self::check_pins`].
+    pub fn check_accepted(&self) -> Vec<Problem> {
+        let lock = self.lock.as_deref().and_then(|path| Lock::load(path).ok().flatten());
+        let Some(lock) = lock else { return Vec::new() };
+        let defect = |client: &Client| {
+            let Source::Upstream(settings) = &client.source else { return None };
+            if settings.pin == Pinning::Off {
+                return None;
+            }
+            let defect = upstream::pins::defect(&lock, &client.name)?;
+            let message = format!("no tool of the server is offered: {defect}");
+            Some(Problem { key: key_of_client(&client.name), message })
+        };
+        self.clients.iter().filter_map(defect).collect()
+    }
+
+    /// Returns the full names of the tools that the components of the plugins embed. Tools of MCP
+    /// servers, and of plugins that embed none, are not known before the gateway runs.
+    pub fn embedded_tools(&self) -> Vec<String> {
+        Callable::new(self).known()
+    }
+
+    /// Returns the plugins that no lock file pins: any component at their paths is loaded. Empty if
+    /// a lock file lists plugins, because plugins that are not in it are refused, and for a
+    /// configuration that was not loaded from a file, because it has no place for a lock file.
+    pub fn unpinned(&self) -> Vec<ClientName> {
+        // A lock file that cannot be read is no missing one: the gateway refuses all plugins.
+        let is_missing = |lock: &Path| matches!(Lock::load_of_plugins(lock), Ok(None));
+        if !self.lock.as_deref().is_some_and(is_missing) {
+            return Vec::new();
+        }
+        let plugins =
+            self.clients.iter().filter(|client| matches!(client.source, Source::Plugin(_)));
+        plugins.map(|client| client.name.clone()).collect()
+    }
+}
+
+/// Returns the key of the `wasm_config` of a plugin.
+fn key_of(client: &ClientName) -> KeyPath {
+    let clients = KeyPath::default().member("mcp").member("client_configs");
+    clients.named(client.as_str()).member("wasm_config")
+}
+
+fn key_of_client(client: &ClientName) -> KeyPath {
+    KeyPath::default().member("mcp").member("client_configs").named(client.as_str())
+}
+
+/// Checks the certificates of a server, or the program and the paths of its process.
+fn check_upstream(client: &ClientName, upstream: &upstream::Settings) -> Vec<Problem> {
+    let key = key_of_client(client);
+    match &upstream.transport {
+        Transport::Stdio(process) => check_process(&key.member("stdio_config"), process),
+        Transport::Docker(_) => Vec::new(),
+        Transport::Http(http) | Transport::Sse(http) => {
+            let problem =
+                |error| Problem { key: key.member("tls_config"), message: with_causes(&error) };
+            http.authorities.read().err().map(problem).into_iter().collect()
+        }
+    }
+}
+
+/// Checks the paths of a process. A command without `/` is looked up in `PATH` when the server is
+/// started. `key` is that of `stdio_config`.
+fn check_process(key: &KeyPath, process: &upstream::Process) -> Vec<Problem> {
+    let command = Path::new(&process.command);
+    let program = process.command.contains('/').then(|| {
+        let key = key.member("command");
+        missing(key.clone(), command, Path::is_file, "file").or_else(|| {
+            let message = format!(
+                "{} is not executable; run `chmod +x` on it, or name an interpreter as the command",
+                command.display()
+            );
+            (!upstream::is_program(command)).then_some(Problem { key, message })
+        })
+    });
+    let directory = process.directory.as_ref();
+    let directory =
+        directory.and_then(|path| missing(key.member("cwd"), path, Path::is_dir, "directory"));
+    let mut problems: Vec<_> = program.flatten().into_iter().chain(directory).collect();
+    if let Some(confinement) = &process.confinement {
+        let key = key.member("confine");
+        for (name, paths) in [("read", &confinement.read), ("write", &confinement.write)] {
+            let paths = paths.iter().enumerate();
+            problems.extend(paths.filter_map(|(at, path)| {
+                missing(key.member(name).element(at), path, Path::exists, "file or directory")
+            }));
+        }
+    }
+    problems
+}
+
+/// Checks the files of a provider, and that it can be set up.
+fn check_provider(provider: &model::Settings) -> Option<Problem> {
+    let key = KeyPath::default().member("providers").member(&provider.name);
+    let (member, path) = match &provider.kind {
+        model::Kind::Scripted { script } => ("script", Some(script)),
+        model::Kind::Service(service) => ("ca", service.ca.as_ref()),
+    };
+    let member = key.member(member);
+    path.and_then(|path| missing(member.clone(), path, Path::is_file, "file")).or_else(|| {
+        // Its fallbacks are other providers.
+        let alone = model::Settings { fallbacks: Vec::new(), ..provider.clone() };
+        let error = Models::new(&[alone]).err()?;
+        let key = if path.is_some() { member } else { key };
+        Some(Problem { key, message: with_causes(&error) })
+    })
+}
+
+async fn check_plugin(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
+    let component = key.member("component");
+    let mut problems = Vec::new();
+    match missing(component.clone(), &plugin.component, Path::is_file, "file") {
+        Some(problem) => problems.push(problem),
+        None => problems.extend(refusal(key, client, plugin).await),
+    }
+    problems
+}
+
+/// Checks the directories and the tools that a grant names. `key` is that of `wasm_config`.
+fn check_grant<'c>(key: &KeyPath, grant: &'c Grant, callable: &mut Callable<'c>) -> Vec<Problem> {
+    let grants = key.member("grants");
+    let directories = grant.files.iter().filter_map(|(name, directory)| {
+        let key = grants.member("files").member(name).member("path");
+        missing(key, &directory.path, Path::is_dir, "directory")
+    });
+    directories.chain(callable.problems(&grants, grant)).collect()
+}
+
+/// Returns the reasons for which the gateway would not load a plugin. The component is not run.
+async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
+    let unusable = |error: &(dyn std::error::Error + 'static)| {
+        vec![Problem { key: key.member("component"), message: with_causes(error) }]
+    };
+    let metadata = match read_component(&plugin.component).await {
+        Ok(wasm) => Metadata::of(&wasm),
+        Err(error) => return unusable(&error),
+    };
+    let manifest = match metadata {
+        Ok(metadata) => metadata.manifest,
+        Err(error) => return unusable(&error),
+    };
+    let read = |source: &secret::Source| source.read(&environment);
+    let refusal = Rights::intersect(manifest.as_ref(), &plugin.grant, &read).err();
+    let problem = |reason: Reason| match &reason {
+        Reason::NoValue { secret, error } => Problem {
+            key: key.member("grants").member("secret").member(secret).member("from"),
+            message: format!(
+                "the secret {secret:?} of the plugin {client} has no value, so that the plugin is not loaded: {error}"
+            ),
+        },
+        _ => Problem { key: key.clone(), message: visible_line(&reason.to_string()) },
+    };
+    refusal.into_iter().flat_map(|refusal| refusal.reasons).map(problem).collect()
+}
+
+fn missing(key: KeyPath, path: &Path, is_there: fn(&Path) -> bool, what: &str) -> Option<Problem> {
+    (!is_there(path))
+        .then(|| Problem { key, message: format!("there is no {what} {}", path.display()) })
+}

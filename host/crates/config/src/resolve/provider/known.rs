@@ -1,0 +1,116 @@
+//! Names of providers whose kind and URL are known. They are those of Bifrost.
+
+use airlock_model::Api;
+
+/// A service that is known by the name of its provider.
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    pub(super) api: Api,
+    /// URL without the path of the API's version, as Bifrost's `network_config` has it.
+    root: &'static str,
+    /// Path of the API's version.
+    version: &'static str,
+}
+
+const OPENAI: Known = openai("openai", "https://api.openai.com");
+const ANTHROPIC: Known = Known {
+    name: "anthropic",
+    api: Api::Anthropic,
+    root: "https://api.anthropic.com",
+    version: "/v1",
+};
+
+const KNOWN: [Known; 16] = [
+    OPENAI,
+    ANTHROPIC,
+    openai("groq", "https://api.groq.com/openai"),
+    openai("mistral", "https://api.mistral.ai"),
+    openai("ollama", "http://localhost:11434"),
+    openai("openrouter", "https://openrouter.ai/api"),
+    // Gemini's API for OpenAI's clients lies below the version of its own.
+    Known {
+        version: "/openai",
+        ..openai("gemini", "https://generativelanguage.googleapis.com/v1beta")
+    },
+    openai("deepseek", "https://api.deepseek.com"),
+    openai("xai", "https://api.x.ai"),
+    // Perplexity's API has no version.
+    Known { version: "", ..openai("perplexity", "https://api.perplexity.ai") },
+    openai("cerebras", "https://api.cerebras.ai"),
+    openai("nebius", "https://api.tokenfactory.nebius.com"),
+    openai("fireworks", "https://api.fireworks.ai/inference"),
+    openai("parasail", "https://api.parasail.io"),
+    openai("sgl", "http://localhost:30000"),
+    openai("vllm", "http://localhost:8000"),
+];
+
+/// Names of Bifrost's providers that have no API for which there is a kind.
+const REFUSED: [(&str, &str); 6] = [
+    (
+        "azure",
+        "Azure's keys and deployments are not built yet; with an API key, use `kind` \"openai\", the `base_url` \
+         of Azure's v1 API, and the key in `headers` as `api-key`",
+    ),
+    ("bedrock", "signing requests for AWS is not built yet"),
+    ("bedrock_mantle", "signing requests for AWS is not built yet"),
+    ("vertex", "signing in to Google Cloud is not built yet; use `gemini` with an API key"),
+    ("cohere", "Cohere's own API is not built; use `kind` \"openai\" with its compatibility API"),
+    ("huggingface", "use `kind` \"openai\" with the `base_url` of its router"),
+];
+
+/// The API and the address that a provider's name stands for.
+pub(super) enum Name {
+    /// It is a service that is known.
+    Known(&'static Known),
+    /// It is a service that cannot be used, for a reason.
+    Refused(&'static str),
+    /// Nothing.
+    Unknown,
+}
+
+/// Looks up a provider's name.
+pub(super) fn find(name: &str) -> Name {
+    let reason = || REFUSED.iter().find(|(refused, _)| *refused == name);
+    match KNOWN.iter().find(|known| known.name == name) {
+        Some(known) => Name::Known(known),
+        None => reason().map_or(Name::Unknown, |(_, reason)| Name::Refused(reason)),
+    }
+}
+
+impl Name {
+    /// Returns the URL of a known service with an API. Any other has none: the requests and the key
+    /// of a server of one's own must not be sent elsewhere because its URL is forgotten.
+    pub(super) fn url(&self, api: Api) -> Option<String> {
+        let known = match self {
+            Self::Known(known) if known.api == api => known,
+            _ => return None,
+        };
+        Some(format!("{}{}", known.root, known.version))
+    }
+
+    /// Returns the URL below a root that replaces the known one. A root that has the version
+    /// already is the URL itself.
+    pub(super) fn url_below(&self, root: &str, api: Api) -> String {
+        let version = match self {
+            Self::Known(known) if known.api == api => known.version,
+            _ => default_of(api).version,
+        };
+        if root.ends_with(version) { root.to_owned() } else { format!("{root}{version}") }
+    }
+
+    /// Returns whether the service usually runs on the own network and needs no key.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self, Self::Known(known) if known.root.starts_with("http://"))
+    }
+}
+
+const fn openai(name: &'static str, root: &'static str) -> Known {
+    Known { name, api: Api::OpenAi, root, version: "/v1" }
+}
+
+fn default_of(api: Api) -> &'static Known {
+    match api {
+        Api::OpenAi => &OPENAI,
+        Api::Anthropic => &ANTHROPIC,
+    }
+}

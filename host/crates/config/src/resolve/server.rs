@@ -1,0 +1,183 @@
+//! `server`.
+
+use std::{collections::BTreeSet, net::SocketAddr};
+
+use url::Url;
+
+use super::{super::file, Field};
+use airlock_core::units::{Size, Span};
+use airlock_mcp_server::Settings;
+use airlock_server as server;
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
+const DEFAULT_REQUEST_MEMORY: Size = Size::mib(256);
+
+pub(super) fn resolve(
+    field: &Field<'_>,
+    file: file::Server,
+    has_active_key: bool,
+) -> server::Settings {
+    let waits = || Span::millis(1)..=Span::secs(60 * 60);
+    let max_connections =
+        field.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
+    // A quarter, so that two addresses cannot take all connections.
+    let quarter = max_connections.div_ceil(4);
+    let per_peer = field.member("max_connections_per_peer").count(
+        file.max_connections_per_peer,
+        quarter,
+        1..=65_536,
+    );
+    let mut settings = server::Settings {
+        listen: listen(&field.member("listen"), file.listen.as_deref().unwrap_or(DEFAULT_LISTEN)),
+        // An optional key protects nothing, so with an active key `false` must be set explicitly.
+        require_virtual_key: file.require_virtual_key.unwrap_or(has_active_key),
+        allowed_hosts: hosts(&field.member("allowed_hosts"), file.allowed_hosts),
+        allowed_origins: origins(&field.member("allowed_origins"), &file.allowed_origins),
+        max_body_bytes: field
+            .member("max_body")
+            .within(file.max_body, Size::mib(16), Size::kib(1)..=Size::mib(256))
+            .bytes(),
+        max_request_memory_bytes: 0,
+        max_header_bytes: field
+            .member("max_header")
+            .within(file.max_header, Size::kib(64), Size::kib(8)..=Size::mib(1))
+            .bytes(),
+        read_timeout: field
+            .member("read_timeout")
+            .within(file.read_timeout, Span::secs(30), waits())
+            .0,
+        write_timeout: field
+            .member("write_timeout")
+            .within(file.write_timeout, Span::secs(30), waits())
+            .0,
+        idle_timeout: field
+            .member("idle_timeout")
+            .within(file.idle_timeout, Span::secs(60), waits())
+            .0,
+        drain_timeout: field
+            .member("drain_timeout")
+            .within(file.drain_timeout, Span::secs(30), waits())
+            .0,
+        max_connections: max_connections as usize,
+        max_connections_per_peer: per_peer as usize,
+        startup_wait: field
+            .member("startup_wait")
+            .within(file.startup_wait, Span::secs(10), Span::secs(0)..=Span::secs(10 * 60))
+            .0,
+        builtin_tools: builtin_tools(&field.member("responses"), &file.responses),
+        responses: responses(&field.member("responses"), &file.responses),
+        mcp: Settings::default(),
+    };
+    settings.max_request_memory_bytes =
+        request_memory(&field.member("max_request_memory"), file.max_request_memory, &settings);
+    if settings.require_virtual_key && !has_active_key {
+        field
+            .member("require_virtual_key")
+            .refuse("is true, but `governance.virtual_keys` has no active key: every request would be refused");
+    }
+    if !settings.require_virtual_key && !settings.listen.ip().is_loopback() {
+        field.member("listen").refuse(format_args!(
+            "{} can be reached from other machines: set `server.require_virtual_key` to true, or listen on 127.0.0.1",
+            settings.listen
+        ));
+    }
+    settings
+}
+
+/// Returns the bounds on stored responses; `None` if responses are not stored.
+fn responses(field: &Field<'_>, file: &file::Responses) -> Option<server::ResponseBounds> {
+    let sizes = || Size::kib(64)..=Size::gib(1_024);
+    let bounds = server::ResponseBounds {
+        expire_after: field
+            .member("expire_after")
+            .within(file.expire_after, Span::days(30), Span::secs(60)..=Span::days(3_650))
+            .0,
+        total_bytes: field.member("max_bytes").within(file.max_bytes, Size::gib(1), sizes()).0,
+        owner_bytes: field
+            .member("max_bytes_per_key")
+            .within(file.max_bytes_per_key, Size::mib(128), sizes())
+            .0,
+    };
+    file.store.unwrap_or(true).then_some(bounds)
+}
+
+/// Returns what happens to built-in tools. Notes a problem if types are listed that are not passed, or
+/// none are.
+fn builtin_tools(field: &Field<'_>, file: &file::Responses) -> server::BuiltinTools {
+    let to_pass: BTreeSet<String> = file.builtin_tools_to_pass.iter().cloned().collect();
+    match file.builtin_tools.unwrap_or(file::BuiltinTools::Drop) {
+        file::BuiltinTools::Pass if to_pass.is_empty() => {
+            field
+                .member("builtin_tools")
+                .refuse("is \"pass\", and `builtin_tools_to_pass` lists no types");
+        }
+        file::BuiltinTools::Pass => return server::BuiltinTools::Pass(to_pass),
+        _ if !to_pass.is_empty() => field
+            .member("builtin_tools_to_pass")
+            .refuse("has no effect unless `builtin_tools` is \"pass\""),
+        file::BuiltinTools::Drop => {}
+        file::BuiltinTools::Refuse => return server::BuiltinTools::Refuse,
+    }
+    server::BuiltinTools::Drop
+}
+
+/// Returns the memory for requests in flight. Notes a problem if it is too small for one body of
+/// the largest size, because such a body would always be refused.
+fn request_memory(field: &Field<'_>, memory: Option<Size>, settings: &server::Settings) -> usize {
+    let least = Size::from(settings.least_request_memory());
+    let default = if least > DEFAULT_REQUEST_MEMORY { least } else { DEFAULT_REQUEST_MEMORY };
+    let memory = memory.unwrap_or(default);
+    if memory < least {
+        let body = Size::from(settings.max_body_bytes);
+        field.refuse(format_args!(
+            "must be at least {least} where `server.max_body` is {body}, found {memory}"
+        ));
+    }
+    memory.bytes()
+}
+
+fn listen(field: &Field<'_>, text: &str) -> SocketAddr {
+    let wrong = |_| {
+        format!(
+            "found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\""
+        )
+    };
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+    field.accept(text.parse().map_err(wrong)).unwrap_or(loopback)
+}
+
+fn hosts(field: &Field<'_>, hosts: Vec<String>) -> Vec<String> {
+    let is_name = |host: &str| {
+        !host.is_empty()
+            && host.len() <= 253
+            && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+    };
+    for (index, host) in hosts.iter().enumerate().filter(|(_, host)| !is_name(host)) {
+        field
+            .element(index)
+            .refuse(format_args!("found {host:?}, expected a host name without scheme or port, such as \"tools.example.com\""));
+    }
+    hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect()
+}
+
+/// Returns origins as browsers write them: in lower case, without the default port of the scheme.
+fn origins(field: &Field<'_>, origins: &[String]) -> Vec<String> {
+    let read = |(index, text): (usize, &String)| {
+        let origin = Url::parse(text).ok().filter(|url| {
+            let is_bare = url.path() == "/"
+                && url.query().is_none()
+                && url.fragment().is_none()
+                && url.username().is_empty();
+            is_bare
+                && url.password().is_none()
+                && matches!(url.scheme(), "http" | "https")
+                && !text.ends_with('/')
+        });
+        if origin.is_none() {
+            let expected = "an origin: scheme, host name and port if it is not the scheme's own, such as \"https://tools.example.com\"";
+            field.element(index).refuse(format_args!("found {text:?}, expected {expected}"));
+        }
+        origin.map(|url| url.origin().ascii_serialization())
+    };
+    origins.iter().enumerate().filter_map(read).collect()
+}

@@ -1,0 +1,150 @@
+//! Settings of MCP servers that are reached over HTTP.
+
+use airlock_core::secret::Secret;
+use airlock_upstream::{Authorities, ExtraHeaders, HttpSettings, Oauth, Transport};
+
+use super::*;
+
+#[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]
+fn client(connection_type: &str, more: Value) -> Value {
+    let mut client = json!({"name": "web", "connection_type": connection_type, "connection_string": "https://example.com/mcp"});
+    let members = client.as_object_mut().expect("an object");
+    members.extend(more.as_object().expect("an object").clone());
+    clients(json!([client]))
+}
+
+fn settings(file: &Value) -> HttpSettings {
+    let config = good(file);
+    let Source::Upstream(upstream) = &config.clients[0].source else { panic!("no server") };
+    upstream.transport.http().expect("HTTP").clone()
+}
+
+#[test]
+fn the_settings_of_http_and_sse_are_the_same() {
+    let more = json!({
+        "allowed_extra_headers": ["X-Tenant", "authorization"],
+        "tls_config": {"ca_file": "ca.pem"},
+        "allow_private": true,
+    });
+    let expected = HttpSettings {
+        extra_headers: ExtraHeaders::Named(["authorization", "x-tenant"].map(str::to_owned).into()),
+        authorities: Authorities::File("/etc/airlock/ca.pem".into()),
+        allow_private: true,
+        ..HttpSettings::new("https://example.com/mcp")
+    };
+    for connection_type in ["http", "sse"] {
+        let file = client(connection_type, more.clone());
+        assert_eq!(settings(&file), expected);
+        let Source::Upstream(upstream) = &good(&file).clients[0].source else { panic!("none") };
+        assert_eq!(upstream.transport.connection_type(), connection_type);
+        assert_eq!(matches!(upstream.transport, Transport::Sse(_)), connection_type == "sse");
+    }
+    let all = settings(&client("http", json!({"allowed_extra_headers": ["*"]})));
+    assert_eq!((all.extra_headers, all.allow_private), (ExtraHeaders::All, false));
+    let none = settings(&client("http", json!({"tls_config": {}})));
+    assert_eq!((none.extra_headers, none.authorities), (ExtraHeaders::None, Authorities::System));
+    let pem = settings(&client("http", json!({"tls_config": {"ca_cert_pem": "PEM"}})));
+    assert_eq!(pem.authorities, Authorities::Pem("PEM".into()));
+}
+
+#[test]
+fn headers_and_certificates_that_cannot_be_used_are_refused() {
+    let names = json!(["Host", "mcp-param-x", "a b", "x", "X", "*"]);
+    assert_snapshot!(error(&client("http", json!({"allowed_extra_headers": names}))), @r#"
+    mcp.client_configs[0].allowed_extra_headers[0]: is set by the transport itself
+    mcp.client_configs[0].allowed_extra_headers[1]: is set by the transport itself
+    mcp.client_configs[0].allowed_extra_headers[2]: is not a valid header name
+    mcp.client_configs[0].allowed_extra_headers[4]: is listed twice (case does not count)
+    mcp.client_configs[0].allowed_extra_headers[5]: "*" stands for every header and must be the only entry
+    "#);
+    let tls = json!({"ca_cert_pem": "x", "ca_file": "y"});
+    assert_snapshot!(error(&client("sse", json!({"tls_config": tls}))), @"mcp.client_configs[0].tls_config: has both `ca_cert_pem` and `ca_file`; choose one");
+    let insecure = json!({"insecure_skip_verify": true});
+    assert_snapshot!(error(&client("http", json!({"tls_config": insecure}))), @"mcp.client_configs[0].tls_config.insecure_skip_verify: this build does not act on it: certificates are always checked; put the server's own authority into `ca_cert_pem` or `ca_file`");
+    let foreign = json!({"allowed_extra_headers": ["*"], "tls_config": {}, "allow_private": true, "stdio_config": {"command": "x"}, "connection_string": null});
+    assert_snapshot!(error(&client("stdio", foreign)), @r#"
+    mcp.client_configs[0].allowed_extra_headers: belongs to a client whose `connection_type` is "http" or "sse"
+    mcp.client_configs[0].tls_config: belongs to a client whose `connection_type` is "http" or "sse"
+    mcp.client_configs[0].allow_private: belongs to a client whose `connection_type` is "http" or "sse"
+    "#);
+}
+
+#[tokio::test]
+async fn certificates_of_a_server_are_checked_with_the_other_files() {
+    let file = client("http", json!({"tls_config": {"ca_cert_pem": "none"}}));
+    let error = good(&file).check_files("gateway.json").await.expect_err("no certificate");
+    assert_snapshot!(error.to_string(), @r#"gateway.json: mcp.client_configs[name = "web"].tls_config: the text of `ca_cert_pem` has no certificate in PEM format"#);
+}
+
+#[test]
+fn a_client_of_an_authorization_server_is_read() {
+    let none = settings(&client("http", json!({"auth_type": "oauth"})));
+    assert_eq!(none.oauth, Some(Oauth::default()));
+    assert_eq!(settings(&client("sse", json!({"auth_type": "headers"}))).oauth, None);
+    let all = settings(&client(
+        "http",
+        json!({"auth_type": "oauth", "oauth_config": {
+            "client_id": "id", "client_secret": {"value": "s3cr3t"},
+            "client_metadata_url": "https://example.com/client.json",
+            "issuer": "https://as.example.com",
+            "authorize_url": "https://as.example.com/authorize",
+            "token_url": "https://as.example.com/token",
+            "registration_url": "https://as.example.com/register",
+            "scopes": ["read", "https://example.com/write"],
+        }}),
+    ));
+    let url = |path: &str| Some(format!("https://as.example.com/{path}"));
+    let expected = Oauth {
+        client_id: Some("id".to_owned()),
+        client_secret: Some(Secret::new("s3cr3t")),
+        client_metadata_url: Some("https://example.com/client.json".to_owned()),
+        issuer: Some("https://as.example.com".to_owned()),
+        authorize_url: url("authorize"),
+        token_url: url("token"),
+        registration_url: url("register"),
+        scopes: vec!["read".to_owned(), "https://example.com/write".to_owned()],
+    };
+    assert!(!format!("{:?}", all.oauth).contains("s3cr3t"));
+    assert_eq!(all.oauth, Some(expected));
+}
+
+#[test]
+fn a_client_of_an_authorization_server_that_cannot_work_is_refused() {
+    let oauth = json!({
+        "client_secret": "s3cr3t", "client_metadata_url": "https://example.com/",
+        "authorize_url": "javascript:alert(1)", "token_url": "https://user@example.com/",
+        "scopes": ["read write", "", "ok"],
+    });
+    let more = json!({
+        "auth_type": "oauth", "oauth_config": oauth, "headers": {"Authorization": "Bearer x"},
+        "allowed_extra_headers": ["authorization"],
+    });
+    assert_snapshot!(error(&client("http", more)), @r#"
+    mcp.client_configs[0].oauth_config.authorize_url: expected a URL that starts with https:// or http://, without a user name
+    mcp.client_configs[0].oauth_config.token_url: expected a URL that starts with https:// or http://, without a user name
+    mcp.client_configs[0].oauth_config.scopes[0]: is no scope: use up to 256 printable characters without spaces
+    mcp.client_configs[0].oauth_config.scopes[1]: is no scope: use up to 256 printable characters without spaces
+    mcp.client_configs[0].oauth_config.client_secret: needs a `client_id` beside it
+    mcp.client_configs[0].oauth_config.client_metadata_url: must begin with https:// and have a path, because it is the client's identifier
+    mcp.client_configs[0].headers: has `authorization`, which the access token of `auth_type` "oauth" replaces
+    mcp.client_configs[0].allowed_extra_headers: has `authorization`, which the access token of `auth_type` "oauth" replaces
+    "#);
+    assert_snapshot!(error(&client("http", json!({"oauth_config": {}}))), @r#"mcp.client_configs[0].oauth_config: belongs to a client whose `auth_type` is "oauth""#);
+    assert_snapshot!(error(&client("http", json!({"oauth_config_id": "x"}))), @"mcp.client_configs[0].oauth_config_id: this build does not act on it: the settings are in `oauth_config`");
+    for (oauth, reason) in [
+        (
+            json!({"client_id": "id", "client_secret": "s3cr3t"}),
+            "client_secret: needs the `issuer`",
+        ),
+        (json!({"authorize_url": "https://a.example.com/"}), "authorize_url: needs a `token_url`"),
+        (json!({"token_url": "https://a.example.com/"}), "token_url: needs an `authorize_url`"),
+        (json!({"issuer": "a.example.com"}), "issuer: expected a URL"),
+    ] {
+        let error = error(&client("http", json!({"auth_type": "oauth", "oauth_config": oauth})));
+        assert!(error.contains(reason), "{error}");
+    }
+    let bound = json!({"client_id": "id", "client_secret": "s", "issuer": "https://a.example.com"});
+    settings(&client("http", json!({"auth_type": "oauth", "oauth_config": bound})));
+    let stdio = json!({"name": "fs", "connection_type": "stdio", "stdio_config": {"command": "x"}, "auth_type": "oauth"});
+    assert_snapshot!(error(&clients(json!([stdio]))), @r#"mcp.client_configs[0].auth_type: belongs to a client whose `connection_type` is "http" or "sse""#);
+}

@@ -1,0 +1,372 @@
+//! `providers`.
+
+use std::time::Duration;
+
+use super::*;
+use airlock_core::secret::Secret;
+use airlock_model::{Api, Apis, Key, Kind, Retries, Service, Timeouts};
+
+fn provider(name: &str, provider: Value) -> Value {
+    json!({"providers": with(json!({}), name, provider)})
+}
+
+/// Returns the service of a file with one provider.
+fn service(name: &str, settings: Value) -> Service {
+    match good(&provider(name, settings)).providers.remove(0).kind {
+        Kind::Service(service) => *service,
+        Kind::Scripted { .. } => panic!("{name} is a service"),
+    }
+}
+
+fn keys() -> Value {
+    json!([{"value": "env.GOOD"}])
+}
+
+#[test]
+fn a_known_name_implies_kind_and_url() {
+    for (name, api, url) in [
+        ("openai", Api::OpenAi, "https://api.openai.com/v1"),
+        ("anthropic", Api::Anthropic, "https://api.anthropic.com/v1"),
+        ("groq", Api::OpenAi, "https://api.groq.com/openai/v1"),
+        ("mistral", Api::OpenAi, "https://api.mistral.ai/v1"),
+        ("ollama", Api::OpenAi, "http://localhost:11434/v1"),
+        ("openrouter", Api::OpenAi, "https://openrouter.ai/api/v1"),
+        ("gemini", Api::OpenAi, "https://generativelanguage.googleapis.com/v1beta/openai"),
+        ("deepseek", Api::OpenAi, "https://api.deepseek.com/v1"),
+        ("xai", Api::OpenAi, "https://api.x.ai/v1"),
+        ("perplexity", Api::OpenAi, "https://api.perplexity.ai"),
+        ("cerebras", Api::OpenAi, "https://api.cerebras.ai/v1"),
+        ("nebius", Api::OpenAi, "https://api.tokenfactory.nebius.com/v1"),
+        ("fireworks", Api::OpenAi, "https://api.fireworks.ai/inference/v1"),
+        ("parasail", Api::OpenAi, "https://api.parasail.io/v1"),
+        ("sgl", Api::OpenAi, "http://localhost:30000/v1"),
+        ("vllm", Api::OpenAi, "http://localhost:8000/v1"),
+    ] {
+        let service = service(name, json!({"keys": keys()}));
+        assert_eq!((service.api, service.base_url.as_str()), (api, url), "{name}");
+    }
+}
+
+#[test]
+fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
+    for (name, setting, expected) in [
+        ("openai", json!(null), false),
+        ("openai", json!(true), true),
+        ("anthropic", json!(null), true),
+        ("anthropic", json!(false), false),
+    ] {
+        let file = json!({"keys": keys(), "images_in_tool_results": setting});
+        assert_eq!(service(name, file).images_in_tool_results, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reason() {
+    assert_snapshot!(
+        error(&provider("mine", json!({}))),
+        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic" or "scripted", because the name of the provider implies no kind"#
+    );
+    let forgotten = json!({"kind": "openai", "keys": keys()});
+    assert_snapshot!(
+        error(&provider("mine", forgotten)),
+        @"providers.mine.base_url: is required, because no service of this name is known"
+    );
+    for (name, reason) in [
+        ("azure", "not built yet"),
+        ("bedrock", "signing requests for AWS is not built yet"),
+        ("vertex", "use `gemini`"),
+    ] {
+        let error = error(&provider(name, json!({"keys": keys()})));
+        assert!(
+            error.starts_with(&format!("providers.{name}: ")) && error.contains(reason),
+            "{error}"
+        );
+    }
+    let own = json!({"kind": "openai", "base_url": "https://mine.example/openai/v1"});
+    assert_eq!(service("azure", own).base_url, "https://mine.example/openai/v1");
+    assert_snapshot!(
+        error(&provider("anthropic", json!({"kind": "openai", "keys": keys()}))),
+        @"providers.anthropic.base_url: is required, because the service of this name has an API of another kind"
+    );
+}
+
+#[test]
+fn a_file_of_bifrost_loads_with_its_keys_and_network_settings() {
+    let service = service(
+        "openai",
+        json!({
+            "keys": [
+                {"id": "1", "name": "main", "value": "env.GOOD", "models": ["*"], "weight": 2.0},
+                {"name": "mini", "value": {"value": "", "env_var": "env.GOOD_B", "from_env": true},
+                 "models": ["gpt-4o-mini"], "use_for_batch_api": true},
+                {"name": "rest", "value": "sk-x", "models": [], "weight": 0},
+                {"name": "off", "value": "env.UNSET", "enabled": false},
+            ],
+            "network_config": {
+                "base_url": "https://proxy.example/openai/",
+                "extra_headers": {"X-Team": "env.GOOD"},
+                "default_request_timeout_in_seconds": 120,
+                "stream_idle_timeout_in_seconds": 60,
+                "max_retries": 3,
+                "retry_backoff_initial": 250,
+                "retry_backoff_max": 10_000,
+            },
+            "proxy_config": {
+                "type": "socks5", "url": "socks5://127.0.0.1:1080", "username": "me", "password": "env.GOOD"
+            },
+            "concurrency_and_buffer_size": {"concurrency": 3, "buffer_size": 10},
+        }),
+    );
+    let secret = format!("{SECRET}-GOOD");
+    let key = |name: &str, value: &str| Key::new(name, Secret::new(value));
+    assert_eq!(
+        service,
+        Service {
+            keys: vec![
+                Key { weight: 2.0, ..key("main", &secret) },
+                Key {
+                    models: Some(vec!["gpt-4o-mini".to_owned()]),
+                    ..key("mini", &format!("{SECRET}-GOOD_B"))
+                },
+                Key { weight: 0.0, ..key("rest", "sk-x") },
+            ],
+            headers: [("x-team".to_owned(), Secret::new(&*secret))].into(),
+            timeouts: Timeouts {
+                request: Duration::from_mins(2),
+                idle: Duration::from_mins(1),
+                ..Timeouts::default()
+            },
+            retries: Retries {
+                max: 3,
+                initial: Duration::from_millis(250),
+                longest: Duration::from_secs(10),
+            },
+            proxy: Some(Secret::new(format!("socks5://me:{secret}@127.0.0.1:1080"))),
+            ..Service::new(Api::OpenAi, "https://proxy.example/openai/v1")
+        }
+    );
+    let url =
+        |name, url| service_url(name, json!({"keys": keys(), "network_config": {"base_url": url}}));
+    assert_eq!(url("openai", "http://h/v1"), "http://h/v1");
+    assert_eq!(url("gemini", "http://h/v1beta"), "http://h/v1beta/openai");
+    assert_eq!(url("perplexity", "http://h"), "http://h");
+}
+
+fn service_url(name: &str, settings: Value) -> String {
+    service(name, settings).base_url
+}
+
+#[test]
+fn the_gateways_own_settings_of_a_service_are_taken() {
+    let service = service(
+        "claude",
+        json!({
+            "kind": "anthropic", "base_url": "https://api.anthropic.com/v1", "api_key": "env.GOOD",
+            "headers": {"anthropic-beta": "x"},
+            "timeouts": {"request": "1m", "first_byte": "20s", "idle": "5s", "connect": "2s"},
+            "retries": {"max": 0, "backoff_initial": "1s", "backoff_max": "2s"},
+            "proxy": "http://proxy.example:3128", "ca": "ca.pem",
+        }),
+    );
+    let seconds = Duration::from_secs;
+    assert_eq!(
+        service,
+        Service {
+            keys: vec![Key::new("api_key", Secret::new(format!("{SECRET}-GOOD")))],
+            headers: [("anthropic-beta".to_owned(), Secret::new("x"))].into(),
+            timeouts: Timeouts {
+                request: seconds(60),
+                first_byte: seconds(20),
+                idle: seconds(5),
+                connect: seconds(2),
+            },
+            retries: Retries { max: 0, initial: seconds(1), longest: seconds(2) },
+            proxy: Some(Secret::new("http://proxy.example:3128/")),
+            ca: Some("/etc/airlock/ca.pem".into()),
+            ..Service::new(Api::Anthropic, "https://api.anthropic.com/v1")
+        }
+    );
+}
+
+#[test]
+fn a_service_has_the_apis_that_are_listed_and_openai_has_both() {
+    let own = |apis: Value| json!({"kind": "openai", "base_url": "http://h/v1", "apis": apis});
+    for (name, settings, expected) in [
+        ("mine", own(Value::Null), Apis::Chat),
+        ("mine", own(json!(["chat"])), Apis::Chat),
+        ("mine", own(json!(["responses"])), Apis::Responses),
+        ("mine", own(json!(["responses", "chat"])), Apis::Both),
+        ("openai", json!({"keys": keys()}), Apis::Both),
+        ("openai", json!({"keys": keys(), "apis": ["chat"]}), Apis::Chat),
+        ("openai", own(Value::Null), Apis::Chat),
+        ("openai", json!({"keys": keys(), "network_config": {"base_url": "http://h"}}), Apis::Chat),
+        ("groq", json!({"keys": keys()}), Apis::Chat),
+    ] {
+        assert_eq!(service(name, settings.clone()).apis, expected, "{name}: {settings}");
+    }
+}
+
+#[test]
+fn apis_that_a_service_cannot_have_are_refused_with_the_valid_ones() {
+    for (name, settings, expected) in [
+        (
+            "openai",
+            json!({"keys": keys(), "apis": []}),
+            r#"providers.openai.apis: found [], expected at least one of "chat" and "responses""#,
+        ),
+        (
+            "openai",
+            json!({"keys": keys(), "apis": ["chat", "messages"]}),
+            r#"providers.openai.apis[1]: found "messages", expected "chat" or "responses""#,
+        ),
+        (
+            "openai",
+            json!({"keys": keys(), "apis": ["chat", "responses", "chat"]}),
+            "providers.openai.apis[2]: is in the list already",
+        ),
+        (
+            "anthropic",
+            json!({"keys": keys(), "apis": ["chat"]}),
+            r#"providers.anthropic.apis: belongs to a provider of kind "openai""#,
+        ),
+        (
+            "demo",
+            json!({"kind": "scripted", "script": "s.json", "apis": ["chat"]}),
+            "providers.demo.apis: belongs to a provider of another kind",
+        ),
+    ] {
+        assert_eq!(error(&provider(name, settings)), expected);
+    }
+}
+
+#[test]
+fn keys_are_checked() {
+    let file = provider(
+        "openai",
+        json!({"api_key": "env.GOOD", "keys": [
+            {"name": "a", "value": "env.UNSET", "models": ["*", "m"]},
+            {"name": "a", "value": "", "weight": -1},
+            {"value": "has a space"},
+            {},
+            {"value": "k", "aliases": {"a": "b"}, "azure_key_config": {"endpoint": "x"}, "wieght": 1},
+        ]}),
+    );
+    assert_snapshot!(error(&file), @r#"
+    providers.openai.keys[4].aliases: this build does not act on it: requests name models as the provider does
+    providers.openai.keys[4].azure_key_config: this build does not act on it: this cloud's way to sign requests is not built yet
+    providers.openai.keys[4].wieght: unknown key; did you mean "weight"?
+    providers.openai.keys: the provider has an `api_key` already
+    providers.openai.keys[0].models: "*" must be the only element
+    providers.openai.keys[0].value: the environment variable UNSET is not set
+    providers.openai.keys[1].name: another key is named "a" already
+    providers.openai.keys[1].weight: must be from 0 to 1000000
+    providers.openai.keys[1].value: is empty
+    providers.openai.keys[2].value: has a space or another character that an HTTP header cannot have
+    providers.openai.keys[3].value: is required, but missing
+    "#);
+    assert_snapshot!(
+        error(&provider("openai", json!({"keys": [{"value": "k", "enabled": false}]}))),
+        @"providers.openai.keys: every key is disabled"
+    );
+}
+
+#[test]
+fn a_service_on_the_own_network_needs_no_key() {
+    for settings in [json!({}), json!({"keys": []}), json!({"keys": [{"name": "x", "value": ""}]})]
+    {
+        let keys = service("ollama", settings).keys;
+        assert!(keys.iter().all(|key| key.value.is_none()));
+    }
+}
+
+#[test]
+fn a_setting_that_is_written_twice_or_in_another_kind_is_refused() {
+    let twice = json!({
+        "keys": keys(), "base_url": "http://h/v1", "headers": {"X-A": "1", "Authorization": "x"},
+        "timeouts": {"request": "1s", "idle": "0s"}, "retries": {"max": 11}, "proxy": "http://p",
+        "network_config": {
+            "base_url": "http://h", "extra_headers": {"x-a": "2"},
+            "default_request_timeout_in_seconds": 1, "insecure_skip_verify": true,
+        },
+        "proxy_config": {"type": "http", "url": "http://p"},
+    });
+    assert_snapshot!(error(&provider("openai", twice)), @"
+    providers.openai.network_config.insecure_skip_verify: this build does not act on it: certificates are always checked; put the service's own authority into `ca` of the provider
+    providers.openai.network_config.base_url: the provider has a `base_url` already
+    providers.openai.headers.Authorization: is set by the transport itself
+    providers.openai.network_config.extra_headers.x-a: is in `headers` already
+    providers.openai.network_config.default_request_timeout_in_seconds: `providers.openai.timeouts.request` has it already
+    providers.openai.timeouts.idle: must be from 1ms to 1day, found 0s
+    providers.openai.retries.max: must be from 0 to 10, found 11
+    providers.openai.proxy_config: the provider has a `proxy` already
+    ");
+    let scripted =
+        json!({"kind": "scripted", "script": "s.json", "keys": [], "timeouts": {}, "ca": "x"});
+    assert_snapshot!(error(&provider("demo", scripted)), @"
+    providers.demo.keys: belongs to a provider of another kind
+    providers.demo.timeouts: belongs to a provider of another kind
+    providers.demo.ca: belongs to a provider of another kind
+    ");
+}
+
+#[test]
+fn a_proxy_is_checked_and_never_shown() {
+    for (settings, expected) in [
+        (
+            json!({"proxy": format!("ftp://me:{SECRET}@p")}),
+            "providers.ollama.proxy: expected a URL that starts with http://, https://, socks5:// or socks5h://",
+        ),
+        (
+            json!({"proxy_config": {"type": "http", "url": "socks5://p"}}),
+            "providers.ollama.proxy_config.url: has a scheme that does not fit `type`",
+        ),
+        (
+            json!({"proxy_config": {"type": "environment"}}),
+            "providers.ollama.proxy_config.type: \"environment\" is not built yet: name the proxy in `url`",
+        ),
+        (
+            json!({"proxy_config": {"type": "http"}}),
+            "providers.ollama.proxy_config.url: is required, but missing",
+        ),
+    ] {
+        assert_eq!(error(&provider("ollama", settings)), expected);
+    }
+    let settings = json!({"proxy_config": {"type": "none"}});
+    assert_eq!(service("ollama", settings).proxy, None);
+}
+
+#[test]
+fn fallbacks_name_providers() {
+    let file = |fallbacks: Value| {
+        json!({"providers": {
+            "openai": {"keys": keys(), "fallbacks": fallbacks}, "anthropic": {"keys": keys()}
+        }})
+    };
+    let config = good(&file(json!(["anthropic/claude-x", "openai/gpt-x"])));
+    assert_eq!(config.providers[0].fallbacks, ["anthropic/claude-x", "openai/gpt-x"]);
+    assert_snapshot!(error(&file(json!(["claude-x", "groq/x", "anthropic/"]))), @r#"
+    providers.openai.fallbacks[0]: found "claude-x", expected NAME/model with the name of a provider
+    providers.openai.fallbacks[1]: found "groq/x", expected NAME/model with the name of a provider
+    providers.openai.fallbacks[2]: found "anthropic/", expected NAME/model with the name of a provider
+    "#);
+    let nine = vec!["anthropic/x"; 9];
+    assert_snapshot!(
+        error(&file(json!(nine))),
+        @"providers.openai.fallbacks: must have at most 8 elements, found 9"
+    );
+}
+
+#[tokio::test]
+async fn certificates_of_a_provider_are_checked_with_the_other_files() {
+    let home = tempfile::tempdir().expect("a directory");
+    let origin = home.path().join("gateway.json").display().to_string();
+    let check = async |name: &str| {
+        let file = provider("ollama", json!({"ca": name, "fallbacks": ["ollama/x"]}));
+        let config = Config::parse(&file.to_string(), &origin, &|_| None).expect("good");
+        let error = config.check_files("gateway.json").await.expect_err("no certificate");
+        error.to_string().replace(&home.path().display().to_string(), "…")
+    };
+    assert_snapshot!(check("no.pem").await, @"gateway.json: providers.ollama.ca: there is no file …/no.pem");
+    std::fs::write(home.path().join("ca.pem"), "text").expect("a file");
+    assert_snapshot!(check("ca.pem").await, @r#"gateway.json: providers.ollama.ca: the file …/ca.pem of provider "ollama" has no certificate in PEM format"#);
+}

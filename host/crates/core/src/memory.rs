@@ -1,0 +1,189 @@
+//! Memory of one request: a hook for its accounting, and the bytes that are held in it.
+//!
+//! The agent loop, the clients of providers and the sessions of MCP clients do not know the other
+//! users of memory. They hold bytes here before they keep data that a model or a tool sent. To hold
+//! bytes charges them to the request; the server implements [`RequestMemory`] and does the
+//! accounting.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use crate::tenant::Tenant;
+
+/// Accounts for the memory of one request.
+pub trait RequestMemory: Send + Sync {
+    /// Takes `bytes`. Returns false if there is no room for them, and then takes nothing.
+    fn take(&self, bytes: usize) -> bool;
+
+    /// Releases bytes that were taken.
+    fn give_back(&self, bytes: usize);
+
+    /// Returns the tenant whose request it is. Long work is shared out by tenant.
+    fn tenant(&self) -> Tenant;
+}
+
+/// Memory for the data that a model and tools add to one request. Clones share it.
+#[derive(Clone)]
+pub struct MemoryBudget(Arc<dyn RequestMemory>);
+
+/// Bytes that are held in a [`MemoryBudget`]. Dropping it releases them.
+pub struct Held {
+    budget: MemoryBudget,
+    bytes: AtomicUsize,
+}
+
+/// Memory without a limit.
+struct Unlimited;
+
+impl MemoryBudget {
+    /// Creates a budget that is accounted for by `memory`.
+    pub fn new(memory: impl RequestMemory + 'static) -> Self {
+        Self(Arc::new(memory))
+    }
+
+    /// Creates a budget without a limit, for programs that bound their requests in another way.
+    pub fn unlimited() -> Self {
+        Self::new(Unlimited)
+    }
+
+    /// Opens an account in this budget. It holds no bytes yet.
+    pub fn hold(&self) -> Held {
+        Held { budget: self.clone(), bytes: AtomicUsize::new(0) }
+    }
+}
+
+impl fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBudget").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Held {
+    /// Holds `bytes` more. Returns false if there is no room for them, and then changes nothing.
+    #[must_use]
+    pub fn grow(&self, bytes: usize) -> bool {
+        let has_room = self.budget.0.take(bytes);
+        if has_room {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    /// Returns whether `bytes` more could be held now.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.beside().grow(bytes)
+    }
+
+    /// Returns the tenant whose request it is.
+    pub fn tenant(&self) -> Tenant {
+        self.budget.0.tenant()
+    }
+
+    /// Opens another account in the same budget. It holds no bytes yet, and releases only its own.
+    pub fn beside(&self) -> Self {
+        self.budget.hold()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let bytes = *self.bytes.get_mut();
+        if bytes > 0 {
+            self.budget.0.give_back(bytes);
+        }
+    }
+}
+
+impl RequestMemory for Unlimited {
+    fn tenant(&self) -> Tenant {
+        Tenant::GATEWAY
+    }
+
+    fn take(&self, _bytes: usize) -> bool {
+        true
+    }
+
+    fn give_back(&self, _bytes: usize) {}
+}
+
+/// Memory with a limit, which counts the bytes that are taken. Clones share the counts.
+#[derive(Clone)]
+pub struct Limited {
+    limit: usize,
+    taken: Arc<AtomicUsize>,
+    /// Maximum that was taken at the same time.
+    most: Arc<AtomicUsize>,
+}
+
+impl Limited {
+    pub fn new(limit: usize) -> Self {
+        Self { limit, taken: Arc::default(), most: Arc::default() }
+    }
+
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::SeqCst)
+    }
+
+    pub fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+impl RequestMemory for Limited {
+    fn tenant(&self) -> Tenant {
+        Tenant::ANONYMOUS
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let sum = self.taken().saturating_add(bytes);
+        let has_room = sum <= self.limit;
+        if has_room {
+            self.taken.store(sum, Ordering::SeqCst);
+            self.most.fetch_max(sum, Ordering::SeqCst);
+        }
+        has_room
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let taken = self.taken();
+        self.taken.store(
+            taken.checked_sub(bytes).expect("no more is given back than was taken"),
+            Ordering::SeqCst,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn held_bytes_are_released_once_and_a_refusal_holds_nothing() {
+        let memory = Limited::new(100);
+        let held = MemoryBudget::new(memory.clone()).hold();
+        assert!(held.grow(60) && !held.grow(41));
+        assert!(held.has_room(40) && !held.has_room(41));
+        let other = held.beside();
+        assert!(other.grow(40));
+        assert_eq!((memory.taken(), memory.most()), (100, 100));
+        drop((held, other));
+        assert_eq!(memory.taken(), 0);
+    }
+
+    #[test]
+    fn unlimited_room_never_refuses() {
+        let held = MemoryBudget::unlimited().hold();
+        assert!(held.grow(usize::MAX / 2) && held.grow(usize::MAX / 2));
+    }
+}

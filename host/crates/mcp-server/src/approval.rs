@@ -1,0 +1,268 @@
+//! Asks the user of a client whether a call may run.
+//!
+//! In the legacy era the gateway sends the client a request, `elicitation/create`, and waits. In the
+//! modern era the result of the call is the question, and the client repeats the call with the
+//! answer of its user. `requestState` has a MAC over the call, so that an answer is valid only for
+//! the call that was asked about.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+use super::{exchange::Outlet, meta::Peer};
+use airlock_core::{
+    door::{Approval, Entry},
+    tenant::Tenant,
+    tool::argument_lines,
+};
+use airlock_json::raw;
+use airlock_strings::visible_line;
+use airlock_wire::{
+    error::{RpcError, code},
+    message::Params,
+};
+
+/// How a call that needs an approval is handled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ApprovalMode {
+    /// It is refused.
+    Never,
+    /// The client's user is asked, if the client can ask with a form; else the call waits in the list
+    /// of pending approvals.
+    #[default]
+    Elicit,
+    /// It runs, because the client asks its user itself. Each such call is logged.
+    Client,
+    /// It runs.
+    AlwaysAllow,
+}
+
+/// Handling of the calls of some clients. A condition that is `None` holds for all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalRule {
+    /// Name of the virtual key that the client sends.
+    pub virtual_key: Option<String>,
+    /// Name that the client gives itself. It authenticates nothing.
+    pub client_name: Option<String>,
+    /// Handling of its calls.
+    pub approval: ApprovalMode,
+}
+
+impl ApprovalRule {
+    /// Returns whether the rule is for a client with this key and this name.
+    pub(super) fn applies(&self, key: Option<&str>, name: Option<&str>) -> bool {
+        let holds = |wanted: &Option<String>, found| {
+            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+        };
+        holds(&self.virtual_key, key) && holds(&self.client_name, name)
+    }
+}
+
+/// Method of the question.
+const ELICIT: &str = "elicitation/create";
+/// Name of the question in a modern result.
+const QUESTION: &str = "approval";
+
+/// Outcome of a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The call is decided with this approval.
+    Decided(Approval),
+    /// The user refused, or did not answer in time.
+    Declined(&'static str),
+    /// The call is undecided: it stays in the list of pending approvals, under this
+    /// identifier.
+    Pending(String),
+    /// The client has to repeat the call with the user's answer. The result that says so.
+    Asked(String),
+}
+
+/// A call that needs an approval.
+pub(super) struct Question<'q> {
+    pub(super) entry: &'q Entry,
+    /// Name that the client knows the tool by.
+    pub(super) name: &'q str,
+    pub(super) arguments: &'q str,
+    pub(super) tenant: Tenant,
+}
+
+impl Question<'_> {
+    /// Asks the user. `params` are those of the call: a modern client repeats it with an answer.
+    pub(super) async fn ask(
+        &self,
+        peer: Peer,
+        params: &Params,
+        outlet: &Outlet,
+        seal: &Seal,
+        limit: Duration,
+    ) -> Result<Outcome, RpcError> {
+        if !peer.version.is_modern() {
+            let form = self.form();
+            let asking = outlet.ask(ELICIT, &form);
+            let Ok(answer) = tokio::time::timeout(limit, asking).await else {
+                return Ok(Outcome::Declined("the user did not answer in time"));
+            };
+            return Ok(read(answer.as_deref()).unwrap_or(Outcome::Declined(UNREADABLE)));
+        }
+        let state = params.get("requestState");
+        let Some(state) = state.filter(|state| *state != "null") else {
+            return Ok(Outcome::Asked(self.input_required(seal, limit)));
+        };
+        let state = raw::string(state).unwrap_or_default();
+        let Some(state) = seal.open(self, &state) else { return Err(not_of_this_call()) };
+        let answers = params.get("inputResponses");
+        let answer = answers.and_then(|answers| raw::member(answers, QUESTION));
+        match read(answer) {
+            Some(outcome @ Outcome::Decided(_)) => {
+                seal.spend(&self.tenant, state).map(|()| outcome)
+            }
+            Some(outcome) => Ok(outcome),
+            None => Ok(Outcome::Asked(self.input_required(seal, limit))),
+        }
+    }
+
+    fn input_required(&self, seal: &Seal, limit: Duration) -> String {
+        let question = json!({"method": ELICIT, "params": self.form()});
+        let result = json!({
+            "resultType": "input_required",
+            "inputRequests": {QUESTION: question},
+            "requestState": seal.state(self, limit),
+        });
+        result.to_string()
+    }
+
+    /// Returns the form: a message and no fields. To accept it is to approve.
+    fn form(&self) -> Value {
+        json!({
+            "mode": "form",
+            "message": self.message(),
+            "requestedSchema": {"type": "object", "properties": {}},
+        })
+    }
+
+    fn message(&self) -> String {
+        let name = visible_line(self.name);
+        let lines = argument_lines(self.arguments);
+        let arguments = if lines.is_empty() { "{}".to_owned() } else { lines.join("\n") };
+        format!("Run the tool {name} with these arguments?\n\n{arguments}")
+    }
+
+    /// Returns the bytes that the MAC of a state covers. No two questions have the same.
+    fn bound_to(&self, head: &Head) -> Vec<u8> {
+        let tool = self.entry.tool.name.as_str();
+        let mut bound = Vec::with_capacity(tool.len() + self.arguments.len() + 80);
+        bound.extend(head);
+        bound.extend(self.tenant.scope());
+        bound.extend(tool.len().to_be_bytes());
+        bound.extend(tool.as_bytes());
+        // As they were sent: a number that was read would not be exact.
+        bound.extend(self.arguments.as_bytes());
+        bound
+    }
+}
+
+const UNREADABLE: &str = "the client could not ask the user";
+
+fn not_of_this_call() -> RpcError {
+    RpcError::invalid_params(
+        "`requestState` is not that of this call, has expired or was used; repeat the call without it",
+    )
+}
+
+/// Reads MCP's `ElicitResult`; `None` if it is none.
+fn read(answer: Option<&str>) -> Option<Outcome> {
+    match raw::string(raw::member(answer?, "action")?)?.as_ref() {
+        "accept" => Some(Outcome::Decided(Approval::Given)),
+        "decline" => Some(Outcome::Declined("the user declined it")),
+        "cancel" => Some(Outcome::Declined("the user dismissed the question")),
+        _ => None,
+    }
+}
+
+/// Key of the MACs in the states of this process. A restart makes older states invalid.
+pub(super) struct Seal {
+    key: [u8; 32],
+    /// States whose call was approved, by their tenants. Each counts once.
+    used: Mutex<HashMap<Tenant, BTreeSet<Spent>>>,
+}
+
+/// A state that was used: its expiry and code.
+type Spent = (u64, [u8; 32]);
+
+/// Maximum number of approved states of one tenant that are remembered until they expire. None is
+/// forgotten earlier, because its call could then run again.
+const MAX_USED: usize = 10_000;
+
+/// Beginning of a state: the time at which it expires, and random bytes, so that two questions about
+/// equal calls have different states.
+type Head = [u8; 24];
+
+impl Seal {
+    pub(super) fn new() -> Self {
+        let (first, second) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+        let key = *blake3::hash(&[*first.as_bytes(), *second.as_bytes()].concat()).as_bytes();
+        Self { key, used: Mutex::default() }
+    }
+
+    /// Returns a state for a question that can be answered within `limit`.
+    fn state(&self, question: &Question<'_>, limit: Duration) -> String {
+        let expires = now().saturating_add(limit.as_secs());
+        let mut head: Head = [0; 24];
+        head[..8].copy_from_slice(&expires.to_be_bytes());
+        head[8..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+        BASE64_URL_SAFE_NO_PAD.encode(self.sealed(question, &head))
+    }
+
+    /// Returns a beginning with its code.
+    fn sealed(&self, question: &Question<'_>, head: &Head) -> Vec<u8> {
+        let mac = blake3::keyed_hash(&self.key, &question.bound_to(head));
+        [head.as_slice(), mac.as_bytes()].concat()
+    }
+
+    /// Reads a state; `None` if it was not made for this question, or has expired.
+    fn open(&self, question: &Question<'_>, state: &str) -> Option<Spent> {
+        let state = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
+        let (head, mac) = state.split_first_chunk::<24>()?;
+        let expires = u64::from_be_bytes(*head.first_chunk()?);
+        let mac = <[u8; 32]>::try_from(mac).ok()?;
+        // Compared in constant time.
+        let is_valid = blake3::keyed_hash(&self.key, &question.bound_to(head)) == mac;
+        (is_valid && expires >= now()).then_some((expires, mac))
+    }
+
+    /// Uses a state for the call that was approved. Fails if it was used before, or if too many of the
+    /// tenant are remembered.
+    fn spend(&self, tenant: &Tenant, state: Spent) -> Result<(), RpcError> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let expired = (now(), [0; 32]);
+        used.retain(|_, own| {
+            *own = own.split_off(&expired);
+            !own.is_empty()
+        });
+        let own = used.entry(tenant.clone()).or_default();
+        if own.contains(&state) {
+            return Err(not_of_this_call());
+        }
+        if own.len() >= MAX_USED {
+            let message = format!(
+                "{MAX_USED} calls of this caller were approved in a short time; repeat the call later"
+            );
+            return Err(RpcError::new(code::REFUSED, message));
+        }
+        own.insert(state);
+        Ok(())
+    }
+}
+
+/// Returns the seconds since 1970.
+fn now() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::*;
+use crate::exchange::{Asks, Exchange, Outgoing};
+use crate::tests::params as params_of;
+use airlock_catalog::Catalog;
+use airlock_core::{
+    door::{Admitted, Filter, Origin, Provider, View},
+    tool::{CallError, ClientName, Policy, QuestionKinds, ToolOutput, Whitelist},
+};
+use airlock_wire::{message::Id, version::Version};
+
+struct Nobody;
+impl Provider for Nobody {
+    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { Err(CallError::Cancelled) })
+    }
+}
+
+const LIMIT: Duration = Duration::from_mins(5);
+const MODERN: Peer = Peer {
+    version: Version::V2026_07_28,
+    questions: QuestionKinds::ELICITATION,
+    log_level: None,
+    takes_tasks: false,
+};
+const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
+
+fn view() -> View {
+    let (catalog, name) = (Catalog::new(), ClientName::parse("fs").expect("a good name"));
+    let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+    catalog.add_client(&name, "stdio", policy);
+    let tools = json!([{"name": "rm", "inputSchema": {}}, {"name": "mv", "inputSchema": {}}]);
+    let tools = serde_json::from_value(tools).expect("definitions");
+    catalog.blocking_publish(&name, tools, Arc::new(Nobody));
+    catalog.snapshot().view(&Filter::none(), None)
+}
+
+fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> Question<'q> {
+    let entry = view.find(&Origin::McpClient(Approval::Given), name).expect("it exists");
+    Question { entry, name, arguments, tenant: Tenant::ANONYMOUS }
+}
+
+/// Asks in the modern era, with these parameters of the call.
+async fn ask(question: &Question<'_>, seal: &Seal, params: &Value) -> Result<Outcome, RpcError> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let mut exchange = Exchange::new(Id::own(1), None, |outlet| async move {
+        let _ = sender.send(outlet);
+        Ok(String::new())
+    });
+    exchange.next().await;
+    let outlet = receiver.await.expect("an outlet");
+    question.ask(MODERN, &params_of(&params.to_string()), &outlet, seal, LIMIT).await
+}
+
+/// Returns the state of the question that is asked first.
+async fn state(question: &Question<'_>, seal: &Seal) -> Value {
+    match ask(question, seal, &json!({})).await {
+        Ok(Outcome::Asked(result)) => {
+            let result: Value = serde_json::from_str(&result).expect("JSON");
+            assert_eq!(result["resultType"], "input_required");
+            assert_eq!(result["inputRequests"]["approval"]["method"], "elicitation/create");
+            result["requestState"].clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answered(state: &Value, action: &str) -> Value {
+    json!({"requestState": state, "inputResponses": {"approval": {"action": action, "content": {}}}})
+}
+
+#[tokio::test]
+async fn a_modern_client_repeats_the_call_with_the_answer_of_its_user() {
+    let (view, seal) = (view(), Seal::new());
+    let question = question(&view, "fs-rm", r#"{"a":1,"b":[{"c":2,"d":3}]}"#);
+    let state = state(&question, &seal).await;
+    for action in ["decline", "cancel"] {
+        let outcome = ask(&question, &seal, &answered(&state, action)).await;
+        assert!(matches!(outcome, Ok(Outcome::Declined(_))), "{outcome:?}");
+    }
+    for unanswered in [json!({"requestState": state}), answered(&state, "maybe")] {
+        let outcome = ask(&question, &seal, &unanswered).await;
+        assert!(matches!(outcome, Ok(Outcome::Asked(_))), "{outcome:?}");
+    }
+    let decided = ask(&question, &seal, &answered(&state, "accept")).await;
+    assert_eq!(decided, Ok(Outcome::Decided(Approval::Given)));
+    let again = ask(&question, &seal, &answered(&state, "accept")).await;
+    assert_eq!(again.expect_err("one answer runs one call").code, -32602);
+    let unsealed = json!({"inputResponses": {"approval": {"action": "accept"}}});
+    let outcome = ask(&question, &seal, &unsealed).await;
+    assert!(matches!(outcome, Ok(Outcome::Asked(_))), "an answer to no question: {outcome:?}");
+}
+
+#[test]
+fn a_state_counts_once_however_many_are_used_by_its_tenant_or_another_one() {
+    let seal = Seal::new();
+    let expires = now() + 60;
+    let ann = Tenant::of_key([1; 32], "ann");
+    let bob = Tenant::of_key([2; 32], "bob");
+    let state = |number: usize| {
+        let mut code = [0; 32];
+        code[..8].copy_from_slice(&number.to_be_bytes());
+        (expires, code)
+    };
+    assert!(seal.spend(&bob, state(0)).is_ok());
+    for number in 0..MAX_USED {
+        assert!(seal.spend(&ann, state(number)).is_ok(), "{number}");
+    }
+    assert!(seal.spend(&ann, state(MAX_USED)).is_err(), "no other one is forgotten for it");
+    assert!(seal.spend(&ann, state(0)).is_err());
+    assert!(seal.spend(&bob, state(0)).is_err());
+    assert!(seal.spend(&bob, state(1)).is_ok(), "another tenant has room of its own");
+    seal.used.lock().expect("not poisoned").insert(ann.clone(), [(now() - 1, [0; 32])].into());
+    assert!(seal.spend(&ann, state(0)).is_ok(), "an expired one takes no room");
+    assert_eq!(seal.used.lock().expect("not poisoned")[&ann].len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
+    let (view, seal) = (view(), Seal::new());
+    let asked = question(&view, "fs-rm", r#"{"a":1,"b":2}"#);
+    let state = state(&asked, &seal).await;
+    let accept = answered(&state, "accept");
+    let other_account = Question {
+        tenant: Tenant::of_key([1; 32], "bob"),
+        ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#)
+    };
+    let tampered = answered(&format!("{}A", state.as_str().expect("text")).into(), "accept");
+    for (question, params, seal) in [
+        (question(&view, "fs-mv", r#"{"a":1,"b":2}"#), &accept, &seal),
+        (question(&view, "fs-rm", r#"{"a":1,"b":3}"#), &accept, &seal),
+        (other_account, &accept, &seal),
+        (question(&view, "fs-rm", r#"{"a":1,"b":2}"#), &tampered, &seal),
+        (question(&view, "fs-rm", r#"{"a":1,"b":2}"#), &accept, &Seal::new()),
+    ] {
+        let refused = ask(&question, seal, params).await.expect_err("it is refused");
+        assert_eq!(refused.code, -32602);
+    }
+}
+
+#[test]
+fn a_state_expires() {
+    let (view, seal) = (view(), Seal::new());
+    let question = question(&view, "fs-rm", "{}");
+    assert!(seal.open(&question, &seal.state(&question, LIMIT)).is_some());
+    let mut head: Head = [7; 24];
+    head[..8].copy_from_slice(&(now() - 1).to_be_bytes());
+    let state = seal.sealed(&question, &head);
+    assert!(seal.open(&question, &BASE64_URL_SAFE_NO_PAD.encode(state)).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
+    for (answer, expected) in [
+        (r#""result":{"action":"accept","content":{}}"#, Outcome::Decided(Approval::Given)),
+        (r#""result":{"action":"decline"}"#, Outcome::Declined("the user declined it")),
+        (r#""result":{}"#, Outcome::Declined(UNREADABLE)),
+        (r#""error":{"code":-1,"message":"no"}"#, Outcome::Declined(UNREADABLE)),
+        ("", Outcome::Declined("the user did not answer in time")),
+    ] {
+        let asks = Arc::new(Asks::default());
+        let mut exchange = Exchange::new(Id::own(1), Some(asks.clone()), |outlet| async move {
+            let (view, seal) = (view(), Seal::new());
+            let question = question(&view, "fs-rm", "{}");
+            let outcome = question.ask(LEGACY, &params_of("{}"), &outlet, &seal, LIMIT).await;
+            Ok(format!("{:?}", format!("{:?}", outcome.expect("no error"))))
+        });
+        let Some(Outgoing::Ask(asked)) = exchange.next().await else { panic!("a question") };
+        assert!(asked.contains("Run the tool fs-rm with these arguments?"), "{asked}");
+        if !answer.is_empty() {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":"airlock-0",{answer}}}"#);
+            match airlock_wire::message::Message::read(
+                text.into(),
+                &airlock_json::Caps::memory(1 << 16),
+            ) {
+                Ok(airlock_wire::message::Message::Response(it)) => assert!(asks.resolve(&it)),
+                other => panic!("{other:?}"),
+            }
+        }
+        let Some(Outgoing::Last(last)) = exchange.next().await else { panic!("a response") };
+        let expected = format!("{:?}", format!("{expected:?}"));
+        assert!(last.text.contains(&expected), "{} {expected}", last.text);
+    }
+}
+
+#[test]
+fn a_question_shows_what_would_run_and_hides_nothing() {
+    let view = view();
+    let blanks = "\n".repeat(9_000);
+    let long = format!(r#"{{{blanks}"a":"{}","cmd":"rm -rf /"}}"#, "x".repeat(9_000));
+    let message = question(&view, "fs-rm", &long).message();
+    assert!(message.contains("cmd: \"rm -rf /\""), "{message}");
+    assert!(message.contains("[7002 characters are not shown]"), "{message}");
+    assert!(message.chars().count() < 2_300);
+    let many = (0..30).map(|n| format!("\"{n}\":0")).collect::<Vec<_>>().join(",");
+    let message = question(&view, "fs-rm", &format!("{{{many}}}")).message();
+    assert!(message.ends_with("[10 more arguments are not shown]"), "{message}");
+    let invisible = question(&view, "fs-rm", "{\"a\":\"\u{202e}b\"}").message();
+    assert!(!invisible.contains('\u{202e}'), "{invisible}");
+}

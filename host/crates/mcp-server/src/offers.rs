@@ -1,0 +1,411 @@
+//! The resources and prompts that one MCP client sees, with their lists as text.
+//!
+//! Names and URIs are mapped without loss. At `/mcp/{client}` they are the source's own. At `/mcp` a
+//! prompt has the name that a tool of its name would have, and a resource keeps its URI if exactly
+//! one client offers it: lists it, or has a template that may expand to it. Every resource also has
+//! the URI `airlock://<client>/<URI at the source>`, which is never ambiguous: a client's name has no
+//! `/`. No source can therefore answer for the resource of another one. A list has this second URI
+//! too if the bound on comparisons with templates is reached.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
+    sync::OnceLock,
+};
+
+use super::{
+    list::{List, Page},
+    toolbox::Scope,
+};
+use airlock_core::{
+    door::RelayView,
+    tool::{ClientName, Offer, distinct_names},
+};
+use airlock_wire::error::RpcError;
+
+/// Begins the URI that names a client.
+const OWN_SCHEME: &str = "airlock://";
+/// The longest text of all instructions together, in bytes.
+const MAX_INSTRUCTIONS_BYTES: usize = 16 << 10;
+
+/// A list besides that of tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OfferList {
+    Resources,
+    Templates,
+    Prompts,
+}
+
+/// The resources and prompts that one MCP client sees.
+pub(crate) struct Offering {
+    view: RelayView,
+    scope: Scope,
+    resources: OnceLock<List>,
+    templates: OnceLock<List>,
+    prompts: OnceLock<List>,
+    /// Client and own name of each prompt, by the name that the MCP client knows it by.
+    names: OnceLock<BTreeMap<String, (ClientName, String)>>,
+}
+
+/// A resource at its source.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The client that has it.
+    pub(crate) client: ClientName,
+    /// Its URI, or URI template, there.
+    pub(crate) uri: String,
+    /// True if the MCP client named it with the client.
+    pub(crate) is_wrapped: bool,
+}
+
+impl Offering {
+    pub(crate) fn new(view: RelayView, scope: Scope) -> Self {
+        Self {
+            view,
+            scope,
+            resources: OnceLock::new(),
+            templates: OnceLock::new(),
+            prompts: OnceLock::new(),
+            names: OnceLock::new(),
+        }
+    }
+
+    /// The view that requests are decided with.
+    pub(crate) fn view(&self) -> &RelayView {
+        &self.view
+    }
+
+    /// Returns whether a list is offered at all; it may be empty.
+    pub(crate) fn has(&self, list: OfferList) -> bool {
+        match list {
+            OfferList::Resources | OfferList::Templates => self.view.has_resources(),
+            OfferList::Prompts => self.view.has_prompts(),
+        }
+    }
+
+    /// Returns a page of a list.
+    pub(crate) fn page(&self, list: OfferList, cursor: Option<&str>) -> Result<Page<'_>, RpcError> {
+        self.list(list).page(cursor, |key| !key.is_empty())
+    }
+
+    /// Returns a number that differs between different lists of resources or templates.
+    pub(crate) fn resources_digest(&self) -> u64 {
+        let templates = self.list(OfferList::Templates).digest();
+        self.list(OfferList::Resources).digest().rotate_left(1) ^ templates
+    }
+
+    /// Returns a number that differs between different lists of prompts.
+    pub(crate) fn prompts_digest(&self) -> u64 {
+        self.list(OfferList::Prompts).digest()
+    }
+
+    /// Returns the bytes of the lists that were made.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let made = [&self.resources, &self.templates, &self.prompts];
+        made.iter().filter_map(|list| list.get()).map(List::len_bytes).sum()
+    }
+
+    /// Returns the instructions of all clients, each with the name of its client; `None` if there
+    /// are none.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        let mut all = String::new();
+        for (client, text) in self.view.instructions() {
+            let text = airlock_strings::visible(text);
+            let part = format!("[MCP Service: {client} (external)]\n{text}");
+            if all.len() + part.len() + 2 > MAX_INSTRUCTIONS_BYTES {
+                break;
+            }
+            if !all.is_empty() {
+                all.push_str("\n\n");
+            }
+            all.push_str(&part);
+        }
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// Finds the resource with a URI; `None` if no client or several clients offer it. The door
+    /// decides whether it may be used.
+    pub(crate) fn resource(&self, uri: &str) -> Option<Target> {
+        self.target(uri, || single(self.view.owners(uri)))
+    }
+
+    /// Finds a template, or a resource, whose arguments can be completed.
+    pub(crate) fn template(&self, uri: &str) -> Option<Target> {
+        let named = self.view.templates().chain(self.view.resources());
+        let owners = named.filter(|(_, offer)| offer.key() == uri).map(|(client, _)| client);
+        self.target(uri, || single(owners))
+    }
+
+    fn target<'v>(
+        &'v self,
+        uri: &str,
+        owner: impl FnOnce() -> Option<&'v ClientName>,
+    ) -> Option<Target> {
+        let target = |client: ClientName, uri: &str, is_wrapped| Target {
+            client,
+            uri: uri.to_owned(),
+            is_wrapped,
+        };
+        match (&self.scope, uri.strip_prefix(OWN_SCHEME)) {
+            (Scope::Client(client), _) => Some(target(client.clone(), uri, false)),
+            (Scope::All, Some(rest)) => {
+                let (client, uri) = rest.split_once('/')?;
+                Some(target(ClientName::parse(client).ok()?, uri, true))
+            }
+            (Scope::All, None) => Some(target(owner()?.clone(), uri, false)),
+        }
+    }
+
+    /// Finds a prompt by the name that the MCP client knows it by.
+    pub(crate) fn prompt(&self, name: &str) -> Option<(ClientName, String)> {
+        self.names().get(name).cloned()
+    }
+
+    fn names(&self) -> &BTreeMap<String, (ClientName, String)> {
+        self.names.get_or_init(|| {
+            let mut of_client: BTreeMap<&ClientName, Vec<&str>> = BTreeMap::new();
+            for (client, prompt) in self.view.prompts() {
+                of_client.entry(client).or_default().push(prompt.key());
+            }
+            let mut names = BTreeMap::new();
+            for (client, originals) in of_client {
+                let mut insert = |name: &str, original: &str| {
+                    names.insert(name.to_owned(), (client.clone(), original.to_owned()));
+                };
+                match self.scope {
+                    Scope::Client(_) => originals.iter().for_each(|name| insert(name, name)),
+                    Scope::All => distinct_names(client, originals)
+                        .iter()
+                        .for_each(|(original, name)| insert(name.as_str(), original)),
+                }
+            }
+            names
+        })
+    }
+
+    fn list(&self, list: OfferList) -> &List {
+        match list {
+            OfferList::Resources => self.resources.get_or_init(|| self.list_resources()),
+            OfferList::Templates => self.templates.get_or_init(|| self.list_templates()),
+            OfferList::Prompts => self.prompts.get_or_init(|| self.list_prompts()),
+        }
+    }
+
+    fn list_resources(&self) -> List {
+        let listed: Vec<_> = self.view.resources().collect();
+        let shared = shared(&listed);
+        let mut claims = self.view.claims();
+        let is_ambiguous = |client: &ClientName, uri: &str| {
+            shared.contains(uri) || claims.is_claimed_by_other(client, uri)
+        };
+        self.write(&listed, "uri", is_ambiguous)
+    }
+
+    fn list_templates(&self) -> List {
+        let listed: Vec<_> = self.view.templates().collect();
+        let shared = shared(&listed);
+        self.write(&listed, "uriTemplate", |_, template| shared.contains(template))
+    }
+
+    /// Writes offers under the URIs that the MCP client knows them by.
+    fn write(
+        &self,
+        listed: &[(&ClientName, &Offer)],
+        member: &str,
+        mut is_ambiguous: impl FnMut(&ClientName, &str) -> bool,
+    ) -> List {
+        let mut is_plain = |client: &ClientName, uri: &str| {
+            matches!(self.scope, Scope::Client(_))
+                || !uri.starts_with(OWN_SCHEME) && !is_ambiguous(client, uri)
+        };
+        let mut texts = BTreeMap::new();
+        for (client, offer) in listed {
+            let uri = offer.key();
+            let shown = if is_plain(client, uri) { uri.to_owned() } else { wrapped(client, uri) };
+            let text = offer.with(member, &shown);
+            texts.entry(shown).or_insert(text);
+        }
+        let mut list = List::default();
+        for (uri, text) in texts {
+            list.push(&uri, |out| out.push_str(&text));
+        }
+        list.finish()
+    }
+
+    fn list_prompts(&self) -> List {
+        let offers: HashMap<(&ClientName, &str), &Offer> =
+            self.view.prompts().map(|(client, it)| ((client, it.key()), it)).collect();
+        let mut list = List::default();
+        for (name, (client, original)) in self.names() {
+            if let Some(offer) = offers.get(&(client, original.as_str())) {
+                list.push(name, |out| out.push_str(&offer.with("name", name)));
+            }
+        }
+        list.finish()
+    }
+}
+
+/// Returns the URI that names a resource with its client.
+pub(crate) fn wrapped(client: &ClientName, uri: &str) -> String {
+    format!("{OWN_SCHEME}{client}/{uri}")
+}
+
+/// Returns the only item; `None` if there is none, or a different one.
+fn single<'c>(mut owners: impl Iterator<Item = &'c ClientName>) -> Option<&'c ClientName> {
+    let first = owners.next()?;
+    owners.all(|other| other == first).then_some(first)
+}
+
+/// Returns the keys that several clients list.
+fn shared<'v>(listed: &[(&'v ClientName, &'v Offer)]) -> HashSet<&'v str> {
+    let mut owners = HashMap::new();
+    let mut shared = HashSet::new();
+    for (client, offer) in listed {
+        match owners.entry(offer.key()) {
+            Entry::Vacant(free) => drop(free.insert(*client)),
+            Entry::Occupied(owner) if owner.get() != client => drop(shared.insert(offer.key())),
+            Entry::Occupied(_) => {}
+        }
+    }
+    shared
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use airlock_catalog::Catalog;
+    use airlock_core::{
+        door::Filter,
+        tool::{Offers, Policy, ToolName, UriList, Whitelist},
+    };
+
+    fn client(name: &str) -> ClientName {
+        ClientName::parse(name).expect("a good name")
+    }
+
+    /// Returns clients that permit everything, with resources, templates and prompts.
+    #[allow(clippy::type_complexity, reason = "name, resources, templates and prompts")]
+    fn catalog(clients: &[(&str, &[&str], &[&str], &[&str])]) -> std::sync::Arc<Catalog> {
+        let catalog = Catalog::new();
+        for (name, resources, templates, prompts) in clients {
+            let policy = Policy {
+                resources: UriList::All,
+                prompts: Whitelist::All,
+                relays_instructions: true,
+                ..Policy::default()
+            };
+            catalog.add_client(&client(name), "stdio", policy);
+            let list = |member: &str, keys: &[&str]| -> Vec<Offer> {
+                let offer = |key: &&str| {
+                    Offer::new(key, &json!({member: key, "name": "n", "x": [1]}).to_string())
+                };
+                keys.iter().map(offer).collect()
+            };
+            let offers = Offers {
+                resources: list("uri", resources),
+                templates: list("uriTemplate", templates),
+                prompts: list("name", prompts),
+                instructions: Some(format!("Use {name}.\u{200b}").into()),
+            };
+            catalog.publish_offers(&client(name), offers);
+        }
+        catalog
+    }
+
+    fn offering(catalog: &Catalog, scope: Scope) -> Offering {
+        let mut filter = Filter::none();
+        if let Scope::Client(client) = &scope {
+            filter.narrow_to(client);
+        }
+        Offering::new(catalog.snapshot().relay_view(&filter, None), scope)
+    }
+
+    fn listed(offering: &Offering, list: OfferList, member: &str) -> Vec<String> {
+        let page = offering.page(list, None).expect("the first page");
+        let items: Vec<Value> = serde_json::from_str(&format!("[{}]", page.items)).expect("JSON");
+        assert!(items.iter().all(|item| item["x"] == json!([1])), "members are kept");
+        items.iter().map(|item| item[member].as_str().expect("text").to_owned()).collect()
+    }
+
+    #[allow(clippy::unnecessary_wraps, reason = "compared with what a lookup returns")]
+    fn target(client_name: &str, uri: &str, is_wrapped: bool) -> Option<Target> {
+        Some(Target { client: client(client_name), uri: uri.to_owned(), is_wrapped })
+    }
+
+    #[test]
+    fn a_uri_of_one_client_is_kept_and_one_of_several_names_its_client() {
+        let catalog = catalog(&[
+            ("a", &["memo://1", "memo://2"], &["memo://{id}/x"], &[]),
+            ("b", &["memo://2", "airlock://a/memo://1"], &[], &[]),
+        ]);
+        let all = offering(&catalog, Scope::All);
+        let expected = [
+            "airlock://a/memo://2",
+            "airlock://b/airlock://a/memo://1",
+            "airlock://b/memo://2",
+            "memo://1",
+        ];
+        assert_eq!(listed(&all, OfferList::Resources, "uri"), expected);
+        assert_eq!(all.resource("memo://1"), target("a", "memo://1", false));
+        assert_eq!(all.resource("memo://2"), None, "it would be ambiguous");
+        assert_eq!(all.resource("airlock://a/memo://1"), target("a", "memo://1", true));
+        assert_eq!(all.resource("airlock://b/memo://2"), target("b", "memo://2", true));
+        let own = "airlock://b/airlock://a/memo://1";
+        assert_eq!(all.resource(own), target("b", "airlock://a/memo://1", true));
+        assert_eq!(all.resource("memo://7/x"), target("a", "memo://7/x", false));
+        assert_eq!(all.resource("other://1"), None);
+        for bad in ["airlock://a", "airlock:///x", "airlock://a-b/x", ""] {
+            assert_eq!(all.resource(bad), None, "{bad}");
+        }
+        let one = offering(&catalog, Scope::Client(client("b")));
+        let expected = ["airlock://a/memo://1", "memo://2"];
+        assert_eq!(listed(&one, OfferList::Resources, "uri"), expected);
+        assert_eq!(one.resource("memo://9"), target("b", "memo://9", false));
+        assert_eq!(one.resource("airlock://a/x"), target("b", "airlock://a/x", false));
+    }
+
+    #[test]
+    fn a_server_cannot_take_a_uri_that_a_template_of_another_one_may_have() {
+        let catalog =
+            catalog(&[("good", &[], &["memo://{id}"], &[]), ("evil", &["memo://1"], &[], &[])]);
+        let all = offering(&catalog, Scope::All);
+        assert_eq!(all.resource("memo://1"), None);
+        assert_eq!(listed(&all, OfferList::Resources, "uri"), ["airlock://evil/memo://1"]);
+        assert_eq!(all.resource("memo://2"), target("good", "memo://2", false));
+    }
+
+    #[test]
+    fn templates_and_prompts_are_told_apart_too() {
+        let catalog = catalog(&[
+            ("a", &[], &["x://{id}", "y://{id}"], &["greet", "two words"]),
+            ("b", &[], &["x://{id}"], &["greet"]),
+        ]);
+        let all = offering(&catalog, Scope::All);
+        let expected = ["airlock://a/x://{id}", "airlock://b/x://{id}", "y://{id}"];
+        assert_eq!(listed(&all, OfferList::Templates, "uriTemplate"), expected);
+        assert_eq!(all.template("x://{id}"), None);
+        assert_eq!(all.template("airlock://b/x://{id}"), target("b", "x://{id}", true));
+        assert_eq!(all.template("y://{id}"), target("a", "y://{id}", false));
+        let names = listed(&all, OfferList::Prompts, "name");
+        assert_eq!((names.len(), names[0].as_str()), (3, "a-greet"));
+        assert!(names.iter().all(|name| ToolName::is_valid(name)), "{names:?}");
+        assert_eq!(all.prompt("b-greet"), Some((client("b"), "greet".into())));
+        let odd = names.iter().find(|name| name.starts_with("a-two")).expect("it is listed");
+        assert_eq!(all.prompt(odd), Some((client("a"), "two words".into())));
+        assert_eq!(all.prompt("greet"), None);
+        let one = offering(&catalog, Scope::Client(client("a")));
+        assert_eq!(listed(&one, OfferList::Prompts, "name"), ["greet", "two words"]);
+        assert_eq!(one.prompt("two words"), Some((client("a"), "two words".into())));
+    }
+
+    #[test]
+    fn instructions_name_their_client_and_show_what_is_hidden() {
+        let catalog = catalog(&[("a", &[], &[], &[]), ("b", &[], &[], &[])]);
+        let all = offering(&catalog, Scope::All).instructions().expect("there are some");
+        let expected = "[MCP Service: a (external)]\nUse a.⟨U+200B⟩\n\n[MCP Service: b (external)]\nUse b.⟨U+200B⟩";
+        assert_eq!(all, expected);
+        let one = offering(&catalog, Scope::Client(client("b"))).instructions();
+        assert!(one.is_some_and(|one| !one.contains("Use a")));
+    }
+}

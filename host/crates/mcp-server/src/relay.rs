@@ -1,0 +1,391 @@
+//! `resources/read`, `prompts/get` and `completion/complete`: the door, and the result in the era of
+//! the client.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::{
+    exchange::Outlet,
+    offers::{OfferList, Offering, Target, wrapped},
+    questions::{self, Dialog},
+    result::{SERVER_INFO, repaired, server_info},
+    service::{Client, Service},
+};
+use airlock_core::{
+    door::{RelayError, RelayRequest, Subject},
+    tool::{ClientName, Content, InputRequired},
+};
+use airlock_json::{Caps, RawObject, raw};
+use airlock_strings::{cut, with_causes};
+use airlock_wire::{
+    error::{RpcError, code},
+    message::Request,
+    version::Version,
+};
+
+/// Result of a completion that nobody makes.
+const NO_COMPLETION: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
+/// The longest URI or name in a request, in bytes.
+const MAX_NAME_BYTES: usize = 4 << 10;
+
+/// Returns whether [`run`] handles a method.
+pub fn handles(method: &str) -> bool {
+    matches!(method, "resources/read" | "prompts/get" | "completion/complete")
+}
+
+/// Handles a request. Returns the result as JSON text.
+pub(super) async fn run(
+    service: Arc<Service>,
+    client: Client,
+    request: Request,
+    outlet: Outlet,
+) -> Result<String, RpcError> {
+    let toolbox = service.toolboxes().open(&client.selection);
+    let version = client.peer.version;
+    let context = Context {
+        offering: toolbox.offering(),
+        client: &client,
+        request: &request,
+        outlet: &outlet,
+        limit: service.settings().approval_timeout,
+    };
+    let response = match request.method.as_str() {
+        "resources/read" => context.read().await?,
+        "prompts/get" => context.get().await?,
+        _ => Response::Result(complete(context.offering, &client, &request).await?),
+    };
+    Ok(match response {
+        Response::Result(result) => result.write(version),
+        Response::Asked(asked) => questions::input_required(&asked),
+    })
+}
+
+/// Response to a client.
+enum Response {
+    /// The result of the source.
+    Result(Relayed),
+    /// The questions of the source.
+    Asked(Box<InputRequired>),
+}
+
+/// One request for a resource or a prompt.
+struct Context<'c> {
+    offering: &'c Offering,
+    client: &'c Client,
+    request: &'c Request,
+    outlet: &'c Outlet,
+    /// Time for the client to answer questions.
+    limit: Duration,
+}
+
+impl Context<'_> {
+    /// Sends a request to a source. A legacy client is asked what the source asks, a bounded number
+    /// of times; the questions for a modern one are the error.
+    async fn relay(
+        &self,
+        source: &ClientName,
+        request: RelayRequest,
+    ) -> Result<Result<String, RelayError>, RpcError> {
+        let params = &self.request.params;
+        let mut dialog = Dialog::new(self.client.peer, params, self.outlet, self.limit)?;
+        loop {
+            let admitted = self.offering.view().admit(source, request.clone(), self.client.timeout);
+            let relay = match admitted {
+                Ok(relay) => relay.hearing(dialog.hearing()),
+                Err(error) => return Ok(Err(error)),
+            };
+            let ran = match dialog.take() {
+                Some(answers) => relay.answering(answers).run().await,
+                None => relay.run().await,
+            };
+            match ran {
+                Err(RelayError::InputRequired(asked)) => {
+                    let forget = |token: &str| self.offering.view().forget(source, token);
+                    if let Err(asked) = dialog.answer(asked, None, forget).await {
+                        return Ok(Err(RelayError::InputRequired(asked)));
+                    }
+                }
+                Err(error @ RelayError::NotWaiting) => {
+                    return Err(RpcError::invalid_params(error.to_string()));
+                }
+                ran => return Ok(ran),
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Response, RpcError> {
+        let version = self.client.peer.version;
+        let (uri, target) = target(self.offering, self.request, version)?;
+        let read = RelayRequest::Read { uri: target.uri.clone() };
+        let ran = match self.relay(&target.client, read).await? {
+            Err(RelayError::InputRequired(asked)) => return Ok(Response::Asked(asked)),
+            ran => ran,
+        };
+        let text = ran.map_err(|error| match error {
+            // The code of either era: a URI is the only parameter.
+            RelayError::NotFound
+            | RelayError::Unsupported
+            | RelayError::Refused { code: -32_002 | -32_602, .. } => not_found(&uri, version),
+            error => failed(&self.request.method, &target.client, &error),
+        })?;
+        let mut result = Relayed::parse(text)?;
+        if target.is_wrapped {
+            result.wrap_uris(&target.client);
+        }
+        if version.is_modern() {
+            result.make_private();
+        }
+        Ok(Response::Result(result))
+    }
+
+    async fn get(&self) -> Result<Response, RpcError> {
+        let (offering, request) = (self.offering, self.request);
+        if !offering.has(OfferList::Prompts) {
+            return Err(RpcError::method_not_found(&request.method));
+        }
+        let name = request.params.string("name").filter(|name| name.len() <= MAX_NAME_BYTES);
+        let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a string"))?;
+        let unknown =
+            || RpcError::invalid_params(format!("there is no prompt {:?}", shortened(&name)));
+        let (source, original) = offering.prompt(&name).ok_or_else(unknown)?;
+        let arguments = object(request, "arguments")?;
+        let get = RelayRequest::Prompt { name: original, arguments };
+        let ran = match self.relay(&source, get).await? {
+            Err(RelayError::InputRequired(asked)) => return Ok(Response::Asked(asked)),
+            ran => ran,
+        };
+        let text = ran.map_err(|error| match error {
+            RelayError::NotFound | RelayError::Unsupported => unknown(),
+            error => failed(&request.method, &source, &error),
+        })?;
+        let mut result = Relayed::parse(text)?;
+        result.repair_messages(self.client.peer.version);
+        Ok(Response::Result(result))
+    }
+}
+
+/// Returns the URI of a request and the resource that has it. Unknown, hidden and ambiguous ones
+/// look the same.
+pub(super) fn target(
+    offering: &Offering,
+    request: &Request,
+    version: Version,
+) -> Result<(String, Target), RpcError> {
+    if !offering.has(OfferList::Resources) {
+        return Err(RpcError::method_not_found(&request.method));
+    }
+    let uri = request.params.string("uri").filter(|uri| uri.len() <= MAX_NAME_BYTES);
+    let uri = uri.ok_or_else(|| RpcError::invalid_params("`uri` must be a string: a URI"))?;
+    let uri = uri.into_owned();
+    let target = offering.resource(&uri).ok_or_else(|| not_found(&uri, version))?;
+    Ok((uri, target))
+}
+
+/// The resource does not exist, or is hidden (2026-07-28 has another code than the older ones).
+pub(super) fn not_found(uri: &str, version: Version) -> RpcError {
+    let code = if version.is_modern() { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
+    let uri = cut(uri.to_owned(), MAX_NAME_BYTES);
+    RpcError { data: Some(json!({"uri": uri})), ..RpcError::new(code, "resource not found") }
+}
+
+async fn complete(
+    offering: &Offering,
+    client: &Client,
+    request: &Request,
+) -> Result<Relayed, RpcError> {
+    if !offering.has(OfferList::Resources) && !offering.has(OfferList::Prompts) {
+        return Err(RpcError::method_not_found(&request.method));
+    }
+    let subject = request.params.get("ref").unwrap_or_default();
+    let member = |name: &str| raw::member(subject, name).and_then(raw::string);
+    let unknown = || RpcError::invalid_params("`ref` names no prompt or resource template");
+    let (source, subject) = match member("type").as_deref() {
+        Some("ref/prompt") => {
+            let name = member("name").ok_or_else(unknown)?;
+            let (source, name) = offering.prompt(&name).ok_or_else(unknown)?;
+            (source, Subject::Prompt(name))
+        }
+        Some("ref/resource") => {
+            let uri =
+                member("uri").filter(|uri| uri.len() <= MAX_NAME_BYTES).ok_or_else(unknown)?;
+            let target = offering.template(&uri).ok_or_else(unknown)?;
+            (target.client, Subject::Template(target.uri))
+        }
+        _ => return Err(unknown()),
+    };
+    let argument = object(request, "argument")?
+        .ok_or_else(|| RpcError::invalid_params("`argument` must be an object"))?;
+    let context = object(request, "context")?;
+    let complete = RelayRequest::Complete { subject, argument, context };
+    let ran = match offering.view().admit(&source, complete, client.timeout) {
+        Ok(relay) => relay.run().await,
+        Err(error) => Err(error),
+    };
+    let text = match ran {
+        // Not every server completes arguments; a client asks while its user writes.
+        Err(RelayError::Unsupported) => NO_COMPLETION.to_owned(),
+        Err(RelayError::NotFound) => return Err(unknown()),
+        ran => ran.map_err(|error| failed(&request.method, &source, &error))?,
+    };
+    Relayed::parse(text)
+}
+
+/// Returns a parameter that is an object or absent, as text.
+fn object(request: &Request, member: &str) -> Result<Option<String>, RpcError> {
+    match request.params.get(member) {
+        None | Some("null") => Ok(None),
+        Some(object) if object.starts_with('{') => Ok(Some(object.to_owned())),
+        Some(_) => Err(RpcError::invalid_params(format!("`{member}` must be an object"))),
+    }
+}
+
+fn shortened(name: &str) -> String {
+    cut(name.to_owned(), 128)
+}
+
+/// Returns the error for the client. Causes are for the operator.
+pub(super) fn failed(method: &str, client: &ClientName, error: &RelayError) -> RpcError {
+    let code = match error {
+        RelayError::Refused { code, .. } if *code == i64::from(code::INVALID_PARAMS) => {
+            code::INVALID_PARAMS
+        }
+        RelayError::Busy | RelayError::TooManySubscriptions { .. } => code::REFUSED,
+        _ => code::INTERNAL,
+    };
+    if code == code::INTERNAL {
+        warn!(%client, method, error = with_causes(error), "relayed request failed");
+    }
+    RpcError::new(code, format!("{method} failed: {error}"))
+}
+
+/// Result of a source, whose members stay as they were written.
+struct Relayed(RawObject);
+
+impl Relayed {
+    fn parse(text: String) -> Result<Self, RpcError> {
+        let parsed = RawObject::parse(text.into_bytes(), &Caps::memory(usize::MAX));
+        let (object, _) =
+            parsed.map_err(|_| RpcError::new(code::INTERNAL, "the result has too many members"))?;
+        Ok(Self(object))
+    }
+
+    /// Replaces the URIs of a resource's contents by those that name their client.
+    fn wrap_uris(&mut self, client: &ClientName) {
+        self.map("contents", |part| {
+            let uri = part.get("uri").and_then(raw::string)?;
+            Some(("uri", Value::from(wrapped(client, &uri)).to_string()))
+        });
+    }
+
+    /// Changes the content of messages that the client's revision does not know to text.
+    fn repair_messages(&mut self, version: Version) {
+        self.map("messages", |message| {
+            let content: Value = serde_json::from_str(message.get("content")?).ok()?;
+            let before = content.to_string();
+            let content = repaired(Content::from_mcp(content), version);
+            let content = serde_json::to_string(&content).ok()?;
+            (content != before).then_some(("content", content))
+        });
+    }
+
+    /// Changes one member of some elements of a list. Elements that are no objects are left out.
+    fn map(&mut self, list: &str, change: impl Fn(&RawObject) -> Option<(&'static str, String)>) {
+        let Some(elements) = self.0.get(list).and_then(raw::elements) else { return };
+        let changed: Vec<String> = elements
+            .filter_map(|element| {
+                let caps = Caps::memory(usize::MAX);
+                let (mut object, _) = RawObject::parse(element.as_bytes().to_vec(), &caps).ok()?;
+                if let Some((member, value)) = change(&object) {
+                    object.set(member, value);
+                }
+                Some(object.to_text())
+            })
+            .collect();
+        self.0.set(list, format!("[{}]", changed.join(",")));
+    }
+
+    /// Lets only the client keep the result, for no longer than its source says.
+    fn make_private(&mut self) {
+        let ttl = self.0.get("ttlMs").and_then(|ttl| ttl.parse::<u64>().ok()).unwrap_or(0);
+        self.0.set("ttlMs", ttl.to_string());
+        self.0.set("cacheScope", "\"private\"");
+    }
+
+    /// Returns the text, in the era of the client. A modern result names the gateway, not its
+    /// source.
+    fn write(mut self, version: Version) -> String {
+        let meta = self.0.object("_meta").and_then(Result::ok);
+        let mut meta = meta.unwrap_or_default();
+        meta.remove(SERVER_INFO);
+        if version.is_modern() {
+            self.0.set("resultType", "\"complete\"");
+            meta.set(SERVER_INFO, server_info().to_string());
+        } else {
+            for modern in ["resultType", "ttlMs", "cacheScope"] {
+                self.0.remove(modern);
+            }
+        }
+        if meta.iter().next().is_some() {
+            self.0.set("_meta", meta.to_text());
+        } else {
+            self.0.remove("_meta");
+        }
+        self.0.to_text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relayed(text: &str) -> Relayed {
+        Relayed::parse(text.to_owned()).expect("an object")
+    }
+
+    #[test]
+    fn a_result_names_the_gateway_and_is_of_the_clients_era() {
+        let text = r#"{"contents":[],"n":1.10,"ttlMs":5,"resultType":"complete","cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"inner"},"k":1}}"#;
+        let legacy = relayed(text).write(Version::V2025_11_25);
+        assert_eq!(legacy, r#"{"contents":[],"n":1.10,"_meta":{"k":1}}"#);
+        let mut modern = relayed(text);
+        modern.make_private();
+        let modern: Value =
+            serde_json::from_str(&modern.write(Version::V2026_07_28)).expect("JSON");
+        assert_eq!((&modern["ttlMs"], &modern["cacheScope"]), (&json!(5), &json!("private")));
+        assert_eq!(modern["_meta"][SERVER_INFO]["name"], "airlock");
+        assert_eq!((&modern["_meta"]["k"], &modern["resultType"]), (&json!(1), &json!("complete")));
+        let mut odd = relayed(r#"{"contents":[],"ttlMs":-1,"_meta":7}"#);
+        odd.make_private();
+        assert!(odd.write(Version::V2026_07_28).contains(r#""ttlMs":0"#));
+        assert_eq!(relayed(r#"{"_meta":{}}"#).write(Version::V2025_11_25), "{}");
+    }
+
+    #[test]
+    fn contents_of_a_resource_that_was_named_with_its_client_are_named_so_too() {
+        let mut result = relayed(r#"{"contents":[{"uri":"a://b","text":"1.0"},7,{"x":1.10}]}"#);
+        result.wrap_uris(&ClientName::parse("up").expect("a good name"));
+        let expected = r#"{"contents":[{"uri":"airlock://up/a://b","text":"1.0"},{"x":1.10}]}"#;
+        assert_eq!(result.write(Version::V2025_11_25), expected);
+    }
+
+    #[test]
+    fn content_that_a_revision_does_not_know_becomes_text() {
+        let text = r#"{"messages":[{"role":"user","content":{"type":"audio","data":"AA==","mimeType":"audio/wav"}}]}"#;
+        let of = |version| {
+            let mut result = relayed(text);
+            result.repair_messages(version);
+            result.write(version)
+        };
+        assert!(of(Version::V2025_03_26).contains(r#""type":"audio""#));
+        assert!(of(Version::V2024_11_05).contains(r#""type":"text""#));
+    }
+
+    #[test]
+    fn an_unknown_resource_has_the_code_of_the_clients_era() {
+        let code = |version| not_found("a:", version).code;
+        assert_eq!((code(Version::V2026_07_28), code(Version::V2025_11_25)), (-32_602, -32_002));
+        assert_eq!(not_found("a:", Version::V2026_07_28).data, Some(json!({"uri": "a:"})));
+    }
+}

@@ -1,0 +1,431 @@
+//! The methods of MCP, independent of the transport.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    approval::{ApprovalMode, ApprovalRule, Seal},
+    call,
+    exchange::{Asks, Exchange, Outlet},
+    meta::{self, LogLevel, Peer},
+    offers::{OfferList, Offering},
+    relay,
+    result::{SERVER_INFO, server_info},
+    session::Bounds,
+    subscriptions::Subscriptions,
+    tasks::{self, Tasks},
+    toolbox::{Selection, Toolbox, Toolboxes},
+    watch::{Known, ListKind, ListWatch},
+};
+use airlock_agent::approvals::Approvals;
+use airlock_catalog::{Catalog, Client as Source, State};
+use airlock_core::door::Budget;
+use airlock_json::raw;
+use airlock_wire::{error::RpcError, message::Request, version::Version};
+
+/// Key of the metadata with the reason that a subscription ended.
+const REASON: &str = "airlock/reason";
+/// Reason that streams end when the gateway stops.
+pub const STOPPING: &str = "the gateway is stopping";
+
+/// Key of the metadata that relates a notification to a subscription.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// Settings of the gateway as an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How a call that needs an approval is decided.
+    pub approval: ApprovalMode,
+    /// Exceptions from it. The first one that applies to a client counts.
+    pub approval_rules: Vec<ApprovalRule>,
+    /// Time for a user to answer a question.
+    pub approval_timeout: Duration,
+    /// Time for which a call waits in the list of pending approvals before it fails. The list keeps it
+    /// for longer, so that its client can repeat it.
+    pub approval_wait: Duration,
+    /// Bounds on sessions and streams.
+    pub sessions: Bounds,
+    /// True if the transport HTTP+SSE of 2024-11-05 is served too.
+    pub sse: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            approval: ApprovalMode::default(),
+            approval_rules: Vec::new(),
+            approval_timeout: Duration::from_mins(5),
+            approval_wait: Duration::from_secs(45),
+            sessions: Bounds::default(),
+            sse: false,
+        }
+    }
+}
+
+/// The gateway as an MCP server, without a transport.
+pub struct Service {
+    toolboxes: Arc<Toolboxes>,
+    budget: Budget,
+    settings: Settings,
+    seal: Seal,
+    /// Calls that wait for an approval; `None` if there is no such list.
+    approvals: Option<Approvals>,
+    /// Calls that clients follow as tasks.
+    tasks: Tasks,
+    /// Time until which lists wait for sources that have never been listed.
+    settles: Instant,
+    closing: CancellationToken,
+}
+
+/// Time after its start for which the gateway waits for sources that have never been listed, before a
+/// list is given without them.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// Client of a request.
+#[derive(Clone)]
+pub struct Client {
+    /// The tools that it asks for.
+    pub selection: Selection,
+    /// Its revision and capabilities.
+    pub peer: Peer,
+    /// Name that it gives itself, if it gives one.
+    pub name: Option<Arc<str>>,
+    /// Time that a call may take.
+    pub timeout: Duration,
+    /// The gateway's requests to it; `None` if it cannot respond to them.
+    pub asks: Option<Arc<Asks>>,
+}
+
+/// Result of a request for a page of a list.
+pub struct Listed {
+    /// JSON text.
+    pub text: String,
+    /// The list that the client knows now.
+    pub known: Known,
+}
+
+impl Service {
+    pub fn new(
+        catalog: Arc<Catalog>,
+        budget: Budget,
+        settings: Settings,
+        approvals: Option<Approvals>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            toolboxes: Arc::new(Toolboxes::new(catalog)),
+            budget,
+            settings,
+            seal: Seal::new(),
+            approvals,
+            tasks: Tasks::default(),
+            settles: Instant::now() + SETTLE,
+            closing: CancellationToken::new(),
+        })
+    }
+
+    /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
+    /// itself, because they change its state.
+    pub fn begin(self: &Arc<Self>, request: Request, client: Client) -> Exchange {
+        let id = request.id.clone();
+        let is_modern = client.peer.version.is_modern();
+        match request.method.as_str() {
+            "tools/call" => {
+                let (service, asks) = (self.clone(), client.asks.clone());
+                let takes_task =
+                    client.peer.takes_tasks && (is_modern || request.params.get("task").is_some());
+                if takes_task {
+                    Exchange::new(id, asks, |outlet| tasks::call(service, client, request, outlet))
+                } else {
+                    let work = |outlet| call::run(service, client, request, outlet, None);
+                    Exchange::new(id, asks, work)
+                }
+            }
+            method if tasks::handles(method, client.peer.version) => {
+                let service = self.clone();
+                let asks = client.asks.clone();
+                Exchange::new(id, asks, |outlet| tasks::run(service, client, request, outlet))
+            }
+            "subscriptions/listen" if is_modern => {
+                let service = self.clone();
+                Exchange::new(id, None, |outlet| service.listen(request, client, outlet))
+            }
+            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
+                Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
+            }
+            method if relay::handles(method) => {
+                let (service, asks) = (self.clone(), client.asks.clone());
+                Exchange::new(id, asks, |outlet| relay::run(service, client, request, outlet))
+            }
+            "server/discover" if is_modern => {
+                Exchange::ready(id, Ok(self.discover(&client.selection)))
+            }
+            "ping" if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
+            method => Exchange::ready(id, Err(RpcError::method_not_found(method))),
+        }
+    }
+
+    /// Returns the result of a request for a page of a list. Fails if the list is not offered.
+    pub fn list(&self, request: &Request, client: &Client) -> Result<Listed, RpcError> {
+        let cursor = match request.params.get("cursor") {
+            None | Some("null") => None,
+            Some(cursor) => Some(
+                raw::string(cursor)
+                    .ok_or_else(|| RpcError::invalid_params("`cursor` must be a string"))?,
+            ),
+        };
+        let toolbox = self.toolboxes.open(&client.selection);
+        let offering = toolbox.offering();
+        let (member, list) = match request.method.as_str() {
+            "resources/list" => ("resources", Some(OfferList::Resources)),
+            "resources/templates/list" => ("resourceTemplates", Some(OfferList::Templates)),
+            "prompts/list" => ("prompts", Some(OfferList::Prompts)),
+            _ => ("tools", None),
+        };
+        let page = match list {
+            None => toolbox.page(cursor.as_deref())?,
+            Some(list) if offering.has(list) => offering.page(list, cursor.as_deref())?,
+            Some(_) => return Err(RpcError::method_not_found(&request.method)),
+        };
+        let next = page.next.map(|next| format!(r#","nextCursor":"{next}""#)).unwrap_or_default();
+        // The list depends on the caller, and is not to be kept: a change is announced.
+        let rest = if client.peer.version.is_modern() {
+            format!(
+                r#","ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":{{"{SERVER_INFO}":{}}}"#,
+                server_info()
+            )
+        } else {
+            String::new()
+        };
+        let text = ["{\"", member, "\":[", page.items, "]", &next, &rest, "}"].concat();
+        let known = Known::of(&toolbox, list);
+        Ok(Listed { text, known })
+    }
+
+    /// Handles `subscriptions/listen`: acknowledges, then notifies of each change until the gateway
+    /// stops or the client ends the request.
+    async fn listen(
+        self: Arc<Self>,
+        request: Request,
+        client: Client,
+        outlet: Outlet,
+    ) -> Result<String, RpcError> {
+        let wanted =
+            request
+                .params
+                .get("notifications")
+                .filter(|wanted| wanted.starts_with('{'))
+                .ok_or_else(|| RpcError::invalid_params("`notifications` must be an object"))?;
+        let toolbox = self.toolboxes.open(&client.selection);
+        let offering = toolbox.offering();
+        let wants = |name: &str| raw::member(wanted, name) == Some("true");
+        let lists = [
+            (ListKind::Tools, wants("toolsListChanged")),
+            (
+                ListKind::Resources,
+                wants("resourcesListChanged") && offering.has(OfferList::Resources),
+            ),
+            (ListKind::Prompts, wants("promptsListChanged") && offering.has(OfferList::Prompts)),
+        ];
+        let lists = lists.map(|(kind, is_wanted)| is_wanted.then_some(kind));
+        let subscriptions = Subscriptions::default();
+        let uris = raw::member(wanted, "resourceSubscriptions");
+        let uris = subscriptions.listen(offering, uris, client.peer.version)?;
+        let id: Value = serde_json::from_str(request.id.as_json()).unwrap_or_default();
+        let meta = json!({SUBSCRIPTION: id});
+        let mut accepted = json!({});
+        for kind in lists.iter().flatten() {
+            accepted[kind.filter()] = true.into();
+        }
+        if !uris.is_empty() {
+            accepted["resourceSubscriptions"] = json!(uris);
+        }
+        let wants_lists = lists.iter().any(Option::is_some);
+        drop(toolbox);
+        // Before the acknowledgment: a change after it is noticed.
+        let mut watch = ListWatch::new(&self.toolboxes, client.selection, Known::default());
+        outlet.notify(
+            "notifications/subscriptions/acknowledged",
+            &json!({"notifications": accepted, "_meta": meta}),
+        );
+        loop {
+            tokio::select! {
+                () = self.closing.cancelled() => break,
+                changed = watch.changed(&self.toolboxes), if wants_lists => {
+                    for kind in changed.kinds().filter(|kind| lists.contains(&Some(*kind))) {
+                        outlet.notify(kind.notification(), &json!({"_meta": meta}));
+                    }
+                }
+                uri = subscriptions.updated() => {
+                    outlet.notify(UPDATED, &json!({"uri": *uri, "_meta": meta}));
+                }
+            }
+        }
+        let meta = json!({SUBSCRIPTION: id, SERVER_INFO: server_info(), REASON: STOPPING});
+        Ok(json!({"resultType": "complete", "_meta": meta}).to_string())
+    }
+
+    /// Returns the result of `server/discover`.
+    fn discover(&self, selection: &Selection) -> String {
+        let toolbox = self.toolboxes.open(selection);
+        let mut result = json!({
+            "resultType": "complete",
+            "supportedVersions": Version::MODERN.map(Version::as_str),
+            "capabilities": capabilities(toolbox.offering(), Version::LATEST),
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {SERVER_INFO: server_info()},
+        });
+        if let Some(instructions) = toolbox.offering().instructions() {
+            result["instructions"] = instructions.into();
+        }
+        result.to_string()
+    }
+
+    /// Returns the result of `initialize`.
+    pub fn initialized(&self, version: Version, selection: &Selection) -> String {
+        let toolbox = self.toolboxes.open(selection);
+        let mut result = json!({
+            "protocolVersion": version.as_str(),
+            "capabilities": capabilities(toolbox.offering(), version),
+            "serverInfo": server_info(),
+        });
+        if let Some(instructions) = toolbox.offering().instructions() {
+            result["instructions"] = instructions.into();
+        }
+        result.to_string()
+    }
+
+    /// Handles `resources/subscribe` and `resources/unsubscribe` of the legacy era.
+    pub fn change_subscription(
+        &self,
+        request: &Request,
+        client: &Client,
+        subscriptions: &Subscriptions,
+    ) -> Result<String, RpcError> {
+        let toolbox = self.toolboxes.open(&client.selection);
+        let offering = toolbox.offering();
+        if request.method == "resources/unsubscribe" {
+            subscriptions.unsubscribe(offering, request)?;
+        } else {
+            subscriptions.subscribe(offering, request, client.peer.version)?;
+        }
+        Ok(EMPTY.to_owned())
+    }
+
+    /// Waits for the sources that a selection may have and that have never been listed, during the
+    /// first seconds after the start.
+    pub async fn settled(&self, selection: &Selection) {
+        let catalog = self.toolboxes.catalog();
+        catalog.settled(self.settles, |client| self.toolboxes.may_have(selection, client)).await;
+    }
+
+    /// Returns the tools of a client, and waits until `name` is among them or no source is left that
+    /// may still have it: at its first start a component is compiled, which takes seconds.
+    pub(super) async fn toolbox_with(&self, client: &Client, name: &str) -> Arc<Toolbox> {
+        let toolboxes = &self.toolboxes;
+        let catalog = self.toolboxes.catalog();
+        let deadline = Instant::now() + client.timeout;
+        let mut changes = catalog.changes();
+        loop {
+            let toolbox = toolboxes.open(&client.selection);
+            let may_have = |source: &Arc<Source>| {
+                source.state == State::Connecting && toolboxes.may_have(&client.selection, source)
+            };
+            let is_complete = toolbox.find(name).is_some_and(|entry| entry.tool.client.is_some());
+            if is_complete || !catalog.snapshot().clients().any(may_have) {
+                return toolbox;
+            }
+            // Meta-tools use the tools of all sources, which they have not at once.
+            let limit = if toolbox.find(name).is_some() { self.settles } else { deadline };
+            if !matches!(timeout_at(limit, changes.changed()).await, Ok(Ok(()))) {
+                return toolboxes.open(&client.selection);
+            }
+        }
+    }
+
+    pub fn toolboxes(&self) -> &Arc<Toolboxes> {
+        &self.toolboxes
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns how a client's calls that need an approval are handled.
+    pub(super) fn approval(&self, client: &Client) -> ApprovalMode {
+        let key = client.selection.key.as_deref().map(|key| key.name.as_str());
+        let rules = &self.settings.approval_rules;
+        let rule = rules.iter().find(|rule| rule.applies(key, client.name.as_deref()));
+        rule.map_or(self.settings.approval, |rule| rule.approval)
+    }
+
+    /// Calls that clients follow as tasks.
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// The list of pending approvals; `None` if there is none.
+    pub(super) fn approvals(&self) -> Option<&Approvals> {
+        self.approvals.as_ref()
+    }
+
+    pub(super) fn seal(&self) -> &Seal {
+        &self.seal
+    }
+
+    pub(crate) fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// Token that is cancelled when the gateway begins to stop: subscriptions and idle streams end.
+    pub fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+}
+
+/// Capabilities of the gateway. Those for resources and prompts are there only for a client that
+/// may use some.
+fn capabilities(offering: &Offering, version: Version) -> Value {
+    let mut capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+    if version.is_modern() {
+        capabilities["extensions"] = json!({tasks::EXTENSION: {}});
+    } else if version == Version::V2025_11_25 {
+        capabilities["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+    }
+    let (resources, prompts) =
+        (offering.has(OfferList::Resources), offering.has(OfferList::Prompts));
+    if resources {
+        capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
+    }
+    if prompts {
+        capabilities["prompts"] = json!({"listChanged": true});
+    }
+    if resources || prompts {
+        capabilities["completions"] = json!({});
+    }
+    capabilities
+}
+
+/// Reads `logging/setLevel`. Its result is an empty object.
+pub fn log_level(request: &Request) -> Result<LogLevel, RpcError> {
+    meta::log_level("level", request.params.get("level"))
+}
+
+/// Result without members.
+pub const EMPTY: &str = "{}";
+
+/// Notification of a changed resource.
+const UPDATED: &str = "notifications/resources/updated";
+
+/// Returns the notification of a changed list, for a stream of the legacy era.
+pub fn list_changed(list: ListKind) -> String {
+    airlock_wire::message::notification(list.notification(), &json!({}))
+}
+
+/// Returns the notification of a changed resource, for a stream of the legacy era.
+pub fn updated(uri: &str) -> String {
+    airlock_wire::message::notification(UPDATED, &json!({"uri": uri}))
+}

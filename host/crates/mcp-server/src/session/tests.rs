@@ -1,0 +1,279 @@
+use std::{collections::BTreeMap, future::pending};
+
+use futures_util::FutureExt as _;
+use tokio::time::advance;
+
+use super::*;
+use crate::{event_log::Next, running::MAX_RUNNING};
+use airlock_core::memory::Limited;
+use airlock_core::{door::VirtualKey, tool::QuestionKinds};
+use airlock_json::Caps;
+use airlock_wire::{
+    message::{Message, Request},
+    version::Version,
+};
+
+const BOUNDS: Bounds =
+    Bounds { total: 4, per_key: 3, streams_per_key: 2, streams: 3, idle: Duration::from_mins(10) };
+const PEER: Peer = Peer {
+    version: Version::V2025_11_25,
+    questions: QuestionKinds::ELICITATION,
+    log_level: None,
+    takes_tasks: true,
+};
+
+fn account(name: &str) -> Tenant {
+    VirtualKey::new(name, name, BTreeMap::new()).tenant().clone()
+}
+
+fn request(id: u32) -> Request {
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#);
+    match Message::read(text.into(), &Caps::memory(1 << 16)) {
+        Ok(Message::Request(request)) => request,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns an exchange that answers at once.
+fn quick(id: u32, result: &str) -> Exchange {
+    Exchange::ready(request(id).id, Ok(result.to_owned()))
+}
+
+/// Returns an exchange that never answers.
+fn endless(id: u32) -> Exchange {
+    Exchange::new(request(id).id, None, |outlet| async move {
+        outlet.notify("begun", &serde_json::json!({}));
+        pending::<()>().await;
+        Ok(String::new())
+    })
+}
+
+fn unlimited() -> MemoryBudget {
+    MemoryBudget::unlimited()
+}
+
+async fn texts(reader: &mut Reader) -> Vec<Arc<str>> {
+    let mut texts = Vec::new();
+    while let Some(Next { text, .. }) = reader.next().await {
+        texts.push(text);
+    }
+    texts
+}
+
+/// Lets spawned tasks run until they wait.
+async fn settle() {
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_exists_for_its_account_only_and_until_it_is_closed() {
+    let sessions = Sessions::new(BOUNDS);
+    let session = sessions.open(account("ann"), PEER).expect("room");
+    assert!(sessions.find(session.id(), &account("ann")).is_some());
+    assert!(sessions.find(session.id(), &account("bob")).is_none());
+    assert!(sessions.find("", &account("ann")).is_none());
+    sessions.close(&session);
+    assert!(sessions.find(session.id(), &account("ann")).is_none());
+    assert!(session.closed().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_expires_unless_it_is_used_runs_a_request_or_listens() {
+    let sessions = Sessions::new(BOUNDS);
+    let tenant = account("ann");
+    let used = sessions.open(tenant.clone(), PEER).expect("room");
+    let running = sessions.open(tenant.clone(), PEER).expect("room");
+    let listening = sessions.open(tenant.clone(), PEER).expect("room");
+    running.run(endless(1), unlimited(), ()).expect("it runs");
+    let listener = listening.listen();
+    advance(BOUNDS.idle / 2).await;
+    assert!(sessions.find(used.id(), &tenant).is_some());
+    advance(BOUNDS.idle / 2).await;
+    let finds = |session: &Session| sessions.find(session.id(), &tenant).is_some();
+    assert!(finds(&used) && finds(&running) && finds(&listening));
+    advance(BOUNDS.idle).await;
+    assert!(!finds(&used) && finds(&running) && finds(&listening));
+    drop(listener);
+    running.cancel(&request(1).id);
+    settle().await;
+    advance(BOUNDS.idle).await;
+    assert!(!finds(&running) && !finds(&listening));
+    assert_eq!(sessions.usage(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_its_bound_an_account_loses_the_session_that_is_idle_for_longest() {
+    let sessions = Sessions::new(BOUNDS);
+    let mut own = Vec::new();
+    for _ in 0..BOUNDS.per_key {
+        own.push(sessions.open(account("ann"), PEER).expect("room"));
+        advance(Duration::from_secs(1)).await;
+    }
+    let other = sessions.open(account("bob"), PEER).expect("room");
+    own[0].run(endless(1), unlimited(), ()).expect("it runs");
+    own.push(sessions.open(account("ann"), PEER).expect("in the place of an idle one"));
+    let exists =
+        |session: &Arc<Session>, name| sessions.find(session.id(), &account(name)).is_some();
+    let left: Vec<bool> = own.iter().map(|session| exists(session, "ann")).collect();
+    assert_eq!(left, [true, false, true, true]);
+    assert!(exists(&other, "bob"));
+    for session in &own[2..] {
+        session.run(endless(1), unlimited(), ()).expect("it runs");
+    }
+    let refused = sessions.open(account("ann"), PEER).err().expect("all are in use");
+    assert_eq!(refused.code, code::REFUSED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_bound_on_all_the_account_with_the_most_sessions_loses_one() {
+    let sessions = Sessions::new(BOUNDS);
+    let large: Vec<_> =
+        (0..3).map(|_| sessions.open(account("ann"), PEER).expect("room")).collect();
+    let small = sessions.open(account("bob"), PEER).expect("room");
+    advance(Duration::from_secs(1)).await;
+    sessions.open(account("cid"), PEER).expect("in the place of one of ann's");
+    let left = large.iter().filter(|it| sessions.find(it.id(), &account("ann")).is_some()).count();
+    assert_eq!(left, 2);
+    assert!(sessions.find(small.id(), &account("bob")).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_session_makes_room_for_a_tenant_with_fewer() {
+    let sessions = Sessions::new(BOUNDS);
+    let mut own = Vec::new();
+    for id in 0..3 {
+        let session = sessions.open(account("ann"), PEER).expect("room");
+        session.run(endless(id), unlimited(), ()).expect("it runs");
+        own.push(session);
+        advance(Duration::from_secs(1)).await;
+    }
+    sessions.open(account("bob"), PEER).expect("room");
+    let new = sessions.open(account("cid"), PEER).expect("in the place of ann's oldest");
+    assert!(own[0].closed().is_cancelled() && !own[1].closed().is_cancelled());
+    assert!(sessions.find(new.id(), &account("cid")).is_some());
+}
+
+#[tokio::test]
+async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
+    let sessions = Sessions::new(BOUNDS);
+    let take = |name| sessions.stream(account(name));
+    let (first, second) = (take("ann").expect("room"), take("ann").expect("room"));
+    assert!(take("ann").is_err());
+    let third = take("bob").expect("room");
+    // Ann has two more than a newcomer, whose stream takes the place of the oldest.
+    let fourth = take("cid").expect("ann's");
+    assert!(first.evicted().now_or_never().is_some() && second.evicted().now_or_never().is_none());
+    assert!(take("dan").is_err(), "nobody has two more");
+    drop(first);
+    drop((second, third, fourth));
+    assert_eq!(sessions.usage(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identifier_is_in_use_until_its_request_has_ended() {
+    let sessions = Sessions::new(BOUNDS);
+    let session = sessions.open(account("ann"), PEER).expect("room");
+    let mut log = session.run(endless(1), unlimited(), ()).expect("it runs");
+    assert!(session.run(quick(1, "{}"), unlimited(), ()).is_err());
+    session.cancel(&request(1).id);
+    session.cancel(&request(1).id);
+    session.cancel(&request(2).id);
+    settle().await;
+    let sent = texts(&mut log).await;
+    assert!(sent.len() <= 1, "no response of a cancelled request: {sent:?}");
+    session.run(quick(1, "{}"), unlimited(), ()).expect("it is free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_requests_of_a_session_are_bounded_and_end_with_it() {
+    let sessions = Sessions::new(BOUNDS);
+    let session = sessions.open(account("ann"), PEER).expect("room");
+    let count = u32::try_from(MAX_RUNNING).expect("small");
+    let logs: Vec<_> =
+        (0..count).map(|id| session.run(endless(id), unlimited(), ()).expect("room")).collect();
+    let refused = session.run(quick(count, "{}"), unlimited(), ()).err().expect("too many");
+    assert_eq!(refused.code, code::REFUSED);
+    sessions.close(&session);
+    for mut log in logs {
+        texts(&mut log).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
+    let sessions = Sessions::new(BOUNDS);
+    let session = sessions.open(account("ann"), PEER).expect("room");
+    let mut quick_log = session.run(quick(1, "{}"), unlimited(), ()).expect("it runs");
+    texts(&mut quick_log).await;
+    settle().await;
+    let stream = quick_log.stream();
+    drop(quick_log);
+    settle().await;
+    assert!(session.log(stream).is_none());
+    let mut log = session.run(quick(2, "{}"), unlimited(), ()).expect("it runs");
+    log.begin_stream();
+    texts(&mut log).await;
+    settle().await;
+    assert!(session.log(log.stream()).is_some());
+    advance(KEPT_FOR + Duration::from_secs(1)).await;
+    settle().await;
+    assert!(session.log(log.stream()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn kept_events_are_bounded_in_number_and_in_bytes() {
+    let sessions = Sessions::new(BOUNDS);
+    let session = sessions.open(account("ann"), PEER).expect("room");
+    let run = async |id: u32, result: &str| {
+        let mut log = session.run(quick(id, result), unlimited(), ()).expect("it runs");
+        log.begin_stream();
+        texts(&mut log).await;
+        settle().await;
+        log.stream()
+    };
+    let mut streams = Vec::new();
+    for id in 0..20 {
+        streams.push(run(id, "{}").await);
+    }
+    let kept = |streams: &[u64]| streams.iter().filter(|it| session.log(**it).is_some()).count();
+    assert_eq!(kept(&streams), KEPT_LOGS);
+    assert!(session.log(streams[19]).is_some() && session.log(streams[0]).is_none());
+    let large = format!("\"{}\"", "x".repeat(KEPT_BYTES));
+    let first = run(100, &large).await;
+    let second = run(101, "{}").await;
+    assert!(session.log(first).is_none() && session.log(second).is_some());
+    assert_eq!(kept(&streams), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back() {
+    let memory = Limited::new(1_000);
+    let sessions = Sessions::new(BOUNDS);
+    let session = sessions.open(account("ann"), PEER).expect("room");
+    let large = format!("\"{}\"", "x".repeat(2_000));
+    let mut log =
+        session.run(quick(1, &large), MemoryBudget::new(memory.clone()), ()).expect("it runs");
+    let sent = texts(&mut log).await;
+    assert!(sent[0].contains(r#""code":-32000"#), "{sent:?}");
+    let mut log =
+        session.run(quick(2, "{}"), MemoryBudget::new(memory.clone()), ()).expect("it runs");
+    texts(&mut log).await;
+    assert!(memory.taken() > 0);
+    drop(log);
+    settle().await;
+    assert_eq!(memory.taken(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_stream_listens_and_another_one_takes_over_when_it_ends() {
+    let sessions = Sessions::new(BOUNDS);
+    let session = sessions.open(account("ann"), PEER).expect("room");
+    let (first, second) = (session.listen(), session.listen());
+    assert!(!first.is_current() && second.is_current());
+    drop(second);
+    assert!(first.is_current());
+    let third = session.listen();
+    assert!(third.is_current() && !first.is_current());
+}

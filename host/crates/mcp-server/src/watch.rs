@@ -1,0 +1,134 @@
+//! Notices that a list of a client has changed.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    offers::OfferList,
+    toolbox::{Digests, Selection, Toolbox, Toolboxes},
+};
+
+/// Shortest time between two looks at the lists. A source that changes them all the time costs each
+/// listening client one look a second.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A list whose changes are announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListKind {
+    Tools,
+    /// Resources and their templates.
+    Resources,
+    Prompts,
+}
+
+impl ListKind {
+    /// Method of the notification.
+    pub(crate) fn notification(self) -> &'static str {
+        match self {
+            Self::Tools => "notifications/tools/list_changed",
+            Self::Resources => "notifications/resources/list_changed",
+            Self::Prompts => "notifications/prompts/list_changed",
+        }
+    }
+
+    /// Member of a subscription that asks for the notification.
+    pub(crate) fn filter(self) -> &'static str {
+        match self {
+            Self::Tools => "toolsListChanged",
+            Self::Resources => "resourcesListChanged",
+            Self::Prompts => "promptsListChanged",
+        }
+    }
+}
+
+/// Digests of the lists that a client knows; `None` for one that it has not received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    tools: Option<u64>,
+    resources: Option<u64>,
+    prompts: Option<u64>,
+}
+
+impl Known {
+    /// Returns the present state of one list; of that of tools for `None`.
+    pub(super) fn of(toolbox: &Toolbox, list: Option<OfferList>) -> Self {
+        let (none, offering) = (Self::default(), toolbox.offering());
+        match list {
+            None => Self { tools: Some(toolbox.tools_digest()), ..none },
+            Some(OfferList::Resources | OfferList::Templates) => {
+                Self { resources: Some(offering.resources_digest()), ..none }
+            }
+            Some(OfferList::Prompts) => Self { prompts: Some(offering.prompts_digest()), ..none },
+        }
+    }
+
+    /// Replaces the lists that `newer` has.
+    pub(crate) fn merge(&mut self, newer: Self) {
+        self.tools = newer.tools.or(self.tools);
+        self.resources = newer.resources.or(self.resources);
+        self.prompts = newer.prompts.or(self.prompts);
+    }
+
+    /// Iterates over the lists that it has.
+    pub fn kinds(self) -> impl Iterator<Item = ListKind> {
+        let all = [
+            self.tools.map(|_| ListKind::Tools),
+            self.resources.map(|_| ListKind::Resources),
+            self.prompts.map(|_| ListKind::Prompts),
+        ];
+        all.into_iter().flatten()
+    }
+
+    /// Returns the lists of `found` that differ from those that are known.
+    fn changes(&self, found: &Digests) -> Self {
+        let changed = |known: Option<u64>, found: u64| Some(found).filter(|_| known != Some(found));
+        Self {
+            tools: changed(self.tools, found.tools),
+            resources: changed(self.resources, found.resources),
+            prompts: changed(self.prompts, found.prompts),
+        }
+    }
+}
+
+/// Watches the lists of one client. A change of what the client may not see is not noticed.
+pub struct ListWatch {
+    changes: watch::Receiver<()>,
+    selection: Selection,
+    /// The lists that the client knows.
+    known: Known,
+    next_look: Instant,
+}
+
+impl ListWatch {
+    /// Begins to watch. `known` has the lists that the client has received; of the others, the
+    /// present one becomes the known one.
+    pub fn new(toolboxes: &Toolboxes, selection: Selection, known: Known) -> Self {
+        // Before the lists are read, so that no change is missed.
+        let mut changes = toolboxes.catalog().changes();
+        let mut all = Known::default().changes(&toolboxes.open(&selection).digests());
+        all.merge(known);
+        changes.mark_changed();
+        Self { changes, selection, known: all, next_look: Instant::now() }
+    }
+
+    /// Waits until a list differs from the known one, and returns those that do. Never completes if
+    /// the catalog is gone. Dropping the future loses no change.
+    pub async fn changed(&mut self, toolboxes: &Arc<Toolboxes>) -> Known {
+        loop {
+            sleep_until(self.next_look).await;
+            if self.changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            self.next_look = Instant::now() + PAUSE;
+            let found = self.known.changes(&toolboxes.open(&self.selection).digests());
+            if found != Known::default() {
+                self.known.merge(found);
+                return found;
+            }
+        }
+    }
+}

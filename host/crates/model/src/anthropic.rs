@@ -1,0 +1,174 @@
+//! Anthropic's Messages API. Requests and responses are translated from and to chat completions.
+//! This file does the exchange; the submodules know the two formats and nothing of HTTP.
+
+mod answer;
+mod chunks;
+mod content;
+mod error;
+mod event;
+mod media;
+mod messages;
+#[cfg(test)]
+mod recorded;
+mod request;
+mod stream;
+mod tools;
+mod usage;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest::Url;
+use serde_json::{Value, json};
+
+pub(super) use self::chunks::Chunks;
+use super::{
+    Held, ModelError, Object, Prompt, Response, Service, Source,
+    http::{self as service, Client, Events, LIST_SIZES, Outgoing, below},
+    object,
+    translation::{self, Untranslated},
+};
+use airlock_core::threads;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+
+/// Addresses of the service, and its configured beta features.
+#[derive(Debug)]
+pub(super) struct Anthropic {
+    messages: Url,
+    models: Url,
+    /// The configured header `anthropic-beta`, to which a request adds its own.
+    betas: Option<String>,
+}
+
+/// A request of the Messages API.
+struct Translated {
+    body: Vec<u8>,
+    /// Features that the request asks for, for the header `anthropic-beta`.
+    betas: Option<String>,
+}
+
+impl Anthropic {
+    pub(super) fn new(base: &Url, service: &Service) -> Self {
+        let mut models = below(base, "models");
+        models.set_query(Some("limit=1000"));
+        let betas = service.headers.iter().find(|(name, _)| BETA == name.as_str());
+        let betas = betas.map(|(_, value)| value.expose().to_owned());
+        Self { messages: below(base, "messages"), models, betas }
+    }
+
+    /// Returns the header that carries a key; `None` if it cannot be sent.
+    pub(super) fn credential(key: &str) -> Option<(HeaderName, HeaderValue)> {
+        Some((API_KEY, HeaderValue::try_from(key).ok()?))
+    }
+
+    /// Translates a request. Memory for the texts of both forms and for the tree between them is
+    /// held while this runs, and for the text of the result until it is dropped. Fails if the
+    /// request has a part without a counterpart.
+    pub(super) async fn encode(
+        &self,
+        client: &Client,
+        prompt: &Prompt,
+        is_streamed: bool,
+        held: &Held,
+    ) -> Result<Outgoing, ModelError> {
+        let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
+        let working = held.beside();
+        // Once as it is and once translated.
+        if !working.grow(text.len().saturating_mul(2)) {
+            return Err(client.no_memory());
+        }
+        let length = text.len();
+        let tenant = held.tenant();
+        let translated = threads::read(&tenant, length, move || translate(text, &working)).await;
+        let Translated { body, betas } =
+            translated.map_err(|error| error.into_model_error(client))?;
+        let mut outgoing = client.outgoing(&self.messages, body, is_streamed, held)?;
+        outgoing.headers = self.headers(betas);
+        outgoing.includes_usage = service::includes_usage(prompt);
+        Ok(outgoing)
+    }
+
+    /// Reads the response to a request. Fails if it is an error or not a message. Of a stream, only
+    /// the head is read.
+    pub(super) async fn response<'a>(
+        client: &'a Client,
+        response: reqwest::Response,
+        outgoing: &Outgoing,
+        held: &Held,
+    ) -> Result<Response<'a>, ModelError> {
+        let created = seconds_since_1970(SystemTime::now());
+        let is_stream = response.status().is_success() && !service::is_json(&response);
+        if outgoing.is_streamed && is_stream {
+            let events = Events::new(client, response, held.beside());
+            let chunks = Chunks::new(events, created, outgoing.includes_usage);
+            return Ok(Response::Chunks(Source::Anthropic(Box::new(chunks)).into()));
+        }
+        let message = client.receive(response, error_of, held).await?;
+        let answer = message.map(|message| answer::to_completion(message, created));
+        Ok(Response::Whole(answer.map_err(|failure| failure.into_model_error(client))?))
+    }
+
+    /// Returns the models of the service, in OpenAI's form.
+    pub(super) async fn list(
+        &self,
+        client: &Client,
+        credential: Option<(HeaderName, HeaderValue)>,
+        held: &Held,
+    ) -> Result<Vec<Object>, ModelError> {
+        let response = client.get(&self.models, self.headers(None), credential).await?;
+        let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
+        Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
+    }
+
+    fn headers(&self, betas: Option<String>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(VERSION, HeaderValue::from_static(request::API_VERSION));
+        let betas: Vec<_> = self.betas.iter().cloned().chain(betas).collect();
+        if !betas.is_empty()
+            && let Ok(value) = HeaderValue::try_from(betas.join(","))
+        {
+            headers.insert(BETA, value);
+        }
+        headers
+    }
+}
+
+/// Translates the text of a chat request. Memory for its tree is held in `held`.
+fn translate(text: Vec<u8>, held: &Held) -> Result<Translated, Untranslated> {
+    let chat = translation::read(&text, held)?;
+    drop(text);
+    let mut message = request::to_messages(chat).map_err(Untranslated::Unsupported)?;
+    let betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;
+    let body = serde_json::to_vec(&message).expect("an object can be written");
+    Ok(Translated { body, betas })
+}
+
+fn error_of(_: &Client, status: StatusCode, body: Option<&Object>) -> Object {
+    error::to_error(status, body)
+}
+
+/// Returns a model of Anthropic's list in the form of OpenAI's.
+fn to_model(model: &Object) -> Object {
+    let created = model.get("created_at").and_then(Value::as_str);
+    let created = created.and_then(|text| humantime::parse_rfc3339(text).ok());
+    let mut listed = object(json!({
+        "id": model.get("id"),
+        "object": "model",
+        "created": created.map_or(0, seconds_since_1970),
+        "owned_by": "anthropic",
+    }));
+    if let Some(name @ Value::String(_)) = model.get("display_name") {
+        listed.insert("display_name".to_owned(), name.clone());
+    }
+    listed
+}
+
+fn seconds_since_1970(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! The block of content that is open.
+
+use serde_json::Value;
+
+use super::{Failure, Step, invalid};
+use crate::Object;
+
+/// Maximum bytes of one block of thinking. Its text is kept until its signature has come. The
+/// longest output of a model, 128,000 tokens, is about a sixth of it.
+pub(super) const MAX_THINKING_BYTES: usize = 4 << 20;
+
+/// State of a block. Its size is bounded by [`MAX_THINKING_BYTES`] and the size of the event that
+/// opened it.
+#[derive(Debug)]
+pub(super) enum Block {
+    Text,
+    /// The block as it can be sent back.
+    Thinking(Object),
+    /// A call, and its input if no piece of it has been streamed.
+    Call {
+        index: usize,
+        input: Option<Value>,
+    },
+    /// A block of a type that has no form in chat.
+    Ignored,
+}
+
+impl Block {
+    /// Returns the state of a block of thinking that starts.
+    pub(super) fn thinking(block: &Object) -> Result<Self, Failure> {
+        check_thinking(thinking_bytes(block))?;
+        Ok(Self::Thinking(block.clone()))
+    }
+
+    /// Adds a delta of type `kind`. Deltas of types that are not known are ignored.
+    pub(super) fn extend(&mut self, kind: &str, delta: &Object) -> Result<Option<Step>, Failure> {
+        match (kind, self) {
+            (_, Self::Ignored) => Ok(None),
+            ("text_delta", Self::Text) => Ok(text_step(delta)),
+            ("thinking_delta", Self::Thinking(block)) => {
+                let piece = text(delta, "thinking");
+                check_thinking(thinking_bytes(block) + piece.len())?;
+                append(block, "thinking", &piece);
+                Ok(reasoning_step(piece))
+            }
+            ("signature_delta", Self::Thinking(block)) => {
+                // The signature comes whole; Anthropic's SDKs replace an earlier one, too.
+                block.remove("signature");
+                let signature = text(delta, "signature");
+                check_thinking(thinking_bytes(block) + signature.len())?;
+                block.insert("signature".to_owned(), signature.into());
+                Ok(None)
+            }
+            ("input_json_delta", Self::Call { index, input }) => {
+                let json = text(delta, "partial_json");
+                if json.is_empty() {
+                    return Ok(None);
+                }
+                *input = None;
+                Ok(Some(Step::Arguments { index: *index, json }))
+            }
+            ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta", _) => {
+                Err(invalid("a delta that does not fit the type of its content block"))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Returns the step of a member `text`; `None` if it is empty.
+pub(super) fn text_step(object: &Object) -> Option<Step> {
+    Some(text(object, "text")).filter(|text| !text.is_empty()).map(Step::Text)
+}
+
+/// Returns the step of readable thinking; `None` if it is empty.
+pub(super) fn reasoning_step(thinking: String) -> Option<Step> {
+    Some(thinking).filter(|text| !text.is_empty()).map(Step::Reasoning)
+}
+
+/// Returns a member that is a string; empty if it is absent.
+pub(super) fn text(object: &Object, name: &str) -> String {
+    object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn append(block: &mut Object, name: &str, piece: &str) {
+    match block.get_mut(name) {
+        Some(Value::String(text)) => text.push_str(piece),
+        _ => drop(block.insert(name.to_owned(), piece.into())),
+    }
+}
+
+fn thinking_bytes(block: &Object) -> usize {
+    let bytes = |name| block.get(name).and_then(Value::as_str).map_or(0, str::len);
+    bytes("thinking") + bytes("signature")
+}
+
+fn check_thinking(bytes: usize) -> Result<(), Failure> {
+    if bytes > MAX_THINKING_BYTES {
+        return Err(invalid("a block of thinking of excessive length"));
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{block::MAX_THINKING_BYTES, *};
+use crate::object;
+
+fn start() -> Value {
+    json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {}}})
+}
+
+fn open(index: u64, kind: &str) -> Value {
+    json!({"type": "content_block_start", "index": index, "content_block": {"type": kind}})
+}
+
+fn delta(index: u64, kind: &str, member: &str, text: &str) -> Value {
+    json!({"type": "content_block_delta", "index": index, "delta": {"type": kind, member: text}})
+}
+
+fn close(index: u64) -> Value {
+    json!({"type": "content_block_stop", "index": index})
+}
+
+fn ended(reason: &str) -> Value {
+    json!({"type": "message_delta", "delta": {"stop_reason": reason}})
+}
+
+fn stop() -> Value {
+    json!({"type": "message_stop"})
+}
+
+/// Reads events until one fails.
+fn read(
+    reader: &mut Reader,
+    events: impl IntoIterator<Item = Value>,
+) -> Result<Vec<Step>, Failure> {
+    let mut steps = Vec::new();
+    for event in events {
+        steps.append(&mut reader.event(&object(event))?);
+    }
+    Ok(steps)
+}
+
+#[test]
+fn an_event_that_cannot_follow_the_ones_before_it_fails() {
+    let long = "x".repeat(MAX_NAME_BYTES + 1);
+    for (events, expected) in [
+        (vec![open(0, "text")], "an event before message_start"),
+        (vec![stop()], "an event before message_start"),
+        (vec![start(), start()], "a second message_start event"),
+        (vec![json!({"type": "message_start"})], "a message_start event without a message"),
+        (
+            vec![json!({"type": "message_start", "message": {"id": long}})],
+            "a message with an id or model of excessive length",
+        ),
+        (
+            vec![start(), open(0, "text"), open(1, "text")],
+            "a content block that starts before the last one has stopped",
+        ),
+        (
+            vec![start(), json!({"type": "content_block_start", "content_block": {}})],
+            "a content_block_start event without an index or a block",
+        ),
+        (
+            vec![start(), delta(0, "text_delta", "text", "x")],
+            "an event of a content block that has not started",
+        ),
+        (
+            vec![start(), open(0, "text"), delta(1, "text_delta", "text", "x")],
+            "an event of a content block that has not started",
+        ),
+        (
+            vec![start(), open(0, "text"), close(0), close(0)],
+            "an event of a content block that has not started",
+        ),
+        (
+            vec![start(), open(0, "text"), json!({"type": "content_block_delta", "index": 0})],
+            "a content_block_delta event without a delta",
+        ),
+        (
+            vec![start(), open(0, "text"), delta(0, "input_json_delta", "partial_json", "{}")],
+            "a delta that does not fit the type of its content block",
+        ),
+        (
+            vec![start(), open(0, "tool_use"), delta(0, "text_delta", "text", "x")],
+            "a delta that does not fit the type of its content block",
+        ),
+        (vec![start(), stop()], "a message that stops without a reason"),
+        (
+            vec![start(), open(0, "text"), ended("end_turn"), stop()],
+            "a message that stops inside a content block",
+        ),
+        (vec![start(), ended("end_turn"), stop(), stop()], "an event after message_stop"),
+    ] {
+        let failure = read(&mut Reader::default(), events.clone()).expect_err("it cannot be");
+        assert_eq!(failure.to_string(), expected, "{events:?}");
+    }
+}
+
+#[test]
+fn a_stream_has_ended_with_message_stop_and_not_before() {
+    let mut reader = Reader::default();
+    read(&mut reader, [start(), ended("end_turn")]).expect("a good stream");
+    assert!(!reader.has_ended());
+    read(&mut reader, [stop(), json!({"type": "ping"})]).expect("a good stream");
+    assert!(reader.has_ended());
+}
+
+#[test]
+fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
+    let half = "x".repeat(MAX_THINKING_BYTES / 2);
+    let thinking = |text: &str| delta(0, "thinking_delta", "thinking", text);
+    let signature = |text: &str| delta(0, "signature_delta", "signature", text);
+    let more = format!("{half}x");
+    for (first, last, beyond) in [
+        (thinking(&half), thinking(&half), thinking(&more)),
+        (thinking(&half), signature(&half), signature(&more)),
+        (signature(&half), thinking(&half), thinking(&more)),
+        (signature(&more), signature(&half), signature(&half.repeat(3))),
+    ] {
+        let mut reader = Reader::default();
+        read(&mut reader, [start(), open(0, "thinking"), first]).expect("within the limit");
+        let failure = read(&mut reader, [beyond]).expect_err("beyond the limit");
+        assert_eq!(failure.to_string(), "a block of thinking of excessive length");
+        read(&mut reader, [last]).expect("at the limit");
+    }
+    let whole = json!({
+        "type": "content_block_start", "index": 0,
+        "content_block": {"type": "thinking", "thinking": half, "signature": more}
+    });
+    assert!(read(&mut Reader::default(), [start(), whole]).is_err());
+}
+
+#[test]
+fn the_last_signature_of_a_block_replaces_an_earlier_one() {
+    let steps = read(
+        &mut Reader::default(),
+        [
+            start(),
+            open(0, "thinking"),
+            delta(0, "signature_delta", "signature", "a"),
+            delta(0, "signature_delta", "signature", "b"),
+            close(0),
+        ],
+    );
+    let steps = steps.expect("a good stream");
+    let Some(Step::Thinking { index: 0, block }) = steps.last() else { panic!("{steps:?}") };
+    assert_eq!(Value::from(block.clone()), json!({"type": "thinking", "signature": "b"}));
+}
+
+#[test]
+fn a_message_of_many_blocks_keeps_no_more_state_than_one_of_few() {
+    let block = |kind, delta: Value| [open(0, kind), delta, close(0)];
+    let cited = json!({"type": "citations_delta", "citation": {"cited_text": "x"}});
+    let cited = json!({"type": "content_block_delta", "index": 0, "delta": cited});
+    let round = [
+        block("text", delta(0, "text_delta", "text", "some text")),
+        block("text", cited),
+        block("thinking", delta(0, "thinking_delta", "thinking", "some thought")),
+        block("tool_use", delta(0, "input_json_delta", "partial_json", "{\"a\": 1}")),
+        block("other", delta(0, "text_delta", "text", "some text")),
+    ]
+    .concat();
+    let mut reader = Reader::default();
+    read(&mut reader, [start()]).expect("a good stream");
+    read(&mut reader, round.clone()).expect("a good stream");
+    let few = format!("{reader:?}").len();
+    for _ in 0..99 {
+        read(&mut reader, round.clone()).expect("a good stream");
+    }
+    assert_eq!((reader.calls, reader.thinking_blocks, reader.citations), (100, 100, 100));
+    // Only the three counters have more digits.
+    assert_eq!(format!("{reader:?}").len(), few + 3 * 2);
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "text",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "server_tool_use",
+        "text_delta",
+        "thinking_delta",
+        "signature_delta",
+        "input_json_delta",
+        "citations_delta",
+        "end_turn",
+        "other",
+    ])
+    .prop_map(str::to_owned)
+}
+
+/// Any value, of few names and small numbers, so that many of them mean something.
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        Just(json!({})),
+        Just(json!([])),
+        (0..3u64).prop_map(Value::from),
+        name().prop_map(Value::from),
+        prop::sample::select(vec!["", "\u{0}", "ü", "{\"a\":"]).prop_map(Value::from),
+    ]
+}
+
+fn member() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "type",
+        "text",
+        "thinking",
+        "signature",
+        "partial_json",
+        "citation",
+        "citations",
+        "id",
+        "name",
+        "input",
+        "stop_reason",
+        "stop_details",
+        "usage",
+        "input_tokens",
+    ])
+    .prop_map(str::to_owned)
+}
+
+fn inner() -> impl Strategy<Value = Value> {
+    prop::collection::btree_map(member(), value(), 0..5).prop_map(|map| json!(map))
+}
+
+fn event() -> impl Strategy<Value = Value> {
+    let kinds = vec![
+        "message_start",
+        "content_block_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "ping",
+        "error",
+        "other",
+    ];
+    let part = prop_oneof![inner(), inner(), inner(), value()];
+    (prop::sample::select(kinds), 0..2u64, name(), name(), part).prop_map(
+        |(kind, index, block, delta, part)| {
+            let of_type = |kind: String| match part.clone() {
+                Value::Object(mut part) => {
+                    part.insert("type".to_owned(), kind.into());
+                    Value::Object(part)
+                }
+                other => other,
+            };
+            json!({
+                "type": kind, "index": index, "message": part, "usage": part,
+                "content_block": of_type(block), "delta": of_type(delta)
+            })
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_events_are_read_without_panic(
+        events in prop::collection::vec(event(), 0..30)
+    ) {
+        let mut reader = Reader::default();
+        reader.event(&object(start())).expect("a good start");
+        for event in events {
+            // A caller stops at the first failure; the state must be sound even if it does not.
+            let _ = reader.event(&object(event));
+        }
+    }
+}

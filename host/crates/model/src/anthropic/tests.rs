@@ -1,0 +1,299 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream as pieces;
+use tokio::time::Instant;
+
+use super::{recorded::RECORDED, *};
+use crate::{Api, Key, MemoryBudget, Retries, Terms, http::Bounds, service};
+use airlock_core::{memory::Limited, secret::Secret};
+use airlock_json::RawObject;
+use airlock_test_http::model::{self as fake, FakeService};
+
+const KEY: &str = "sk-ant-very-secret";
+
+const ERROR: &str = include_str!("../../../../../tests/fixtures/chat_streams/anthropic/error.sse");
+
+fn settings(base_url: &str) -> Service {
+    Service {
+        keys: vec![Key::new("first", Secret::new(KEY))],
+        retries: Retries { max: 0, ..Retries::default() },
+        ..Service::new(Api::Anthropic, base_url)
+    }
+}
+
+fn request(members: Value) -> Prompt {
+    let mut body = object(json!({
+        "model": "claude-opus-4-6", "messages": [{"role": "user", "content": "hi"}]
+    }));
+    body.extend(object(members));
+    Prompt::new(RawObject::from(&body))
+}
+
+/// Sends a request and returns the completion, or the chunks.
+async fn respond(
+    service: &Service,
+    prompt: &Prompt,
+    is_streamed: bool,
+    held: &Held,
+) -> Result<Vec<Value>, ModelError> {
+    let client = service::Client::new("claude", service).expect("a good service");
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let mut read = Vec::new();
+    match client.respond(prompt, Terms { is_streamed, in_chunks: false, deadline, held }).await? {
+        Response::Whole(answer) => read.push(answer.into_object().into()),
+        Response::Chunks(mut chunks) => {
+            while let Some(chunk) = chunks.next().await? {
+                read.push(chunk.into_object().into());
+            }
+        }
+    }
+    Ok(read)
+}
+
+fn free() -> Held {
+    MemoryBudget::unlimited().hold()
+}
+
+/// Sends a request to a service that gives one answer.
+async fn exchange(
+    answer: String,
+    prompt: &Prompt,
+    is_streamed: bool,
+) -> (Result<Vec<Value>, ModelError>, String) {
+    let fake = FakeService::start(vec![answer]).await;
+    let answered = respond(&settings(&fake.base_url), prompt, is_streamed, &free()).await;
+    (answered, fake.requests().await.remove(0))
+}
+
+/// Sets the time of creation, which is that of the test, to 0.
+fn undated(values: Vec<Value>) -> Vec<Value> {
+    let undated = |mut value: Value| {
+        value["created"] = 0.into();
+        value
+    };
+    values.into_iter().map(undated).collect()
+}
+
+fn parse(text: &str) -> Object {
+    serde_json::from_str(text).expect("a JSON object")
+}
+
+/// Returns the chunks of a recorded stream, from the translation alone.
+fn translated(sse: &str, includes_usage: bool) -> Vec<Value> {
+    let mut translation = stream::Chunks::new(0, includes_usage);
+    let data = sse.lines().filter_map(|line| line.strip_prefix("data: "));
+    let chunks = data.flat_map(|data| translation.event(&parse(data)).expect("a good event"));
+    chunks.map(Value::from).collect()
+}
+
+fn body(request: &str) -> Value {
+    let (_, body) = request.split_once("\r\n\r\n").expect("a head");
+    serde_json::from_str(body).expect("JSON")
+}
+
+#[tokio::test]
+async fn a_request_is_translated_and_sent_with_its_headers() {
+    let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}});
+    let prompt = request(json!({
+        "betas": ["b-1"],
+        "messages": [
+            {"role": "system", "content": "Be kind.", "cache_control": {"type": "ephemeral"}},
+            {"role": "user", "content": [picture]},
+        ],
+        "tools": [{"type": "function", "function": {"name": "get", "parameters": {"type": "object"}}}],
+        "thinking": {"type": "adaptive"},
+    }));
+    let (_, _, message) = RECORDED[0];
+    let fake = FakeService::start(vec![fake::json("200 OK", message)]).await;
+    let beta = ("anthropic-beta".to_owned(), Secret::new("a-1"));
+    let service = Service { headers: BTreeMap::from([beta]), ..settings(&fake.base_url) };
+    respond(&service, &prompt, false, &free()).await.expect("an answer");
+    let request = fake.requests().await.remove(0);
+    assert!(request.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{request}");
+    for header in [
+        format!("x-api-key: {KEY}\r\n"),
+        "anthropic-version: 2023-06-01\r\n".to_owned(),
+        "anthropic-beta: a-1,b-1\r\n".to_owned(),
+        "content-type: application/json\r\n".to_owned(),
+    ] {
+        assert!(request.contains(&header), "{header} is not in {request}");
+    }
+    let sent = body(&request);
+    assert_eq!(sent["system"][0]["cache_control"], json!({"type": "ephemeral"}));
+    assert_eq!(sent["messages"][0]["content"][0]["source"]["media_type"], "image/png");
+    assert_eq!(sent["tools"][0]["name"], "get");
+    assert_eq!(sent["thinking"], json!({"type": "adaptive"}));
+    assert_eq!((sent.get("betas"), sent.get("stream")), (None, None));
+}
+
+#[tokio::test]
+async fn recorded_messages_arrive_as_completions() {
+    for (name, _, message) in RECORDED {
+        let (answered, _) =
+            exchange(fake::json("200 OK", message), &request(json!({})), false).await;
+        let expected = answer::to_completion(parse(message), 0).expect("a message");
+        assert_eq!(undated(answered.expect(name)), [Value::from(expected)], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn recorded_streams_arrive_as_chunks() {
+    for (name, sse, _) in RECORDED {
+        let prompt = request(json!({"stream_options": {"include_usage": true}}));
+        let (answered, sent) = exchange(fake::events(sse), &prompt, true).await;
+        assert_eq!(undated(answered.expect(name)), translated(sse, true), "{name}");
+        assert_eq!(body(&sent)["stream"], true);
+    }
+}
+
+/// Reads a stream that arrives in pieces.
+async fn read(client: &Client, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
+    let pieces = pieces::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
+    let response = ::http::Response::new(reqwest::Body::wrap_stream(pieces));
+    let mut chunks = Chunks::new(Events::new(client, response.into(), free()), 0, false);
+    let mut read = Vec::new();
+    while let Some(chunk) = chunks.next().await? {
+        read.push(chunk.into_object().into());
+    }
+    Ok(read)
+}
+
+#[tokio::test]
+async fn a_stream_is_read_however_it_is_cut_and_one_that_ends_early_fails() {
+    let service = settings("http://127.0.0.1:1/v1");
+    let client = Client::new("claude", &service, Bounds::of(&service)).expect("a good service");
+    for (name, sse, _) in RECORDED {
+        let (bytes, expected) = (Bytes::from(sse), translated(sse, false));
+        // Steps without a common divisor with the lengths of lines. The decoder has tests of its own
+        // for every place.
+        for at in (0..bytes.len()).step_by(11) {
+            let cut = vec![bytes.slice(..at), bytes.slice(at..)];
+            assert_eq!(read(&client, cut).await.expect(name), expected, "{name}, cut at {at}");
+        }
+        let stop = sse.find("\"message_stop\"").expect("an end");
+        for at in (0..stop).step_by(23) {
+            let error = read(&client, vec![bytes.slice(..at)]).await.expect_err(name);
+            assert!(
+                matches!(error, ModelError::BadAnswer { what, .. } if what.contains("ended")),
+                "{name}, ended at {at}: {error:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_in_the_stream_has_the_status_of_its_type() {
+    let (answered, _) = exchange(fake::events(ERROR), &request(json!({})), true).await;
+    let error = answered.expect_err("an error");
+    assert_eq!(error.status().as_u16(), 529);
+    assert_eq!(error.to_object()["code"], "overloaded_error");
+    let refused = ERROR.replace("overloaded_error", "authentication_error");
+    let (answered, _) = exchange(fake::events(&refused), &request(json!({})), true).await;
+    assert!(matches!(answered, Err(ModelError::Credential { .. })), "{answered:?}");
+}
+
+#[tokio::test]
+async fn native_errors_keep_status_and_retry_after_in_openais_form() {
+    let body = format!(
+        r#"{{"type":"error","error":{{"type":"rate_limit_error","message":"slow {KEY}"}},"request_id":"req_1"}}"#
+    );
+    let answer = fake::respond("429 Slow", "application/json", "retry-after: 9\r\n", &body);
+    for is_streamed in [false, true] {
+        let (answered, _) = exchange(answer.clone(), &request(json!({})), is_streamed).await;
+        let error = answered.expect_err("an error");
+        assert_eq!(
+            (error.status().as_u16(), error.retry_after().expect("sent")),
+            (429, Duration::from_secs(9))
+        );
+        assert_eq!(
+            Value::from(error.to_object()),
+            json!({
+                "message": "slow ***", "type": "rate_limit_error", "param": null,
+                "code": "rate_limit_error", "request_id": "req_1"
+            })
+        );
+    }
+    for status in ["401 No", "403 No"] {
+        let (answered, _) = exchange(fake::json(status, &body), &request(json!({})), false).await;
+        let error = answered.expect_err("an error");
+        assert!(matches!(error, ModelError::Credential { .. }), "{error:?}");
+        assert!(!format!("{error:?} {:?}", error.to_object()).contains(KEY));
+    }
+    let (answered, _) = exchange(fake::json("200 OK", "{}"), &request(json!({})), false).await;
+    assert_eq!(answered.expect_err("no message").status(), StatusCode::BAD_GATEWAY);
+}
+
+#[tokio::test]
+async fn a_request_that_has_no_translation_is_refused_by_field_and_not_sent() {
+    let service = settings("http://127.0.0.1:1/v1");
+    for (members, param) in [
+        (json!({"n": 2}), "n"),
+        (json!({"betas": "x"}), "betas"),
+        (json!({"messages": 1}), "messages"),
+    ] {
+        let error = respond(&service, &request(members), false, &free()).await.expect_err(param);
+        assert_eq!((error.status().as_u16(), &error.to_object()["param"]), (400, &json!(param)));
+    }
+}
+
+#[tokio::test]
+async fn the_tree_of_a_request_is_charged_and_released() {
+    let long = "x".repeat(200_000);
+    let prompt = request(json!({"messages": [{"role": "user", "content": long}]}));
+    for limit in [1_000, 300_000, 450_000] {
+        let memory = Limited::new(limit);
+        let held = MemoryBudget::new(memory.clone()).hold();
+        let service = settings("http://127.0.0.1:1/v1");
+        let error = respond(&service, &prompt, false, &held).await.expect_err("no room");
+        assert!(matches!(error, ModelError::NoMemory { .. }), "of {limit}: {error:?}");
+        assert_eq!(memory.taken(), 0);
+    }
+    let memory = Limited::new(1 << 20);
+    let held = MemoryBudget::new(memory.clone()).hold();
+    let fake = FakeService::start(vec![fake::json("200 OK", RECORDED[0].2)]).await;
+    respond(&settings(&fake.base_url), &prompt, false, &held).await.expect("an answer");
+    assert_eq!(memory.taken(), 0);
+    assert!(memory.most() > 600_000, "two texts and a tree, found {}", memory.most());
+    fake.requests().await;
+}
+
+#[tokio::test]
+async fn thinking_that_is_kept_until_its_signature_comes_is_charged() {
+    let (_, sse, _) = RECORDED[2];
+    let delta = sse.split("\n\n").find(|event| event.contains("\"thinking_delta\""));
+    let delta = format!("{}\n\n", delta.expect("a piece of thinking"));
+    // Each piece alone is too short to be charged.
+    let piece =
+        delta.replacen("\"thinking\":\"", &format!("\"thinking\":\"{}", "x".repeat(1_000)), 1);
+    assert_ne!(piece, delta);
+    let long = sse.replacen(&delta, &piece.repeat(50), 1);
+    let memory = Limited::new(1 << 20);
+    let held = MemoryBudget::new(memory.clone()).hold();
+    let fake = FakeService::start(vec![fake::events(&long)]).await;
+    respond(&settings(&fake.base_url), &request(json!({})), true, &held).await.expect("a stream");
+    assert!(memory.most() > 50_000, "{}", memory.most());
+    assert_eq!(memory.taken(), 0);
+    fake.requests().await;
+}
+
+#[tokio::test]
+async fn models_are_listed_in_openais_form() {
+    let list = json!({"data": [
+        {"type": "model", "id": "claude-x", "display_name": "X", "created_at": "1970-01-02T00:00:00Z"},
+        {"type": "model", "display_name": "no id"},
+    ], "has_more": false});
+    let fake = FakeService::start(vec![fake::json("200 OK", &list.to_string())]).await;
+    let client = service::Client::new("claude", &settings(&fake.base_url)).expect("a service");
+    let listed: Value = client.list().await.parse().expect("one model");
+    assert_eq!(
+        listed,
+        json!({
+            "id": "claude/claude-x", "object": "model", "created": 86_400, "owned_by": "anthropic",
+            "display_name": "X"
+        })
+    );
+    let request = fake.requests().await.remove(0);
+    assert!(request.starts_with("GET /v1/models?limit=1000 HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains("anthropic-version: 2023-06-01\r\n"), "{request}");
+}

@@ -1,0 +1,284 @@
+//! JSON objects of a provider, with their exact text for as long as nothing in them is changed.
+
+use serde_json::{Map, Value};
+
+use super::{Held, Object, Part};
+use airlock_json::{self as json, Caps};
+
+/// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
+/// covers it. A stream has few documents in memory at a time.
+const FREE_BYTES: usize = 16 << 10;
+
+/// Member of a response in which the gateway describes its work. It is removed from the responses
+/// of providers.
+pub const OWN_MEMBER: &str = "airlock";
+/// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
+const HEAD_BYTES: usize = 256;
+
+/// A JSON object and the text that it was read from. An object that is not changed is sent as that
+/// text, so numbers and escapes stay as the provider wrote them. A changed one is written anew, and
+/// its numbers keep the digits of a 64-bit integer or a double.
+#[derive(Debug)]
+pub struct Document {
+    object: Object,
+    text: Option<String>,
+    /// Memory of the tree, or an estimate, in bytes.
+    tree_bytes: usize,
+    held: Option<Held>,
+    /// Native form of a chunk of a provider's Responses API.
+    part: Option<Part>,
+    /// The output items of a whole response of that API, each as JSON text.
+    items: Vec<String>,
+}
+
+/// Reason that a text was not read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// Its tree would take more memory than permitted.
+    Dense(json::Error),
+    /// The memory of the request has no room for it.
+    NoMemory,
+    /// It is not a JSON object.
+    NoObject,
+}
+
+impl Document {
+    /// Reads an object, without the member [`OWN_MEMBER`]. If its text and tree take more than
+    /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
+    /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
+    pub(super) fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, Unread> {
+        let cost = match json::check(text.as_bytes(), caps) {
+            Ok(cost) => cost,
+            Err(error) if error.is_cap() => return Err(Unread::Dense(error)),
+            Err(_) => return Err(Unread::NoObject),
+        };
+        let mut this = Self {
+            object: Object::new(),
+            text: Some(text),
+            tree_bytes: cost.tree_bytes,
+            held: None,
+            part: None,
+            items: Vec::new(),
+        };
+        if this.bytes() > FREE_BYTES && !this.keep(held) {
+            return Err(Unread::NoMemory);
+        }
+        let text = this.text.as_deref().unwrap_or_default();
+        this.object = serde_json::from_str(text).map_err(|_| Unread::NoObject)?;
+        this.remove_own();
+        Ok(this)
+    }
+
+    /// Holds the memory of the document, even below [`FREE_BYTES`], because it is kept for longer.
+    /// Returns false if there is no room.
+    pub fn keep(&mut self, held: &Held) -> bool {
+        if self.held.is_none() {
+            let own = held.beside();
+            if !own.grow(self.bytes()) {
+                return false;
+            }
+            self.held = Some(own);
+        }
+        true
+    }
+
+    /// Removes [`OWN_MEMBER`], which only the gateway may set, from the object and its `error`.
+    fn remove_own(&mut self) {
+        let error = self.object.get("error");
+        if error.is_some_and(|error| error.get(OWN_MEMBER).is_some()) {
+            let error = self.object_mut().get_mut("error").and_then(Value::as_object_mut);
+            error.and_then(|error| error.shift_remove(OWN_MEMBER));
+        }
+        if self.object.contains_key(OWN_MEMBER) {
+            self.object_mut().shift_remove(OWN_MEMBER);
+        }
+    }
+
+    /// Returns the memory of the text and the tree, in bytes.
+    fn bytes(&self) -> usize {
+        self.tree_bytes.saturating_add(self.text.as_ref().map_or(0, String::len))
+    }
+
+    /// Returns the object.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Returns the object for a change. The original text is dropped, and the document is written
+    /// from the object.
+    pub fn object_mut(&mut self) -> &mut Object {
+        self.text = None;
+        &mut self.object
+    }
+
+    /// Returns the object. The memory that the document holds is released.
+    pub fn into_object(self) -> Object {
+        self.object
+    }
+
+    /// Replaces the object. The result holds the memory of this document.
+    pub(super) fn map<E>(self, to: impl FnOnce(Object) -> Result<Object, E>) -> Result<Self, E> {
+        let held = self.held;
+        Ok(Self { held, ..Self::from(to(self.object)?) })
+    }
+
+    /// Returns the documents that an object becomes. The first one holds the memory of this
+    /// document.
+    pub(super) fn split<E>(
+        self,
+        to: impl FnOnce(&Object) -> Result<Vec<Object>, E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut held = self.held;
+        let objects = to(&self.object)?.into_iter();
+        Ok(objects.map(|object| Self { held: held.take(), ..Self::from(object) }).collect())
+    }
+
+    /// Returns the text: the one that was read, or the JSON of the object if it was changed.
+    pub fn to_text(&self) -> String {
+        self.text.clone().unwrap_or_else(|| written(&self.object))
+    }
+
+    /// Returns the text like [`Self::to_text`], without a copy.
+    pub fn into_text(self) -> String {
+        self.text.unwrap_or_else(|| written(&self.object))
+    }
+
+    /// Returns the text on one line, as a server-sent event needs it. If the text that was read has
+    /// several lines, the object is written anew.
+    pub fn into_line(self) -> String {
+        match self.text {
+            Some(text) if !text.contains(['\n', '\r']) => text,
+            _ => written(&self.object),
+        }
+    }
+
+    /// Returns the chunk with its native form.
+    pub(super) fn with_part(self, part: Option<Part>) -> Self {
+        Self { part, ..self }
+    }
+
+    /// Returns the response with its native form.
+    pub fn with_items(self, items: Vec<String>) -> Self {
+        Self { items, ..self }
+    }
+
+    /// The native form of a chunk.
+    pub fn part(&self) -> Option<&Part> {
+        self.part.as_ref()
+    }
+
+    /// Takes the native form of a whole response.
+    pub fn take_items(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.items)
+    }
+
+    /// Length of the native form of a whole response, in bytes.
+    pub fn items_len(&self) -> usize {
+        self.items.iter().map(String::len).sum()
+    }
+
+    /// Returns whether the document has its original text.
+    pub fn is_exact(&self) -> bool {
+        self.text.is_some()
+    }
+}
+
+impl From<Object> for Document {
+    fn from(object: Object) -> Self {
+        let tree_bytes = json::text_len(&object).saturating_mul(4);
+        Self { object, text: None, tree_bytes, held: None, part: None, items: Vec::new() }
+    }
+}
+
+fn written(object: &Object) -> String {
+    serde_json::to_string(object).expect("an object can be written")
+}
+
+/// Returns the members that all chunks of a stream share.
+pub fn head(chunk: &Object) -> Object {
+    let shared = |name: &str| matches!(name, "id" | "object" | "created" | "model");
+    let head = chunk.iter().filter(|(name, value)| {
+        let length = value.as_str().map_or(0, str::len);
+        shared(name) && (value.is_string() || value.is_number()) && length <= HEAD_BYTES
+    });
+    head.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Iterates over the choices of a response or of a chunk.
+pub fn choices(object: &Object) -> impl Iterator<Item = &Object> {
+    object
+        .get("choices")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
+}
+
+/// Iterates over the choices, for changes.
+pub fn choices_mut(object: &mut Object) -> impl Iterator<Item = &mut Object> {
+    let choices = object.get_mut("choices").and_then(Value::as_array_mut);
+    choices.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// Returns the `index` of a choice; its position if it has none.
+pub fn index_of(choice: &Map<String, Value>, position: usize) -> u64 {
+    choice.get("index").and_then(Value::as_u64).unwrap_or(position as u64)
+}
+
+/// Returns the `finish_reason` of a choice; `None` if it has not ended. Some servers send an empty
+/// one until then.
+pub fn finish_reason(choice: &Map<String, Value>) -> Option<&str> {
+    choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryBudget;
+    use airlock_core::memory::Limited;
+
+    fn read(text: &str) -> Document {
+        let held = MemoryBudget::unlimited().hold();
+        Document::read(text.to_owned(), &Caps::memory(1 << 20), &held).expect("an object")
+    }
+
+    #[test]
+    fn a_provider_cannot_send_what_only_the_gateway_says() {
+        for (text, expected) in [
+            (r#"{"a": 1, "airlock": {"calls": []}}"#, r#"{"a":1}"#),
+            (r#"{"error": {"message": "x", "airlock": 1}}"#, r#"{"error":{"message":"x"}}"#),
+            (r#"{"a": {"airlock": 1}}"#, r#"{"a": {"airlock": 1}}"#),
+        ] {
+            assert_eq!(read(text).into_text(), expected);
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_and_keeps_its_text_if_it_was_one() {
+        assert_eq!(read("{\"n\": 0.10}").into_line(), "{\"n\": 0.10}");
+        assert_eq!(read("{\"a\":\r\n1}").into_line(), "{\"a\":1}");
+    }
+
+    #[test]
+    fn a_head_has_short_texts_and_numbers_only() {
+        let long = "x".repeat(HEAD_BYTES + 1);
+        let chunk =
+            read(&format!(r#"{{"id":"a","model":"{long}","created":1,"object":[1],"x":2}}"#));
+        assert_eq!(Value::from(head(chunk.object())).to_string(), r#"{"id":"a","created":1}"#);
+    }
+
+    #[test]
+    fn a_small_document_is_charged_once_it_is_kept() {
+        let memory = Limited::new(1 << 10);
+        let held = MemoryBudget::new(memory.clone()).hold();
+        let caps = Caps::memory(1 << 20);
+        let mut small = Document::read(r#"{"a":1}"#.to_owned(), &caps, &held).expect("an object");
+        assert_eq!(memory.taken(), 0);
+        assert!(small.keep(&held) && small.keep(&held));
+        assert!((100..1_000).contains(&memory.taken()), "{}", memory.taken());
+        let mut other = Document::read(format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000)), &caps, &held);
+        assert!(!other.as_mut().expect("an object").keep(&held), "there is no room");
+        drop(small);
+        assert_eq!(memory.taken(), 0);
+    }
+}

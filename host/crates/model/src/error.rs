@@ -1,0 +1,328 @@
+//! Errors of model providers, and their form in OpenAI's API.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::json;
+
+use super::{BadScript, Object, object};
+
+/// Wait before a retry if memory is short: other requests end all the time.
+pub const SOON: Duration = Duration::from_secs(1);
+
+/// Maximum bytes of a provider's message in the log.
+const SAID_BYTES: usize = 1_024;
+
+/// Reason that a provider cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum BadProvider {
+    /// Two providers have the same name.
+    #[error("there are two providers named {provider:?}")]
+    Duplicate {
+        /// The name.
+        provider: String,
+    },
+    /// The base URL cannot be used.
+    #[error(
+        "base_url {base_url:?} of provider {provider:?} must be an http:// or https:// address without user or query"
+    )]
+    BaseUrl {
+        /// The provider.
+        provider: String,
+        /// The configured URL.
+        base_url: String,
+    },
+    /// A key cannot be sent.
+    #[error(
+        "the key {key:?} of provider {provider:?} has characters that an HTTP header cannot have"
+    )]
+    Key {
+        /// The provider.
+        provider: String,
+        /// The key's name.
+        key: String,
+    },
+    /// A header cannot be sent.
+    #[error("the header {header:?} of provider {provider:?} cannot be sent")]
+    Header {
+        /// The provider.
+        provider: String,
+        /// The header's name.
+        header: String,
+    },
+    /// The proxy's URL cannot be used. It is not shown, because it may have a password.
+    #[error("the proxy of provider {provider:?} must be an http://, https:// or socks5:// URL")]
+    Proxy {
+        /// The provider.
+        provider: String,
+    },
+    /// The certificates of the service's authority cannot be used.
+    #[error("the file {} of provider {provider:?} {problem}", .path.display())]
+    Ca {
+        /// The provider.
+        provider: String,
+        /// The file.
+        path: std::path::PathBuf,
+        /// Description of the problem, to be read after the file.
+        problem: String,
+    },
+    /// A fallback names no provider.
+    #[error(
+        "the fallback {fallback:?} of provider {provider:?} must be NAME/model, where NAME is a provider"
+    )]
+    Fallback {
+        /// The provider.
+        provider: String,
+        /// The fallback.
+        fallback: String,
+    },
+    /// The HTTP client cannot be created.
+    #[error("the HTTP client of provider {provider:?} cannot be created")]
+    Client {
+        /// The provider.
+        provider: String,
+        /// The cause.
+        #[source]
+        cause: reqwest::Error,
+    },
+    /// The script cannot be used.
+    #[error("the script of provider {provider:?} cannot be used")]
+    Script {
+        /// The provider.
+        provider: String,
+        /// The cause.
+        #[source]
+        cause: BadScript,
+    },
+}
+
+/// Failure of an exchange with a service. For the operator: it has the address.
+#[derive(Debug, thiserror::Error)]
+#[error("no response from {url}")]
+pub struct TransportError {
+    /// URL of the request, without credentials and without its query.
+    pub url: String,
+    /// The cause, without the URL.
+    #[source]
+    pub cause: reqwest::Error,
+}
+
+/// Reason that there is no completion. `Display` is safe to show to callers: it contains no
+/// credentials and no addresses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The request names no model.
+    #[error("`model` must be a string, as in \"provider/model\"")]
+    NoModel,
+    /// No provider is configured.
+    #[error("there is no provider for model '{model}'")]
+    UnknownModel {
+        /// The requested model.
+        model: String,
+    },
+    /// An element of the request's `fallbacks` cannot be used.
+    #[error("`{field}`: {problem}")]
+    BadFallback {
+        /// The field: `fallbacks[1]`.
+        field: String,
+        /// Description of the problem and of valid values.
+        problem: String,
+    },
+    /// No key of the provider serves the model.
+    #[error("no key of provider '{provider}' serves the model '{model}'")]
+    NoKey {
+        /// The provider.
+        provider: String,
+        /// The requested model.
+        model: String,
+    },
+    /// The provider returned an error. Its status is kept, and so is its `error` object if OpenAI's
+    /// clients can read it.
+    #[error("provider '{provider}' answered with status {}", .refusal.status.as_u16())]
+    Refused {
+        /// The provider.
+        provider: String,
+        /// The provider's error.
+        refusal: Box<Refusal>,
+    },
+    /// The provider does not accept the gateway's credential. The provider's message is for the
+    /// operator, because it is about the operator's key.
+    #[error(
+        "provider '{provider}' does not accept the gateway's credential (status {})", .refusal.status.as_u16()
+    )]
+    Credential {
+        /// The provider.
+        provider: String,
+        /// The provider's error.
+        refusal: Box<Refusal>,
+    },
+    /// The proxy in front of the provider does not accept the credential that its URL has.
+    #[error(
+        "the proxy of provider '{provider}' does not accept the gateway's credential (status 407)"
+    )]
+    Proxy {
+        /// The provider.
+        provider: String,
+    },
+    /// The provider returned something other than a completion.
+    #[error("provider '{provider}' answered with {what}")]
+    BadAnswer {
+        /// The provider.
+        provider: String,
+        /// Description of the response.
+        what: &'static str,
+    },
+    /// The connection to the provider could not be made, or broke.
+    #[error("the connection to provider '{provider}'{} failed", if *.has_proxy { " through its proxy" } else { "" })]
+    Unreachable {
+        /// The provider.
+        provider: String,
+        /// True if connections are made through a proxy, which may be the cause.
+        has_proxy: bool,
+        /// The cause. For the operator.
+        #[source]
+        cause: Box<TransportError>,
+    },
+    /// The provider did not respond in time.
+    #[error("provider '{provider}' did not answer within `{limit}`")]
+    Timeout {
+        /// The provider.
+        provider: String,
+        /// Name of the limit in the provider's settings.
+        limit: &'static str,
+        /// The cause. For the operator.
+        #[source]
+        cause: Box<TransportError>,
+    },
+    /// The provider accepted the request and then sent nothing within `timeouts.first_byte` or
+    /// `timeouts.idle`.
+    #[error("provider '{provider}' sent nothing for longer than `{limit}`")]
+    Silent {
+        /// The provider.
+        provider: String,
+        /// Name of the limit in the provider's settings.
+        limit: &'static str,
+    },
+    /// The memory of the request has no room for the data that is sent to the provider, or for its
+    /// response.
+    #[error(
+        "the request to provider '{provider}' and its response do not fit into `max_request_memory` with the other requests in flight; \
+         try again later"
+    )]
+    NoMemory {
+        /// The provider.
+        provider: String,
+    },
+    /// The request has a part that cannot be sent to the provider.
+    #[error("the request cannot be sent to provider '{provider}': {reason}")]
+    BadRequest {
+        /// The provider.
+        provider: String,
+        /// Description of the part, of the value that was found and of valid values.
+        reason: String,
+    },
+    /// No turn of a script matches the conversation.
+    #[error("no turn of script '{provider}' matches {conversation}")]
+    NoTurn {
+        /// The provider.
+        provider: String,
+        /// Description of the conversation.
+        conversation: String,
+    },
+}
+
+/// A provider's error.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its `error` object.
+    pub error: Object,
+    /// Wait that its `Retry-After` asks for.
+    pub retry_after: Option<Duration>,
+}
+
+impl ModelError {
+    /// Returns the HTTP status of the error.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::NoModel
+            | Self::NoTurn { .. }
+            | Self::BadRequest { .. }
+            | Self::BadFallback { .. } => StatusCode::BAD_REQUEST,
+            Self::UnknownModel { .. } | Self::NoKey { .. } => StatusCode::NOT_FOUND,
+            Self::Refused { refusal, .. } => refusal.status,
+            Self::Credential { .. }
+            | Self::Proxy { .. }
+            | Self::BadAnswer { .. }
+            | Self::Unreachable { .. } => StatusCode::BAD_GATEWAY,
+            Self::NoMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout { .. } | Self::Silent { .. } => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// Returns the time to wait before a retry, if known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { refusal, .. } => refusal.retry_after,
+            Self::NoMemory { .. } => Some(SOON),
+            _ => None,
+        }
+    }
+
+    /// Returns the beginning of the provider's message, for the operator; `None` if it sent none. It
+    /// may be about the operator's key.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Self::Refused { refusal, .. } | Self::Credential { refusal, .. } => {
+                let text = refusal.error.get("message")?.as_str()?;
+                Some(&text[..text.floor_char_boundary(SAID_BYTES)])
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether another provider may be asked: this one is overloaded, failed, does not
+    /// respond, breaks its protocol, or does not accept the gateway's credential. An error of the
+    /// request itself is final.
+    pub(super) fn permits_fallback(&self) -> bool {
+        match self {
+            Self::Refused { refusal, .. } => {
+                refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error()
+            }
+            Self::Credential { .. }
+            | Self::Proxy { .. }
+            | Self::BadAnswer { .. }
+            | Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Silent { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the `error` object: the provider's own, if there is one.
+    pub fn to_object(&self) -> Object {
+        let (kind, param, code) = match self {
+            Self::Refused { refusal, .. } => return refusal.error.clone(),
+            Self::NoModel => ("invalid_request_error", Some("model"), "missing_model"),
+            Self::UnknownModel { .. } | Self::NoKey { .. } => {
+                ("invalid_request_error", Some("model"), "model_not_found")
+            }
+            Self::BadFallback { field, .. } => {
+                ("invalid_request_error", Some(field.as_str()), "invalid_fallback")
+            }
+            Self::BadRequest { .. } => ("invalid_request_error", None, "bad_request"),
+            Self::NoTurn { .. } => ("invalid_request_error", Some("messages"), "no_matching_turn"),
+            Self::Credential { .. } => ("server_error", None, "provider_credential"),
+            Self::Proxy { .. } => ("server_error", None, "provider_proxy"),
+            Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
+            Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),
+            Self::Timeout { .. } | Self::Silent { .. } => {
+                ("server_error", None, "provider_timeout")
+            }
+            Self::NoMemory { .. } => ("server_error", None, "gateway_overloaded"),
+        };
+        object(json!({"message": self.to_string(), "type": kind, "param": param, "code": code}))
+    }
+}

@@ -1,0 +1,577 @@
+//! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials
+//! for the service are redacted in its responses.
+
+mod events;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use reqwest::{Url, redirect};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+use tracing::warn;
+
+pub(super) use self::events::{DONE, Events};
+use super::{
+    BadProvider, Document, Held, ModelError, Object, Refusal, Service, TransportError,
+    document::Unread, object, retry,
+};
+use airlock_core::{secret::Secret, threads};
+use airlock_egress::tls;
+use airlock_json::{self as json, Caps};
+use airlock_strings::cut;
+
+/// Limits on the time and memory that a service may use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Time limit for a connection, TLS included.
+    pub(super) connect: Duration,
+    /// Time limit for the whole response, streamed or not.
+    pub(super) answer: Duration,
+    /// Time limit for the first chunk of a stream.
+    pub(super) first_byte: Duration,
+    /// Time limit for the next bytes of a stream, comments included.
+    pub(super) idle: Duration,
+    /// Time limit for the list of models.
+    pub(super) list: Duration,
+    /// Maximum bytes of a response.
+    pub(super) answer_bytes: usize,
+    /// Maximum bytes of one event of a stream.
+    pub(super) event_bytes: usize,
+    /// Maximum memory of a parsed response, in bytes.
+    pub(super) answer_tree_bytes: usize,
+}
+
+/// Maximum sizes of a response, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// Its text.
+    text: usize,
+    /// The memory of its tree.
+    tree: usize,
+}
+
+/// Maximum sizes of a list of models. The largest that are known have 400 models and less than 1 MiB.
+pub(super) const LIST_SIZES: Sizes = Sizes { text: 4 << 20, tree: 16 << 20 };
+/// Minimum length of a key that is redacted in responses, in bytes. Services on the own network have
+/// keys such as `x` or `none`, which occur in every response.
+const KEY_BYTES: usize = 8;
+/// Minimum length of a word of a configured header that is redacted in responses, in bytes. Shorter
+/// ones, such as the name of a beta feature, are no credentials.
+const SECRET_BYTES: usize = 16;
+/// Name of the limit on the time to the first chunk, in the provider's settings.
+pub(super) const FIRST_BYTE: &str = "timeouts.first_byte";
+/// Maximum bytes of the message of an error that is not in OpenAI's form.
+const SAID_BYTES: usize = 1_024;
+/// Headers whose values are no credentials. Their words may occur in every response.
+const PUBLIC_HEADERS: [&str; 8] = [
+    "accept",
+    "accept-language",
+    "user-agent",
+    "referer",
+    "http-referer",
+    "x-title",
+    "anthropic-beta",
+    "anthropic-version",
+];
+/// Replaces a credential. Shorter than all of them, so a text does not grow.
+const REDACTED: &str = "***";
+/// Schemes of proxies.
+const PROXY_SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
+/// Maximum size of a file of certificates, in bytes. The system's whole store is smaller.
+const MAX_CA_BYTES: u64 = 4 << 20;
+
+/// A client of one service.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) provider: String,
+    http: reqwest::Client,
+    pub(super) bounds: Bounds,
+    has_proxy: bool,
+    /// Credentials that are redacted.
+    secrets: Arc<[Secret]>,
+}
+
+/// A request as it is sent, the same in every attempt.
+pub(super) struct Outgoing {
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) is_streamed: bool,
+    /// True if the caller asked for the usage of a stream.
+    pub(super) includes_usage: bool,
+    /// The memory of `body`.
+    _held: Held,
+}
+
+/// Function that returns OpenAI's `error` object for a status and a body; `None` if the body is not
+/// an object.
+pub(super) type ErrorOf = fn(&Client, StatusCode, Option<&Object>) -> Object;
+
+/// The text of a response.
+struct Body {
+    text: Vec<u8>,
+    /// The memory of `text`.
+    _held: Held,
+}
+
+/// Returns a URL without user, password, query and fragment.
+fn without_credentials(url: &Url) -> String {
+    let mut url = url.clone();
+    // Fails for URLs that cannot have them.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
+}
+
+impl Bounds {
+    /// Returns the bounds of a service.
+    pub(super) fn of(service: &Service) -> Self {
+        let timeouts = service.timeouts;
+        Self {
+            connect: timeouts.connect,
+            answer: timeouts.request,
+            first_byte: timeouts.first_byte,
+            idle: timeouts.idle,
+            list: Duration::from_secs(3),
+            answer_bytes: 16 << 20,
+            event_bytes: 4 << 20,
+            answer_tree_bytes: 64 << 20,
+        }
+    }
+}
+
+impl Client {
+    pub(super) fn new(
+        provider: &str,
+        service: &Service,
+        bounds: Bounds,
+    ) -> Result<Self, BadProvider> {
+        let failed = |cause| BadProvider::Client { provider: provider.to_owned(), cause };
+        // A redirect would send the conversation to an address that the operator did not configure,
+        // and so would a proxy from the environment.
+        let mut builder = tls::client()
+            .default_headers(headers(provider, service)?)
+            .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(bounds.connect);
+        if let Some(url) = &service.proxy {
+            builder = builder.proxy(proxy(provider, url)?);
+        }
+        if service.ca.is_some() {
+            builder = builder.tls_certs_merge(certificates(provider, service)?);
+        }
+        Ok(Self {
+            provider: provider.to_owned(),
+            http: builder.build().map_err(failed)?,
+            bounds,
+            has_proxy: service.proxy.is_some(),
+            secrets: secrets(service),
+        })
+    }
+
+    /// Creates the request that is sent. Memory for its text is held until it is dropped. Fails if
+    /// there is none.
+    pub(super) fn outgoing(
+        &self,
+        url: &Url,
+        body: Vec<u8>,
+        is_streamed: bool,
+        held: &Held,
+    ) -> Result<Outgoing, ModelError> {
+        let held = held.beside();
+        if !held.grow(body.len()) {
+            return Err(self.no_memory());
+        }
+        Ok(Outgoing {
+            url: url.clone(),
+            headers: HeaderMap::new(),
+            body: body.into(),
+            is_streamed,
+            includes_usage: false,
+            _held: held,
+        })
+    }
+
+    /// Sends a request with `credential` and returns the response as soon as its head has arrived.
+    /// Fails if the connection fails, or if the head of a stream has not arrived at `first_byte`.
+    pub(super) async fn send(
+        &self,
+        outgoing: &Outgoing,
+        credential: Option<(HeaderName, HeaderValue)>,
+        first_byte: Instant,
+    ) -> Result<reqwest::Response, ModelError> {
+        let request = self
+            .http
+            .post(outgoing.url.clone())
+            .headers(outgoing.headers.clone())
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(outgoing.body.clone())
+            .timeout(self.bounds.answer);
+        let sending = with(request, credential).send();
+        let sent = if outgoing.is_streamed {
+            timeout_at(first_byte, sending).await.map_err(|_| self.is_silent(FIRST_BYTE))?
+        } else {
+            sending.await
+        };
+        sent.map_err(|error| self.trouble(error))
+    }
+
+    /// Requests a list. The time limit for lists covers the whole response.
+    pub(super) async fn get(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        credential: Option<(HeaderName, HeaderValue)>,
+    ) -> Result<reqwest::Response, ModelError> {
+        let request = self.http.get(url.clone()).headers(headers).timeout(self.bounds.list);
+        with(request, credential).send().await.map_err(|error| self.trouble(error))
+    }
+
+    /// Receives a whole response. Fails if it is an error, a redirect or not a JSON object, or if
+    /// it is too large.
+    pub(super) async fn receive(
+        &self,
+        response: reqwest::Response,
+        error_of: ErrorOf,
+        held: &Held,
+    ) -> Result<Document, ModelError> {
+        let sizes = Sizes { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes };
+        self.receive_within(sizes, response, error_of, held).await
+    }
+
+    /// As [`receive`](Self::receive), with other sizes.
+    pub(super) async fn receive_within(
+        &self,
+        sizes: Sizes,
+        response: reqwest::Response,
+        error_of: ErrorOf,
+        held: &Held,
+    ) -> Result<Document, ModelError> {
+        let status = response.status();
+        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+            return Err(ModelError::Proxy { provider: self.provider.clone() });
+        }
+        let retry_after = retry::read(response.headers());
+        let is_plain = plain(&response);
+        let body = self.read(response, sizes.text, held.beside()).await?;
+        let text = (is_plain && !status.is_success()).then(|| self.excerpt(&body.text));
+        let document = self.parse(body, sizes.tree, held).await?;
+        if status.is_success() {
+            return document.ok_or_else(|| self.bad_answer("a body that is not a JSON object"));
+        }
+        if !status.is_client_error() && !status.is_server_error() {
+            return Err(self.bad_answer("a redirect"));
+        }
+        let text = text.map(|text| object(json!({"message": text})));
+        let error =
+            error_of(self, status, document.as_ref().map(Document::object).or(text.as_ref()));
+        Err(self.refused(Refusal { status, error, retry_after }))
+    }
+
+    /// Returns the beginning of a text, without the credentials in it.
+    fn excerpt(&self, text: &[u8]) -> String {
+        // More than is kept, so that no credential is cut before it is found.
+        let text = String::from_utf8_lossy(&text[..text.len().min(4 * SAID_BYTES)]);
+        cut(without_secrets(&self.secrets, text.trim().to_owned()), SAID_BYTES)
+    }
+
+    async fn read(
+        &self,
+        mut response: reqwest::Response,
+        limit: usize,
+        held: Held,
+    ) -> Result<Body, ModelError> {
+        let mut text = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
+            let len = text.len().saturating_add(chunk.len());
+            if len > limit {
+                return Err(self.bad_answer("a body that is larger than the gateway accepts"));
+            }
+            if !make_room(&mut text, len, limit, &held) {
+                return Err(self.no_memory());
+            }
+            text.extend_from_slice(&chunk);
+        }
+        Ok(Body { text, _held: held })
+    }
+
+    /// Parses a response, without the credentials in it; `None` if it is not a JSON object. Fails
+    /// if the tree would take too much memory.
+    async fn parse(
+        &self,
+        body: Body,
+        tree_bytes: usize,
+        held: &Held,
+    ) -> Result<Option<Document>, ModelError> {
+        let (caps, secrets) = (Caps::memory(tree_bytes), self.secrets.clone());
+        let parse = move |body: Body, held: &Held| {
+            let text = String::from_utf8(body.text).map_err(|_| Unread::NoObject)?;
+            Document::read(without_secrets(&secrets, text), &caps, held)
+        };
+        let length = body.text.len();
+        // An account of its own, because a thread continues after the request is dropped.
+        let own = held.beside();
+        let tenant = held.tenant();
+        match threads::read(&tenant, length, move || parse(body, &own)).await {
+            Ok(document) => Ok(Some(document)),
+            Err(Unread::NoObject) => Ok(None),
+            Err(unread) => Err(self.unread(unread)),
+        }
+    }
+
+    /// Redacts credentials in one event of a stream. One that is spread over events is not found.
+    pub(super) fn without_secrets_in(&self, data: String) -> String {
+        without_secrets(&self.secrets, data)
+    }
+
+    /// Converts an error of the transport. Its URL is in the cause alone, because callers must not see
+    /// addresses of the operator.
+    pub(super) fn trouble(&self, error: reqwest::Error) -> ModelError {
+        let provider = self.provider.clone();
+        let url = error.url().map_or_else(|| "its address".to_owned(), without_credentials);
+        let url = without_secrets(&self.secrets, url);
+        let cause = Box::new(TransportError { url, cause: error.without_url() });
+        if cause.cause.is_timeout() {
+            let is_connect = cause.cause.is_connect();
+            let limit = if is_connect { "timeouts.connect" } else { "timeouts.request" };
+            ModelError::Timeout { provider, limit, cause }
+        } else {
+            ModelError::Unreachable { provider, has_proxy: self.has_proxy, cause }
+        }
+    }
+
+    /// Returns the failure of a request that the service has refused.
+    pub(super) fn refused(&self, refusal: Refusal) -> ModelError {
+        let (provider, refusal) = (self.provider.clone(), Box::new(refusal));
+        if matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            ModelError::Credential { provider, refusal }
+        } else {
+            ModelError::Refused { provider, refusal }
+        }
+    }
+
+    /// Returns the error of a service that sent nothing for too long.
+    pub(super) fn is_silent(&self, limit: &'static str) -> ModelError {
+        ModelError::Silent { provider: self.provider.clone(), limit }
+    }
+
+    pub(super) fn unread(&self, unread: Unread) -> ModelError {
+        match unread {
+            Unread::NoMemory => self.no_memory(),
+            Unread::NoObject => self.bad_answer("an event that is not a JSON object"),
+            Unread::Dense(error) => {
+                warn!(provider = %self.provider, %error, "a response of a provider was refused");
+                self.bad_answer("JSON that needs more memory than the gateway permits")
+            }
+        }
+    }
+
+    pub(super) fn no_memory(&self) -> ModelError {
+        warn!(provider = %self.provider, "an exchange with a provider does not fit into the memory of requests");
+        ModelError::NoMemory { provider: self.provider.clone() }
+    }
+
+    pub(super) fn bad_answer(&self, what: &'static str) -> ModelError {
+        ModelError::BadAnswer { provider: self.provider.clone(), what }
+    }
+
+    pub(super) fn bad_request(&self, reason: &dyn fmt::Display) -> ModelError {
+        ModelError::BadRequest { provider: self.provider.clone(), reason: reason.to_string() }
+    }
+
+    /// Returns the error object for a response that has only a status.
+    pub(super) fn plain_error(&self, status: StatusCode, said: Option<String>) -> Object {
+        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+        let (provider, status_code) = (&self.provider, status.as_u16());
+        let message = format!("provider '{provider}' answered with status {status_code}{said}");
+        let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
+        object(json!({"message": message, "type": kind, "param": null, "code": "provider_error"}))
+    }
+}
+
+/// Returns whether a response is JSON and not a stream. Some services ignore `stream`.
+pub(super) fn is_json(response: &reqwest::Response) -> bool {
+    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
+    found.is_some_and(|found| {
+        let essence = found.split(';').next().unwrap_or_default().trim();
+        essence.eq_ignore_ascii_case("application/json")
+    })
+}
+
+/// Parses the base URL of a service. Fails if it is not an HTTP URL, or has a user, a query or a
+/// fragment.
+pub(super) fn base_url(provider: &str, text: &str) -> Result<Url, BadProvider> {
+    let is_plain = |url: &Url| {
+        url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    };
+    let url = Url::parse(text).ok();
+    url.filter(|url| matches!(url.scheme(), "http" | "https") && is_plain(url)).ok_or_else(|| {
+        BadProvider::BaseUrl { provider: provider.to_owned(), base_url: text.to_owned() }
+    })
+}
+
+/// Returns the URL of `path` below a base URL.
+pub(super) fn below(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
+    url
+}
+
+/// Returns the objects in the member `data` of a list that have an `id`.
+pub(super) fn listed(list: Document) -> Vec<Object> {
+    let Some(Value::Array(data)) = list.into_object().shift_remove("data") else {
+        return Vec::new();
+    };
+    let model = |value| match value {
+        Value::Object(model) if model.get("id").is_some_and(Value::is_string) => Some(model),
+        _ => None,
+    };
+    data.into_iter().filter_map(model).collect()
+}
+
+fn with(
+    request: reqwest::RequestBuilder,
+    credential: Option<(HeaderName, HeaderValue)>,
+) -> reqwest::RequestBuilder {
+    match credential {
+        Some((name, value)) => request.header(name, value),
+        None => request,
+    }
+}
+
+/// Returns the proxy of a URL. Checks the scheme, because `reqwest` reports an unknown one only
+/// with the first request.
+fn proxy(provider: &str, url: &Secret) -> Result<reqwest::Proxy, BadProvider> {
+    let url = Url::parse(url.expose()).ok();
+    let url = url.filter(|url| PROXY_SCHEMES.contains(&url.scheme()) && url.has_host());
+    url.and_then(|url| reqwest::Proxy::all(url).ok())
+        .ok_or_else(|| BadProvider::Proxy { provider: provider.to_owned() })
+}
+
+/// Returns the configured headers.
+fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &service.headers {
+        let bad = || BadProvider::Header { provider: provider.to_owned(), header: name.clone() };
+        let name: HeaderName = name.parse().map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
+fn secrets(service: &Service) -> Arc<[Secret]> {
+    let keys = service.keys.iter().filter_map(|key| key.value.as_ref()).map(Secret::expose);
+    let headers = service.headers.iter();
+    let headers =
+        headers.filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_lowercase().as_str()));
+    let words = headers.flat_map(|(_, value)| value.expose().split_whitespace());
+    let words = words.filter(|word| word.len() >= SECRET_BYTES);
+    keys.filter(|key| key.len() >= KEY_BYTES).chain(words).map(Secret::new).collect()
+}
+
+/// Returns the message in the body of an error, in the forms that services use: `error` as an object
+/// or a text, `message`, and `detail`, which may be a list. Cut to `SAID_BYTES`.
+pub(super) fn said(body: &Object) -> Option<String> {
+    let error = body.get("error");
+    let texts = [error.and_then(|error| error.get("message")), error, body.get("message")];
+    // The page of a proxy tells a caller nothing.
+    let is_text = |text: &&str| !text.trim_start().starts_with('<');
+    let text = texts.into_iter().flatten().filter_map(Value::as_str).find(is_text);
+    let text = text.map(str::to_owned);
+    let detail = || {
+        let detail = body.get("detail").filter(|detail| !detail.is_null())?;
+        Some(detail.as_str().map_or_else(|| detail.to_string(), str::to_owned))
+    };
+    text.or_else(detail).map(|text| cut(text, SAID_BYTES))
+}
+
+/// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
+fn plain(response: &reqwest::Response) -> bool {
+    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
+    found.is_some_and(|found| found.trim_start().to_ascii_lowercase().starts_with("text/plain"))
+}
+
+/// Redacts credentials that a service sends back, in the form in which they were sent.
+fn without_secrets(secrets: &[Secret], mut text: String) -> String {
+    for secret in secrets.iter().map(Secret::expose) {
+        if text.contains(secret) {
+            text = text.replace(secret, REDACTED);
+        }
+    }
+    text
+}
+
+/// Reads the certificates of a service's authority.
+fn certificates(
+    provider: &str,
+    service: &Service,
+) -> Result<Vec<reqwest::Certificate>, BadProvider> {
+    let Some(path) = &service.ca else { return Ok(Vec::new()) };
+    let bad = |problem: String| BadProvider::Ca {
+        provider: provider.to_owned(),
+        path: path.clone(),
+        problem,
+    };
+    let unreadable = |error: std::io::Error| bad(error.to_string());
+    if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_CA_BYTES {
+        return Err(bad(format!("is larger than {} MiB", MAX_CA_BYTES >> 20)));
+    }
+    let pem = std::fs::read(path).map_err(unreadable)?;
+    let found = reqwest::Certificate::from_pem_bundle(&pem);
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(bad("has no certificate in PEM format".to_owned())),
+    }
+}
+
+/// Reserves room for `len` bytes in `text`. Doubles the capacity, up to `most`, and holds the bytes
+/// that it adds in `held`. Returns false if there is no memory for them.
+fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
+    let capacity = text.capacity();
+    if len > capacity {
+        let wanted = len.max(capacity.saturating_mul(2).min(most));
+        if !held.grow(wanted - capacity) {
+            return false;
+        }
+        text.reserve_exact(wanted - text.len());
+    }
+    true
+}
+
+/// Returns whether `stream_options.include_usage` of a request is true.
+pub(super) fn includes_usage(prompt: &super::Prompt) -> bool {
+    let options = prompt.body.get("stream_options");
+    options.is_some_and(|options| json::raw::member(options, "include_usage") == Some("true"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Api, Key};
+
+    #[test]
+    fn keys_are_redacted_unless_they_are_too_short_to_be_secret() {
+        let mut service = Service::new(Api::OpenAi, "http://localhost/v1");
+        let key = |text: &str| Key::new("k", Secret::new(text));
+        service.keys = vec![key("x"), key("ollama"), key("12345678"), key("")];
+        service.headers.insert("x-a".to_owned(), Secret::new("beta-1 Token-of-16-bytes"));
+        service.headers.insert("HTTP-Referer".to_owned(), Secret::new("https://a.example/"));
+        let secrets = secrets(&service);
+        let text = "index 12345678 ollama beta-1 Token-of-16-bytes https://a.example/".to_owned();
+        assert_eq!(
+            without_secrets(&secrets, text),
+            "index *** ollama beta-1 *** https://a.example/"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! Server-sent events of a response, bounded in size and time.
+
+use std::mem;
+
+use bytes::{Buf as _, Bytes};
+use serde::de::IgnoredAny;
+
+use super::Client;
+use crate::{
+    Document, Held, ModelError,
+    sse::{Decoder, Event},
+};
+use airlock_core::{threads, timer::RepeatedTimeout};
+use airlock_json::Caps;
+
+/// Data of the event after the last chunk of OpenAI's streams.
+pub(crate) const DONE: &str = "[DONE]";
+
+/// Events of one response. Dropping them closes the connection.
+pub(crate) struct Events<'a> {
+    pub(crate) client: &'a Client,
+    response: reqwest::Response,
+    idle: RepeatedTimeout,
+    decoder: Decoder,
+    /// Bytes that are received and not decoded yet.
+    received: Bytes,
+    received_bytes: usize,
+    held: Held,
+    /// Bytes that `held` holds for the decoder.
+    held_bytes: usize,
+    has_ended: bool,
+}
+
+impl<'a> Events<'a> {
+    /// Reads the events of a response. Their memory is held in `held`.
+    pub(crate) fn new(client: &'a Client, response: reqwest::Response, held: Held) -> Self {
+        Self {
+            client,
+            response,
+            idle: RepeatedTimeout::new(client.bounds.idle),
+            decoder: Decoder::new(client.bounds.event_bytes),
+            received: Bytes::new(),
+            received_bytes: 0,
+            held,
+            held_bytes: 0,
+            has_ended: false,
+        }
+    }
+
+    /// Returns the next event that has data; `None` at the end of the stream. Data that the end of
+    /// the stream cuts off is left out. Fails if the connection breaks, if nothing arrives within
+    /// `timeouts.idle`, or if an event or the stream is too large.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, ModelError> {
+        while let Some(event) = self.any().await? {
+            if !event.data.trim_ascii().is_empty() {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Parses the data of an event and redacts credentials in it. Fails if it is not a JSON object
+    /// in UTF-8, or is too large.
+    pub(crate) async fn parse(&self, event: Event) -> Result<Document, ModelError> {
+        if event.is_broken {
+            return Err(self.client.bad_answer("an event that is not UTF-8"));
+        }
+        let data = self.client.without_secrets_in(event.data);
+        let caps = Caps::memory(self.client.bounds.answer_tree_bytes);
+        // An account of its own, because a thread continues after the request is dropped.
+        let own = self.held.beside();
+        let length = data.len();
+        let tenant = self.held.tenant();
+        let read = threads::read(&tenant, length, move || Document::read(data, &caps, &own)).await;
+        read.map_err(|error| self.client.unread(error))
+    }
+
+    /// Ends the stream. Later events are not read.
+    pub(crate) fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Holds `bytes` more until the events are dropped. Fails if there is no memory.
+    pub(crate) fn keep(&self, bytes: usize) -> Result<(), ModelError> {
+        if self.held.grow(bytes) { Ok(()) } else { Err(self.client.no_memory()) }
+    }
+
+    async fn any(&mut self) -> Result<Option<Event>, ModelError> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        loop {
+            let mut bytes = &self.received[..];
+            let event = self.decoder.next(&mut bytes).map_err(|_| self.event_too_large())?;
+            let read = self.received.len() - bytes.len();
+            self.received.advance(read);
+            if let Some(event) = event {
+                return Ok(Some(event));
+            }
+            // Even an empty part would keep the buffer of the connection from being used again.
+            self.received = Bytes::new();
+            self.hold()?;
+            if !self.receive().await? {
+                return self.last();
+            }
+        }
+    }
+
+    /// Waits for more bytes. Returns false at the end of the body.
+    async fn receive(&mut self) -> Result<bool, ModelError> {
+        let received = self.idle.wait(self.response.chunk()).await;
+        let received = received.ok_or_else(|| self.client.is_silent("timeouts.idle"))?;
+        let Some(bytes) = received.map_err(|error| self.client.trouble(error))? else {
+            self.has_ended = true;
+            return Ok(false);
+        };
+        self.received_bytes = self.received_bytes.saturating_add(bytes.len());
+        if self.received_bytes > self.client.bounds.answer_bytes {
+            return Err(self.client.bad_answer("a stream that is larger than the gateway accepts"));
+        }
+        self.received = bytes;
+        Ok(true)
+    }
+
+    /// Returns the event that the end of the stream completes; `None` if it is not `[DONE]` or
+    /// whole JSON, because then it was cut off.
+    fn last(&mut self) -> Result<Option<Event>, ModelError> {
+        let decoder = mem::replace(&mut self.decoder, Decoder::new(0));
+        let event = decoder.finish().map_err(|_| self.event_too_large())?;
+        Ok(event.filter(|event| {
+            event.data.trim_ascii() == DONE
+                || serde_json::from_str::<IgnoredAny>(&event.data).is_ok()
+        }))
+    }
+
+    /// Holds the memory of the decoder, which grows with the event.
+    fn hold(&mut self) -> Result<(), ModelError> {
+        let allocated = self.decoder.allocated();
+        if allocated > self.held_bytes {
+            self.keep(allocated - self.held_bytes)?;
+            self.held_bytes = allocated;
+        }
+        Ok(())
+    }
+
+    fn event_too_large(&self) -> ModelError {
+        self.client.bad_answer("an event that is larger than the gateway accepts")
+    }
+}

@@ -1,0 +1,137 @@
+//! Streamed responses of a service.
+
+use std::collections::BTreeSet;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::{
+    Document, ModelError, Object, Refusal,
+    document::{choices, choices_mut, finish_reason, index_of},
+    http::{DONE, Events},
+    sse::ERROR,
+};
+
+/// Maximum number of choices of one response. OpenAI's maximum is 128.
+const MAX_CHOICES: usize = 1_024;
+
+/// Chunks of one streamed response.
+pub(crate) struct Chunks<'a> {
+    events: Events<'a>,
+    /// Choices so far, by index.
+    seen: BTreeSet<u64>,
+    /// Choices with a `finish_reason`.
+    finished: BTreeSet<u64>,
+    has_ended: bool,
+}
+
+impl<'a> Chunks<'a> {
+    pub(super) fn new(events: Events<'a>) -> Self {
+        Self { events, seen: BTreeSet::new(), finished: BTreeSet::new(), has_ended: false }
+    }
+
+    /// Returns the next chunk; `None` after the last one. Fails if the service reports an error, or
+    /// ends the stream before each choice has ended.
+    pub(crate) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        match self.events.next().await? {
+            Some(event) if event.data.trim_ascii() == DONE => {
+                self.events.end();
+                self.has_ended = true;
+                self.completed().map(|()| None)
+            }
+            Some(event) => {
+                let kind = event.kind.clone();
+                self.chunk(self.events.parse(event).await?, &kind).map(Some)
+            }
+            None => {
+                self.has_ended = true;
+                self.not_cut().map(|()| None)
+            }
+        }
+    }
+
+    /// Fails if a stream that ended with `[DONE]` had no choices.
+    fn completed(&self) -> Result<(), ModelError> {
+        if self.seen.is_empty() {
+            return Err(self.events.client.bad_answer("no `choices`"));
+        }
+        Ok(())
+    }
+
+    /// Fails if the connection ended before the response did: a call whose arguments are incomplete
+    /// must not be run.
+    fn not_cut(&self) -> Result<(), ModelError> {
+        if self.seen.is_empty() || self.finished.len() < self.seen.len() {
+            let what = "a stream that ended before the response did";
+            return Err(self.events.client.bad_answer(what));
+        }
+        Ok(())
+    }
+
+    fn chunk(&mut self, mut chunk: Document, kind: &str) -> Result<Document, ModelError> {
+        let client = self.events.client;
+        if choices(chunk.object()).count() > MAX_CHOICES {
+            return Err(client.bad_answer("more choices than the gateway accepts"));
+        }
+        if let Some(error) = self.error_in(chunk.object(), kind) {
+            let status = status_of(&error);
+            return Err(client.refused(Refusal { status, error, retry_after: None }));
+        }
+        use_deltas(&mut chunk);
+        for (position, choice) in choices(chunk.object()).enumerate() {
+            let index = index_of(choice, position);
+            self.seen.insert(index);
+            if finish_reason(choice).is_some() {
+                self.finished.insert(index);
+            }
+        }
+        if self.seen.len() > MAX_CHOICES {
+            return Err(client.bad_answer("more choices than the gateway accepts"));
+        }
+        Ok(chunk)
+    }
+
+    /// Returns the error that an event reports, in OpenAI's form.
+    fn error_in(&self, chunk: &Object, kind: &str) -> Option<Object> {
+        let error = match chunk.get("error") {
+            Some(error) if !error.is_null() => error.clone(),
+            _ if kind == ERROR || chunk.get("object").is_some_and(|it| it == ERROR) => {
+                chunk.clone().into()
+            }
+            _ => return None,
+        };
+        Some(match error {
+            Value::Object(error) if error.get("message").is_some_and(Value::is_string) => error,
+            Value::String(message) => Object::from_iter([("message".to_owned(), message.into())]),
+            _ => self.events.client.plain_error(StatusCode::BAD_GATEWAY, None),
+        })
+    }
+}
+
+/// Returns the status of an error in a stream, because the stream itself has the status 200: its
+/// `code` if that is a status, as vLLM sends it, and else 502.
+fn status_of(error: &Object) -> StatusCode {
+    let code = error.get("code").and_then(Value::as_u64).filter(|code| (400..600).contains(code));
+    code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok())
+        .unwrap_or(StatusCode::BAD_GATEWAY)
+}
+
+/// Removes a `message` beside a `delta`: some servers repeat the whole message in every chunk
+/// (Perplexity). A `message` alone counts as the delta.
+fn use_deltas(chunk: &mut Document) {
+    if !choices(chunk.object()).any(|choice| choice.contains_key("message")) {
+        return;
+    }
+    for choice in choices_mut(chunk.object_mut()) {
+        let message = choice.shift_remove("message");
+        if !choice.get("delta").is_some_and(Value::is_object) {
+            choice.extend(message.map(|message| ("delta".to_owned(), message)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

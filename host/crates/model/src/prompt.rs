@@ -1,0 +1,424 @@
+//! Requests for chat completions, as a provider receives them.
+
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+
+use serde_json::Value;
+
+use super::{Native, Object};
+use airlock_core::tool::Tool;
+use airlock_json::{RawObject, raw};
+
+/// Member that holds the definitions of tools.
+const TOOLS: &str = "tools";
+/// Member that forces or restricts calls.
+const TOOL_CHOICE: &str = "tool_choice";
+/// Type of a choice that restricts the model to some tools, and the member that lists them.
+const ALLOWED_TOOLS: &str = "allowed_tools";
+/// Member that holds the conversation.
+const MESSAGES: &str = "messages";
+
+/// Request for a chat completion: the members that the caller sent, messages that were added, and
+/// the gateway's tools. The caller's members keep their text, so that numbers stay exact. Schemas
+/// of the gateway's tools are copied into the request as they are.
+#[derive(Debug, Clone, Default)]
+pub struct Prompt {
+    /// The caller's members. Its own `tools`, if any, are offered before the gateway's.
+    pub body: RawObject,
+    /// Messages that follow the caller's, each as JSON text.
+    pub added: Vec<String>,
+    /// The messages of `added` as items of the Responses API, each as JSON text. Empty if the model's
+    /// part of them came from another API.
+    pub added_items: Vec<String>,
+    /// The gateway's tools.
+    pub tools: Vec<Arc<Tool>>,
+    /// The request as it came, if it came in the Responses API.
+    pub native: Option<Native>,
+}
+
+/// A `tool_choice` that forces no call, in both forms of a request; `None` where none is forced.
+#[derive(Debug, Default)]
+pub struct Unforced {
+    native: Option<Arc<str>>,
+    body: Option<Arc<str>>,
+}
+
+impl Prompt {
+    /// Creates the request with the caller's members.
+    pub fn new(body: RawObject) -> Self {
+        Self { body, ..Self::default() }
+    }
+
+    /// Returns the names of the tools that the caller defines.
+    pub fn own_names(&self) -> impl Iterator<Item = String> {
+        let tools = self.own_tools().and_then(raw::elements);
+        tools.into_iter().flatten().filter_map(name_of)
+    }
+
+    /// Returns whether the caller defines tools. Does not read them.
+    pub fn has_own_tools(&self) -> bool {
+        let is_in_empty = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'[' | b']');
+        let tools = self.own_tools().unwrap_or_default();
+        tools != "null" && !tools.bytes().all(is_in_empty)
+    }
+
+    /// Returns whether definitions can be added to `tools`. If it is not a list, nothing is added,
+    /// and the provider reports the error.
+    pub fn takes_tools(&self) -> bool {
+        self.own_tools().is_none_or(|tools| tools == "null" || tools.starts_with('['))
+    }
+
+    /// Returns the bytes of the members that are about tools.
+    pub fn tool_bytes(&self) -> usize {
+        let bodies = self.native.iter().map(|native| &native.body).chain([&self.body]);
+        let members = bodies.flat_map(|body| [body.get(TOOLS), body.get(TOOL_CHOICE)]);
+        members.flatten().map(str::len).sum()
+    }
+
+    /// Returns the `tool_choice` that forces no call, for [`Self::stop_forcing`]. A choice that a tool of
+    /// the caller can satisfy stays: the caller does not see the gateway's calls and waits for one of
+    /// its own, with which the loop ends.
+    pub fn unforced(&self) -> Unforced {
+        let own: BTreeSet<String> = self.own_names().collect();
+        let unforced = |body: &RawObject| {
+            let choice = body.get(TOOL_CHOICE).filter(|choice| !is_for_any(choice, &own))?;
+            unforced(choice).map(Arc::from)
+        };
+        Unforced {
+            native: self.native.as_ref().and_then(|native| unforced(&native.body)),
+            body: unforced(&self.body),
+        }
+    }
+
+    /// Resets a forced `tool_choice`, in both forms of the request.
+    pub fn stop_forcing(&mut self, unforced: Unforced) {
+        if let (Some(native), Some(choice)) = (&mut self.native, unforced.native) {
+            native.body.set(TOOL_CHOICE, choice);
+        }
+        if let Some(choice) = unforced.body {
+            self.body.set(TOOL_CHOICE, choice);
+        }
+    }
+
+    /// Returns the names of the tools to which `tool_choice` restricts the model; `None` if it may
+    /// call all.
+    pub fn allowed_names(&self) -> Option<BTreeSet<String>> {
+        let body = self.native.as_ref().map_or(&self.body, |native| &native.body);
+        allowed_by(body.get(TOOL_CHOICE)?)
+    }
+
+    /// Returns the tools that the caller defines, as text. The form in which they came has all of
+    /// them.
+    fn own_tools(&self) -> Option<&str> {
+        self.native.as_ref().map_or(&self.body, |native| &native.body).get(TOOLS)
+    }
+
+    /// Returns the request as JSON text: the caller's members in their order, then those of `set`,
+    /// which replace the caller's, and `tools` last if the gateway adds some.
+    pub(crate) fn to_json(&self, set: &[(&str, &str)]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.body.text_len() + 2);
+        out.push(b'{');
+        let is_set = |name: &str| set.iter().any(|(own, _)| *own == name);
+        for (name, text) in self.body.iter().filter(|(name, _)| !is_set(name)) {
+            match name {
+                TOOLS if !self.tools.is_empty() => {}
+                MESSAGES if !self.added.is_empty() => {
+                    member(&mut out, name);
+                    self.write_messages(text, &mut out);
+                }
+                _ => {
+                    member(&mut out, name);
+                    out.extend_from_slice(text.as_bytes());
+                }
+            }
+        }
+        for (name, text) in set {
+            member(&mut out, name);
+            out.extend_from_slice(text.as_bytes());
+        }
+        if !self.tools.is_empty() {
+            member(&mut out, TOOLS);
+            self.write_tools(&mut out);
+        }
+        out.push(b'}');
+        out
+    }
+
+    fn write_messages(&self, own: &str, out: &mut Vec<u8>) {
+        out.push(b'[');
+        let own = raw::elements(own).into_iter().flatten();
+        for message in own.chain(self.added.iter().map(String::as_str)) {
+            separate(out, b'[');
+            out.extend_from_slice(message.as_bytes());
+        }
+        out.push(b']');
+    }
+
+    fn write_tools(&self, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for tool in self.body.get(TOOLS).and_then(raw::elements).into_iter().flatten() {
+            separate(out, b'[');
+            out.extend_from_slice(tool.as_bytes());
+        }
+        for tool in &self.tools {
+            separate(out, b'[');
+            write_definition(out, tool);
+        }
+        out.push(b']');
+    }
+}
+
+/// Returns the names of the tools to which a `tool_choice` restricts the model; `None` if it may call
+/// all.
+fn allowed_by(choice: &str) -> Option<BTreeSet<String>> {
+    if raw::member(choice, "type").and_then(raw::string)? != ALLOWED_TOOLS {
+        return None;
+    }
+    // In an object of its own in chat completions, and not in the Responses API.
+    let allowed = raw::member(choice, ALLOWED_TOOLS).unwrap_or(choice);
+    let tools = raw::member(allowed, TOOLS).and_then(raw::elements).into_iter().flatten();
+    let flat = |tool| raw::string(raw::member(tool, "name")?).map(Cow::into_owned);
+    Some(tools.filter_map(|tool| name_of(tool).or_else(|| flat(tool))).collect())
+}
+
+/// Returns whether a call of one of these tools satisfies a `tool_choice` that forces a call.
+fn is_for_any(choice: &str, names: &BTreeSet<String>) -> bool {
+    if choice == r#""required""# {
+        return !names.is_empty();
+    }
+    match allowed_by(choice) {
+        Some(allowed) => !allowed.is_disjoint(names),
+        None => name_of(choice).is_some_and(|name| names.contains(&name)),
+    }
+}
+
+/// Returns a `tool_choice` that forces no call; `None` if this one forces none. A restriction to
+/// some tools stays.
+fn unforced(choice: &str) -> Option<String> {
+    if choice != r#""required""# && !choice.starts_with('{') {
+        return None;
+    }
+    let mut object = serde_json::from_str::<Object>(choice).unwrap_or_default();
+    if object.get("type").is_none_or(|kind| kind != ALLOWED_TOOLS) {
+        return Some(r#""auto""#.to_owned());
+    }
+    let allowed = match object.get_mut(ALLOWED_TOOLS).and_then(Value::as_object_mut) {
+        Some(allowed) => allowed,
+        None => &mut object,
+    };
+    allowed.insert("mode".to_owned(), "auto".into());
+    Some(Value::from(object).to_string())
+}
+
+/// Returns the name of a tool that a caller defines.
+fn name_of(tool: &str) -> Option<String> {
+    let named = raw::member(tool, "function").or_else(|| raw::member(tool, "custom"));
+    // The Responses API has the name beside the type.
+    raw::string(raw::member(named.unwrap_or(tool), "name")?).map(Cow::into_owned)
+}
+
+fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
+    out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
+    write(out, tool.name.as_str());
+    out.extend_from_slice(br#","description":"#);
+    write(out, &tool.described());
+    out.extend_from_slice(br#","parameters":"#);
+    out.extend_from_slice(tool.parameters().as_str().as_bytes());
+    out.extend_from_slice(b"}}");
+}
+
+pub(super) fn member(out: &mut Vec<u8>, name: &str) {
+    separate(out, b'{');
+    write(out, name);
+    out.push(b':');
+}
+
+/// Writes a comma, unless the next item is the first after `opening`.
+pub(super) fn separate(out: &mut Vec<u8>, opening: u8) {
+    if out.last() != Some(&opening) {
+        out.push(b',');
+    }
+}
+
+pub(super) fn write(out: &mut Vec<u8>, value: &str) {
+    serde_json::to_writer(out, value).expect("text can be written to memory");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::object;
+
+    fn prompt(body: Value, tools: &[&'static str]) -> Prompt {
+        let tool = |name: &&'static str| {
+            Arc::new(Tool::own(
+                name,
+                "Says \"hi\".\n",
+                json!({"type": "object", "z": [{}], "a": 1}),
+            ))
+        };
+        let tools = tools.iter().map(tool).collect();
+        Prompt { tools, ..Prompt::new(RawObject::from(&object(body))) }
+    }
+
+    fn text(prompt: &Prompt) -> String {
+        String::from_utf8(prompt.to_json(&[])).expect("it is text")
+    }
+
+    #[test]
+    fn members_stay_as_they_are_and_the_gateways_tools_follow_the_callers() {
+        let own = json!({"type": "function", "function": {"name": "own"}});
+        assert_eq!(text(&prompt(json!({}), &[])), "{}");
+        assert_eq!(
+            text(&prompt(json!({"b": 1, "tools": "odd", "a": [null]}), &[])),
+            r#"{"b":1,"tools":"odd","a":[null]}"#
+        );
+        let both = prompt(json!({"b\"": 1, "tools": [own], "a": {}}), &["x", "y"]);
+        assert_eq!(both.own_names().collect::<Vec<_>>(), ["own"]);
+        let text = text(&both);
+        let read: Value = serde_json::from_str(&text).expect("it is JSON");
+        let definition = |name| {
+            let schema = json!({"type": "object", "z": [{}], "a": 1});
+            json!({"type": "function", "function": {"name": name, "description": "Says \"hi\".\n", "parameters": schema}})
+        };
+        assert_eq!(
+            read,
+            json!({"b\"": 1, "a": {}, "tools": [own, definition("x"), definition("y")]})
+        );
+        assert!(
+            text.contains(r#""parameters":{"type":"object","z":[{}],"a":1}"#),
+            "the schema's text is not changed: {text}"
+        );
+    }
+
+    #[test]
+    fn numbers_that_a_double_cannot_hold_stay_exact() {
+        let body = br#"{"seed":12345678901234567890123,"messages":[{"n":0.10}],"tools":[{"max":18446744073709551616}]}"#;
+        let body = RawObject::parse(body.to_vec(), &airlock_json::Caps::memory(1 << 20));
+        let mut prompt = Prompt::new(body.expect("an object").0);
+        prompt.added.push(r#"{"role":"tool"}"#.to_owned());
+        prompt.tools.push(Arc::new(Tool::own("x", "", json!({"type": "object"}))));
+        let text = text(&prompt);
+        assert!(
+            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool"}],"tools":[{"max":18446744073709551616},"#),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn members_can_be_replaced_and_added_in_the_text() {
+        let prompt = prompt(json!({"stream": false, "a": 1}), &[]);
+        let text = prompt.to_json(&[("stream", "true"), ("b", "{}")]);
+        assert_eq!(String::from_utf8_lossy(&text), r#"{"a":1,"stream":true,"b":{}}"#);
+    }
+
+    #[test]
+    fn tools_that_are_not_a_list_are_left_to_the_provider() {
+        for (tools, takes, has) in [
+            (json!([]), true, false),
+            (Value::Null, true, false),
+            (json!([{}]), true, true),
+            (json!({}), false, true),
+            (json!("auto"), false, true),
+        ] {
+            let prompt = prompt(json!({"tools": tools}), &[]);
+            assert_eq!((prompt.takes_tools(), prompt.has_own_tools()), (takes, has), "{tools}");
+        }
+        assert!(!prompt(json!({}), &[]).has_own_tools());
+        assert_eq!(
+            prompt(json!({"tools": null}), &["x"]).to_json(&[]).first_chunk(),
+            Some(br#"{"tools":[{"type":"#)
+        );
+    }
+
+    #[test]
+    fn a_tool_from_outside_is_marked_and_its_schema_repaired_for_models() {
+        let definition = serde_json::from_value(json!({
+            "name": "t", "description": "Reads\u{e0041}.",
+            "inputSchema": {"anyOf": [{"properties": {"a": {}}}], "additionalProperties": false, "$defs": {}},
+        }));
+        let client = airlock_core::tool::ClientName::parse("web").expect("a name");
+        let mut tool = Tool::adopt(&client, definition.expect("a definition")).expect("a tool");
+        tool.trust = airlock_core::tool::Trust::Untrusted;
+        let prompt = Prompt { tools: vec![Arc::new(tool)], ..Prompt::default() };
+        assert_eq!(
+            text(&prompt),
+            r#"{"tools":[{"type":"function","function":{"name":"web-t","description":"[MCP Service: web (external)] Reads.","parameters":{"additionalProperties":false,"$defs":{},"type":"object","properties":{"a":{}}}}}]}"#
+        );
+    }
+
+    #[test]
+    fn a_prompt_shares_its_tools_with_the_catalog() {
+        let tool = Arc::new(Tool::own("x", "", json!({"type": "object"})));
+        let prompt = Prompt { tools: vec![tool.clone()], ..Prompt::default() };
+        assert!(Arc::ptr_eq(&prompt.clone().tools[0], &tool));
+    }
+
+    #[test]
+    fn a_forced_choice_becomes_auto_and_a_restriction_stays() {
+        for (choice, expected) in [
+            (r#""required""#, r#""auto""#),
+            (r#"{"type":"function","function":{"name":"x"}}"#, r#""auto""#),
+            (r#""none""#, r#""none""#),
+            (
+                r#"{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}"#,
+                r#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}"#,
+            ),
+            (
+                r#"{"type":"allowed_tools","mode":"required","tools":[]}"#,
+                r#"{"type":"allowed_tools","mode":"auto","tools":[]}"#,
+            ),
+        ] {
+            let mut prompt = Prompt::default();
+            prompt.body.set(TOOL_CHOICE, choice);
+            prompt.stop_forcing(prompt.unforced());
+            assert_eq!(prompt.body.get(TOOL_CHOICE), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_forced_choice_stays_while_a_tool_of_the_caller_can_satisfy_it() {
+        let own = r#"[{"type":"function","function":{"name":"mine"}}]"#;
+        let function = |name: &str| json!({"type": "function", "function": {"name": name}});
+        let flat = |name: &str| json!({"type": "function", "name": name});
+        let allowed = |names: &[&str]| {
+            let tools: Vec<_> = names.iter().map(|name| function(name)).collect();
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": tools}})
+        };
+        for (choice, stays) in [
+            (json!("required"), true),
+            (function("mine"), true),
+            (flat("mine"), true),
+            (allowed(&["web-t", "mine"]), true),
+            (function("web-t"), false),
+            (flat("web-t"), false),
+            (allowed(&["web-t"]), false),
+        ] {
+            let choice = choice.to_string();
+            let mut prompt = Prompt::default();
+            prompt.body.set(TOOLS, own);
+            prompt.body.set(TOOL_CHOICE, choice.as_str());
+            prompt.stop_forcing(prompt.unforced());
+            assert_eq!(prompt.body.get(TOOL_CHOICE) == Some(choice.as_str()), stays, "{choice}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_allowed_tools_are_read_in_both_forms() {
+        for (choice, expected) in [
+            (r#""auto""#, None),
+            (r#"{"type":"function","function":{"name":"x"}}"#, None),
+            (
+                r#"{"type":"allowed_tools","allowed_tools":{"tools":[{"type":"function","function":{"name":"x"}}]}}"#,
+                Some("x"),
+            ),
+            (r#"{"type":"allowed_tools","tools":[{"type":"function","name":"x"}]}"#, Some("x")),
+        ] {
+            let mut prompt = Prompt::default();
+            prompt.body.set(TOOL_CHOICE, choice);
+            let names = expected.map(|name| BTreeSet::from([name.to_owned()]));
+            assert_eq!(prompt.allowed_names(), names, "{choice}");
+        }
+    }
+}

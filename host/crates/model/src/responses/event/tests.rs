@@ -1,0 +1,244 @@
+use serde_json::json;
+
+use super::*;
+use crate::object;
+
+fn created() -> Value {
+    json!({"type": "response.created", "response": {"id": "r", "model": "m"}})
+}
+
+fn added(index: u64, item: &Value) -> Value {
+    json!({"type": "response.output_item.added", "output_index": index, "item": item})
+}
+
+fn done(index: u64, item: &Value) -> Value {
+    json!({"type": "response.output_item.done", "output_index": index, "item": item})
+}
+
+fn completed(output: &Value) -> Value {
+    json!({"type": "response.completed", "response": {"status": "completed", "output": output}})
+}
+
+fn call(name: &str) -> Value {
+    json!({"type": "function_call", "id": "fc_1", "call_id": "c", "name": name, "arguments": "{}"})
+}
+
+/// Reads events until one is refused. Returns all steps.
+fn read(events: impl IntoIterator<Item = Value>) -> Result<Vec<Step>, String> {
+    let mut reader = Reader::default();
+    let mut steps = Vec::new();
+    for event in events {
+        let read = reader.event(&object(event)).map_err(|failure| failure.to_string())?;
+        steps.extend(read);
+    }
+    Ok(steps)
+}
+
+#[test]
+fn events_that_cannot_follow_are_refused() {
+    let message = || json!({"type": "message", "id": "m", "content": []});
+    let delta = |index: u64, kind: &str| json!({"type": kind, "output_index": index, "delta": "x"});
+    let text = "response.output_text.delta";
+    for (events, expected) in [
+        (vec![added(0, &message())], "an event before response.created"),
+        (vec![created(), created()], "a second response.created event"),
+        (
+            vec![created(), added(0, &message()), added(0, &message())],
+            "an output item that was added twice or out of order",
+        ),
+        (
+            vec![created(), added(1, &message()), added(0, &message())],
+            "an output item that was added twice or out of order",
+        ),
+        (vec![created(), added(u64::MAX, &message())], "an output item without end"),
+        (vec![created(), delta(0, text)], "a delta of an output item that is not open"),
+        (vec![created(), done(0, &message())], "the end of an output item that is not open"),
+        (
+            vec![created(), added(0, &message()), done(0, &message()), delta(0, text)],
+            "a delta of an output item that is not open",
+        ),
+        (
+            vec![
+                created(),
+                added(0, &message()),
+                delta(0, "response.function_call_arguments.delta"),
+            ],
+            "a delta that does not fit the type of its output item",
+        ),
+        (
+            vec![created(), added(0, &call("a")), done(0, &call("b"))],
+            "a call whose name or type changes",
+        ),
+        (
+            vec![created(), added(0, &call("a")), done(0, &message())],
+            "an output item whose type changes",
+        ),
+        (vec![created(), added(0, &json!({"id": "x"}))], "an output item without a type"),
+        (
+            vec![created(), added(0, &json!({"type": "mcp_call", "name": "desk-echo"}))],
+            "an output item of a type that only the gateway writes",
+        ),
+        (
+            vec![created(), added(0, &call(&"n".repeat(MAX_NAME_BYTES + 1)))],
+            "an output item with an id or name of excessive length",
+        ),
+        (
+            vec![created(), added(0, &message()), completed(&json!([]))],
+            "a Response that ends inside an output item",
+        ),
+        (
+            vec![created(), completed(&json!([])), added(0, &message())],
+            "an event after the end of the Response",
+        ),
+    ] {
+        assert_eq!(read(events), Err(expected.to_owned()));
+    }
+}
+
+#[test]
+fn more_items_than_the_maximum_are_refused() {
+    let item = json!({"type": "compaction"});
+    let events = |count: u64| {
+        let items = (0..count).flat_map(|at| [added(at, &item), done(at, &item)]);
+        read([created()].into_iter().chain(items)).map(|steps| steps.len())
+    };
+    assert_eq!(events(MAX_ITEMS as u64), Ok(MAX_ITEMS + 1), "the beginning and the items");
+    let error = "more output items than the gateway accepts".to_owned();
+    assert_eq!(events(MAX_ITEMS as u64 + 1), Err(error));
+}
+
+#[test]
+fn what_was_not_streamed_is_read_from_the_item_or_from_the_response() {
+    let message = json!({"type": "message", "content": [
+        {"type": "output_text", "text": "hi", "annotations": [{"type": "file_citation", "index": 1}]}
+    ]});
+    let text = Step::Text { text: "hi".to_owned(), logprobs: Vec::new() };
+    let source = object(json!({"type": "file_citation", "file_citation": {"index": 1}}));
+    let arguments = Step::Input { index: 0, tool: Tool::Function, text: "{}".to_owned() };
+    for events in [
+        vec![
+            created(),
+            added(0, &json!({"type": "message", "content": []})),
+            done(0, &message),
+            added(1, &json!({"type": "function_call", "call_id": "c", "name": "x"})),
+            done(
+                1,
+                &json!({"type": "function_call", "call_id": "c", "name": "x", "arguments": "{}"}),
+            ),
+            completed(&json!([])),
+        ],
+        vec![
+            created(),
+            completed(&json!([
+                message,
+                {"type": "function_call", "call_id": "c", "name": "x", "arguments": "{}"}
+            ])),
+        ],
+    ] {
+        let steps = read(events).expect("a good stream");
+        for expected in [&text, &Step::Annotation(source.clone()), &arguments] {
+            assert!(steps.contains(expected), "{expected:?}: {steps:?}");
+        }
+        assert!(matches!(steps.first(), Some(Step::Begin(_))));
+        assert!(matches!(steps.last(), Some(Step::End { finish_reason: "tool_calls", .. })));
+    }
+}
+
+#[test]
+fn items_that_are_open_at_the_same_time_keep_their_pieces_apart() {
+    let piece = |index: u64, text: &str| json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": text});
+    let empty = |name: &str| json!({"type": "function_call", "call_id": name, "name": name});
+    let steps = read([
+        created(),
+        added(0, &empty("a")),
+        added(3, &empty("b")),
+        piece(3, "[]"),
+        piece(0, "{}"),
+        done(3, &empty("b")),
+        done(0, &empty("a")),
+        completed(&json!([])),
+    ]);
+    let inputs: Vec<_> = steps
+        .expect("a good stream")
+        .into_iter()
+        .filter_map(|step| match step {
+            Step::Input { index, text, .. } => Some((index, text)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(inputs, [(1, "[]".to_owned()), (0, "{}".to_owned())]);
+}
+
+#[test]
+fn events_of_other_types_are_ignored() {
+    for kind in [
+        "response.web_search_call.searching",
+        "response.audio.delta",
+        "response.of_a_later_version.delta",
+        "keepalive",
+    ] {
+        let event = json!({"type": kind, "output_index": 7, "delta": 1});
+        assert_eq!(read([created(), event]), Ok(Vec::new()), "{kind}");
+    }
+}
+
+#[test]
+fn a_whole_response_must_be_complete() {
+    for (response, expected) in [
+        (json!({"status": "in_progress", "output": []}), "a Response that is not complete"),
+        (json!({"status": "queued"}), "a Response that is not complete"),
+        (json!({"choices": []}), "a Response that is not complete"),
+        (
+            json!({"status": "failed", "error": {"code": "server_error", "message": "m"}}),
+            "the service reported an error of status 500",
+        ),
+        (
+            json!({"error": {"code": "rate_limit_exceeded", "message": "m"}}),
+            "the service reported an error of status 429",
+        ),
+    ] {
+        let failure = Reader::default().whole(&object(response)).expect_err("no answer");
+        assert_eq!(failure.to_string(), expected);
+    }
+}
+
+#[test]
+fn items_of_unknown_types_are_left_out_and_compactions_are_kept() {
+    let item = |kind: &str| json!({"type": kind, "id": "x", "tools": [], "encrypted_content": "e"});
+    let output =
+        json!([item("additional_tools"), item("compaction"), item("function_call_output")]);
+    let response =
+        object(json!({"id": "r", "model": "m", "status": "completed", "output": output}));
+    let steps = Reader::default().whole(&response).expect("a good Response");
+    let kept: Vec<_> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Item { index, item } => Some((*index, item["type"].as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kept, [(1, Some("compaction"))]);
+}
+
+#[test]
+fn an_item_has_a_limited_number_of_parts_and_a_response_of_steps() {
+    let whole = |output: Value| {
+        let response = json!({"id": "r", "model": "m", "status": "completed", "output": output});
+        Reader::default().whole(&object(response)).map(|steps| steps.len())
+    };
+    let reasoning = |parts: usize| {
+        let part = json!({"type": "summary_text", "text": "x"});
+        json!({"type": "reasoning", "id": "rs", "summary": vec![part; parts]})
+    };
+    assert!(whole(json!([reasoning(1_024)])).is_ok());
+    assert!(whole(json!([reasoning(1_025)])).is_err());
+    assert!(whole(json!(vec![reasoning(1_000); 4])).is_ok());
+    assert!(whole(json!(vec![reasoning(1_000); 5])).is_err());
+    let annotated = |count: usize| {
+        let part =
+            json!({"type": "output_text", "text": "x", "annotations": vec![json!({}); count]});
+        json!([{"type": "message", "id": "m", "content": [part, part]}])
+    };
+    assert!(whole(annotated(512)).is_ok());
+    assert!(whole(annotated(513)).is_err());
+}

@@ -1,0 +1,257 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::Merged;
+
+/// A recorded stream, and the Response of the same request without `stream`.
+macro_rules! recorded {
+    ($($name:literal),*) => {
+        [$((
+            $name,
+            include_str!(concat!("../../../../../../tests/fixtures/chat_streams/responses/", $name, ".sse")),
+            include_str!(concat!("../../../../../../tests/fixtures/chat_streams/responses/", $name, ".json")),
+        )),*]
+    };
+}
+
+const RECORDED: [(&str, &str, &str); 8] = recorded![
+    "text",
+    "tools",
+    "reasoning",
+    "reasoning_text",
+    "refusal",
+    "incomplete",
+    "annotations_and_logprobs",
+    "unknown_item"
+];
+const FAILED: &str =
+    include_str!("../../../../../../tests/fixtures/chat_streams/responses/failed.sse");
+const ERROR: &str =
+    include_str!("../../../../../../tests/fixtures/chat_streams/responses/error.sse");
+
+fn parse(text: &str) -> Object {
+    serde_json::from_str(text).expect("a JSON object")
+}
+
+fn events(sse: &str) -> impl Iterator<Item = Object> {
+    sse.lines().filter_map(|line| line.strip_prefix("data: ")).map(parse)
+}
+
+fn recorded(name: &str) -> &'static str {
+    RECORDED.iter().find(|(found, _, _)| *found == name).expect("a recorded stream").1
+}
+
+fn chunks(events: impl IntoIterator<Item = Object>) -> Vec<Chunk> {
+    let mut translation = Translation::new(true);
+    let mut chunks = Vec::new();
+    for event in events {
+        chunks.append(&mut translation.event(&event).expect("a good stream"));
+    }
+    assert!(translation.has_ended());
+    chunks
+}
+
+fn merged(chunks: &[Chunk]) -> Value {
+    let mut merged = Merged::default();
+    for (chunk, _) in chunks {
+        merged.add(chunk);
+    }
+    merged.finish().into()
+}
+
+/// Returns the deltas of chunks as text, one a line, with the finish reason.
+fn deltas(name: &str) -> String {
+    let line = |(chunk, part): &Chunk| {
+        let choice = chunk["choices"].get(0)?;
+        let reason = choice["finish_reason"].as_str().unwrap_or_default();
+        let part = match part {
+            None => "",
+            Some(Part::Joint) => " joint",
+            Some(Part::Reasoning { summary: None, .. }) => " reasoning",
+            Some(Part::Reasoning { .. }) => " summary",
+            Some(Part::Item { .. }) => " item",
+        };
+        Some(format!("{}{part} {reason}", choice["delta"]).trim_end().to_owned())
+    };
+    let lines: Vec<_> = chunks(events(recorded(name))).iter().filter_map(line).collect();
+    lines.join("\n")
+}
+
+fn items(chunks: &[Chunk]) -> Vec<&Object> {
+    let item = |(_, part): &'_ Chunk| matches!(part, Some(Part::Item { .. }));
+    let items = chunks.iter().filter(|chunk| item(chunk));
+    let items = items.filter_map(|(_, part)| match part {
+        Some(Part::Item { item, .. }) => Some(item),
+        _ => None,
+    });
+    items.collect()
+}
+
+#[test]
+fn a_stream_and_the_whole_response_are_the_same_completion_and_the_same_items() {
+    for (name, sse, whole) in RECORDED {
+        let whole = parse(whole);
+        let streamed = chunks(events(sse));
+        let at_once = Translation::new(true).whole(&whole).expect("a good Response");
+        assert_eq!(merged(&streamed), merged(&at_once), "{name}");
+        assert_eq!(items(&streamed), items(&at_once), "{name}");
+        let output: Vec<_> = whole["output"].as_array().expect("a list").iter().collect();
+        let items: Vec<Value> = items(&streamed).into_iter().cloned().map(Value::from).collect();
+        assert_eq!(items.iter().collect::<Vec<_>>(), output, "{name}: as they came");
+    }
+}
+
+#[test]
+fn calls_are_streamed_in_pieces_with_their_ids() {
+    insta::assert_snapshot!(deltas("tools"), @r#"
+    {"role":"assistant","content":""}
+    {"tool_calls":[{"index":0,"id":"call_unLAR8MvFNptuiZK6K6HCy5k","type":"function","function":{"name":"get_weather","arguments":""}}]}
+    {"tool_calls":[{"index":0,"function":{"arguments":"{\"loc"}}]}
+    {"tool_calls":[{"index":0,"function":{"arguments":"ation\":\"Paris\"}"}}]}
+    {} item
+    {"tool_calls":[{"index":1,"id":"call_2","type":"function","function":{"name":"get_time","arguments":""}}]}
+    {"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}
+    {} item
+    {"tool_calls":[{"index":2,"id":"call_3","type":"custom","custom":{"name":"run_sql","input":""}}]}
+    {"tool_calls":[{"index":2,"custom":{"input":"SELECT"}}]}
+    {"tool_calls":[{"index":2,"custom":{"input":" 1"}}]}
+    {} item
+    {} tool_calls
+    "#);
+}
+
+#[test]
+fn reasoning_is_readable_and_has_its_encrypted_form_in_details() {
+    insta::assert_snapshot!(deltas("reasoning"), @r#"
+    {"role":"assistant","content":""}
+    {"reasoning_content":"**Looking"} summary
+    {"reasoning_content":"** up"} summary
+    {"reasoning_content":"\n\n"} joint
+    {"reasoning_content":"**Calling**"} summary
+    {"reasoning_details":[{"type":"reasoning.summary","summary":"**Looking** up","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":0},{"type":"reasoning.summary","summary":"**Calling**","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":1},{"type":"reasoning.encrypted","data":"gAAAAABofyVzZGVtbw==","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":2}]} item
+    {"content":"Let me look."}
+    {} item
+    {"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"get_weather","arguments":""}}]}
+    {"tool_calls":[{"index":0,"function":{"arguments":"{\"location\":\"Paris\"}"}}]}
+    {} item
+    {"reasoning_details":[{"type":"reasoning.encrypted","data":"gAAAAABofyVzdHdv","id":"rs_2","format":"openai-responses-v1","index":3}]} item
+    {"tool_calls":[{"index":1,"id":"call_b","type":"function","function":{"name":"get_time","arguments":""}}]}
+    {"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}
+    {} item
+    {} tool_calls
+    "#);
+    insta::assert_snapshot!(deltas("reasoning_text"), @r#"
+    {"role":"assistant","content":""}
+    {"reasoning_content":"Paris is"} reasoning
+    {"reasoning_content":" the capital."} reasoning
+    {} item
+    {"content":"Paris"}
+    {} item
+    {} stop
+    "#);
+}
+
+#[test]
+fn the_end_of_a_response_is_that_of_a_completion() {
+    for (name, reason) in
+        [("text", "stop"), ("tools", "tool_calls"), ("incomplete", "length"), ("refusal", "stop")]
+    {
+        let completion = merged(&chunks(events(recorded(name))));
+        assert_eq!(completion["choices"][0]["finish_reason"], reason, "{name}");
+        assert_eq!(
+            completion["usage"],
+            json!({
+                "prompt_tokens": 37, "completion_tokens": 11, "total_tokens": 48,
+                "prompt_tokens_details": {"cached_tokens": 5},
+                "completion_tokens_details": {"reasoning_tokens": 4}
+            })
+        );
+        assert_eq!(completion["model"], "gpt-5-2025-08-07");
+        assert_eq!(completion["created"], 1_741_290_958);
+        assert_eq!(completion["service_tier"], "default");
+    }
+    let message = merged(&chunks(events(recorded("refusal"))))["choices"][0]["message"].take();
+    assert_eq!(message["refusal"], "I'm sorry, I can't.");
+}
+
+#[test]
+fn sources_and_log_probabilities_have_the_form_of_chat_completions() {
+    let completion = merged(&chunks(events(recorded("annotations_and_logprobs"))));
+    let choice = &completion["choices"][0];
+    assert_eq!(
+        choice["message"]["annotations"],
+        json!([{"type": "url_citation", "url_citation":
+            {"start_index": 4, "end_index": 15, "url": "https://example.com", "title": "Example"}}])
+    );
+    assert_eq!(
+        choice["logprobs"]["content"],
+        json!([{"token": "See example.com", "logprob": -0.25, "bytes": null,
+            "top_logprobs": [{"token": "See example.com", "logprob": -0.25, "bytes": null}]}])
+    );
+}
+
+#[test]
+fn a_reported_error_ends_the_stream_and_before_the_first_item_nothing_is_sent() {
+    for (sse, status, message, sent) in
+        [(FAILED, 429, "Rate limit reached.", 0), (ERROR, 500, "Something went wrong", 3)]
+    {
+        let mut translation = Translation::new(true);
+        let mut chunks = 0;
+        let mut failure = None;
+        for event in events(sse) {
+            match translation.event(&event) {
+                Ok(more) => chunks += more.len(),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let Some(Failure::Refused(refusal)) = failure else { panic!("{failure:?}") };
+        assert_eq!((refusal.status.as_u16(), chunks), (status, sent));
+        assert_eq!(refusal.error["message"], message);
+    }
+}
+
+fn any_event() -> impl Strategy<Value = Object> {
+    let all: Vec<Object> = RECORDED.iter().flat_map(|(_, sse, _)| events(sse)).collect();
+    let places = prop_oneof![Just(None), (0_u64..4).prop_map(Some), Just(Some(u64::MAX))];
+    (prop::sample::select(all), places).prop_map(|(mut event, place)| {
+        if let Some(place) = place
+            && event.contains_key("output_index")
+        {
+            event.insert("output_index".to_owned(), place.into());
+        }
+        event
+    })
+}
+
+proptest! {
+    #[test]
+    fn events_in_any_order_never_panic_and_calls_are_counted_from_0(
+        events in prop::collection::vec(any_event(), 0..60),
+    ) {
+        let mut translation = Translation::new(true);
+        let mut merged = Merged::default();
+        for event in events {
+            let Ok(chunks) = translation.event(&event) else { break };
+            for (chunk, _) in &chunks {
+                merged.add(chunk);
+            }
+        }
+        let completion = Value::from(merged.finish());
+        let calls = completion["choices"][0]["message"]["tool_calls"].as_array();
+        for call in calls.into_iter().flatten() {
+            prop_assert!(call["id"].is_string(), "{}", call);
+        }
+    }
+}
+
+#[test]
+fn an_id_that_is_no_text_is_not_copied_into_the_details() {
+    let summary = [json!({"type": "summary_text", "text": "a"}), json!({"text": [1, 2]})];
+    let item =
+        json!({"type": "reasoning", "id": [0, 0], "encrypted_content": "e", "summary": summary});
+    let mut translation = Translation::new(false);
+    let delta = translation.state(&crate::object(item));
+    let details = delta["reasoning_details"].as_array().expect("details");
+    assert_eq!(details.len(), 2, "one summary and the encrypted text");
+    assert!(details.iter().all(|detail| detail["id"].is_null()));
+}

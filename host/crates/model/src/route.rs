@@ -1,0 +1,199 @@
+//! The providers of one request: the one that it names, and those that are asked if it fails.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use serde_json::Value;
+use tracing::warn;
+
+use super::{MAX_FALLBACKS, ModelError, Models, Prompt, Provider, Response, service::Terms};
+use airlock_json::{RawObject, raw};
+use airlock_strings::{cut, with_causes};
+
+/// Member of a request that lists the models that are asked if the first one fails.
+const FALLBACKS: &str = "fallbacks";
+/// Maximum length of a value that an error repeats, in bytes.
+const SHOWN_BYTES: usize = 128;
+
+/// The providers of one request.
+pub struct Route<'a> {
+    first: Target<'a>,
+    fallbacks: Vec<Target<'a>>,
+}
+
+/// A model of one provider.
+struct Target<'a> {
+    provider: &'a Provider,
+    model: String,
+}
+
+impl Models {
+    /// Returns the providers for a request. Removes the name of the provider from `model`, and the
+    /// member `fallbacks`. A `model` that does not start with the name of a provider goes unchanged
+    /// to the first provider, slashes included. Fails if there is no `model` or no provider, or if
+    /// `fallbacks` is invalid or names no provider.
+    pub fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
+        let model = body.get("model").and_then(raw::string).filter(|model| !model.is_empty());
+        let model = model.ok_or(ModelError::NoModel)?.into_owned();
+        let first = match self.target(&model) {
+            Some(target) => target,
+            None => match self.providers.first() {
+                Some(provider) => Target { provider, model },
+                None => return Err(ModelError::UnknownModel { model: cut(model, SHOWN_BYTES) }),
+            },
+        };
+        let asked =
+            body.get(FALLBACKS).filter(|text| *text != "null").map(fallbacks).transpose()?;
+        let asked = asked.as_ref().unwrap_or(&first.provider.fallbacks);
+        let targets = asked.iter().enumerate().map(|(index, model)| {
+            self.target(model).ok_or_else(|| ModelError::BadFallback {
+                field: format!("{FALLBACKS}[{index}]"),
+                problem: format!("no provider serves {:?}", cut(model.clone(), SHOWN_BYTES)),
+            })
+        });
+        let mut fallbacks = targets.collect::<Result<Vec<_>, _>>()?;
+        // One that failed is not asked again.
+        let mut asked = BTreeSet::from([first.id()]);
+        fallbacks.retain(|target| asked.insert(target.id()));
+        body.remove(FALLBACKS);
+        body.set("model", Value::from(first.model.as_str()).to_string());
+        Ok(Route { first, fallbacks })
+    }
+
+    /// Returns whether a request of the Responses API for this model is sent in that API first, and
+    /// may be sent to another provider if that fails.
+    pub fn responses_for(&self, model: &str, has_own_fallbacks: bool) -> (bool, bool) {
+        let provider = self.target(model).map(|target| target.provider);
+        let Some(provider) = provider.or(self.providers.first()) else { return (false, false) };
+        let may_fall_back = has_own_fallbacks || !provider.fallbacks.is_empty();
+        (provider.has_responses(), may_fall_back)
+    }
+
+    /// Returns whether the provider of this model reads images in the results of tools; without a
+    /// model, whether every provider does.
+    pub fn reads_images(&self, model: Option<&str>) -> bool {
+        let named = model.and_then(|model| self.target(model)).map(|target| target.provider);
+        match named.or_else(|| self.providers.first().filter(|_| model.is_some())) {
+            Some(provider) => provider.reads_images(),
+            None => !self.providers.is_empty() && self.providers.iter().all(Provider::reads_images),
+        }
+    }
+
+    /// Returns the model that `NAME/model` names; `None` if no provider has the name.
+    fn target(&self, model: &str) -> Option<Target<'_>> {
+        self.providers.iter().find_map(|provider| {
+            let bare = model.strip_prefix(&provider.name)?.strip_prefix('/')?;
+            Some(Target { provider, model: bare.to_owned() })
+        })
+    }
+}
+
+impl Target<'_> {
+    /// Returns the names of the provider and of the model.
+    fn id(&self) -> (String, String) {
+        (self.provider.name.clone(), self.model.clone())
+    }
+}
+
+impl<'a> Route<'a> {
+    /// Sends a request to the first provider, and to the next ones while each fails before its
+    /// response has begun. Returns the error of the first provider if all fail. The provider that
+    /// has responded gets all later requests of this route, without fallbacks: parts of its
+    /// response, such as signed thinking, are valid only there.
+    pub async fn respond(
+        &mut self,
+        prompt: &mut Prompt,
+        terms: Terms<'_>,
+    ) -> Result<Response<'a>, ModelError> {
+        let error = match self.first.provider.respond(prompt, terms).await {
+            Ok(response) => {
+                self.fallbacks.clear();
+                return Ok(response);
+            }
+            Err(error) => error,
+        };
+        if !error.permits_fallback() {
+            return Err(error);
+        }
+        for target in std::mem::take(&mut self.fallbacks) {
+            if let Err(unfit) = target.provider.check(prompt) {
+                let reason = unfit.to_object();
+                warn!(
+                    fallback = %target.provider.name,
+                    member = reason.get("param").and_then(serde_json::Value::as_str),
+                    "a fallback is skipped: the request has a part for the Responses API alone"
+                );
+                continue;
+            }
+            warn!(
+                provider = %self.first.provider.name,
+                fallback = %target.provider.name,
+                error = %with_causes(&error),
+                said = error.said(),
+                "a provider failed, and another one is asked"
+            );
+            prompt.body.set("model", Value::from(target.model.as_str()).to_string());
+            match target.provider.respond(prompt, terms).await {
+                Ok(response) => {
+                    self.first = target;
+                    return Ok(response);
+                }
+                // The memory belongs to the request, so the next provider would have no more.
+                Err(ModelError::NoMemory { .. }) => break,
+                Err(error) => {
+                    warn!(
+                        provider = %target.provider.name,
+                        error = %with_causes(&error),
+                        said = error.said(),
+                        "a fallback failed"
+                    );
+                }
+            }
+        }
+        Err(error)
+    }
+
+    /// Returns whether the provider that has responded reads images in the results of tools.
+    pub fn reads_images(&self) -> bool {
+        self.first.provider.reads_images()
+    }
+
+    /// Returns the name of the provider that has responded, or else of the first one.
+    pub fn provider(&self) -> &str {
+        &self.first.provider.name
+    }
+}
+
+/// Reads the member `fallbacks`: a list of `"NAME/model"` or `{"provider": NAME, "model": …}`.
+fn fallbacks(text: &str) -> Result<Vec<String>, ModelError> {
+    let bad = |field: String, problem: &str| ModelError::BadFallback {
+        field,
+        problem: problem.to_owned(),
+    };
+    let elements = raw::elements(text)
+        .ok_or_else(|| bad(FALLBACKS.to_owned(), "must be a list such as [\"NAME/model\"]"))?;
+    let mut models = Vec::new();
+    for (index, element) in elements.enumerate() {
+        if index == MAX_FALLBACKS {
+            let problem = format!("must have at most {MAX_FALLBACKS} elements");
+            return Err(bad(FALLBACKS.to_owned(), &problem));
+        }
+        models.push(fallback(element).ok_or_else(|| {
+            let problem =
+                "must be \"NAME/model\", or an object with the strings `provider` and `model`";
+            bad(format!("{FALLBACKS}[{index}]"), problem)
+        })?);
+    }
+    Ok(models)
+}
+
+fn fallback(element: &str) -> Option<String> {
+    if let Some(model) = raw::string(element) {
+        return Some(model.into_owned());
+    }
+    let member = |name| raw::member(element, name).and_then(raw::string);
+    let (provider, model): (Cow<'_, str>, _) = (member("provider")?, member("model")?);
+    Some(format!("{provider}/{model}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,441 @@
+//! Scripted model: a file of turns, for demonstrations and tests. It needs no network, and its
+//! responses depend on the request alone, except for generated ids and times.
+//!
+//! ```json
+//! {"turns": [
+//!   {"when": {"role": "user", "contains": "add", "offered": ["calc-add"]},
+//!    "answer": {"tool_calls": [{"name": "calc-add", "arguments": {"a": 1, "b": 2}}]}},
+//!   {"when": {"role": "tool", "tool_results": 1},
+//!    "answer": {"content": "It is {{last_tool_result}}."}},
+//!   {"answer": {"error": {"status": 429, "message": "slow down", "retry_after": 2}}}
+//! ]}
+//! ```
+//!
+//! The first turn whose `when` holds is used. All conditions of a `when` must hold; each is
+//! optional:
+//!
+//! | condition | holds if |
+//! |---|---|
+//! | `role` | the last message has this role |
+//! | `contains` | the text of the last message contains this text |
+//! | `offered` | the request offers all these tools |
+//! | `tool_results` | exactly this many tool messages follow the last user message |
+//!
+//! Members of an `answer`:
+//!
+//! | member | meaning |
+//! |---|---|
+//! | `content`, `reasoning` | texts of the response |
+//! | `tool_calls` | calls: `name`, `arguments`, and `id`, which is generated unless given |
+//! | `pace` | time before each chunk of a stream, such as `"20ms"` |
+//! | `error` | `status` (400 to 599), `message`, and `retry_after` in seconds, in the place of a response |
+//! | `error.after` | number of chunks of a stream before the error; a response that is not streamed is the error alone |
+//!
+//! A streamed response has one chunk for each word of its texts and for each 16 bytes of arguments.
+//! The `arguments` of a call are any JSON; a string is sent as it is, without JSON encoding. In
+//! `content` and in every string of `arguments`, `{{last_tool_result}}` and `{{last_user_message}}`
+//! are replaced by those texts. A script keeps no state between requests, because the conversation
+//! contains all that it needs, so any number of conversations can run at once.
+
+mod stream;
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub(super) use self::stream::Chunks;
+use super::{BadProvider, Held, ModelError, Object, Prompt, Refusal, Response, object};
+use airlock_core::units::Span;
+use airlock_json::{self as json, Caps, raw};
+
+const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
+const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
+/// Name of a script's only model, for lists. A request may use any name.
+const MODEL: &str = "script";
+/// Maximum memory of a conversation as a tree, in bytes.
+const CAPS: Caps = Caps::memory(256 << 20);
+/// Length of a conversation, in bytes, up to which its tree is not charged.
+const FREE_BYTES: usize = 64 << 10;
+/// Maximum number of choices of one response.
+const MAX_CHOICES: u64 = 8;
+
+/// Reason that a script cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadScript {
+    /// The file cannot be read.
+    #[error("{} cannot be read", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file is not a list of turns.
+    #[error("{} must be a JSON object {{\"turns\": [...]}}", .path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// The problem and its position.
+        #[source]
+        cause: serde_json::Error,
+    },
+    /// One turn is invalid.
+    #[error("turn {turn} of {}: {problem}", .path.display())]
+    Turn {
+        /// The file.
+        path: PathBuf,
+        /// Its number, from 1.
+        turn: usize,
+        /// Description of the problem and of valid values.
+        problem: String,
+    },
+}
+
+/// A loaded script.
+#[derive(Debug)]
+pub(super) struct Script {
+    provider: String,
+    turns: Vec<Turn>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    turns: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Turn {
+    #[serde(default)]
+    when: When,
+    answer: Answer,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct When {
+    role: Option<Role>,
+    contains: Option<String>,
+    #[serde(default)]
+    offered: Vec<String>,
+    tool_results: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    System,
+    Developer,
+    User,
+    Assistant,
+    Tool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    content: Option<String>,
+    reasoning: Option<String>,
+    tool_calls: Option<Vec<Call>>,
+    error: Option<Failure>,
+    pace: Option<Span>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    id: Option<String>,
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Failure {
+    status: u16,
+    message: String,
+    retry_after: Option<u32>,
+    after: Option<usize>,
+}
+
+/// Returns the model of a script in the form of OpenAI's list.
+pub(super) fn listing() -> Object {
+    object(json!({"id": MODEL, "object": "model", "created": 0, "owned_by": "airlock"}))
+}
+
+impl Script {
+    pub(super) fn load(provider: &str, path: &Path) -> Result<Self, BadProvider> {
+        let turns = load(path)
+            .map_err(|cause| BadProvider::Script { provider: provider.to_owned(), cause })?;
+        Ok(Self { provider: provider.to_owned(), turns })
+    }
+
+    /// Returns the response of the first turn that matches. Memory for the tree of the conversation
+    /// is held while it is read. Fails if no turn matches, or with the error of the turn.
+    pub(super) fn respond(
+        &self,
+        prompt: &Prompt,
+        is_streamed: bool,
+        held: &Held,
+    ) -> Result<Response<'static>, ModelError> {
+        let text = prompt.to_json(&[]);
+        let own = held.beside();
+        let bad = |cause: json::Error| ModelError::BadRequest {
+            provider: self.provider.clone(),
+            reason: cause.to_string(),
+        };
+        let tree_bytes = json::check(&text, &CAPS).map_err(bad)?.tree_bytes;
+        if text.len() > FREE_BYTES && !own.grow(tree_bytes.saturating_add(text.len())) {
+            return Err(ModelError::NoMemory { provider: self.provider.clone() });
+        }
+        let request: Object = serde_json::from_slice(&text).map_err(|error| bad(error.into()))?;
+        let offered = prompt.own_names();
+        let offered = offered.chain(prompt.tools.iter().map(|tool| tool.name.as_str().to_owned()));
+        let seen = Seen::of(&request, offered.collect());
+        let turn = self.turns.iter().find(|turn| turn.when.holds(&seen));
+        let answer = &turn
+            .ok_or_else(|| ModelError::NoTurn {
+                provider: self.provider.clone(),
+                conversation: seen.describe(),
+            })?
+            .answer;
+        let failure = answer.error.as_ref().map(|failure| failure.to_error(&self.provider));
+        match failure {
+            Some(error) if !is_streamed || !answer.begins() => Err(error),
+            failure if is_streamed => {
+                let after = answer.error.as_ref().and_then(|error| error.after).unwrap_or_default();
+                let completion = answer.to_completion(&request, &seen);
+                let end = failure.map(|failure| (after, failure));
+                let includes_usage = prompt
+                    .body
+                    .get("stream_options")
+                    .is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
+                let chunks =
+                    Chunks::new(&completion, includes_usage, answer.pace.map(|pace| pace.0), end);
+                Ok(Response::Chunks(super::Source::Scripted(chunks).into()))
+            }
+            _ => Ok(Response::Whole(answer.to_completion(&request, &seen).into())),
+        }
+    }
+}
+
+fn load(path: &Path) -> Result<Vec<Turn>, BadScript> {
+    let text = fs::read_to_string(path)
+        .map_err(|cause| BadScript::Read { path: path.to_owned(), cause })?;
+    let file: File = serde_json::from_str(&text)
+        .map_err(|cause| BadScript::Shape { path: path.to_owned(), cause })?;
+    let parsed = file.turns.into_iter().enumerate().map(|(index, turn)| {
+        Turn::parse(turn).map_err(|problem| BadScript::Turn {
+            path: path.to_owned(),
+            turn: index + 1,
+            problem,
+        })
+    });
+    parsed.collect()
+}
+
+impl Turn {
+    fn parse(value: Value) -> Result<Self, String> {
+        let turn: Self =
+            serde_path_to_error::deserialize(value).map_err(|error| error.to_string())?;
+        let answer = &turn.answer;
+        let has_text =
+            answer.content.is_some() || answer.reasoning.is_some() || answer.tool_calls.is_some();
+        match (&answer.error, has_text) {
+            (None, false) => Err("answer: needs `content`, `tool_calls` or `error`".to_owned()),
+            (Some(Failure { after: None, .. }), true) => {
+                Err("answer: `error` excludes `content` and `tool_calls`, unless it has `after`"
+                    .to_owned())
+            }
+            (Some(Failure { status, .. }), _) if !(400..600).contains(status) => {
+                Err(format!("answer.error.status: found {status}, expected 400 to 599"))
+            }
+            _ => Ok(turn),
+        }
+    }
+}
+
+impl When {
+    fn holds(&self, seen: &Seen) -> bool {
+        self.role.is_none_or(|role| seen.role == Some(role))
+            && self.contains.as_ref().is_none_or(|text| seen.last_text.contains(text.as_str()))
+            && self.offered.iter().all(|name| seen.offered.contains(name))
+            && self.tool_results.is_none_or(|count| seen.tool_results == count)
+    }
+}
+
+/// The parts of a conversation that turns use.
+struct Seen {
+    role: Option<Role>,
+    last_text: String,
+    last_user_message: String,
+    last_tool_result: String,
+    tool_results: usize,
+    offered: BTreeSet<String>,
+}
+
+impl Seen {
+    fn of(request: &Object, offered: BTreeSet<String>) -> Self {
+        let messages =
+            request.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let mut seen = Self {
+            role: messages.last().and_then(role_of),
+            last_text: messages.last().map(text_of).unwrap_or_default(),
+            last_user_message: String::new(),
+            last_tool_result: String::new(),
+            tool_results: 0,
+            offered,
+        };
+        for message in messages {
+            match role_of(message) {
+                Some(Role::User) => {
+                    (seen.last_user_message, seen.tool_results) = (text_of(message), 0);
+                }
+                Some(Role::Tool) => {
+                    seen.last_tool_result = text_of(message);
+                    seen.tool_results += 1;
+                }
+                _ => {}
+            }
+        }
+        seen
+    }
+
+    fn fill_in(&self, text: &str) -> String {
+        // Read in one pass, so that a placeholder in a tool's result is not replaced.
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("{{") {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let (stands_for, length) = if rest.starts_with(LAST_TOOL_RESULT) {
+                (self.last_tool_result.as_str(), LAST_TOOL_RESULT.len())
+            } else if rest.starts_with(LAST_USER_MESSAGE) {
+                (self.last_user_message.as_str(), LAST_USER_MESSAGE.len())
+            } else {
+                ("{{", 2)
+            };
+            out.push_str(stands_for);
+            rest = &rest[length..];
+        }
+        out + rest
+    }
+
+    fn fill_in_all(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.fill_in(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.fill_in_all(item)).collect(),
+            Value::Object(members) => {
+                members.iter().map(|(key, value)| (key.clone(), self.fill_in_all(value))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let role = self.role.map_or("nobody".to_owned(), |role| format!("{role:?}").to_lowercase());
+        let text = airlock_strings::cut(self.last_text.clone(), 80);
+        let (results, offered) = (self.tool_results, self.offered.len());
+        format!(
+            "a conversation whose last message is {text:?} by {role}, with {results} tool results and {offered} tools offered"
+        )
+    }
+}
+
+fn role_of(message: &Value) -> Option<Role> {
+    Role::deserialize(message.get("role")?).ok()
+}
+
+/// Returns the text of a message, whether it is a string or a list of parts.
+fn text_of(message: &Value) -> String {
+    match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+impl Answer {
+    /// Returns whether a streamed response has chunks before its error.
+    fn begins(&self) -> bool {
+        self.error.as_ref().is_none_or(|error| error.after.is_some_and(|after| after > 0))
+    }
+
+    fn to_completion(&self, request: &Object, seen: &Seen) -> Object {
+        let content = self.content.as_ref().map(|text| seen.fill_in(text));
+        let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+        if let Some(reasoning) = &self.reasoning {
+            message["reasoning_content"] = reasoning.as_str().into();
+        }
+        let choices = request.get("n").and_then(Value::as_u64).unwrap_or(1).clamp(1, MAX_CHOICES);
+        let calls: Vec<Value> =
+            self.tool_calls.iter().flatten().map(|call| call.to_json(seen)).collect();
+        let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
+        if !calls.is_empty() {
+            message["tool_calls"] = calls.into();
+        }
+        let usage = usage(request, &message);
+        let choice = |index: u64| json!({"index": index, "message": message, "logprobs": null, "finish_reason": finish_reason});
+        let choices: Vec<Value> = (0..choices).map(choice).collect();
+        object(json!({
+            "id": format!("chatcmpl-{}", Uuid::new_v4().simple()),
+            "object": "chat.completion",
+            "created": SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            "model": request.get("model").unwrap_or(&MODEL.into()),
+            "choices": choices,
+            "usage": usage,
+        }))
+    }
+}
+
+impl Call {
+    fn to_json(&self, seen: &Seen) -> Value {
+        let id = self.id.clone().unwrap_or_else(|| format!("call_{}", Uuid::new_v4().simple()));
+        let arguments = match seen.fill_in_all(&self.arguments) {
+            Value::String(text) => text,
+            Value::Null => "{}".to_owned(),
+            other => other.to_string(),
+        };
+        json!({"id": id, "type": "function", "function": {"name": self.name, "arguments": arguments}})
+    }
+}
+
+impl Failure {
+    fn to_error(&self, provider: &str) -> ModelError {
+        let status =
+            StatusCode::from_u16(self.status).expect("Turn::parse() let only 400 to 599 through");
+        let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
+        let refusal = Refusal {
+            status,
+            error: object(
+                json!({"message": self.message, "type": kind, "param": null, "code": "scripted"}),
+            ),
+            retry_after: self.retry_after.map(|seconds| Duration::from_secs(seconds.into())),
+        };
+        ModelError::Refused { provider: provider.to_owned(), refusal: Box::new(refusal) }
+    }
+}
+
+/// Returns rough token counts: four bytes per token.
+fn usage(request: &Object, message: &Value) -> Value {
+    let tokens = |bytes: usize| bytes.div_ceil(4);
+    let prompt = tokens(request.get("messages").map_or(0, |messages| messages.to_string().len()));
+    let completion = tokens(message.to_string().len());
+    json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
+}
+
+#[cfg(test)]
+mod tests;

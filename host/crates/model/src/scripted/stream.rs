@@ -1,0 +1,103 @@
+//! Streamed responses of a script.
+
+use std::{collections::VecDeque, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{Document, ModelError, Object};
+
+/// Bytes of arguments in one chunk.
+const ARGUMENT_BYTES: usize = 16;
+
+/// Chunks of one response.
+pub(crate) struct Chunks {
+    left: VecDeque<Object>,
+    pace: Option<Duration>,
+    end: Option<ModelError>,
+}
+
+impl Chunks {
+    /// Cuts a completion into chunks. `end` is an error, and the number of chunks before it.
+    pub(super) fn new(
+        completion: &Object,
+        includes_usage: bool,
+        pace: Option<Duration>,
+        end: Option<(usize, ModelError)>,
+    ) -> Self {
+        let mut left = VecDeque::new();
+        let choices = completion["choices"].as_array().map_or(&[][..], Vec::as_slice);
+        for choice in choices {
+            for (delta, finish_reason) in deltas(choice) {
+                let choice = json!({"index": choice["index"], "delta": delta, "logprobs": null, "finish_reason": finish_reason});
+                left.push_back(chunk(completion, vec![choice]));
+            }
+        }
+        if includes_usage {
+            let mut last = chunk(completion, Vec::new());
+            last.insert("usage".to_owned(), completion["usage"].clone());
+            left.push_back(last);
+        }
+        let (after, end) = end.map_or((usize::MAX, None), |(after, end)| (after, Some(end)));
+        left.truncate(after);
+        Self { left, pace, end }
+    }
+
+    /// Waits for the pace of the turn and returns the next chunk; `None` after the last one. Fails
+    /// with the error of the turn in its place.
+    pub(crate) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+        if let Some(pace) = self.pace {
+            sleep(pace).await;
+        }
+        match (self.left.pop_front(), self.end.take()) {
+            (None, Some(error)) => Err(error),
+            (next, end) => {
+                self.end = end;
+                Ok(next.map(Document::from))
+            }
+        }
+    }
+}
+
+fn chunk(completion: &Object, choices: Vec<Value>) -> Object {
+    let mut chunk = Object::new();
+    for name in ["id", "created", "model"] {
+        chunk.insert(name.to_owned(), completion[name].clone());
+    }
+    chunk.insert("object".to_owned(), "chat.completion.chunk".into());
+    chunk.insert("choices".to_owned(), choices.into());
+    chunk
+}
+
+/// Returns the deltas of a choice, each with its `finish_reason`.
+fn deltas(choice: &Value) -> Vec<(Value, Value)> {
+    let message = &choice["message"];
+    let mut deltas = vec![json!({"role": "assistant", "content": ""})];
+    for name in ["reasoning_content", "content"] {
+        let words = message[name].as_str().unwrap_or_default().split_inclusive(' ');
+        deltas.extend(words.map(|word| json!({name: word})));
+    }
+    let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
+    for (index, call) in calls.iter().enumerate() {
+        let mut first = call.clone();
+        first["index"] = index.into();
+        first["function"]["arguments"] = "".into();
+        deltas.push(json!({"tool_calls": [first]}));
+        let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+        deltas.extend(pieces(arguments).map(
+            |piece| json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
+        ));
+    }
+    let mut deltas: Vec<_> = deltas.into_iter().map(|delta| (delta, Value::Null)).collect();
+    deltas.push((json!({}), choice["finish_reason"].clone()));
+    deltas
+}
+
+/// Cuts a text into pieces of up to [`ARGUMENT_BYTES`], at boundaries of characters.
+fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(ARGUMENT_BYTES));
+        text = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}

@@ -1,0 +1,147 @@
+use std::time::Duration;
+
+use super::*;
+use crate::MemoryBudget;
+use airlock_json::RawObject;
+
+fn script(turns: &Value) -> Result<Script, BadProvider> {
+    let dir = tempfile::TempDir::new().expect("a directory");
+    let path = dir.path().join("script.json");
+    fs::write(&path, json!({"turns": turns}).to_string()).expect("a file");
+    Script::load("demo", &path)
+}
+
+fn answer(turns: &Value, messages: &Value) -> Value {
+    let body =
+        object(json!({"model": "m", "messages": messages, "tools": [{"function": {"name": "a"}}]}));
+    whole(&script(turns).expect("a good script"), &body).expect("a turn").into()
+}
+
+fn whole(script: &Script, body: &Object) -> Result<Object, ModelError> {
+    match respond(script, body, false)? {
+        Response::Whole(answer) => Ok(answer.into_object()),
+        Response::Chunks(_) => unreachable!("no stream was asked for"),
+    }
+}
+
+fn respond(
+    script: &Script,
+    body: &Object,
+    is_streamed: bool,
+) -> Result<Response<'static>, ModelError> {
+    let held = MemoryBudget::unlimited().hold();
+    script.respond(&Prompt::new(RawObject::from(body)), is_streamed, &held)
+}
+
+/// Returns the chunks of a streamed answer, and the error at its end.
+async fn streamed(answer: Value, body: Value) -> (Vec<Object>, Option<ModelError>) {
+    let script = script(&json!([{"answer": answer}])).expect("a good script");
+    let Ok(Response::Chunks(mut chunks)) = respond(&script, &object(body), true) else {
+        panic!("no stream");
+    };
+    let mut all = Vec::new();
+    loop {
+        match chunks.next().await {
+            Ok(Some(chunk)) => all.push(chunk.into_object()),
+            Ok(None) => return (all, None),
+            Err(error) => return (all, Some(error)),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_answer_merges_to_the_whole_one() {
+    let answer = json!({"content": "two words", "reasoning": "hm hm", "pace": "20ms",
+                        "tool_calls": [{"id": "c", "name": "x", "arguments": {"text": "longer than one piece"}}]});
+    let request = json!({"messages": [], "n": 2, "stream_options": {"include_usage": true}});
+    let started = tokio::time::Instant::now();
+    let (chunks, error) = streamed(answer.clone(), request.clone()).await;
+    assert!(error.is_none() && chunks.len() > 15, "{chunks:?}");
+    assert_eq!(
+        started.elapsed(),
+        Duration::from_millis(20) * u32::try_from(chunks.len() + 1).expect("few")
+    );
+    let mut merged = crate::Merged::default();
+    for chunk in &chunks {
+        merged.add(chunk);
+    }
+    let mut merged = merged.finish();
+    let whole = whole(&script(&json!([{"answer": answer}])).expect("good"), &object(request));
+    let mut whole = whole.expect("a turn");
+    for answer in [&mut merged, &mut whole] {
+        answer.shift_remove("id");
+    }
+    assert_eq!(Value::from(merged), Value::from(whole));
+}
+
+#[tokio::test]
+async fn an_error_can_follow_chunks() {
+    let answer =
+        json!({"content": "a b c", "error": {"status": 500, "message": "broken", "after": 2}});
+    let (chunks, error) = streamed(answer.clone(), json!({"messages": []})).await;
+    assert_eq!((chunks.len(), error.map(|error| error.status().as_u16())), (2, Some(500)));
+    let script = script(&json!([{"answer": answer}])).expect("a good script");
+    assert!(whole(&script, &Object::new()).is_err());
+}
+
+#[test]
+fn the_first_turn_whose_conditions_hold_is_used() {
+    let turns = json!([
+        {"when": {"offered": ["b"]}, "answer": {"content": "b is offered"}},
+        {"when": {"role": "tool", "tool_results": 2}, "answer": {"content": "two: {{last_tool_result}}, {{last_user_message}}"}},
+        {"when": {"role": "user", "contains": "add"}, "answer": {"tool_calls": [{"name": "a", "arguments": {"x": ["{{last_user_message}}"]}}]}},
+        {"answer": {"content": "otherwise"}},
+    ]);
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let tool = |text: &str| json!({"role": "tool", "content": text});
+    let parts = json!({"role": "user", "content": [{"type": "text", "text": "please add"}]});
+    let calls = answer(&turns, &json!([parts]));
+    let call = &calls["choices"][0]["message"]["tool_calls"][0];
+    assert_eq!(call["function"], json!({"name": "a", "arguments": r#"{"x":["please add"]}"#}));
+    assert_eq!(
+        (&calls["choices"][0]["finish_reason"], &call["type"]),
+        (&json!("tool_calls"), &json!("function"))
+    );
+    let two =
+        answer(&turns, &json!([tool("0"), user("u"), tool("1"), tool("{{last_user_message}}")]));
+    assert_eq!(two["choices"][0]["message"]["content"], "two: {{last_user_message}}, u");
+    let one = answer(&turns, &json!([tool("0"), user("u"), tool("1")]));
+    assert_eq!(one["choices"][0]["message"]["content"], "otherwise");
+}
+
+#[test]
+fn a_conversation_without_a_matching_turn_fails_and_is_described() {
+    let script = script(&json!([{"when": {"contains": "x"}, "answer": {"content": ""}}]))
+        .expect("a good script");
+    let body = object(json!({"messages": [{"role": "user", "content": "hello"}]}));
+    let error = whole(&script, &body).expect_err("no turn");
+    insta::assert_snapshot!(
+        error,
+        @r#"no turn of script 'demo' matches a conversation whose last message is "hello" by user, with 0 tool results and 0 tools offered"#
+    );
+}
+
+#[test]
+fn an_invalid_turn_is_reported_with_valid_values() {
+    let problem = |turn: Value| match script(&json!([{"answer": {"content": ""}}, turn])) {
+        Err(BadProvider::Script { cause: BadScript::Turn { turn: 2, problem, .. }, .. }) => problem,
+        other => panic!("{other:?}"),
+    };
+    insta::assert_snapshot!(
+        problem(json!({"when": {"contain": "x"}, "answer": {}})),
+        @"when.contain: unknown field `contain`, expected one of `role`, `contains`, `offered`, `tool_results`"
+    );
+    insta::assert_snapshot!(
+        problem(json!({"when": {"role": "bot"}, "answer": {}})),
+        @"when.role: unknown variant `bot`, expected one of `system`, `developer`, `user`, `assistant`, `tool`"
+    );
+    insta::assert_snapshot!(problem(json!({"answer": {}})), @"answer: needs `content`, `tool_calls` or `error`");
+    insta::assert_snapshot!(
+        problem(json!({"answer": {"error": {"status": 200, "message": ""}}})),
+        @"answer.error.status: found 200, expected 400 to 599"
+    );
+    assert!(matches!(
+        Script::load("demo", Path::new("/nowhere")),
+        Err(BadProvider::Script { cause: BadScript::Read { .. }, .. })
+    ));
+}

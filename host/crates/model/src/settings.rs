@@ -1,0 +1,164 @@
+//! Settings of model providers.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use airlock_core::secret::Secret;
+
+/// Maximum number of providers that are asked after the first one has failed.
+pub const MAX_FALLBACKS: usize = 8;
+
+/// One configured provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Its name: the part before the `/` in `model`.
+    pub name: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Models of any providers, as `NAME/model`, that are asked in this order if this provider
+    /// fails. A request with `fallbacks` of its own replaces them. At most [`MAX_FALLBACKS`].
+    pub fallbacks: Vec<String>,
+}
+
+/// Kind of a provider.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// A service over HTTP.
+    Service(Box<Service>),
+    /// A file of turns, for demonstrations and tests.
+    Scripted {
+        /// The file.
+        script: PathBuf,
+    },
+}
+
+/// A service over HTTP.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Service {
+    /// API that it speaks.
+    pub api: Api,
+    /// APIs of OpenAI that it has, if it speaks [`Api::OpenAi`].
+    pub apis: Apis,
+    /// URL up to and including the version: `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// Its keys. A request takes one that serves its model. Without any, requests are sent without
+    /// a credential.
+    pub keys: Vec<Key>,
+    /// Headers that are added to every request.
+    pub headers: BTreeMap<String, Secret>,
+    /// Time limits.
+    pub timeouts: Timeouts,
+    /// Repetition of failed requests.
+    pub retries: Retries,
+    /// True if images in the results of tools are sent as content parts of the tool message; false
+    /// to send a note in the place of each.
+    pub images_in_tool_results: bool,
+    /// URL of a proxy for all requests. `None` for no proxy; proxies that the environment names are
+    /// not used.
+    pub proxy: Option<Secret>,
+    /// PEM file of certificates that are trusted in addition to the system's.
+    pub ca: Option<PathBuf>,
+}
+
+/// API of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Api {
+    /// OpenAI's chat completions.
+    OpenAi,
+    /// Anthropic's Messages API.
+    Anthropic,
+}
+
+/// APIs of OpenAI that a service has. A request is sent in the API in which it came if the service
+/// has that one, and is translated otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Apis {
+    /// Chat completions.
+    #[default]
+    Chat,
+    /// The Responses API.
+    Responses,
+    /// Both.
+    Both,
+}
+
+/// Key of a service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    /// Its name in logs.
+    pub name: String,
+    /// The credential; `None` for a service that needs none.
+    pub value: Option<Secret>,
+    /// Models that it serves, by the service's own names; `None` for all.
+    pub models: Option<Vec<String>>,
+    /// Its share of the requests, relative to the other keys. A key of weight 0 is used only if the
+    /// others have failed.
+    pub weight: f64,
+}
+
+/// Time limits of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Time for the whole response, streamed or not.
+    pub request: Duration,
+    /// Time for the first chunk of a streamed response.
+    pub first_byte: Duration,
+    /// Time for the next bytes of a stream, comments included.
+    pub idle: Duration,
+    /// Time for a connection, TLS included.
+    pub connect: Duration,
+}
+
+/// Repetition of requests that failed before any part of the response was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// Maximum number of repetitions; 0 for none.
+    pub max: u32,
+    /// Backoff before the first repetition. It doubles with each one, and is shortened at random by
+    /// up to half.
+    pub initial: Duration,
+    /// Longest backoff. A `Retry-After` of up to a minute may be longer.
+    pub longest: Duration,
+}
+
+impl Service {
+    /// Creates the settings of a service without a key, with the defaults.
+    pub fn new(api: Api, base_url: impl Into<String>) -> Self {
+        Self {
+            api,
+            apis: Apis::default(),
+            base_url: base_url.into(),
+            keys: Vec::new(),
+            headers: BTreeMap::new(),
+            timeouts: Timeouts::default(),
+            retries: Retries::default(),
+            images_in_tool_results: api == Api::Anthropic,
+            proxy: None,
+            ca: None,
+        }
+    }
+}
+
+impl Key {
+    /// Creates a key that serves all models.
+    pub fn new(name: impl Into<String>, value: Secret) -> Self {
+        Self { name: name.into(), value: Some(value), models: None, weight: 1.0 }
+    }
+}
+
+impl Default for Timeouts {
+    /// Returns limits for reasoning models, which think for minutes before the first chunk.
+    fn default() -> Self {
+        Self {
+            request: Duration::from_mins(10),
+            first_byte: Duration::from_mins(10),
+            idle: Duration::from_mins(3),
+            connect: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { max: 2, initial: Duration::from_millis(500), longest: Duration::from_secs(5) }
+    }
+}

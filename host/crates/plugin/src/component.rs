@@ -1,0 +1,82 @@
+//! Reads a component from a file that may be anything.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
+
+use rustix::fs::{Mode, OFlags};
+
+use airlock_sandbox::{LoadError, MAX_COMPONENT_BYTES};
+
+/// Reads a component. Fails if the path is not a regular file or the file is too large.
+pub async fn read_component(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || read_bounded(&path)).await;
+    read.map_err(|panic| LoadError::Compile(panic.into()))?
+}
+
+/// Reads a regular file up to the size limit. Pipes would block and devices are endless, so neither
+/// is read.
+fn read_bounded(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let failed = |source: io::Error| LoadError::Read { path: path.to_owned(), source };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file: File =
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?.into();
+    // Metadata of the opened file, because the path may point elsewhere by now.
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
+    let check = |found: u64| {
+        if found > MAX_COMPONENT_BYTES as u64 {
+            Err(LoadError::TooLarge { found: usize::try_from(found).unwrap_or(usize::MAX) })
+        } else {
+            Ok(())
+        }
+    };
+    // Checked before reading.
+    check(metadata.len())?;
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    check(read as u64)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, time::Duration};
+
+    use super::*;
+    use airlock_strings::with_causes;
+
+    /// Longer than any step of this test takes.
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn pipes_and_devices_are_refused_without_blocking() {
+        let home = tempfile::tempdir().expect("a directory");
+        let pipe = home.path().join("pipe");
+        let made =
+            std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
+        assert!(made.success());
+        for path in [pipe.as_path(), Path::new("/dev/zero"), home.path()] {
+            let read =
+                tokio::time::timeout(LONG, read_component(path)).await.expect("it does not wait");
+            let error = with_causes(&read.expect_err("it is refused"));
+            assert!(error.contains("no regular file"), "{}: {error}", path.display());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_regular_file_is_read_unless_it_is_larger_than_the_limit() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("file");
+        fs::write(&path, "a").expect("written");
+        assert_eq!(read_component(&path).await.expect("it is read"), b"a");
+        let file = File::options().write(true).open(&path).expect("it can be written");
+        file.set_len(MAX_COMPONENT_BYTES as u64 + 1).expect("it grows");
+        assert!(matches!(read_component(&path).await, Err(LoadError::TooLarge { .. })));
+    }
+}

@@ -1,0 +1,404 @@
+//! Differences between a plugin and its accepted state, described for the person who decides on
+//! them.
+
+use std::{collections::BTreeSet, fmt};
+
+use serde::Serialize;
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+use super::{Consent, Grant, Lock, Metadata, Widening, lock::Pin, metadata::canonical_tool};
+use airlock_core::tool::ClientName;
+use airlock_strings::{visible, visible_line};
+
+/// Differences of one plugin from its accepted state.
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+pub struct Drift {
+    /// The client.
+    pub client: String,
+    /// The differences; never empty.
+    pub changes: Vec<Change>,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// The plugin was never accepted.
+    NotAccepted,
+    /// The digest of the component changed.
+    Component {
+        /// Accepted digest.
+        was: String,
+        /// Found digest.
+        is: String,
+    },
+    /// The id in the manifest changed: another plugin has taken the place of the accepted one.
+    Id {
+        /// Accepted id; `none` without a manifest.
+        was: String,
+        /// Found id; `none` without a manifest.
+        is: String,
+    },
+    /// The version in the manifest changed.
+    Version {
+        /// Accepted version.
+        was: String,
+        /// Found version.
+        is: String,
+    },
+    /// The plugin requests one more right.
+    RequestAdded {
+        /// Description of the right.
+        request: String,
+    },
+    /// The plugin no longer requests a right.
+    RequestRemoved {
+        /// Description of the right.
+        request: String,
+    },
+    /// A granted request is wider than the accepted one.
+    Widened(Widening),
+    /// The plugin has one more tool.
+    ToolAdded {
+        /// The tool.
+        tool: String,
+        /// Its description, with invisible characters made visible.
+        description: String,
+    },
+    /// A tool was removed.
+    ToolRemoved {
+        /// The tool.
+        tool: String,
+    },
+    /// The definition of a tool changed.
+    ToolChanged {
+        /// The tool.
+        tool: String,
+        /// Changed member of the definition.
+        field: String,
+        /// Line diff: ` ` for unchanged, `-` for removed, `+` for added lines. Invisible characters
+        /// are made visible.
+        diff: Vec<String>,
+    },
+}
+
+impl Drift {
+    /// Compares a plugin with its accepted state; `None` if they are equal. `grant` decides which
+    /// wider requests would be granted without another word.
+    pub fn between(
+        lock: &Lock,
+        client: &ClientName,
+        metadata: &Metadata,
+        grant: &Grant,
+    ) -> Option<Self> {
+        let changes = match lock.pin(client) {
+            None => vec![Change::NotAccepted],
+            Some(pin) => changes(pin, metadata, grant),
+        };
+        (!changes.is_empty()).then(|| Self { client: client.to_string(), changes })
+    }
+
+    /// Returns the differences for which the gateway does not load a plugin; `None` if the component
+    /// is the accepted one.
+    pub fn refused(
+        lock: &Lock,
+        client: &ClientName,
+        metadata: &Metadata,
+        grant: &Grant,
+    ) -> Option<Self> {
+        // The digest covers the descriptors too: they are embedded in the component or produced by
+        // its code.
+        let is_accepted = lock.pin(client).is_some_and(|pin| pin.component == metadata.digest);
+        if is_accepted { None } else { Self::between(lock, client, metadata, grant) }
+    }
+
+    /// Returns the differences on one line, without the commands that show and accept them.
+    pub fn summary(&self) -> String {
+        if let Some(Change::NotAccepted) = self.changes.first() {
+            return "it was never accepted".to_owned();
+        }
+        let changes: Vec<_> = self.changes.iter().map(Change::to_string).collect();
+        format!("it changed since it was accepted: {}", changes.join(", "))
+    }
+
+    /// Returns the granted requests that are wider than the accepted ones.
+    pub fn widened(&self) -> impl Iterator<Item = &Widening> {
+        self.changes.iter().filter_map(|change| match change {
+            Change::Widened(widening) => Some(widening),
+            _ => None,
+        })
+    }
+
+    /// Returns the changes that need the operator's consent: what would be granted without another
+    /// word.
+    pub fn consequential(&self) -> impl Iterator<Item = &Change> {
+        let needs = |change: &&Change| matches!(change, Change::Widened(_) | Change::Id { .. });
+        self.changes.iter().filter(needs)
+    }
+
+    /// Returns whether another plugin has taken the place of the accepted one.
+    pub fn has_other_id(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Id { .. }))
+    }
+}
+
+fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if pin.component != metadata.digest {
+        changes.push(Change::Component { was: pin.component.clone(), is: metadata.digest.clone() });
+    }
+    let shown = |text: Option<&str>| visible_line(text.unwrap_or("none"));
+    if pin.id.as_deref() != metadata.id() {
+        changes.push(Change::Id { was: shown(pin.id.as_deref()), is: shown(metadata.id()) });
+    }
+    let found = metadata.manifest.as_ref().map(|manifest| manifest.version.to_string());
+    if pin.version != found {
+        let (was, is) = (shown(pin.version.as_deref()), shown(found.as_deref()));
+        changes.push(Change::Version { was, is });
+    }
+    changes.extend(request_changes(pin, metadata));
+    let manifest = metadata.manifest.as_ref();
+    let widened = Widening::all(&pin.requests, manifest, grant).into_iter();
+    let widened = widened.chain(Widening::effects(pin, manifest, grant));
+    changes.extend(widened.map(Change::Widened));
+    changes.extend(all_tool_changes(pin, metadata));
+    changes
+}
+
+fn request_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
+    let (was, is): (BTreeSet<_>, BTreeSet<_>) =
+        (pin.requests.iter().cloned().collect(), metadata.lock_lines().into_iter().collect());
+    let added =
+        is.difference(&was).map(|request| Change::RequestAdded { request: visible_line(request) });
+    let removed = was
+        .difference(&is)
+        .map(|request| Change::RequestRemoved { request: visible_line(request) });
+    added.chain(removed).collect()
+}
+
+fn all_tool_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
+    let mut changes = Vec::new();
+    // A component without embedded descriptors was not run to list its tools. Its tools are defined
+    // by its code, which is compared above by digest.
+    if metadata.tools.is_empty() {
+        return changes;
+    }
+    for tool in &metadata.tools {
+        match pin.tools.iter().find(|pinned| pinned.name == tool.name) {
+            None => changes.push(Change::ToolAdded {
+                tool: visible_line(&tool.name),
+                description: visible(&tool.description),
+            }),
+            Some(pinned) => {
+                changes.extend(tool_changes(&tool.name, &pinned.value(), &canonical_tool(tool)));
+            }
+        }
+    }
+    let gone = pin
+        .tools
+        .iter()
+        .filter(|pinned| metadata.tools.iter().all(|tool| tool.name != pinned.name));
+    changes.extend(gone.map(|pinned| Change::ToolRemoved { tool: visible_line(&pinned.name) }));
+    changes
+}
+
+fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
+    let fields: BTreeSet<&String> = [was, is]
+        .into_iter()
+        .filter_map(Value::as_object)
+        .flat_map(|members| members.keys())
+        .collect();
+    let changed = fields.into_iter().filter(|field| was.get(*field) != is.get(*field));
+    let change = |field: &String| Change::ToolChanged {
+        tool: visible_line(tool),
+        field: visible_line(field),
+        diff: diff(was.get(field), is.get(field)),
+    };
+    changed.map(change).collect()
+}
+
+fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
+    let text = |value: Option<&Value>| match value {
+        None => String::new(),
+        Some(Value::String(text)) => visible(text),
+        Some(value) => visible(&serde_json::to_string_pretty(value).unwrap_or_default()),
+    };
+    let (was, is) = (text(was), text(is));
+    let line = |change: similar::Change<&str>| {
+        let mark = match change.tag() {
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+            ChangeTag::Equal => ' ',
+        };
+        format!("{mark}{}", change.value().trim_end_matches('\n'))
+    };
+    let lines = TextDiff::from_lines(&was, &is);
+    let near = lines.grouped_ops(2);
+    near.iter().flatten().flat_map(|op| lines.iter_changes(op)).map(line).collect()
+}
+
+impl fmt::Display for Drift {
+    /// Writes the drift on one line, for logs and the state of a client.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (client, summary) = (&self.client, self.summary());
+        match self.changes.first() {
+            Some(Change::NotAccepted) => {
+                write!(
+                    f,
+                    "{summary}; inspect it with `airlock plugin inspect`, accept it with `airlock plugin accept {client}`"
+                )
+            }
+            _ => write!(
+                f,
+                "{summary}; see `airlock plugin diff {client}`, accept it with `airlock plugin accept {client}{}`",
+                Consent::for_all_of(self).options()
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAccepted => f.write_str("not accepted yet"),
+            Self::Component { was, is } => {
+                write!(f, "its code ({} is now {})", short(was), short(is))
+            }
+            Self::Version { was, is } => write!(f, "its version ({was} is now {is})"),
+            Self::Id { was, is } => write!(f, "its id ({was} is now {is})"),
+            Self::Widened(widening) => widening.fmt(f),
+            Self::RequestAdded { request } => write!(f, "it asks for {request}"),
+            Self::RequestRemoved { request } => write!(f, "it no longer asks for {request}"),
+            Self::ToolAdded { tool, .. } => write!(f, "new tool {tool}"),
+            Self::ToolRemoved { tool } => write!(f, "no tool {tool} any more"),
+            Self::ToolChanged { tool, field, .. } => write!(f, "the {field} of tool {tool}"),
+        }
+    }
+}
+
+/// Shortens a digest to the part that people compare.
+fn short(digest: &str) -> &str {
+    digest.get(..19).unwrap_or(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{MANIFEST_SCHEMA, Manifest};
+
+    fn metadata(wasm: &[u8], tools: Value, request: &Value) -> Metadata {
+        let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        Metadata::new(
+            wasm,
+            serde_json::from_value(tools).expect("tools"),
+            Some(manifest),
+            vec!["airlock:host/log@0.1.0".into()],
+        )
+    }
+
+    fn client() -> ClientName {
+        ClientName::parse("weather").expect("a name")
+    }
+
+    fn between(lock: &Lock, metadata: &Metadata) -> Option<Drift> {
+        Drift::between(lock, &client(), metadata, &Grant::default())
+    }
+
+    #[test]
+    fn an_accepted_plugin_has_no_drift_after_a_restart() {
+        let metadata = metadata(
+            b"one",
+            json!([{"name": "b", "inputSchema": {"y": 1, "x": 2}}, {"name": "a", "inputSchema": {}}]),
+            &json!({}),
+        );
+        let mut lock = Lock::default();
+        assert_eq!(between(&lock, &metadata).expect("drift").changes, [Change::NotAccepted]);
+        lock.accept(&client(), &metadata);
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(super::super::LOCK_FILE);
+        assert!(Lock::load(&path).expect("absence is no error").is_none());
+        lock.save(&path).expect("it is written");
+        let read = Lock::load(&path).expect("it is read").expect("it is there");
+        assert_eq!(read, lock);
+        assert_eq!(between(&read, &metadata), None);
+        std::fs::write(&path, "version = 2").expect("written");
+        assert!(
+            Lock::load(&path)
+                .expect_err("refused")
+                .to_string()
+                .ends_with("found version 2, this build reads 1")
+        );
+    }
+
+    #[test]
+    fn a_displayed_change_has_no_line_breaks() {
+        let mut lock = Lock::default();
+        lock.accept(&client(), &Metadata::new(b"one", Vec::new(), None, Vec::new()));
+        let tools = json!([{"name": "a\n  it asks for nothing", "inputSchema": {}}]);
+        let tools = serde_json::from_value(tools).expect("tools");
+        let now = Metadata::new(b"two", tools, None, vec!["wasi:x\n  as it was accepted".into()]);
+        let changes: Vec<_> =
+            between(&lock, &now).expect("drift").changes.iter().map(Change::to_string).collect();
+        assert!(
+            changes.len() == 3 && changes.iter().all(|line| !line.contains('\n')),
+            "{changes:?}"
+        );
+        assert!(changes[1].contains("⟨U+000A⟩") && changes[2].contains("⟨U+000A⟩"), "{changes:?}");
+    }
+
+    #[test]
+    fn every_change_is_shown_with_invisible_characters_made_visible() {
+        let mut lock = Lock::default();
+        let tool =
+            |description: &str| json!({"name": "a", "description": description, "inputSchema": {}});
+        lock.accept(
+            &client(),
+            &metadata(
+                b"one",
+                json!([tool("Reads.\nFast."), {"name": "gone", "inputSchema": {}}]),
+                &json!({}),
+            ),
+        );
+        let now = metadata(
+            b"two",
+            json!([tool("Reads.\u{200b}\nFast."), {"name": "new", "description": "\u{202e}x", "inputSchema": {}}]),
+            &json!({"clocks": {"reason": "dates"}}),
+        );
+        let drift = between(&lock, &now).expect("drift");
+        assert_eq!(drift.changes.len(), 5);
+        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), it asks for clocks, the description of tool a, new tool new, no tool gone any more; see `airlock plugin diff weather`, accept it with `airlock plugin accept weather`");
+        let diff = drift.changes.iter().find_map(|change| match change {
+            Change::ToolChanged { diff, .. } => Some(diff.join("\n")),
+            _ => None,
+        });
+        insta::assert_snapshot!(diff.expect("a changed tool"), @r"
+        -Reads.
+        +Reads.⟨U+200B⟩
+         Fast.
+        ");
+    }
+
+    #[test]
+    fn another_id_and_a_wider_granted_request_are_changes_that_need_consent() {
+        let api = |url: &str| json!({"http": {"api": {"url": url, "reason": "r"}}});
+        let mut lock = Lock::default();
+        lock.accept(&client(), &metadata(b"one", json!([]), &api("https://a.example")));
+        let mut now = metadata(b"two", json!([]), &api("https://b.example"));
+        now.manifest.as_mut().expect("a manifest").id = "q".to_owned();
+        let grant =
+            Grant { http: vec![crate::HttpGrant::Requested("api".to_owned())], ..Grant::default() };
+        let drift = Drift::between(&lock, &client(), &now, &grant).expect("drift");
+        assert!(drift.has_other_id() && drift.widened().count() == 1);
+        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /**, it no longer asks for http.api https://a.example GET,HEAD /**, granted: http.api now reaches https://b.example GET,HEAD /** (accepted: https://a.example GET,HEAD /**); see `airlock plugin diff weather`, accept it with `airlock plugin accept weather --regrant http.api --change-id`");
+        let document = serde_json::to_value(&drift.changes).expect("JSON");
+        let (was, is) = (["https://a.example GET,HEAD /**"], ["https://b.example GET,HEAD /**"]);
+        let widened = json!({"change": "widened", "request": "http.api", "was": was, "is": is, "secrets": []});
+        assert_eq!(document[4], widened);
+        let ungranted = between(&lock, &now).expect("drift");
+        assert_eq!(ungranted.widened().count(), 0);
+    }
+}

@@ -1,0 +1,175 @@
+//! The plugin entries of the configuration, which may change while the gateway runs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use futures_util::future::join_all;
+use tracing::info;
+
+use super::{Configured, Pin, PluginError, Plugins, Reloaded, Settings, watch::FilesVersion};
+use airlock_core::tool::{ClientName, Policy};
+
+/// The entries of all plugins, by name.
+pub(super) struct Entries(ArcSwap<BTreeMap<ClientName, Arc<Entry>>>);
+
+/// One plugin of the configuration, and what is loaded of it.
+pub(super) struct Entry {
+    /// Serializes loading, so that the last file wins and not the last one to be compiled.
+    pub(super) loading: tokio::sync::Mutex<()>,
+    spec: Mutex<Arc<Spec>>,
+    /// State of the last load, successful or not.
+    last_load: Mutex<LastLoad>,
+}
+
+/// Configuration of a plugin.
+#[derive(PartialEq)]
+pub(super) struct Spec {
+    pub(super) policy: Policy,
+    pub(super) settings: Settings,
+}
+
+#[derive(Default)]
+pub(super) struct LastLoad {
+    pub(super) files: Option<FilesVersion>,
+    /// State of the plugin that is in place, and the entry that it was loaded by.
+    pub(super) in_place: Option<(Pin, Arc<Spec>)>,
+}
+
+/// Outcome of a change of the entries.
+#[derive(Debug, Default)]
+pub struct Reconfigured {
+    /// Plugins that are new.
+    pub added: Vec<ClientName>,
+    /// Plugins whose entry has changed.
+    pub changed: Vec<ClientName>,
+    /// Plugins whose entry is the same, and that were loaded again because the directories that may be
+    /// granted have changed.
+    pub rechecked: Vec<ClientName>,
+    /// Plugins that are no longer configured.
+    pub removed: Vec<ClientName>,
+    /// Plugins of these that cannot be loaded by their new entry. They offer no tools now.
+    pub failed: Vec<ClientName>,
+}
+
+impl Reconfigured {
+    /// Returns whether nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty()
+            && self.changed.is_empty()
+            && self.rechecked.is_empty()
+            && self.removed.is_empty()
+            && self.failed.is_empty()
+    }
+}
+
+impl Entries {
+    pub(super) fn new(configured: impl IntoIterator<Item = Configured>) -> Self {
+        let entry = |configured| {
+            let (client, spec) = Spec::from_configured(configured);
+            (client, Arc::new(Entry::new(spec)))
+        };
+        Self(ArcSwap::from_pointee(configured.into_iter().map(entry).collect()))
+    }
+
+    /// Returns the entries as they are now.
+    pub(super) fn all(&self) -> Arc<BTreeMap<ClientName, Arc<Entry>>> {
+        self.0.load_full()
+    }
+}
+
+impl Spec {
+    fn from_configured(Configured { client, policy, settings }: Configured) -> (ClientName, Self) {
+        (client, Self { policy, settings })
+    }
+}
+
+impl Entry {
+    fn new(spec: Spec) -> Self {
+        Self {
+            loading: tokio::sync::Mutex::default(),
+            spec: Mutex::new(Arc::new(spec)),
+            last_load: Mutex::default(),
+        }
+    }
+
+    /// Returns the entry as it is configured now.
+    pub(super) fn spec(&self) -> Arc<Spec> {
+        self.spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_spec(&self, spec: Spec) {
+        *self.spec.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(spec);
+    }
+
+    pub(super) fn last_load(&self) -> MutexGuard<'_, LastLoad> {
+        // Every member is consistent after every statement.
+        self.last_load.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plugins {
+    /// Replaces the entries: loads the plugins that are new or whose entry has changed, and removes
+    /// those that are no longer configured. With `checks_directories`, every plugin with a granted
+    /// directory is loaded again, because the directories that may be granted have changed. A changed
+    /// policy is in force at once. Must not run twice at a time.
+    pub async fn configure(
+        &self,
+        configured: impl IntoIterator<Item = Configured>,
+        checks_directories: bool,
+    ) -> Reconfigured {
+        let catalog = &self.0.resources.catalog;
+        let before = self.0.entries.all();
+        let mut after = BTreeMap::new();
+        let mut outcome = Reconfigured::default();
+        let mut stale = Vec::new();
+        for (client, spec) in configured.into_iter().map(Spec::from_configured) {
+            let entry = match before.get(&client) {
+                None => {
+                    catalog.add_client(&client, "wasm", spec.policy.clone());
+                    outcome.added.push(client.clone());
+                    Arc::new(Entry::new(spec))
+                }
+                Some(entry) => {
+                    let is_changed = *entry.spec() != spec;
+                    outcome.changed.extend(is_changed.then(|| client.clone()));
+                    let has_directories = !spec.settings.grant.files.is_empty();
+                    let is_checked = checks_directories && has_directories;
+                    if !is_changed && !is_checked {
+                        after.insert(client, entry.clone());
+                        continue;
+                    }
+                    outcome.rechecked.extend((!is_changed).then(|| client.clone()));
+                    catalog.set_policy(&client, spec.policy.clone());
+                    entry.set_spec(spec);
+                    entry.clone()
+                }
+            };
+            stale.push((client.clone(), entry.clone()));
+            after.insert(client, entry);
+        }
+        self.0.entries.0.store(Arc::new(after));
+        outcome.removed = self.remove(&before).await;
+        let loads = stale.iter().map(|(client, entry)| self.load(client, entry));
+        let loads: Vec<Result<Reloaded, PluginError>> = join_all(loads).await;
+        let failed = stale.into_iter().zip(loads).filter(|(_, load)| load.is_err());
+        outcome.failed = failed.map(|((client, _), _)| client).collect();
+        outcome
+    }
+
+    /// Removes the plugins of `before` that have no entry any more. Returns their names.
+    async fn remove(&self, before: &BTreeMap<ClientName, Arc<Entry>>) -> Vec<ClientName> {
+        let now = self.0.entries.all();
+        let mut removed = Vec::new();
+        for (client, entry) in before.iter().filter(|(client, _)| !now.contains_key(*client)) {
+            // A load that has begun publishes its plugin before it is removed.
+            let _loading = entry.loading.lock().await;
+            self.0.resources.catalog.remove_client(client);
+            info!(%client, "plugin removed");
+            removed.push(client.clone());
+        }
+        removed
+    }
+}

@@ -1,0 +1,65 @@
+//! Plugins: their rights, their accepted state, and loading them while the gateway runs.
+//!
+//! Three documents have three owners. The [`Manifest`] is the author's and is embedded in the
+//! component. The [`Grant`] is the operator's and is part of the gateway's configuration. The
+//! [`Profile`] is the ceiling that the operator chose by name. The [`Rights`] of a plugin are
+//! request ∩ grant ∩ ceiling. The [`Lock`] records the accepted state. No model, guest or client
+//! can change any of these documents: they are read only from files of the operator's.
+//!
+//! [`Plugins`] loads what these documents permit, and loads it again when a file has changed.
+
+mod component;
+mod consent;
+mod drift;
+mod entries;
+mod grant;
+mod hidden;
+mod load;
+mod lock;
+mod lock_policy;
+mod manifest;
+mod metadata;
+mod plugins;
+mod profile;
+mod progress;
+mod rights;
+mod unassigned;
+mod watch;
+mod widening;
+
+use std::path::PathBuf;
+
+pub use self::{
+    component::read_component,
+    metadata::{digest, sorted},
+    progress::compiling,
+    watch::{FileVersion, PERIOD as WATCH_PERIOD, file_version},
+};
+pub use self::{
+    consent::Consent,
+    drift::{Change, Drift},
+    entries::Reconfigured,
+    grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
+    lock::{FILE_NAME as LOCK_FILE, Lock, LockError, LockedTool, Pin},
+    manifest::{
+        BadManifest, FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Manifest,
+        Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,
+        SecretRequest, SlotRequest, SwitchRequest, ToolEffects, ToolsRequest,
+    },
+    metadata::{Metadata, MetadataError},
+    plugins::{Configured, PluginError, Plugins, Reloaded, Resources, Widened},
+    profile::Profile,
+    rights::{ReadSecret, Reason, Refusal, Rights},
+    unassigned::{StoreError, UnassignedStore},
+    widening::Widening,
+};
+pub use airlock_sandbox::{DeclaredEffect, Effect};
+
+/// Settings of one plugin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Path of the component.
+    pub component: PathBuf,
+    /// The operator's grant.
+    pub grant: Grant,
+}

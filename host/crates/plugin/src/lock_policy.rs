@@ -1,0 +1,193 @@
+//! The lock policy: which components the accepted state permits to be loaded.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use super::{Change, Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, plugins::Widened};
+use airlock_core::tool::ClientName;
+
+/// Decides whether a component may be loaded, by the lock file as it is at that moment.
+pub(super) struct LockPolicy {
+    /// `None` if the configuration was not loaded from a file.
+    path: Option<PathBuf>,
+    /// True once the lock file was seen; it must not disappear after that.
+    was_seen: AtomicBool,
+}
+
+impl LockPolicy {
+    pub(super) fn new(path: Option<PathBuf>) -> Self {
+        Self { path, was_seen: AtomicBool::new(false) }
+    }
+
+    /// Returns the path of the lock file; `None` if the configuration was not loaded from a file.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Fails if a plugin differs from its accepted state. Without a lock file every plugin passes,
+    /// unless there was a lock file before, or a granted request is wider than that of the plugin
+    /// `in_place`. A configuration without a file has no lock file either.
+    pub(super) fn check(
+        &self,
+        client: &ClientName,
+        metadata: &Metadata,
+        grant: &Grant,
+        in_place: Option<&Pin>,
+    ) -> Result<(), PluginError> {
+        let Some(lock) = self.lock()? else {
+            return in_place.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant));
+        };
+        Drift::refused(&lock, client, metadata, grant).map_or(Ok(()), |drift| Err(drift.into()))
+    }
+
+    /// Reads the lock file; `None` if there is none and there never was one.
+    fn lock(&self) -> Result<Option<Lock>, LockError> {
+        let Some(path) = &self.path else { return Ok(None) };
+        let found = Lock::load_of_plugins(path);
+        if !matches!(found, Ok(None)) {
+            self.was_seen.store(true, Ordering::Relaxed);
+        }
+        match found? {
+            // Otherwise, an attacker who can remove a file beside the configuration could load any
+            // component.
+            None if self.was_seen.load(Ordering::Relaxed) => {
+                Err(LockError::Gone { path: path.clone() })
+            }
+            lock => Ok(lock),
+        }
+    }
+}
+
+/// Fails if a granted request is wider than that of the plugin in place, or if another plugin has
+/// taken its place: one with another id, or one without a manifest, which would have everything that
+/// is granted. Otherwise, a build that is copied over the old one would take the grants, and the
+/// secrets with them, wherever it likes.
+fn not_wider(
+    client: &ClientName,
+    in_place: &Pin,
+    metadata: &Metadata,
+    grant: &Grant,
+) -> Result<(), PluginError> {
+    let lock = Lock::of(in_place.clone());
+    let Some(drift) = Drift::between(&lock, client, metadata, grant) else { return Ok(()) };
+    // A plugin in place without a manifest has everything that is granted already.
+    let is_wider = |change: &&Change| in_place.id.is_some() || !matches!(change, Change::Id { .. });
+    let changes: Vec<_> = drift.consequential().filter(is_wider).cloned().collect();
+    if changes.is_empty() { Ok(()) } else { Err(Widened(changes).into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{HttpGrant, LOCK_FILE, MANIFEST_SCHEMA, Manifest};
+
+    fn client() -> ClientName {
+        ClientName::parse("guest").expect("a name")
+    }
+
+    fn metadata() -> Metadata {
+        Metadata::new(b"one", Vec::new(), None, Vec::new())
+    }
+
+    #[test]
+    fn a_missing_lock_is_accepted_only_if_there_never_was_one() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(LOCK_FILE);
+        let (policy, client, metadata) =
+            (LockPolicy::new(Some(path.clone())), client(), metadata());
+        let check = || policy.check(&client, &metadata, &Grant::default(), None);
+        for _ in 0..2 {
+            check().expect("no state was ever accepted");
+        }
+        let mut lock = Lock::default();
+        lock.accept(&client, &metadata);
+        lock.save(&path).expect("written");
+        check().expect("it is accepted");
+        fs::remove_file(&path).expect("removed");
+        let error = check().expect_err("refused");
+        assert!(matches!(error, PluginError::Lock(LockError::Gone { .. })), "{error:?}");
+        lock.save(&path).expect("written");
+        check().expect("the file is back");
+    }
+
+    #[test]
+    fn an_unreadable_lock_counts_as_an_existing_one() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(LOCK_FILE);
+        let policy = LockPolicy::new(Some(path.clone()));
+        fs::write(&path, "this is a text").expect("written");
+        let check = || policy.check(&client(), &metadata(), &Grant::default(), None);
+        assert!(check().is_err());
+        fs::remove_file(&path).expect("removed");
+        assert!(check().is_err());
+    }
+
+    #[test]
+    fn a_component_that_is_not_the_accepted_one_is_refused_and_without_a_file_every_one_passes() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(LOCK_FILE);
+        let mut lock = Lock::default();
+        lock.accept(&client(), &metadata());
+        lock.save(&path).expect("written");
+        let other = Metadata::new(b"two", Vec::new(), None, Vec::new());
+        let check = |policy: &LockPolicy| policy.check(&client(), &other, &Grant::default(), None);
+        let error = check(&LockPolicy::new(Some(path))).expect_err("refused");
+        assert!(matches!(error, PluginError::Drift(_)), "{error:?}");
+        check(&LockPolicy::new(None)).expect("it passes");
+    }
+
+    #[test]
+    fn without_a_lock_file_a_build_with_a_wider_granted_request_does_not_replace_the_loaded_one() {
+        let build = |wasm: &[u8], url: &str| {
+            let manifest = json!({
+                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+                "request": {"http": {"api": {"url": url, "reason": "r"}}},
+            });
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            Metadata::new(wasm, Vec::new(), Some(manifest), Vec::new())
+        };
+        let loaded = Pin::of(&client(), &build(b"one", "https://api.example.com"));
+        let home = tempfile::tempdir().expect("a directory");
+        let (moved, narrower) =
+            (build(b"two", "https://example.org"), build(b"two", "https://api.example.com/v1"));
+        let granted =
+            Grant { http: vec![HttpGrant::Requested("api".to_owned())], ..Grant::default() };
+        for path in [None, Some(home.path().join(LOCK_FILE))] {
+            let policy = LockPolicy::new(path);
+            let check = |build: &Metadata, grant: &Grant, in_place: Option<&Pin>| {
+                policy.check(&client(), build, grant, in_place)
+            };
+            let error = check(&moved, &granted, Some(&loaded)).expect_err("refused").to_string();
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(error, @"the new build would widen what is granted: granted: http.api now reaches https://example.org GET,HEAD /** (accepted: https://api.example.com GET,HEAD /**); if you agree, restart the gateway, or pin all plugins with `airlock plugin accept --all`");
+            }
+            check(&narrower, &granted, Some(&loaded)).expect("it is narrower");
+            check(&moved, &Grant::default(), Some(&loaded)).expect("it is not granted");
+            check(&moved, &granted, None).expect("nothing is loaded");
+        }
+    }
+
+    #[test]
+    fn without_a_lock_file_neither_another_plugin_nor_one_without_a_manifest_takes_the_place() {
+        let build = |id: &str| {
+            let manifest =
+                json!({"schema": MANIFEST_SCHEMA, "id": id, "version": "1.0.0", "contract": "0.1"});
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+            Metadata::new(id.as_bytes(), Vec::new(), Some(manifest), Vec::new())
+        };
+        let loaded = Pin::of(&client(), &build("p"));
+        let policy = LockPolicy::new(None);
+        for other in [build("q"), metadata()] {
+            let error = policy.check(&client(), &other, &Grant::default(), Some(&loaded));
+            let error = error.expect_err("refused").to_string();
+            assert!(error.starts_with("the new build would widen what is granted: "), "{error}");
+        }
+        policy.check(&client(), &build("p"), &Grant::default(), Some(&loaded)).expect("the same");
+    }
+}

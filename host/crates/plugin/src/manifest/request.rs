@@ -1,0 +1,175 @@
+//! One request of a manifest as people read it: its key, its reason and the requested rights.
+
+use std::fmt;
+
+use super::{
+    ANY, FilesRequest, HttpRequest, InjectRequest, KvRequest, ScratchRequest, SecretRequest,
+    SlotRequest, SwitchRequest, ToolsRequest,
+};
+use airlock_sandbox::{DeclaredEffect, Effect};
+
+/// End of the lock line of a secret whose value the plugin may read.
+pub(super) const REVEALED: &str = "and shown to the plugin";
+/// End of the lock line of a store that every tool may use.
+pub(super) const CACHE: &str = " as a cache of every tool";
+
+/// One request of a manifest. As text, its position below `request`, such as `http.api`; `--grant`
+/// uses the same text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "each is described at `Requests`; the text is the author's name")]
+pub enum Request<'a> {
+    Http(&'a str, &'a HttpRequest),
+    Secret(&'a str, &'a SecretRequest),
+    Kv(&'a str, &'a KvRequest),
+    Files(&'a str, &'a FilesRequest),
+    Scratch(&'a ScratchRequest),
+    Slot(&'a str, &'a SlotRequest),
+    Tools(&'a ToolsRequest),
+    Clocks(&'a SwitchRequest),
+}
+
+impl<'a> Request<'a> {
+    /// Returns the reason, for the person who decides.
+    pub fn reason(self) -> &'a str {
+        self.terms().0
+    }
+
+    /// Returns whether the plugin works without it.
+    pub fn is_optional(self) -> bool {
+        self.terms().1
+    }
+
+    fn terms(self) -> (&'a str, bool) {
+        match self {
+            Self::Http(_, it) => (&it.reason, it.optional),
+            Self::Secret(_, it) => (&it.reason, it.optional),
+            Self::Kv(_, it) => (&it.reason, it.optional),
+            Self::Files(_, it) => (&it.reason, it.optional),
+            Self::Scratch(it) => (&it.reason, it.optional),
+            Self::Slot(_, it) => (&it.reason, it.optional),
+            Self::Tools(it) => (&it.reason, it.optional),
+            Self::Clocks(it) => (&it.reason, it.optional),
+        }
+    }
+
+    /// Returns the least effect that a tool must declare to use the request; `None` if every tool
+    /// may use it.
+    pub fn effect(self) -> Option<DeclaredEffect> {
+        let on =
+            |effect, name: &str| Some(DeclaredEffect { effect, request: Some(name.to_owned()) });
+        match self {
+            Self::Http(name, _) => on(Effect::Http, name),
+            Self::Secret(name, _) => on(Effect::Secret, name),
+            Self::Kv(_, store) if store.cache => None,
+            Self::Kv(name, _) => on(Effect::ReadKv, name),
+            Self::Files(name, _) => on(Effect::ReadFiles, name),
+            Self::Slot(name, _) => on(Effect::CallTools, name),
+            Self::Tools(_) => Some(Effect::CallTools.into()),
+            Self::Scratch(_) | Self::Clocks(_) => None,
+        }
+    }
+
+    /// Returns whether the request makes an effect possible.
+    pub fn allows(self, declared: &DeclaredEffect) -> bool {
+        let (effect, name) = (declared.effect, declared.request.as_deref());
+        let is_named = |own: &str| name.is_none_or(|name| name == own);
+        match self {
+            Self::Http(own, _) => effect == Effect::Http && is_named(own),
+            Self::Secret(own, _) => effect == Effect::Secret && is_named(own),
+            Self::Kv(own, store) => effect.is_on_stores() && !store.cache && is_named(own),
+            Self::Files(own, _) => {
+                matches!(effect, Effect::ReadFiles | Effect::WriteFiles) && is_named(own)
+            }
+            Self::Slot(own, _) => effect == Effect::CallTools && is_named(own),
+            Self::Tools(_) => effect == Effect::CallTools && name.is_none(),
+            Self::Scratch(_) | Self::Clocks(_) => false,
+        }
+    }
+
+    /// Returns each requested right as text: one for each tool, none for a switch and for a slot
+    /// without a description, otherwise one. A text changes only if the request does.
+    pub fn rights(self) -> Vec<String> {
+        match self {
+            Self::Http(_, http) => vec![http.right()],
+            Self::Secret(_, secret) => vec![secret.right()],
+            Self::Kv(_, store) => vec![store.right()],
+            Self::Files(_, files) => vec![files.right()],
+            Self::Scratch(it) => vec![format!("{} {} files", it.max_bytes, it.max_files)],
+            Self::Slot(_, slot) => slot.description.iter().cloned().collect(),
+            Self::Tools(tools) => tools.call.clone(),
+            Self::Clocks(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the lines of the lock file about this request.
+    pub(crate) fn lock_lines(self) -> Vec<String> {
+        let rights = self.rights();
+        match self {
+            Self::Clocks(_) | Self::Slot(..) if rights.is_empty() => vec![self.to_string()],
+            _ => rights.iter().map(|right| format!("{self} {right}")).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(name, _) => write!(f, "http.{name}"),
+            Self::Secret(name, _) => write!(f, "secret.{name}"),
+            Self::Kv(name, _) => write!(f, "kv.{name}"),
+            Self::Files(name, _) => write!(f, "files.{name}"),
+            Self::Scratch(_) => f.write_str("scratch"),
+            Self::Slot(name, _) => write!(f, "slot.{name}"),
+            Self::Tools(_) => f.write_str("tools"),
+            Self::Clocks(_) => f.write_str("clocks"),
+        }
+    }
+}
+
+impl HttpRequest {
+    fn right(&self) -> String {
+        // The manifest was checked when it was parsed, so `rule` does not fail.
+        self.rule().ok().flatten().map_or_else(|| ANY.to_owned(), |rule| rule.to_string())
+    }
+}
+
+impl SecretRequest {
+    fn right(&self) -> String {
+        let inject = self.inject.as_ref().and_then(InjectRequest::right);
+        let audience =
+            (!self.audience.is_empty()).then(|| format!("to {}", self.audience.join(", ")));
+        let reveal = self.reveal.then(|| REVEALED.to_owned());
+        [inject, audience, reveal].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl InjectRequest {
+    fn right(&self) -> Option<String> {
+        match (&self.header, &self.basic, &self.query) {
+            (Some(header), ..) if self.prefix.is_empty() => Some(format!("in header {header}")),
+            (Some(header), ..) => Some(format!("in header {header} behind {:?}", self.prefix)),
+            (None, Some(user), _) if user.is_empty() => {
+                Some("as Basic user and password".to_owned())
+            }
+            (None, Some(user), _) => Some(format!("as Basic password of {user:?}")),
+            (None, None, Some(query)) => Some(format!("in query {query}")),
+            (None, None, None) => None,
+        }
+    }
+}
+
+impl KvRequest {
+    fn right(&self) -> String {
+        let end = if self.cache { CACHE } else { "" };
+        format!("{}{end}", self.max_bytes)
+    }
+}
+
+impl FilesRequest {
+    fn right(&self) -> String {
+        let access = self.access.name();
+        let bytes = self.max_bytes.map(|size| format!(" {size}")).unwrap_or_default();
+        let count = self.max_files.map(|count| format!(" {count} files")).unwrap_or_default();
+        format!("{access}{bytes}{count}")
+    }
+}

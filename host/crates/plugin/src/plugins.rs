@@ -1,0 +1,212 @@
+//! The configured plugins: loaded in the background, and replaced when a component has changed.
+//!
+//! A call in flight keeps the plugin that it began with. If a new component cannot be loaded, the
+//! old plugin stays.
+
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, sync::Arc};
+
+use futures_util::future::join_all;
+use indicatif::MultiProgress;
+use tokio::sync::OnceCell;
+use tracing::{info, warn};
+
+use super::{
+    Change, Drift, LockError, MetadataError, Refusal, Settings, StoreError,
+    entries::{Entries, Entry},
+    load::Loaded,
+    lock_policy::LockPolicy,
+};
+use airlock_catalog::{Catalog, report_dropped};
+use airlock_core::tool::{ClientName, Policy};
+use airlock_egress::{self as egress, Egress};
+use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
+use airlock_store::{self as store, Database};
+use airlock_strings::with_causes;
+
+/// Reason that a plugin is not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginError {
+    /// The component is unusable.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The metadata of the component cannot be read.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// The plugin needs rights that are not granted, or the grant is invalid.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The plugin differs from its accepted state.
+    #[error(transparent)]
+    Drift(#[from] Drift),
+    /// A granted request is wider than that of the plugin in place.
+    #[error("{0}")]
+    Widened(#[from] Widened),
+    /// The accepted state is unknown.
+    #[error("the accepted state of the plugin is unknown")]
+    Lock(#[from] LockError),
+    /// None of its tools can be called, so it would be connected without use.
+    #[error("none of its tools can be offered: {0}")]
+    NoTools(String),
+    /// The database for its stores cannot be opened.
+    #[error(transparent)]
+    Store(#[from] store::OpenError),
+    /// Its stores cannot be opened.
+    #[error(transparent)]
+    Entries(#[from] StoreError),
+    /// Outbound requests are not possible.
+    #[error(transparent)]
+    Egress(#[from] egress::Unusable),
+    /// No plugin has this name.
+    #[error("no plugin is named {0:?}")]
+    Unknown(String),
+}
+
+/// Granted requests of a new build that are wider than those of the plugin in place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the new build would widen what is granted: {}; if you agree, restart the gateway, or pin all \
+     plugins with `airlock plugin accept --all`",
+    .0.iter().map(Change::to_string).collect::<Vec<_>>().join("; ")
+)]
+pub struct Widened(pub Vec<Change>);
+
+/// Outcome of a reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reloaded {
+    /// The component has not changed.
+    Unchanged,
+    /// The new plugin is in place.
+    Swapped,
+}
+
+/// Resources of the gateway that its plugins share.
+pub struct Resources {
+    /// Registry that the tools are published to.
+    pub catalog: Arc<Catalog>,
+    /// Sandbox that the plugins run in.
+    pub sandbox: Sandbox,
+    /// Path of the lock file; `None` if the configuration was not loaded from a file.
+    pub lock: Option<PathBuf>,
+    /// Path of the database for stores. The first plugin with a store opens it.
+    pub store: PathBuf,
+    /// Reads a variable of the environment, for secrets that come from there.
+    pub environment: fn(&str) -> Option<String>,
+    /// Progress of compilations, shown on a terminal.
+    pub progress: MultiProgress,
+    /// Records which of their grants the plugins use; `None` to record nothing.
+    pub recorder: Option<UseRecorder>,
+}
+
+/// One plugin of the configuration.
+pub struct Configured {
+    /// Its name in the configuration.
+    pub client: ClientName,
+    /// Policy of its tools.
+    pub policy: Policy,
+    /// Its component and its grant.
+    pub settings: Settings,
+}
+
+/// The configured plugins of one gateway. Cheap to clone.
+#[derive(Clone)]
+pub struct Plugins(pub(super) Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) resources: Resources,
+    pub(super) lock: LockPolicy,
+    pub(super) database: OnceCell<Database>,
+    /// Egress client. Created for the first plugin with network rules.
+    pub(super) egress: OnceCell<Egress>,
+    pub(super) entries: Entries,
+}
+
+impl Plugins {
+    /// Creates the plugins of a gateway. Loads none of them.
+    pub fn new(resources: Resources, configured: impl IntoIterator<Item = Configured>) -> Self {
+        Self(Arc::new(Shared {
+            lock: LockPolicy::new(resources.lock.clone()),
+            resources,
+            database: OnceCell::new(),
+            egress: OnceCell::new(),
+            entries: Entries::new(configured),
+        }))
+    }
+
+    /// Adds every plugin to the catalog, as a client that is not connected yet.
+    pub fn announce(&self) {
+        for (client, entry) in &*self.0.entries.all() {
+            self.0.resources.catalog.add_client(client, "wasm", entry.spec().policy.clone());
+        }
+    }
+
+    /// Reloads one plugin if its component has changed or was not loaded before. The old plugin
+    /// stays if the new one cannot be loaded, unless its entry in the configuration has changed. If
+    /// the future is dropped, the old plugin stays too, unless the new one was already complete.
+    pub async fn reload(&self, client: &str) -> Result<Reloaded, PluginError> {
+        let entries = self.0.entries.all();
+        let found = entries.iter().find(|(name, _)| name.as_str() == client);
+        let (name, entry) = found.ok_or_else(|| PluginError::Unknown(client.to_owned()))?;
+        self.load(name, entry).await
+    }
+
+    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot be is
+    /// marked as failed, with the reason.
+    pub async fn reload_all(&self) {
+        let entries = self.0.entries.all();
+        // Each load logs its own outcome.
+        join_all(entries.iter().map(|(client, entry)| self.load(client, entry))).await;
+    }
+
+    /// Returns the digest of the component that a client currently runs; `None` if there is no such
+    /// plugin or if it is not loaded.
+    pub fn digest(&self, client: &str) -> Option<String> {
+        let entries = self.0.entries.all();
+        let (_, entry) = entries.iter().find(|(name, _)| name.as_str() == client)?;
+        entry.last_load().in_place.as_ref().map(|(pin, _)| pin.component.clone())
+    }
+
+    /// Loads a plugin as its entry says now, and logs the outcome. If that fails, the plugin in place
+    /// stays if it has the rights of the entry, and else is withdrawn: a right that the operator has
+    /// taken away must not last because the plugin needs it.
+    pub(super) async fn load(
+        &self,
+        client: &ClientName,
+        entry: &Entry,
+    ) -> Result<Reloaded, PluginError> {
+        let _loading = entry.loading.lock().await;
+        let spec = entry.spec();
+        let files = self.files_version(&spec.settings).await;
+        let in_place = {
+            let mut last = entry.last_load();
+            last.files = Some(files);
+            last.in_place.clone()
+        };
+        let pin = in_place.as_ref().map(|(pin, _)| pin);
+        let is_current = in_place.as_ref().is_some_and(|(_, loaded)| Arc::ptr_eq(loaded, &spec));
+        let catalog = &self.0.resources.catalog;
+        let loaded = match self.read(client, &spec.settings, pin, is_current).await {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return Ok(Reloaded::Unchanged),
+            Err(error) => {
+                let reason = with_causes(&error);
+                if is_current {
+                    warn!(%client, reason, "plugin not reloaded; the old one stays");
+                } else {
+                    warn!(%client, reason, "plugin not loaded");
+                    entry.last_load().in_place = None;
+                    catalog.withdraw(client, reason);
+                }
+                return Err(error);
+            }
+        };
+        let Loaded { plugin, definitions, pin } = loaded;
+        let dropped = catalog.publish(client, definitions, Arc::new(plugin)).await;
+        report_dropped(client, &dropped);
+        info!(%client, digest = pin.component, reloaded = in_place.is_some(), "plugin loaded");
+        entry.last_load().in_place = Some((pin, spec));
+        Ok(Reloaded::Swapped)
+    }
+}

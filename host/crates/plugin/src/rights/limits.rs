@@ -1,0 +1,102 @@
+//! Limits of one call: the granted amount, else the requested one, else the default, and never more
+//! than the profile permits.
+
+use std::time::Duration;
+
+use super::Intersection;
+use airlock_core::limit::{Limit, saturating_u32, saturating_usize};
+use airlock_egress::Bounds;
+use airlock_sandbox::Limits;
+
+impl Intersection<'_> {
+    pub(super) fn limits(&mut self) -> Limits {
+        Limits {
+            fuel: self.amount(Limit::Fuel),
+            cpu: Duration::from_nanos(self.amount(Limit::CpuTime)),
+            deadline: Duration::from_nanos(self.amount(Limit::Deadline)),
+            memory_bytes: saturating_usize(self.amount(Limit::Memory)),
+            table_elements: saturating_usize(self.amount(Limit::TableElements)),
+            handles: saturating_usize(self.amount(Limit::Handles)),
+            copied_bytes: saturating_usize(self.amount(Limit::Copied)),
+            host_calls: saturating_u32(self.amount(Limit::HostCalls)),
+            result_bytes: saturating_usize(self.amount(Limit::Result)),
+            log_lines: saturating_u32(self.amount(Limit::LogLines)),
+            log_line_bytes: saturating_usize(self.amount(Limit::LogLine)),
+        }
+    }
+
+    pub(super) fn bounds(&mut self) -> Bounds {
+        Bounds {
+            requests: saturating_u32(self.amount(Limit::HttpRequests)),
+            in_flight: Bounds::PLUGIN.in_flight,
+            request_bytes: saturating_usize(self.amount(Limit::HttpRequest)),
+            response_bytes: saturating_usize(self.amount(Limit::HttpResponse)),
+            response_header_bytes: Bounds::PLUGIN.response_header_bytes,
+            timeout: Duration::from_nanos(self.amount(Limit::HttpTimeout)),
+            redirects: saturating_u32(self.amount(Limit::HttpRedirects)),
+        }
+    }
+
+    /// Computes one limit. The result is never above the requested amount or the maximum of the
+    /// profile.
+    fn amount(&mut self, limit: Limit) -> u64 {
+        let (key, profile) = (limit.key(), self.profile());
+        let maximum = profile.maximum(limit);
+        let granted = self.grant.limits.get(limit);
+        let requested = self.requests.and_then(|requests| requests.limits.get(limit));
+        if let Some(excess) = granted.filter(|granted| *granted > maximum) {
+            let (excess, maximum) = (limit.show(excess), limit.show(maximum));
+            let profile = profile.name();
+            let problem =
+                format!("found {excess}, the profile {profile:?} allows at most {maximum}");
+            self.refuse(format!("limits.{key}"), problem);
+        }
+        let amount = granted.or(requested).unwrap_or(limit.default_amount()).min(maximum);
+        match requested {
+            Some(requested) if requested > amount => {
+                let (amount, requested) = (limit.show(amount), limit.show(requested));
+                self.notes
+                    .push(format!("limits.{key} is {amount}; the plugin requests {requested}"));
+            }
+            _ => {}
+        }
+        requested.map_or(amount, |requested| requested.min(amount))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Grant, Profile};
+    use airlock_core::limit::LimitSet;
+
+    /// Returns the limits and bounds of a trusted plugin without a manifest.
+    fn granted(limits: LimitSet) -> (Limits, Bounds) {
+        let grant = Grant { profile: Profile::Trusted, limits, ..Grant::default() };
+        let mut sides =
+            Intersection { requests: None, grant: &grant, refusals: Vec::new(), notes: Vec::new() };
+        let both = (sides.limits(), sides.bounds());
+        assert!(sides.refusals.is_empty() && sides.notes.is_empty());
+        both
+    }
+
+    #[test]
+    fn the_default_of_every_limit_is_that_of_the_sandbox_and_of_egress() {
+        let (limits, bounds) = granted(LimitSet::default());
+        // The deadline of the caller applies too, and is shorter.
+        let deadline = Duration::from_nanos(Limit::Deadline.default_amount());
+        assert_eq!(limits, Limits { deadline, ..Limits::PLUGIN });
+        assert_eq!(bounds, Bounds::PLUGIN);
+    }
+
+    #[test]
+    fn every_limit_of_the_table_reaches_the_sandbox_or_egress() {
+        let default = granted(LimitSet::default());
+        let mut seen = vec![default];
+        for limit in Limit::ALL {
+            let with = granted(LimitSet::default().with(limit, limit.minimum()));
+            assert!(!seen.contains(&with), "{limit:?} has no effect of its own");
+            seen.push(with);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Detects replaced components by polling. Files are checked once a second. This detects renames,
+//! mounts and changes on network filesystems, and costs one system call per file.
+
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Plugins, Settings};
+use airlock_core::tool::ClientName;
+
+/// Interval between checks. A file must look the same in two checks before it is read, so that no
+/// half-written file is read.
+pub const PERIOD: Duration = Duration::from_secs(1);
+
+/// Version of the files that a plugin depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FilesVersion {
+    component: Option<FileVersion>,
+    lock: Option<FileVersion>,
+}
+
+/// Version of one file. Another version is another content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileVersion {
+    inode: u64,
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Plugins {
+    /// Reloads changed plugins until `stop` is cancelled.
+    pub async fn watch(&self, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(PERIOD);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut before = BTreeMap::new();
+        loop {
+            let look = async {
+                ticks.tick().await;
+                before = self.look(&before).await;
+            };
+            // A plugin that takes long to load does not delay the stop.
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = look => {}
+            }
+        }
+    }
+
+    /// Reloads plugins whose files have changed since the last load and are the same as `before`.
+    /// Returns the current versions.
+    async fn look(
+        &self,
+        before: &BTreeMap<ClientName, FilesVersion>,
+    ) -> BTreeMap<ClientName, FilesVersion> {
+        let mut now = BTreeMap::new();
+        for (client, entry) in &*self.0.entries.all() {
+            let version = self.files_version(&entry.spec().settings).await;
+            let is_settled = before.get(client) == Some(&version);
+            let is_new = entry.last_load().files.as_ref() != Some(&version);
+            now.insert(client.clone(), version);
+            if is_settled && is_new {
+                // The load logs its own outcome.
+                let _ = self.load(client, entry).await;
+            }
+        }
+        now
+    }
+
+    /// Returns the current version of the files. The lock file is part of it, because a component may
+    /// have been refused until it was accepted.
+    pub(super) async fn files_version(&self, settings: &Settings) -> FilesVersion {
+        let component = file_version(&settings.component).await;
+        let lock = match self.0.lock.path() {
+            Some(path) => file_version(path).await,
+            None => None,
+        };
+        FilesVersion { component, lock }
+    }
+}
+
+/// Returns the version of a file; `None` if it cannot be examined.
+pub async fn file_version(path: &Path) -> Option<FileVersion> {
+    let metadata = tokio::fs::metadata(path).await.ok()?;
+    Some(FileVersion {
+        inode: metadata.ino(),
+        bytes: metadata.len(),
+        modified: metadata.modified().ok(),
+    })
+}

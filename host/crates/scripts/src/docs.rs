@@ -1,0 +1,221 @@
+//! Renders the full documentation of one tool: the result of `getToolDocs`.
+
+use serde_json::Value;
+
+use super::{
+    constraints,
+    language::Language,
+    literal::scalar,
+    missing,
+    names::{self, Found, Function, Namespace},
+    signature::{example, signature},
+    stub::Shown,
+    text,
+    types::{Field, Types},
+};
+use airlock_core::tool::Annotations;
+
+/// Maximum length of a tool's description, in bytes.
+const MAX_DESCRIPTION: usize = 8 << 10;
+/// Maximum length of a field's description, in bytes.
+const MAX_FIELD: usize = 1 << 10;
+/// Maximum length of all fields, in bytes; for the arguments and the result separately.
+const MAX_FIELDS: usize = 16 << 10;
+/// Maximum depth of described fields.
+const MAX_DEPTH: usize = 3;
+
+/// Text in place of the fields of a schema that is too large.
+pub(super) const LEFT_OUT: &str = "    Not shown: the schema is too large.";
+
+/// Finds a tool. The error is a text for the model that lists the existing tools.
+pub(super) fn find<'a>(
+    namespaces: &'a [Namespace],
+    server: &str,
+    tool: &str,
+) -> Result<(&'a Namespace, &'a Function), String> {
+    let namespace = match names::find(namespaces, server) {
+        Found::One(namespace) => namespace,
+        Found::Many(several) => return Err(missing::ambiguous(server, &several)),
+        Found::Nothing => return Err(missing::no_server(namespaces, server)),
+    };
+    let function = namespace
+        .find(tool)
+        .ok_or_else(|| missing::no_tool(namespace, tool, "Available tools are:"))?;
+    Ok((namespace, function))
+}
+
+/// Renders the documentation of a tool. `is_auto` is true if it runs without an approval.
+pub(super) fn page(
+    namespace: &Namespace,
+    function: &Function,
+    shown: &Shown,
+    is_auto: bool,
+    language: &Language,
+) -> String {
+    let mut out = banner(namespace, function, shown, is_auto, language);
+    out.push(String::new());
+    out.extend(shown.classes(function));
+    out.push(format!("{}:", signature(function, shown)));
+    let docstring = docstring(namespace, function, shown);
+    out.extend(
+        docstring
+            .into_iter()
+            .map(|line| if line.is_empty() { line } else { format!("    {line}") }),
+    );
+    out.push("    ...".to_owned());
+    out.join("\n")
+}
+
+fn banner(
+    namespace: &Namespace,
+    function: &Function,
+    shown: &Shown,
+    is_auto: bool,
+    language: &Language,
+) -> Vec<String> {
+    let full = format!("{}.{}", namespace.identifier, function.identifier);
+    let mut lines = vec![format!("# {full}")];
+    if function.tool.original != function.identifier {
+        lines.push(format!(
+            "# The server's own name for it: {}",
+            text::line(&function.tool.original, 128)
+        ));
+    }
+    if let Some(alias) = &function.alias {
+        lines.push(format!("# Also callable as {}.{alias}", namespace.identifier));
+    }
+    lines.extend([
+        format!("# Usage: {}", example(namespace, function, shown)),
+        format!("# {}", language.waits),
+        format!("# {}", language.fails.replace("TOOL", &full)),
+    ]);
+    let approval = if is_auto {
+        "# Approval: not needed"
+    } else {
+        "# Approval: needed; a person approves each call before it runs"
+    };
+    lines.push(approval.to_owned());
+    let effect = effect(&function.tool.annotations);
+    lines.extend(effect.map(|effect| format!("# Effect, as the server declares it: {effect}")));
+    lines
+}
+
+/// Describes the declared behaviour of a tool. `None` if it declares none.
+fn effect(annotations: &Annotations) -> Option<String> {
+    let mut parts = Vec::new();
+    match (annotations.read_only, annotations.destructive) {
+        (Some(true), _) => parts.push("read-only"),
+        (_, Some(true)) => parts.push("destructive: it may delete or overwrite"),
+        (_, Some(false)) => parts.push("changes data, but only adds"),
+        (Some(false), None) => parts.push("changes data"),
+        (None, None) => {}
+    }
+    // A call that changes nothing may always be repeated.
+    if annotations.idempotent == Some(true) && annotations.read_only != Some(true) {
+        parts.push("a second call with the same arguments changes nothing more");
+    }
+    if annotations.open_world == Some(true) {
+        parts.push("reaches outside systems");
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn docstring(namespace: &Namespace, function: &Function, shown: &Shown) -> Vec<String> {
+    let tool = &function.tool;
+    let mut lines = Vec::new();
+    let description = tool.described();
+    if !description.trim().is_empty() {
+        lines.extend(text::block(&description, MAX_DESCRIPTION));
+        lines.push(String::new());
+    }
+    if !shown.stub.parameter_lines.is_empty() {
+        lines.push("Args:".to_owned());
+        lines.extend(shown.stub.parameter_lines.lines().map(str::to_owned));
+        lines.push(String::new());
+    }
+    lines.push("Returns:".to_owned());
+    if let Some(observed) = &shown.observed {
+        lines.push(format!("    Not declared. As observed in {}:", observed.seen));
+    }
+    match shown.returned() {
+        Some(returned) => {
+            lines.push(format!("    {}", returned.outline));
+            lines.extend(returned.field_lines.lines().map(|line| format!("    {line}")));
+        }
+        None => lines.push(
+            "    Not declared: data if the result is JSON, otherwise a str. Print it once to see."
+                .to_owned(),
+        ),
+    }
+    lines.extend([
+        String::new(),
+        "Example:".to_owned(),
+        format!("    result = {}", example(namespace, function, shown)),
+    ]);
+    let mut lines: Vec<_> = lines.into_iter().map(|line| line.replace(r#"""""#, "'''")).collect();
+    // A backslash would begin an escape sequence, which need not be valid.
+    let is_raw = lines.iter().any(|line| line.contains('\\'));
+    lines.insert(0, if is_raw { r#"r""""# } else { r#"""""# }.to_owned());
+    lines.push(r#"""""#.to_owned());
+    lines
+}
+
+/// Describes the fields of an object, one per line, each followed by its own fields.
+pub(super) fn fields<'a>(types: Types<'a>, schema: &'a Value, what: &'a str) -> String {
+    let Some(fields) = types.inner_fields(schema) else { return LEFT_OUT.to_owned() };
+    let mut listing = Listing { types, what, room: MAX_FIELDS, lines: Vec::new() };
+    listing.add(fields, 1);
+    if listing.room == 0 {
+        listing.lines.push("    ...".to_owned());
+    }
+    listing.lines.join("\n")
+}
+
+struct Listing<'a> {
+    types: Types<'a>,
+    what: &'a str,
+    room: usize,
+    lines: Vec<String>,
+}
+
+impl<'a> Listing<'a> {
+    fn add(&mut self, mut fields: Vec<Field<'a>>, depth: usize) {
+        fields.sort_by_key(|field| field.name);
+        for field in fields {
+            let line = format!("{}{}", "    ".repeat(depth), self.line(&field));
+            self.room = self.room.saturating_sub(line.len());
+            if self.room == 0 {
+                return;
+            }
+            self.lines.push(line);
+            if depth < MAX_DEPTH
+                && let Some(fields) = self.types.inner_fields(field.schema)
+            {
+                self.add(fields, depth + 1);
+            }
+        }
+    }
+
+    /// Renders one field as `name (type): description (required)`.
+    fn line(&self, field: &Field<'_>) -> String {
+        let schema = self.types.resolve(field.schema);
+        let name = text::line(field.name, 128);
+        let description = schema.get("description").or_else(|| field.schema.get("description"));
+        let description =
+            match description.and_then(Value::as_str).map(|it| text::line(it, MAX_FIELD)) {
+                Some(description) if !description.is_empty() => description,
+                _ => format!("{name} {}", self.what),
+            };
+        let kind = self.types.outline(schema);
+        let presence = if field.is_required { "required" } else { "optional" };
+        let mut notes = vec![presence.to_owned()];
+        let default = schema.get("default").or_else(|| field.schema.get("default"));
+        let default = default.and_then(scalar).filter(|it| it.len() <= 80 && it != "None");
+        notes.extend(default.map(|default| format!("default {default}")));
+        let others = ["] | str", "] | int", "] | float", "] | bool", "] | list", "] | dict"];
+        let is_cut =
+            !kind.starts_with("Literal[") || others.iter().any(|other| kind.contains(other));
+        notes.extend(constraints::of(schema, is_cut));
+        format!("{name} ({kind}): {description} ({})", notes.join(", "))
+    }
+}

@@ -1,0 +1,239 @@
+//! `executeToolCode`: runs a script, or resumes one.
+
+use std::sync::Arc;
+
+use super::{
+    CodeMode, advice,
+    ask::{QUESTION, approves, can_be_asked, is_approver, stopped},
+    language::Language,
+    names::{self, Namespace},
+    report::{self, Report},
+    scope::Scope,
+};
+use crate::runs::{self, Journal, Outcome, RunCalls, RunToken, Runs};
+use airlock_core::{
+    door::{Admitted, ScriptLanguage, View},
+    run::Phase,
+    tool::{Answers, CallError, ErrorKind, ToolError, ToolOutput},
+};
+use airlock_sandbox::{Bindings, Script, ScriptError, ScriptResult};
+use airlock_store::runs::{NewRun, RunError, StoredRun};
+
+impl CodeMode {
+    /// Runs a script from its start.
+    pub(super) async fn execute(
+        &self,
+        call: &Admitted,
+        scope: &Scope,
+        code: &str,
+    ) -> Result<ToolOutput, CallError> {
+        let (chain, namespaces) = (call.chain(), &scope.namespaces[..]);
+        let language = self.selected(chain);
+        if code.is_empty() {
+            let language = self.runner(language).0;
+            return reported(call, namespaces, language, &Journal::without_store(), Ok(None));
+        }
+        let journal = match &self.runs {
+            None => Journal::without_store(),
+            Some(runs) => {
+                let new = NewRun {
+                    language: language.name().to_owned(),
+                    script: code.to_owned(),
+                    tools: scope.stored(),
+                    clock_ms: runs.settings().clock.then(|| runs.now_ms()),
+                };
+                Journal::begin(runs, chain.tenant(), new)
+            }
+        };
+        self.run(call, namespaces, &journal, language, code.to_owned(), scope.bindings()).await
+    }
+
+    /// Resumes a run whose calls a person has decided about. `answers` has the decision, or a
+    /// decision was stored before.
+    pub async fn resume(
+        &self,
+        call: &Admitted,
+        namespaces: &[Namespace],
+        code: &str,
+        answers: &Answers,
+    ) -> Result<ToolOutput, CallError> {
+        let not_waiting = || CallError::NotWaiting { tool: call.tool().name.clone() };
+        let runs = self.runs.as_ref().ok_or_else(not_waiting)?;
+        let chain = call.chain();
+        let own = runs.own(chain.tenant());
+        let token = RunToken::parse(&answers.token).ok_or_else(not_waiting)?;
+        let id = token.run();
+        let head = own.head(id).await.map_err(|error| match error {
+            RunError::Unknown => not_waiting(),
+            error => not_resumed(id, &error),
+        })?;
+        if head.script != code {
+            return Err(not_waiting());
+        }
+        if let RunToken::Shown { epoch, .. } = token {
+            // Nothing but the calls that were shown is decided about.
+            let is_as_shown = head.lease.epoch == epoch && head.lease.phase == Phase::Suspended;
+            if !is_as_shown {
+                return Err(not_waiting());
+            }
+            let approves = match (answers.given.get(QUESTION), can_be_asked(chain)) {
+                (Some(answer), true) => approves(id, answer.as_deref())?,
+                (None, false) if is_approver(chain) => true,
+                _ => return Err(not_waiting()),
+            };
+            tracing::debug!(run = id, tenant = %chain.tenant(), approves, "calls of a script were decided");
+            let decided = own.decide_pending(id, epoch, approves).await;
+            decided.map_err(|error| not_resumed(id, &error))?;
+        }
+        self.resume_run(call, namespaces, runs, id).await
+    }
+
+    async fn resume_run(
+        &self,
+        call: &Admitted,
+        namespaces: &[Namespace],
+        runs: &Runs,
+        id: &str,
+    ) -> Result<ToolOutput, CallError> {
+        let claimed = Journal::claim(runs, call.chain().tenant(), id).await;
+        let (journal, stored) = claimed.map_err(|error| not_resumed(id, &error))?;
+        let bindings = names::read(&stored.bindings).map(Arc::new);
+        match stored_language(&stored).and_then(|language| Ok((language, bindings?))) {
+            Ok((language, bindings)) => {
+                self.run(call, namespaces, &journal, language, stored.script, bindings).await
+            }
+            Err(unreadable) => {
+                // The version that stored it can still resume it.
+                journal.put_back().await;
+                Err(unreadable)
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        call: &Admitted,
+        namespaces: &[Namespace],
+        journal: &Arc<Journal>,
+        language: ScriptLanguage,
+        source: String,
+        bindings: Arc<Bindings>,
+    ) -> Result<ToolOutput, CallError> {
+        let chain = call.chain();
+        if let Some(id) = journal.id() {
+            chain.reporter().set_run(id);
+        }
+        let (language, runner) = self.runner(language);
+        let script = Script {
+            name: language.file_name.to_owned(),
+            source,
+            bindings,
+            clock_ms: journal.clock_ms(),
+        };
+        let calls = RunCalls::new(chain.clone(), journal.clone());
+        let ran = tokio::select! {
+            ran = runner.run_script(script, chain, calls) => ran,
+            stop = journal.hold() => Err(ScriptError::Stopped(stop)),
+        };
+        let ran = ran.and_then(|value| {
+            journal.check_complete().map_err(ScriptError::Stopped).map(|()| value)
+        });
+        let ran = self.advised(chain.view(), namespaces, ran).await;
+        let result = reported(call, namespaces, language, journal, ran);
+        match result {
+            Err(CallError::Suspended(suspension)) => Err(stopped(chain, *suspension)),
+            Err(error) if runs::can_wait(&error) && journal.put_back().await => Err(error),
+            result => {
+                journal.end(|| Outcome::new(&result, chain)).await;
+                result
+            }
+        }
+    }
+
+    /// Completes the failure of a script that called a tool wrongly.
+    async fn advised(
+        &self,
+        view: &View,
+        namespaces: &[Namespace],
+        ran: ScriptResult,
+    ) -> ScriptResult {
+        let mut failure = match ran {
+            Err(ScriptError::Failed(failure)) => failure,
+            other => return other,
+        };
+        if let Some((namespace, function)) = advice::called(&failure, namespaces) {
+            for shown in self.shown(view, std::slice::from_ref(&function.tool)).await {
+                advice::complete(&mut failure, namespace, function, &shown);
+            }
+        }
+        Err(ScriptError::Failed(failure))
+    }
+
+    /// Replays a stored run: derives its end from its journal alone. `call` is of a caller that may use
+    /// no tool.
+    pub async fn replay(&self, call: &Admitted, stored: &StoredRun) -> Outcome {
+        let language = stored_language(stored);
+        let read = language.and_then(|it| Ok((it, Arc::new(names::read(&stored.bindings)?))));
+        let result = match read {
+            Ok((language, bindings)) => {
+                let (journal, source) = (Journal::replay(stored), stored.script.clone());
+                self.run(call, &[], &journal, language, source, bindings).await
+            }
+            Err(unreadable) => Err(unreadable),
+        };
+        Outcome::new(&result, call.chain())
+    }
+}
+
+/// Renders the end of a script for the model.
+fn reported(
+    call: &Admitted,
+    namespaces: &[Namespace],
+    language: &'static Language,
+    journal: &Journal,
+    ran: ScriptResult,
+) -> Result<ToolOutput, CallError> {
+    let report = || {
+        let (succeeded, failed) = (journal.completed(), journal.failed());
+        Report::new(call.chain(), namespaces, language, succeeded, failed)
+    };
+    match ran {
+        Ok(value) => report().success(value).ok_or_else(|| {
+            let tool = call.tool().name.clone();
+            let limit_bytes = report::MAX_RESULT as u64;
+            report().limit(CallError::ResultTooLarge { tool, limit_bytes })
+        }),
+        Err(ScriptError::Failed(failure)) => Err(report().failure(&failure)),
+        Err(ScriptError::Stopped(error)) if error.is_limit() => Err(report().limit(error)),
+        Err(ScriptError::Stopped(CallError::Tool(error)))
+            if !runs::can_wait(&CallError::Tool(error.clone())) =>
+        {
+            Err(report().stopped(error))
+        }
+        Err(ScriptError::Stopped(error)) => Err(error),
+    }
+}
+
+/// Returns the error of a run that cannot be resumed.
+fn not_resumed(id: &str, error: &RunError) -> CallError {
+    let kind = match error {
+        RunError::Unknown | RunError::NoCall(_) => ErrorKind::NotFound,
+        RunError::Refused { .. } => ErrorKind::Conflict,
+        RunError::Unavailable(_) => ErrorKind::Unavailable,
+    };
+    let message = format!("the run {id} cannot be resumed: {error}");
+    let code = Some(runs::code(error).to_owned());
+    CallError::Tool(ToolError { code, ..ToolError::new(kind, message) })
+}
+
+/// Returns the language of a stored run. Fails if another version of this program stored it.
+fn stored_language(stored: &StoredRun) -> Result<ScriptLanguage, CallError> {
+    ScriptLanguage::named(&stored.language).ok_or_else(|| {
+        let message =
+            format!("the run {} has the unknown language {:?}", stored.id, stored.language);
+        CallError::Tool(ToolError {
+            code: Some("run_refused".to_owned()),
+            ..ToolError::new(ErrorKind::Unsupported, message)
+        })
+    })
+}

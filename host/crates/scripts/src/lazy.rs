@@ -1,0 +1,94 @@
+//! An executor that is compiled beside the work of the gateway, or when a script first needs it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{sync::OnceCell, time::timeout_at};
+use tracing::{error, info};
+
+use super::{Runner, meta};
+use crate::runs::EXECUTOR_LOADING;
+use airlock_core::{
+    door::Chain,
+    tool::{CallError, ErrorKind, ToolError, ToolName},
+};
+use airlock_sandbox::{Executor, LoadError, Script, ScriptCalls, ScriptError, ScriptResult};
+
+/// Time before the deadline of its call at which a script ends its wait for the executor, so that the
+/// caller learns the reason.
+const RESERVE: Duration = Duration::from_secs(1);
+
+/// An executor that is compiled once, when it is first needed. Compiling takes up to a minute; scripts
+/// wait for it until the deadlines of their calls. Cheap to clone.
+#[derive(Clone)]
+pub struct LazyExecutor(Arc<Lazy>);
+
+struct Lazy {
+    load: Box<dyn Fn() -> BoxFuture<'static, Result<Executor, LoadError>> + Send + Sync>,
+    loaded: OnceCell<Executor>,
+}
+
+impl LazyExecutor {
+    /// Creates an executor from what loads it. A load that fails is tried again for the next script.
+    pub fn new<L, F>(load: L) -> Self
+    where
+        L: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Executor, LoadError>> + Send + 'static,
+    {
+        let load = Box::new(move || Box::pin(load()) as BoxFuture<'static, _>);
+        Self(Arc::new(Lazy { load, loaded: OnceCell::new() }))
+    }
+
+    /// Loads the executor, unless it is loaded. Fails if it cannot be loaded.
+    pub async fn load(&self) -> Result<(), LoadError> {
+        self.0.loaded.get_or_try_init(|| (self.0.load)()).await.map(drop)
+    }
+
+    /// Returns the executor. Fails if it cannot be loaded, or not before `deadline`.
+    async fn loaded(&self, deadline: Instant) -> Result<&Executor, ScriptError> {
+        if let Some(executor) = self.0.loaded.get() {
+            return Ok(executor);
+        }
+        let lazy = self.clone();
+        // A task of its own: a caller that gives up does not stop the compiler for the next.
+        let load = tokio::spawn(async move {
+            info!("a script waits for its executor, which is being loaded");
+            lazy.load().await
+        });
+        let failed = |cause: Box<dyn std::error::Error + Send + Sync>| {
+            error!(error = &*cause, "the executor of a script cannot be loaded");
+            ScriptError::Stopped(CallError::Unavailable {
+                tool: ToolName::own(meta::EXECUTE),
+                cause,
+            })
+        };
+        let until = deadline.checked_sub(RESERVE).unwrap_or(deadline);
+        let Ok(loaded) = timeout_at(until.into(), load).await else {
+            let message = "the executor of this language is being compiled, which takes up to a minute once: \
+                           run the script again then";
+            let error = ToolError {
+                code: Some(EXECUTOR_LOADING.to_owned()),
+                ..ToolError::new(ErrorKind::Unavailable, message)
+            };
+            return Err(ScriptError::Stopped(CallError::Tool(error)));
+        };
+        loaded.map_err(|lost| failed(lost.into()))?.map_err(|error| failed(error.into()))?;
+        Ok(self.0.loaded.get().expect("it was loaded above and is never dropped"))
+    }
+}
+
+impl Runner for LazyExecutor {
+    fn run_script<'a>(
+        &'a self,
+        script: Script,
+        chain: &'a Chain,
+        calls: Arc<dyn ScriptCalls>,
+    ) -> BoxFuture<'a, ScriptResult> {
+        Box::pin(
+            async move { self.loaded(chain.deadline()).await?.run(script, chain, calls).await },
+        )
+    }
+}

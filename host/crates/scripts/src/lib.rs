@@ -1,0 +1,328 @@
+//! Code mode: a model reads the available tools as Python stubs, and calls them from a script.
+//!
+//! A few meta-tools replace the tools of all clients in code mode. A script may call the tools of
+//! the [`View`] that the door decides with, and the door decides each of its calls again. This
+//! module handles names, stubs and texts; the [`sandbox`] runs scripts.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `names`, `scope` | names of the tools of a view; they are made once for each view |
+//! | `types`, `classes`, `literal`, `budget` | JSON Schemas → Python types, within bounds |
+//! | `stub`, `signature`, `cache` | one tool as text, rendered once |
+//! | `stubs`, `layout`, `missing` | virtual files |
+//! | `docs`, `constraints` | one tool in full |
+//! | `search`, `terms` | tools by words |
+//! | `shape`, `observed` | results of tools that declare none |
+//! | `execute`, `ask` | runs a script; asks a person about its calls |
+//! | `meta`, `language`, `text`, `report` | texts and arguments of the meta-tools |
+//!
+//! [`View`]: airlock_core::door::View
+//! [`sandbox`]: airlock_sandbox
+
+mod advice;
+mod ask;
+mod budget;
+mod cache;
+mod classes;
+mod constraints;
+mod docs;
+mod execute;
+mod language;
+mod layout;
+mod lazy;
+mod literal;
+mod meta;
+mod missing;
+mod names;
+mod observed;
+mod report;
+pub mod runs;
+mod scope;
+mod search;
+mod shape;
+mod signature;
+mod stub;
+mod stubs;
+mod terms;
+mod text;
+mod types;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use futures_util::future::BoxFuture;
+
+use self::{
+    cache::StubCache,
+    language::Language,
+    meta::Arguments,
+    names::{Found, Namespace},
+    observed::Observations,
+    scope::{Scope, Scopes},
+    stub::Shown,
+};
+pub use self::{
+    layout::{BindingLevel, Layout},
+    lazy::LazyExecutor,
+};
+use crate::runs::Runs;
+use airlock_catalog::Catalog;
+use airlock_core::{
+    door::{Admitted, Chain, Origin, OwnTools, Provider, ScriptLanguage, View},
+    tool::{Answers, CallError, Tool, ToolOutput},
+};
+use airlock_sandbox::{Executor, Script, ScriptCalls, ScriptResult};
+
+/// Runs the meta-tools.
+pub struct CodeMode {
+    /// Runs scripts of requests that select no language.
+    runner: (ScriptLanguage, Arc<dyn Runner>),
+    /// Runs scripts in other languages.
+    others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
+    layout: Layout,
+    stubs: StubCache,
+    scopes: Scopes,
+    observations: Arc<Observations>,
+    /// Keeps the runs of scripts; `None` if nothing is kept.
+    runs: Option<Runs>,
+}
+
+/// Runs scripts. Implemented by the sandbox executor and by a fake in tests.
+trait Runner: Send + Sync {
+    fn run_script<'a>(
+        &'a self,
+        script: Script,
+        chain: &'a Chain,
+        calls: Arc<dyn ScriptCalls>,
+    ) -> BoxFuture<'a, ScriptResult>;
+}
+
+impl Runner for Executor {
+    fn run_script<'a>(
+        &'a self,
+        script: Script,
+        chain: &'a Chain,
+        calls: Arc<dyn ScriptCalls>,
+    ) -> BoxFuture<'a, ScriptResult> {
+        Box::pin(self.run(script, chain, calls))
+    }
+}
+
+impl CodeMode {
+    /// Creates code mode with the executor that runs scripts of requests that select no language,
+    /// and those for other languages. Without `runs`, a script that needs an approval ends there.
+    pub fn new(
+        language: ScriptLanguage,
+        executor: LazyExecutor,
+        others: impl IntoIterator<Item = (ScriptLanguage, LazyExecutor)>,
+        layout: impl Into<Layout>,
+        runs: Option<Runs>,
+    ) -> Arc<Self> {
+        let other = |(language, executor)| (language, Arc::new(executor) as Arc<dyn Runner>);
+        let others = others.into_iter().map(other).collect();
+        Self::with_runners((language, Arc::new(executor)), others, layout, runs)
+    }
+
+    fn with_runners(
+        runner: (ScriptLanguage, Arc<dyn Runner>),
+        others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
+        layout: impl Into<Layout>,
+        runs: Option<Runs>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            runner,
+            others,
+            layout: layout.into(),
+            stubs: StubCache::new(),
+            scopes: Scopes::default(),
+            observations: Observations::new(),
+            runs,
+        })
+    }
+
+    /// Installs the meta-tools, the search and the observer of results in `catalog`. A view with more
+    /// than `search_above` tools for scripts has the search. The descriptions are those for the layout
+    /// of the files and the language of scripts that a request selects.
+    pub fn install(self: &Arc<Self>, catalog: &Catalog, search_above: usize) {
+        let own = |tools| OwnTools { tools, provider: self.clone() };
+        let meta = |language| own(meta::tools(&self.layout, self.described(language)));
+        for language in self.others.keys() {
+            catalog.set_meta_tools_in(*language, meta(*language));
+        }
+        catalog.set_meta_tools(meta(self.runner.0));
+        catalog.set_search(own(vec![meta::search()]), search_above);
+        catalog.set_observer(self.observations.clone());
+    }
+
+    /// Returns the language of a request's scripts.
+    fn selected(&self, chain: &Chain) -> ScriptLanguage {
+        chain.view().language().unwrap_or(self.runner.0)
+    }
+
+    /// Returns the properties of a language, and what runs its scripts.
+    fn runner(&self, language: ScriptLanguage) -> (&'static Language, &dyn Runner) {
+        let (default, runner) = &self.runner;
+        match self.others.get(&language) {
+            Some(other) => (self.described(language), &**other),
+            None => (self.described(*default), &**runner),
+        }
+    }
+
+    /// Returns the properties of a language. Scripts see a clock only if their runs are stored.
+    fn described(&self, language: ScriptLanguage) -> &'static Language {
+        let has_clock = self.runs.as_ref().is_some_and(|runs| runs.settings().clock);
+        if has_clock { language::with_clock(language) } else { language::of(language) }
+    }
+
+    /// Renders the stubs of published code mode tools whenever the catalog changes, and reads observed
+    /// results. Runs until the catalog or the future is dropped. If a request names a tool whose stub
+    /// is not rendered yet, that request renders it.
+    pub async fn follow(&self, catalog: &Catalog) {
+        tokio::select! {
+            () = self.follow_tools(catalog) => {}
+            () = self.observations.follow() => {}
+        }
+    }
+
+    async fn follow_tools(&self, catalog: &Catalog) {
+        let mut changes = catalog.changes();
+        loop {
+            changes.mark_unchanged();
+            let clients: Vec<_> = catalog
+                .snapshot()
+                .clients()
+                .filter(|client| client.policy.code_mode)
+                .cloned()
+                .collect();
+            let mut existing = BTreeSet::new();
+            for client in clients {
+                existing.extend(client.tools.iter().map(|tool| tool.full_name.clone()));
+                self.stubs.stubs(&client.tools).await;
+            }
+            self.scopes.prune();
+            self.stubs.prune();
+            self.observations.retain(&existing);
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        call: &Admitted,
+        answers: Option<&Answers>,
+    ) -> Result<ToolOutput, CallError> {
+        let arguments = Arguments::new(call.arguments());
+        let view = call.chain().view();
+        let scope = self.scopes.of(view);
+        let namespaces = &scope.namespaces[..];
+        match call.tool().name.as_str() {
+            meta::LIST if namespaces.is_empty() => Ok(ToolOutput::text(stubs::nothing_to_list(
+                view.list(&Origin::Model).next().is_some(),
+            ))),
+            meta::LIST => Ok(ToolOutput::text(stubs::list(namespaces, &self.layout))),
+            meta::READ => {
+                let (name, range) = (arguments.text("fileName")?, arguments.range()?);
+                Ok(ToolOutput::text(self.read(view, namespaces, name, range).await))
+            }
+            meta::DOCS => {
+                let (server, tool) = (arguments.text("server")?, arguments.text("tool")?);
+                let language = self.runner(self.selected(call.chain())).0;
+                Ok(ToolOutput::text(self.docs(view, language, namespaces, server, tool).await))
+            }
+            meta::SEARCH => {
+                let (query, server) = (arguments.query()?, arguments.optional("server")?);
+                let limit = arguments.limit()?;
+                Ok(ToolOutput::text(self.search(view, &scope, query, server, limit).await))
+            }
+            meta::EXECUTE => match answers {
+                None => self.execute(call, &scope, arguments.code()?).await,
+                Some(answers) => self.resume(call, namespaces, arguments.code()?, answers).await,
+            },
+            other => Err(CallError::NotFound { name: other.to_owned() }),
+        }
+    }
+
+    /// Returns the stubs of tools as the tenant of `view` sees them.
+    async fn shown(&self, view: &View, tools: &[Arc<Tool>]) -> Vec<Shown> {
+        let stubs = self.stubs.stubs(tools).await;
+        let shown = stubs.into_iter().zip(tools).map(|(stub, tool)| Shown {
+            stub,
+            observed: self.observations.shown(view.tenant(), tool),
+        });
+        shown.collect()
+    }
+
+    async fn read(
+        &self,
+        view: &View,
+        namespaces: &[Namespace],
+        file_name: &str,
+        range: stubs::Range,
+    ) -> String {
+        match stubs::find(namespaces, &self.layout, file_name) {
+            Ok(file) => file.show(&self.shown(view, &file.tools()).await, range),
+            Err(missing) => missing,
+        }
+    }
+
+    async fn docs(
+        &self,
+        view: &View,
+        language: &Language,
+        namespaces: &[Namespace],
+        server: &str,
+        tool: &str,
+    ) -> String {
+        match docs::find(namespaces, server, tool) {
+            Ok((namespace, function)) => {
+                let shown = self.shown(view, std::slice::from_ref(&function.tool)).await;
+                let entry = view.find(&Origin::Script, function.tool.name.as_str());
+                let is_auto = entry.is_some_and(|entry| entry.auto);
+                docs::page(namespace, function, &shown[0], is_auto, language)
+            }
+            Err(missing) => missing,
+        }
+    }
+
+    async fn search(
+        &self,
+        view: &View,
+        scope: &Scope,
+        query: &str,
+        server: Option<&str>,
+        limit: usize,
+    ) -> String {
+        let namespaces = &scope.namespaces[..];
+        let only = match server.map(|server| (server, names::find(namespaces, server))) {
+            None => None,
+            Some((_, Found::One(namespace))) => Some(namespace),
+            Some((server, Found::Many(several))) => return missing::ambiguous(server, &several),
+            Some((server, Found::Nothing)) => return missing::no_server(namespaces, server),
+        };
+        let hits = scope.index(&self.stubs).await.search(namespaces, query, only, limit);
+        let tools: Vec<_> = hits.best.iter().map(|hit| hit.function.tool.clone()).collect();
+        let all = only.map_or(scope.len(), |only| only.functions.len());
+        search::render(query, &hits, &self.shown(view, &tools).await, all)
+    }
+}
+
+impl Provider for CodeMode {
+    fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move { self.answer(&call, None).await })
+    }
+
+    fn resume(
+        &self,
+        call: Admitted,
+        answers: Answers,
+    ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async move { self.answer(&call, Some(&answers)).await })
+    }
+}
+
+#[cfg(test)]
+mod tests;

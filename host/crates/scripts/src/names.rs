@@ -1,0 +1,397 @@
+//! Names of the tools of a view in a script. Stubs, docs and bindings all use these names, so they
+//! cannot disagree.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::language;
+use airlock_core::tool::{CallError, ClientName, ErrorKind, Tool, ToolError, ToolName};
+use airlock_sandbox::{Binding, Bindings};
+use airlock_strings as text;
+
+/// A client in a script: a global that holds its tools.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    /// Name of the global: the client's name, unless the language reserves it.
+    pub(super) identifier: String,
+    /// The client.
+    pub(super) client: ClientName,
+    /// Its tools, sorted by identifier.
+    pub(super) functions: Vec<Function>,
+}
+
+/// A tool in a script.
+#[derive(Debug)]
+pub(super) struct Function {
+    /// Name under the namespace, in lower case.
+    pub(super) identifier: String,
+    /// Second spelling, closer to the tool's original name.
+    pub(super) alias: Option<String>,
+    /// The tool.
+    pub(super) tool: Arc<Tool>,
+}
+
+/// Result of the search for a name that a model wrote.
+#[derive(Debug)]
+pub(super) enum Found<'a> {
+    /// One namespace.
+    One(&'a Namespace),
+    /// Several namespaces that differ only in case.
+    Many(Vec<&'a Namespace>),
+    /// No namespace.
+    Nothing,
+}
+
+/// Assigns names to all tools that a script may call.
+pub(super) fn namespaces(scripted: BTreeMap<ClientName, Vec<Arc<Tool>>>) -> Vec<Namespace> {
+    let wanted: Vec<_> =
+        scripted.keys().map(|client| (client.as_str(), global(client.as_str()))).collect();
+    let identifiers = distinct(&wanted);
+    let named = scripted.into_iter().zip(identifiers);
+    named
+        .map(|((client, tools), identifier)| Namespace {
+            identifier,
+            client,
+            functions: functions(tools),
+        })
+        .collect()
+}
+
+/// Returns the bindings of all tools that a run may call, for the executor.
+pub(super) fn bindings(namespaces: &[Namespace]) -> Bindings {
+    let functions = namespaces.iter().flat_map(|namespace| {
+        namespace.functions.iter().map(move |function| (namespace, function))
+    });
+    functions
+        .map(|(namespace, function)| Binding {
+            namespace: namespace.identifier.clone(),
+            name: function.identifier.clone(),
+            alias: function.alias.clone(),
+            tool: function.tool.name.clone(),
+        })
+        .collect()
+}
+
+/// A binding as it is stored: namespace, name, alias and tool.
+type StoredBinding = (String, String, Option<String>, String);
+
+/// Returns bindings as the journal of a run stores them.
+pub(super) fn stored(bindings: &Bindings) -> String {
+    let rows = bindings.iter().map(|it| (&it.namespace, &it.name, &it.alias, it.tool.as_str()));
+    json!(rows.collect::<Vec<_>>()).to_string()
+}
+
+/// Reads bindings that [`stored`] has written. Fails if the text is not theirs.
+pub(super) fn read(stored: &str) -> Result<Bindings, CallError> {
+    let rows: Vec<StoredBinding> = serde_json::from_str(stored).map_err(|_| {
+        let message = "the tools of the run cannot be read; another version of Airlock stored them";
+        CallError::Tool(ToolError {
+            code: Some("run_refused".to_owned()),
+            ..ToolError::new(ErrorKind::Unsupported, message.to_owned())
+        })
+    })?;
+    let binding = |(namespace, name, alias, tool): StoredBinding| Binding {
+        namespace,
+        name,
+        alias,
+        tool: ToolName::alias(&tool),
+    };
+    Ok(rows.into_iter().map(binding).collect())
+}
+
+/// Finds a namespace by its client's name or its own identifier: exactly, or else
+/// case-insensitively.
+pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
+    let exact = namespaces.iter().find(|it| it.client.as_str() == name);
+    if let Some(namespace) = exact.or_else(|| namespaces.iter().find(|it| it.identifier == name)) {
+        return Found::One(namespace);
+    }
+    let similar = |it: &&Namespace| {
+        it.client.as_str().eq_ignore_ascii_case(name) || it.identifier.eq_ignore_ascii_case(name)
+    };
+    match namespaces.iter().filter(similar).collect::<Vec<_>>()[..] {
+        [] => Found::Nothing,
+        [only] => Found::One(only),
+        ref several => Found::Many(several.to_vec()),
+    }
+}
+
+impl Namespace {
+    /// Returns the tools, in the order of the functions.
+    pub(super) fn tools(&self) -> Vec<Arc<Tool>> {
+        self.functions.iter().map(|function| function.tool.clone()).collect()
+    }
+
+    /// Finds a function by identifier, alias, or any of the tool's names: exactly, or else
+    /// case-insensitively.
+    pub(super) fn find(&self, name: &str) -> Option<&Function> {
+        let by = |same: fn(&str, &str) -> bool| {
+            let named = |of: fn(&Function) -> Option<&str>| {
+                self.functions
+                    .iter()
+                    .find(move |function| of(function).is_some_and(|it| same(it, name)))
+            };
+            named(|it| Some(&it.identifier))
+                .or_else(|| named(|it| it.alias.as_deref()))
+                .or_else(|| named(|it| Some(&it.tool.original)))
+                .or_else(|| named(|it| Some(it.tool.name.as_str())))
+        };
+        by(|a, b| a == b).or_else(|| by(str::eq_ignore_ascii_case))
+    }
+}
+
+fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
+    let wanted: Vec<_> =
+        tools.iter().map(|tool| (tool.original.as_str(), canonical(&tool.original))).collect();
+    let identifiers = distinct(&wanted);
+    let taken: BTreeSet<_> = identifiers.iter().cloned().collect();
+    let mut spellings: BTreeMap<String, usize> = BTreeMap::new();
+    for tool in &tools {
+        *spellings.entry(spelling(&tool.original)).or_default() += 1;
+    }
+    let alias = |tool: &Tool| {
+        let spelling = spelling(&tool.original);
+        // A spelling that two tools could claim is an alias of neither, so that a script never
+        // calls the wrong one.
+        let is_free = spellings.get(&spelling) == Some(&1) && !taken.contains(&spelling);
+        (is_free && language::is_identifier(&spelling)).then_some(spelling)
+    };
+    let named = tools.into_iter().zip(identifiers);
+    let mut functions: Vec<_> = named
+        .map(|(tool, identifier)| Function { identifier, alias: alias(&tool), tool })
+        .collect();
+    functions.sort_by(|a, b| a.identifier.cmp(&b.identifier));
+    functions
+}
+
+/// Returns the preferred global name of a client.
+fn global(client: &str) -> String {
+    if language::is_identifier(client) && !language::is_taken(client) {
+        client.to_owned()
+    } else {
+        format!("{client}_")
+    }
+}
+
+/// Returns the preferred identifier of a tool: lower case, with `_` for blanks and hyphens, and
+/// without other invalid characters.
+pub(super) fn canonical(original: &str) -> String {
+    let mut out = String::new();
+    let mut after_gap = false;
+    for c in original.chars() {
+        let is_gap = c == '-' || c.is_whitespace();
+        match c.to_ascii_lowercase() {
+            letter if letter.is_ascii_alphabetic() || letter == '_' => out.push(letter),
+            digit if digit.is_ascii_digit() => {
+                if out.is_empty() {
+                    out.push('_');
+                }
+                out.push(digit);
+            }
+            _ if out.is_empty() || is_gap && !after_gap => out.push('_'),
+            _ => {}
+        }
+        after_gap = is_gap;
+    }
+    out.truncate(out.trim_end_matches('_').len());
+    if out.is_empty() {
+        out.push_str("tool");
+    }
+    if !language::is_identifier(&out) {
+        out.push('_');
+    }
+    out
+}
+
+/// Returns a tool's original name with `_` for common word separators.
+fn spelling(original: &str) -> String {
+    original.replace(['-', '.', '/', ':', ' '], "_")
+}
+
+/// Assigns each pair of (original name, preferred identifier) a distinct identifier.
+///
+/// A name that equals its preferred identifier keeps it. Of the others, the first one gets its
+/// preferred identifier. The rest get a suffix, a digest of their original name. A number would not
+/// do: in a narrower view, the same identifier could mean another tool.
+fn distinct(wanted: &[(&str, String)]) -> Vec<String> {
+    let mut taken: BTreeSet<String> =
+        wanted.iter().filter(|(own, it)| own == it).map(|(_, it)| it.clone()).collect();
+    // Next number per base, so that many names of one digest do not each count from the start.
+    let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
+    let settle = |(own, identifier): &(&str, String)| {
+        if own == identifier || taken.insert(identifier.clone()) {
+            return identifier.clone();
+        }
+        let digest = Sha256::digest(own.as_bytes());
+        let base = format!("{identifier}_{}", text::hex(&digest[..3]));
+        if taken.insert(base.clone()) {
+            return base;
+        }
+        // Needed because a server that knows this rule can name a tool like the digest of another.
+        let number = numbers.entry(base.clone()).or_insert(1);
+        loop {
+            *number += 1;
+            let numbered = format!("{base}_{number}");
+            if taken.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
+    };
+    wanted.iter().map(settle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(client: &ClientName, name: &str) -> Arc<Tool> {
+        let definition =
+            serde_json::from_value(json!({"name": name, "inputSchema": {}})).expect("a definition");
+        Arc::new(Tool::adopt(client, definition).expect("a good tool"))
+    }
+
+    fn client(name: &str) -> ClientName {
+        ClientName::parse(name).expect("a good name")
+    }
+
+    fn named(clients: &[(&str, &[&str])]) -> Vec<Namespace> {
+        let tools = |name: &str, tools: &[&str]| {
+            let mut tools: Vec<_> = tools.iter().map(|it| tool(&client(name), it)).collect();
+            tools.sort_by(|a, b| a.name.cmp(&b.name));
+            tools
+        };
+        namespaces(clients.iter().map(|(name, list)| (client(name), tools(name, list))).collect())
+    }
+
+    fn shown(names: &[&str]) -> String {
+        let functions = functions(names.iter().map(|name| tool(&client("x"), name)).collect());
+        let line = |it: &Function| {
+            format!(
+                "{} -> {} {}\n",
+                it.tool.original,
+                it.identifier,
+                it.alias.as_deref().unwrap_or("-")
+            )
+        };
+        functions.iter().map(line).collect()
+    }
+
+    #[test]
+    fn identifiers_are_lower_case_with_the_original_spelling_as_alias() {
+        insta::assert_snapshot!(shown(&["getUser", "resolve-library-id", "2fa", "a  - b", "a.b/c", "read_", "查询", "$x", "for"]), @r#"
+        2fa -> _2fa -
+        $x -> _x -
+        a  - b -> a_b a____b
+        a.b/c -> abc a_b_c
+        for -> for_ -
+        getUser -> getuser getUser
+        read_ -> read read_
+        resolve-library-id -> resolve_library_id -
+        查询 -> tool -
+        "#);
+    }
+
+    #[test]
+    fn tools_with_the_same_preferred_identifier_get_distinct_ones() {
+        insta::assert_snapshot!(shown(&["a-b", "a_b", "A b", "查询", "写", "for", "For", "for_"]), @r#"
+        a_b -> a_b -
+        A b -> a_b_a760b0 A_b
+        a-b -> a_b_d44362 -
+        for_ -> for_ -
+        for -> for__10c22b -
+        For -> for__ca15eb For
+        查询 -> tool -
+        写 -> tool_eecaf7 -
+        "#);
+    }
+
+    #[test]
+    fn a_client_named_like_a_reserved_word_or_global_gets_a_suffix() {
+        let names: Vec<_> = named(&[
+            ("for", &["a"]),
+            ("load", &["a"]),
+            ("load_", &["a"]),
+            ("print", &["a"]),
+            ("fs", &["a"]),
+        ])
+        .into_iter()
+        .map(|it| it.identifier)
+        .collect();
+        insta::assert_debug_snapshot!(names, @r#"
+        [
+            "for_",
+            "fs",
+            "load__0cf67f",
+            "load_",
+            "print_",
+        ]
+        "#);
+    }
+
+    #[test]
+    fn stored_bindings_are_read_as_they_were_and_other_texts_are_an_error() {
+        let made = bindings(&named(&[("fs", &["getUser", "x"]), ("FS", &["a"])]));
+        assert_eq!(read(&stored(&made)).expect("theirs"), made);
+        for text in ["", "{", "{}", "[[1]]"] {
+            let error = read(text).expect_err("not theirs");
+            let CallError::Tool(error) = error else { panic!("{error}") };
+            assert_eq!(error.code.as_deref(), Some("run_refused"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_exactly_or_else_case_insensitively() {
+        let namespaces =
+            named(&[("fs", &["getUser", "get_user", "x/y"]), ("FS", &["a"]), ("load", &["a"])]);
+        let find = |name| match find(&namespaces, name) {
+            Found::One(one) => one.client.as_str().to_owned(),
+            Found::Many(many) => format!("{} of them", many.len()),
+            Found::Nothing => "nothing".to_owned(),
+        };
+        assert_eq!(
+            ["fs", "FS", "Fs", "load_", "LOAD", "x"].map(find),
+            ["fs", "FS", "2 of them", "load", "load", "nothing"]
+        );
+        let fs = namespaces.iter().find(|it| it.client.as_str() == "fs").expect("it is there");
+        let found = |name| fs.find(name).map(|it| it.tool.original.as_str());
+        assert_eq!(["getuser", "getUser", "GETUSER"].map(found), [Some("getUser"); 3]);
+        assert_eq!(["xy", "x_y", "x/y", "X/Y"].map(found), [Some("x/y"); 4]);
+        assert_eq!(["fs-get_user", "x", ""].map(found), [Some("get_user"), None, None]);
+    }
+
+    proptest! {
+        #[test]
+        fn each_identifier_is_valid_and_names_exactly_one_tool(names in prop::collection::btree_set("[aAbB_.\\- 1$]{1,4}|for|For|\\PC{1,8}", 1..40)) {
+            let tools: Vec<_> = names.iter().map(|name| tool(&client("x"), name)).collect();
+            let count = tools.len();
+            let functions = functions(tools);
+            let tools: BTreeSet<_> = functions.iter().map(|it| &it.tool.name).collect();
+            prop_assert_eq!(tools.len(), count, "no tool is lost");
+            let identifiers = functions.iter().map(|it| &it.identifier);
+            let spellings: Vec<_> = identifiers.chain(functions.iter().filter_map(|it| it.alias.as_ref())).collect();
+            prop_assert!(spellings.iter().all(|it| language::is_identifier(it)), "{spellings:?}");
+            prop_assert_eq!(spellings.iter().collect::<BTreeSet<_>>().len(), spellings.len(), "{:?}", spellings);
+            let namespace = Namespace { identifier: "x".into(), client: client("x"), functions };
+            for function in &namespace.functions {
+                for name in [Some(&function.identifier), function.alias.as_ref()].into_iter().flatten() {
+                    prop_assert_eq!(&namespace.find(name).expect("it has this name").tool.name, &function.tool.name);
+                }
+            }
+        }
+
+        #[test]
+        fn each_namespace_is_valid_and_has_one_client(names in prop::collection::btree_set("for_?|load_{0,20}|print_?|[a-b_]{1,3}", 1..20)) {
+            let named = namespaces(names.iter().map(|name| (client(name), Vec::new())).collect());
+            prop_assert!(named.iter().all(|it| language::is_identifier(&it.identifier) && !language::is_taken(&it.identifier)));
+            prop_assert_eq!(named.iter().map(|it| &it.identifier).collect::<BTreeSet<_>>().len(), names.len());
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! Shapes of the results of tools that declare none, as models and scripts got them.
+//!
+//! A call leaves a sample, which is read later, by [`Observations::follow`]: a busy gateway drops
+//! samples and does not wait. Shapes are kept for each tenant, because their keys may be data. The
+//! text of a shape changes only at certain numbers of results, so that prompts stay the same between
+//! calls.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use super::{
+    budget::Budget,
+    shape::{MAX_NODES, Shape},
+    stub::{Observed, Returned},
+};
+use airlock_catalog::Observer;
+use airlock_core::{
+    tenant::Tenant,
+    tool::{Tool, ToolName, ToolOutput},
+};
+use airlock_json as json;
+
+/// Numbers of results at which the text of a shape changes.
+const STEPS: [u32; 7] = [1, 3, 10, 30, 100, 300, 1_000];
+/// Results after which one that does not fit the shape is reported.
+const SETTLED: u32 = 10;
+/// Results of one tool after which only some are sampled: one of as many.
+const ALL_SAMPLED: u64 = 32;
+/// Maximum length of a text that is read as JSON, in bytes.
+const MAX_TEXT: usize = 64 << 10;
+/// Limit on the memory of the tree of such a text.
+const TEXT_CAPS: json::Caps = json::Caps::memory(4 << 20);
+/// Samples that wait. Further ones are dropped.
+const MAX_WAITING: usize = 64;
+/// Maximum memory of the shapes of one tenant, and of all of them, in bytes. Beyond the first,
+/// further tools are not observed; beyond the second, tenants that were not seen for long are
+/// forgotten.
+const TENANT_BYTES: usize = 1 << 20;
+const TOTAL_BYTES: usize = 16 << 20;
+/// Approximate memory of one tool besides its shape and texts, and of each node of a shape.
+const ENTRY_BYTES: usize = 256;
+const NODE_BYTES: usize = 192;
+
+/// Observed shapes of all tenants.
+pub(super) struct Observations {
+    tenants: Mutex<Tenants>,
+    /// Results of each tool that did not fit those before them, of all tenants.
+    misfits: Mutex<BTreeMap<ToolName, u64>>,
+    samples: mpsc::Sender<Sample>,
+    waiting: tokio::sync::Mutex<mpsc::Receiver<Sample>>,
+}
+
+/// A result that was not read yet.
+struct Sample {
+    tenant: Tenant,
+    tool: ToolName,
+    content: Content,
+}
+
+enum Content {
+    Shape(Shape),
+    /// Text that may be JSON.
+    Text(String),
+}
+
+#[derive(Default)]
+struct Tenants {
+    list: HashMap<Tenant, Tools>,
+    /// Number of the last use of a tenant.
+    uses: u64,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct Tools {
+    list: HashMap<ToolName, Entry>,
+    used: u64,
+    bytes: usize,
+}
+
+/// The observed results of one tool.
+#[derive(Default)]
+struct Entry {
+    /// Number of results, sampled or not.
+    results: u64,
+    /// Number of results in the shape.
+    read: u32,
+    shape: Shape,
+    shown: Option<Arc<Observed>>,
+    bytes: usize,
+}
+
+impl Observations {
+    pub(super) fn new() -> Arc<Self> {
+        let (samples, waiting) = mpsc::channel(MAX_WAITING);
+        Arc::new(Self {
+            tenants: Mutex::default(),
+            misfits: Mutex::default(),
+            samples,
+            waiting: waiting.into(),
+        })
+    }
+
+    /// Returns the observed result of a tool for `tenant`; `None` if the tool declares its result, or
+    /// none was observed.
+    pub(super) fn shown(&self, tenant: &Tenant, tool: &Tool) -> Option<Arc<Observed>> {
+        if tool.output_schema.is_some() {
+            return None;
+        }
+        self.lock().list.get(tenant)?.list.get(&tool.full_name)?.shown.clone()
+    }
+
+    /// Reads samples until the future is dropped.
+    pub(super) async fn follow(&self) {
+        let mut waiting = self.waiting.lock().await;
+        while let Some(sample) = waiting.recv().await {
+            self.read(sample);
+            // A flood of samples must not occupy a thread.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Reads the samples that wait.
+    #[cfg(test)]
+    pub(super) fn read_waiting(&self) {
+        let mut waiting = self.waiting.try_lock().expect("nothing else reads");
+        while let Ok(sample) = waiting.try_recv() {
+            self.read(sample);
+        }
+    }
+
+    /// Forgets the tools that no longer exist.
+    pub(super) fn retain(&self, existing: &BTreeSet<ToolName>) {
+        let mut tenants = self.lock();
+        let mut removed = 0;
+        for tools in tenants.list.values_mut() {
+            let before = tools.bytes;
+            tools.list.retain(|name, _| existing.contains(name));
+            tools.bytes = tools.list.values().map(|entry| entry.bytes).sum();
+            removed += before - tools.bytes;
+        }
+        tenants.list.retain(|_, tools| !tools.list.is_empty());
+        tenants.bytes -= removed;
+        drop(tenants);
+        self.lock_misfits().retain(|name, _| existing.contains(name));
+    }
+
+    fn read(&self, sample: Sample) {
+        let Sample { tenant, tool, content } = sample;
+        let shape = match content {
+            Content::Shape(shape) => shape,
+            Content::Text(text) => of_text(&text),
+        };
+        if self.lock().add(&tenant, &tool, shape) {
+            self.report_misfit(&tool);
+        }
+    }
+
+    /// Counts a result that did not fit, and logs some of them. The log has no key of the result,
+    /// which may be data.
+    fn report_misfit(&self, tool: &ToolName) {
+        let mut misfits = self.lock_misfits();
+        let count = misfits.entry(tool.clone()).or_default();
+        *count = count.saturating_add(1);
+        if count.is_power_of_two() {
+            warn!(%tool, results = *count, "results of tool stopped fitting the type observed before");
+        }
+    }
+
+    fn lock_misfits(&self) -> MutexGuard<'_, BTreeMap<ToolName, u64>> {
+        // It is consistent after every statement.
+        self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tenants> {
+        // A panic inside leaves at worst a wrong number of bytes.
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Observations {
+    fn observe(&self, tenant: &Tenant, tool: &Arc<Tool>, output: &ToolOutput) {
+        if !self.lock().is_sampled(tenant, &tool.full_name) {
+            return;
+        }
+        let content = match &output.structured {
+            Some(value) => Content::Shape(Shape::of(value)),
+            None => match text_of(output) {
+                Some(text) => Content::Text(text),
+                None => return,
+            },
+        };
+        let sample = Sample { tenant: tenant.clone(), tool: tool.full_name.clone(), content };
+        // A full queue drops it.
+        let _ = self.samples.try_send(sample);
+    }
+
+    fn misfits(&self, tools: &[Arc<Tool>]) -> Vec<(String, u64)> {
+        let misfits = self.lock_misfits();
+        if misfits.is_empty() {
+            return Vec::new();
+        }
+        let count = |tool: &Arc<Tool>| {
+            Some((tool.shown_original().into_owned(), *misfits.get(&tool.full_name)?))
+        };
+        tools.iter().filter_map(count).collect()
+    }
+}
+
+/// Returns the text that a script gets. `None` if it is too long to be read.
+fn text_of(output: &ToolOutput) -> Option<String> {
+    let mut text = String::new();
+    for part in &output.content {
+        // Other parts are replaced by a description, so the result is no JSON.
+        let part = part.as_text().unwrap_or("[...]");
+        if text.len() + part.len() > MAX_TEXT {
+            return None;
+        }
+        text.push_str(part);
+    }
+    Some(text)
+}
+
+/// Returns the shape of the value that a script gets for a text: what it is as JSON, or a text.
+fn of_text(text: &str) -> Shape {
+    let is_bounded = json::check(text.as_bytes(), &TEXT_CAPS).is_ok();
+    let value = is_bounded.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
+    value.map_or_else(Shape::text, |value| Shape::of(&value))
+}
+
+impl Tenants {
+    /// Counts a result. Returns whether it is sampled.
+    fn is_sampled(&mut self, tenant: &Tenant, tool: &ToolName) -> bool {
+        self.uses += 1;
+        let uses = self.uses;
+        let Some(tools) = self.list.get_mut(tenant) else { return true };
+        tools.used = uses;
+        let has_room = tools.bytes < TENANT_BYTES;
+        let Some(entry) = tools.list.get_mut(tool) else { return has_room };
+        entry.results = entry.results.saturating_add(1);
+        entry.results < ALL_SAMPLED || entry.results.is_multiple_of(ALL_SAMPLED)
+    }
+
+    /// Adds the shape of a result. Returns true if it does not fit those before it.
+    fn add(&mut self, tenant: &Tenant, tool: &ToolName, shape: Shape) -> bool {
+        let uses = self.uses;
+        let tools = self.list.entry(tenant.clone()).or_default();
+        tools.used = uses;
+        if tools.bytes >= TENANT_BYTES && !tools.list.contains_key(tool) {
+            return false;
+        }
+        let entry = tools.list.entry(tool.clone()).or_default();
+        let before = entry.bytes;
+        let is_misfit = entry.read >= SETTLED && !entry.shape.accepts(&shape);
+        entry.add(shape);
+        tools.bytes = tools.bytes - before + entry.bytes;
+        self.bytes = self.bytes - before + entry.bytes;
+        while self.bytes > TOTAL_BYTES && self.list.len() > 1 {
+            self.forget_oldest();
+        }
+        is_misfit
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.list.iter().min_by_key(|(_, tools)| tools.used);
+        let Some(tenant) = oldest.map(|(tenant, _)| tenant.clone()) else { return };
+        if let Some(tools) = self.list.remove(&tenant) {
+            self.bytes -= tools.bytes;
+        }
+    }
+}
+
+impl Entry {
+    fn add(&mut self, shape: Shape) {
+        self.read = self.read.saturating_add(1);
+        let mut merged = self.shape.clone();
+        merged.merge(shape);
+        // A shape that has grown too large stays as it is.
+        if merged.nodes() <= MAX_NODES {
+            self.shape = merged;
+        }
+        if STEPS.contains(&self.read) {
+            let returned = Returned::render(&self.shape.schema(), &Budget::whole());
+            let seen = match self.read {
+                1 => "1 result".to_owned(),
+                results => format!("{results}+ results"),
+            };
+            self.shown = Some(Arc::new(Observed { returned, seen }));
+        }
+        let shown = self.shown.as_ref().map_or(0, |shown| shown.returned.bytes());
+        self.bytes = ENTRY_BYTES + NODE_BYTES * self.shape.nodes() + shown;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use airlock_core::tool::Content as Part;
+
+    fn tool(name: &'static str) -> Arc<Tool> {
+        Arc::new(Tool::own(name, "", json!({"type": "object"})))
+    }
+
+    fn key(number: u8) -> Tenant {
+        Tenant::of_key([number; 32], "key")
+    }
+
+    fn structured(value: Value) -> ToolOutput {
+        ToolOutput { structured: Some(value), ..ToolOutput::default() }
+    }
+
+    /// Observes a result as often as `times`, and returns the text of its shape.
+    fn after(observations: &Observations, output: &ToolOutput, times: usize) -> String {
+        let tool = tool("t");
+        for _ in 0..times {
+            observations.observe(&key(1), &tool, output);
+            observations.read_waiting();
+        }
+        let Some(shown) = observations.shown(&key(1), &tool) else { return "nothing".into() };
+        let Observed { returned, seen } = &*shown;
+        format!("{} {} in {seen}", returned.kind, returned.classes.join(" ")).replace('\0', "")
+    }
+
+    #[test]
+    fn a_result_is_shown_by_its_keys_and_types_alone() {
+        for (output, expected) in [
+            (
+                structured(json!({"id": 7, "owner": "ann"})),
+                "Result class Result(TypedDict): id: int; owner: str in 1 result",
+            ),
+            (
+                ToolOutput::text("[{\"id\": 7}]"),
+                "list[Result] class Result(TypedDict): id: int in 1 result",
+            ),
+            (ToolOutput::text("It is sunny."), "str  in 1 result"),
+            (ToolOutput::text("{\"id\": "), "str  in 1 result"),
+            (ToolOutput::text(""), "str  in 1 result"),
+            (
+                ToolOutput {
+                    content: vec![Part::text("[1,"), Part::text("2]")],
+                    ..ToolOutput::default()
+                },
+                "list[int]  in 1 result",
+            ),
+            (
+                ToolOutput { structured: Some(json!(null)), ..ToolOutput::text("[1]") },
+                "None  in 1 result",
+            ),
+        ] {
+            assert_eq!(after(&Observations::new(), &output, 1), expected);
+        }
+    }
+
+    #[test]
+    fn a_text_is_read_up_to_its_limit() {
+        let list = |n: usize| ToolOutput::text(format!("[{}]", " ".repeat(n - 2)));
+        assert_eq!(after(&Observations::new(), &list(MAX_TEXT), 1), "list[Any]  in 1 result");
+        assert_eq!(after(&Observations::new(), &list(MAX_TEXT + 1), 1), "nothing");
+        let deep = ToolOutput::text("[".repeat(10_000));
+        assert_eq!(after(&Observations::new(), &deep, 1), "str  in 1 result");
+    }
+
+    #[test]
+    fn the_text_changes_only_at_certain_numbers_of_results() {
+        let observations = Observations::new();
+        let id = structured(json!({"id": 7}));
+        let more = structured(json!({"id": 7, "late": true}));
+        let seen = |text: &str| text.rsplit_once(" in ").expect("a number").1.to_owned();
+        assert_eq!(seen(&after(&observations, &id, 1)), "1 result");
+        let between = after(&observations, &more, 1);
+        assert!(!between.contains("late"), "{between}");
+        let text = after(&observations, &id, 1);
+        assert_eq!(
+            text,
+            "Result class Result(TypedDict): id: int; late: NotRequired[bool] in 3+ results"
+        );
+        assert_eq!(after(&observations, &id, 6), text);
+        assert_eq!(seen(&after(&observations, &id, 1)), "10+ results");
+        // From 32 on, one of 32 is read.
+        assert_eq!(seen(&after(&observations, &id, 20)), "30+ results");
+        assert_eq!(seen(&after(&observations, &id, 32 * 67)), "30+ results");
+        assert_eq!(seen(&after(&observations, &id, 32 * 4)), "100+ results");
+    }
+
+    #[test]
+    fn a_result_that_stops_fitting_those_before_it_is_counted_for_its_tool() {
+        let observations = Observations::new();
+        let tools = [tool("t"), tool("other")];
+        let observe = |value: Value| {
+            observations.observe(&key(1), &tools[0], &structured(value));
+            observations.read_waiting();
+        };
+        observe(json!({"id": 7}));
+        observe(json!({"id": "seven"}));
+        assert!(observations.misfits(&tools).is_empty(), "its type is not settled");
+        for _ in 2..SETTLED {
+            observe(json!({"id": 7, "late": true}));
+        }
+        observe(json!({"id": "x", "another": 1}));
+        assert!(observations.misfits(&tools).is_empty(), "{:?}", observations.misfits(&tools));
+        observe(json!({"items": []}));
+        assert_eq!(observations.misfits(&tools), [("t".to_owned(), 1)]);
+        observe(json!({"items": []}));
+        assert_eq!(observations.misfits(&tools), [("t".to_owned(), 1)], "it is known now");
+        observe(json!("text"));
+        assert_eq!(observations.misfits(&tools), [("t".to_owned(), 2)]);
+        observations.retain(&BTreeSet::new());
+        assert!(observations.misfits(&tools).is_empty());
+    }
+
+    #[test]
+    fn a_shape_of_one_tenant_is_not_shown_to_another() {
+        let (observations, tool) = (Observations::new(), tool("t"));
+        observations.observe(&key(1), &tool, &structured(json!({"secret": 1})));
+        observations.read_waiting();
+        assert!(observations.shown(&key(1), &tool).is_some());
+        assert!(observations.shown(&key(2), &tool).is_none());
+        assert!(observations.shown(&Tenant::ANONYMOUS, &tool).is_none());
+    }
+
+    #[test]
+    fn a_tool_that_declares_its_result_has_no_observed_one() {
+        let (observations, plain) = (Observations::new(), tool("t"));
+        observations.observe(&key(1), &plain, &structured(json!(1)));
+        observations.read_waiting();
+        let mut declared = (*plain).clone();
+        declared.output_schema = Some(json!({}).into());
+        assert!(observations.shown(&key(1), &declared).is_none());
+    }
+
+    #[test]
+    fn samples_beyond_the_queue_are_dropped() {
+        let (observations, tool) = (Observations::new(), tool("t"));
+        for n in 0..=MAX_WAITING {
+            let tenant = Tenant::of_key([u8::try_from(n).expect("few"); 32], "key");
+            observations.observe(&tenant, &tool, &structured(json!(n)));
+        }
+        observations.read_waiting();
+        assert_eq!(observations.lock().list.len(), MAX_WAITING);
+    }
+
+    /// Returns a value whose shape takes much memory.
+    fn large() -> Shape {
+        let fields = (0..40).map(|n: u8| {
+            (format!("{}x{}", char::from(b'a' + n % 26), n / 26), json!({"a": 1, "b": [n]}))
+        });
+        let mut fields: serde_json::Map<_, _> = fields.collect();
+        // Not all alike.
+        fields["ax0"] = json!(1);
+        Shape::of(&Value::Object(fields))
+    }
+
+    #[test]
+    fn the_memory_of_one_tenant_and_of_all_is_bounded() {
+        let names: Vec<_> =
+            (0..200).map(|n| ToolName::own(Box::leak(format!("t{n}").into()))).collect();
+        let mut tenants = Tenants::default();
+        for name in &names {
+            tenants.add(&key(1), name, large());
+        }
+        let one = &tenants.list[&key(1)];
+        let largest = one.list.values().map(|entry| entry.bytes).max().expect("some");
+        assert!((TENANT_BYTES..TENANT_BYTES + largest).contains(&one.bytes), "{}", one.bytes);
+        assert!(
+            !tenants.is_sampled(&key(1), &names[199]) && tenants.is_sampled(&key(1), &names[0])
+        );
+        for tenant in 2..40 {
+            tenants.uses += 1;
+            for name in &names {
+                tenants.add(&key(tenant), name, large());
+            }
+        }
+        assert!(tenants.bytes <= TOTAL_BYTES, "{}", tenants.bytes);
+        assert_eq!(tenants.bytes, tenants.list.values().map(|it| it.bytes).sum::<usize>());
+        assert!(!tenants.list.contains_key(&key(1)) && tenants.list.contains_key(&key(39)));
+    }
+
+    #[test]
+    fn tools_that_no_longer_exist_are_forgotten() {
+        let observations = Observations::new();
+        let (kept, gone) = (tool("kept"), tool("gone"));
+        for tool in [&kept, &gone] {
+            observations.observe(&key(1), tool, &structured(json!(1)));
+        }
+        observations.read_waiting();
+        observations.retain(&BTreeSet::from([kept.full_name.clone()]));
+        assert!(observations.shown(&key(1), &kept).is_some());
+        assert!(observations.shown(&key(1), &gone).is_none());
+        observations.retain(&BTreeSet::new());
+        let tenants = observations.lock();
+        assert_eq!((tenants.bytes, tenants.list.len()), (0, 0));
+    }
+}

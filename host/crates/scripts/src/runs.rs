@@ -1,0 +1,155 @@
+//! Runs of scripts: their journals, decisions about their calls, and how they are resumed.
+//!
+//! A run stops where a call needs a decision of a person, and is resumed when the decision is there:
+//! the same script runs again, and calls that were answered get their stored answer. The protocol is
+//! [`airlock_core::run`], the tables are [`store::runs`].
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `journal` | the journal of one run in this process: what is known, and what is still to be stored |
+//! | `calls` | makes the calls of a script: known answers, decisions at the door, intents, answers |
+//! | `arguments` | plain errors of a call's arguments, before anyone is asked about it |
+//! | `answer` | the answer of a call, as the script receives it and as it is stored |
+//! | `outcome` | the end of a run, as it is stored |
+//! | `describe` | runs as JSON, for callers and operators |
+//! | `owner` | the runs of one caller: list, show, approve, deny, resolve, cancel |
+//! | `resume` | resumes a run: how a request names it, and which errors leave it as it was |
+
+mod answer;
+mod arguments;
+mod calls;
+mod describe;
+mod journal;
+mod outcome;
+mod owner;
+mod resume;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+pub use self::{
+    answer::Answer,
+    calls::RunCalls,
+    describe::{COPIES, document, document_text, end, summary},
+    journal::Journal,
+    outcome::{Ending, Outcome},
+    owner::Decisions,
+    resume::{EXECUTOR_LOADING, RunToken, can_wait, code, resume},
+};
+use airlock_core::tenant::Tenant;
+use airlock_store::{self as store, Database, Unavailable, runs::RunBounds};
+use airlock_strings::with_causes;
+
+/// Name of the tool that runs scripts.
+pub const EXECUTE: &str = "executeToolCode";
+/// Start of the identifier of a run.
+const PREFIX: &str = "run_";
+
+/// Settings of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// False to keep no journal: a script that needs an approval then ends there, and cannot be resumed.
+    pub journal: bool,
+    /// Bounds on stored runs.
+    pub bounds: RunBounds,
+    /// CPU time of a script. The time in which it waits for tools does not count.
+    pub cpu_time: Duration,
+    /// True if a caller that executes a script approves every call of the script with it.
+    pub approves_whole_scripts: bool,
+    /// True if scripts see the time at which their run began.
+    pub clock: bool,
+}
+
+/// The runs of all owners. Cheap to clone. The database is opened when it is first needed.
+#[derive(Clone)]
+pub struct Runs(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    store: store::Settings,
+    database: OnceCell<Database>,
+    /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
+    live: Mutex<HashMap<String, (i64, CancellationToken)>>,
+}
+
+impl Runs {
+    /// Creates the runs that are kept in this database.
+    pub fn new(settings: Settings, store: store::Settings) -> Self {
+        let (database, live) = (OnceCell::new(), Mutex::default());
+        Self(Arc::new(Inner { settings, store, database, live }))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// Returns the stored runs of a tenant. Fails if the database cannot be opened; the next call
+    /// tries again.
+    async fn of(&self, tenant: &Tenant) -> Result<store::runs::Runs, Unavailable> {
+        let database = self.database().await?;
+        Ok(database.runs(tenant.scope(), self.0.settings.bounds))
+    }
+
+    /// Returns the database, for the operator. Fails as [`Self::of`].
+    pub async fn database(&self) -> Result<&Database, Unavailable> {
+        let open = || async {
+            Database::open(self.0.store.clone()).await.map_err(|cause| {
+                error!(error = %with_causes(&cause), "the database of runs cannot be opened");
+                Unavailable::Lost
+            })
+        };
+        self.0.database.get_or_try_init(open).await
+    }
+
+    /// Registers a run whose script runs in this process. The token is cancelled if its owner
+    /// cancels the run.
+    fn enter(&self, id: &str, epoch: i64) -> Live {
+        let token = CancellationToken::new();
+        self.lock().insert(id.to_owned(), (epoch, token.clone()));
+        Live { runs: self.clone(), id: id.to_owned(), epoch, token }
+    }
+
+    /// Cancels a run, if its script runs in this process.
+    fn interrupt(&self, id: &str) {
+        if let Some((_, token)) = self.lock().get(id) {
+            token.cancel();
+        }
+    }
+
+    /// Returns the time of the store, in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> i64 {
+        let since = (self.0.store.clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (i64, CancellationToken)>> {
+        // The map is consistent after every statement.
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run whose script runs in this process.
+struct Live {
+    runs: Runs,
+    id: String,
+    epoch: i64,
+    token: CancellationToken,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let mut live = self.runs.lock();
+        // The script of a later epoch may run here by now.
+        if live.get(&self.id).is_some_and(|(epoch, _)| *epoch == self.epoch) {
+            live.remove(&self.id);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The answer of a call, as the script receives it and as the journal stores it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use airlock_core::tool::{
+    CallError, CallFailure, Content, ContentBlock, ErrorKind, HOST_CODE, ResourceContents,
+    ToolError, ToolOutput,
+};
+
+/// Answer of a call. Binary content is a handle with its type and size: a script cannot use the
+/// bytes, and they are not for the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Data: structured content, or parts of several kinds.
+    Value(Value),
+    /// Text. The script receives data if it is JSON.
+    Text(String),
+    /// The call failed.
+    Error(Failure),
+}
+
+/// Text that is stored for the answer of a repeatable call if the answer is too large.
+pub(super) const NOT_KEPT: &str = "\"not_kept\"";
+
+/// A stored answer, as it is read.
+pub(super) enum Stored {
+    Answer(Answer),
+    /// It was too large. The call is repeatable.
+    NotKept,
+    /// Another version of this program has stored it.
+    Unreadable,
+}
+
+/// Failure of a call, as a script can handle it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    kind: ErrorKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+}
+
+impl Answer {
+    /// Returns the answer that a script receives for the result of the tool that it calls `called`.
+    pub(super) fn of(result: Result<ToolOutput, CallError>, called: &str) -> Self {
+        match result {
+            Ok(ToolOutput { structured: Some(value), .. }) => Self::Value(value),
+            Ok(output) => Self::of_content(output.content),
+            Err(error) => Self::Error(Failure::of(error.as_called(called))),
+        }
+    }
+
+    fn of_content(mut content: Vec<Content>) -> Self {
+        if let [only] = &mut content[..]
+            && let ContentBlock::Text { text } = &mut only.block
+        {
+            return Self::Text(std::mem::take(text));
+        }
+        let mut parts: Vec<Value> = content.into_iter().map(|part| handle(part.block)).collect();
+        match &mut parts[..] {
+            [only] => Self::Value(only.take()),
+            parts if parts.iter().all(Value::is_string) => {
+                let texts: Vec<_> = parts.iter().filter_map(Value::as_str).collect();
+                Self::Text(texts.join("\n"))
+            }
+            _ => Self::Value(parts.into()),
+        }
+    }
+
+    /// Returns the answer of a call that a person has denied.
+    pub(super) fn denied() -> Self {
+        Self::Error(Failure {
+            kind: ErrorKind::Denied,
+            code: Some(format!("{HOST_CODE}approval_denied")),
+            message: "a person has denied this call; it was not made".to_owned(),
+            data: None,
+            retry_after_ms: None,
+        })
+    }
+
+    /// Returns the result for the script.
+    pub(super) fn into_result(self) -> Result<ToolOutput, CallError> {
+        match self {
+            Self::Value(value) => {
+                Ok(ToolOutput { structured: Some(value), ..ToolOutput::default() })
+            }
+            Self::Text(text) => Ok(ToolOutput::text(text)),
+            Self::Error(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Returns whether the call has succeeded.
+    pub(super) fn has_succeeded(&self) -> bool {
+        !matches!(self, Self::Error(_))
+    }
+
+    /// Returns the JSON that is stored.
+    pub(super) fn to_stored(&self) -> String {
+        serde_json::to_string(self).expect("keys are strings, and memory takes the text")
+    }
+
+    /// Returns whether stored JSON is that of a call that has succeeded, without parsing it.
+    pub(super) fn is_success(text: &str) -> bool {
+        ["{\"value\":", "{\"text\":"].iter().any(|tag| text.starts_with(tag))
+    }
+}
+
+impl Stored {
+    /// Reads what is stored of an answer.
+    pub(super) fn read(text: &str) -> Self {
+        match serde_json::from_str(text) {
+            Ok(answer) => Self::Answer(answer),
+            Err(_) if text == NOT_KEPT => Self::NotKept,
+            Err(_) => Self::Unreadable,
+        }
+    }
+}
+
+impl Failure {
+    fn of(error: CallError) -> Self {
+        let message = error.message();
+        let CallFailure { code, kind, retry_after_ms } = CallFailure::from(&error);
+        let (code, data) = match error {
+            // Without a code, unless the kind `other` means that the code says which.
+            CallError::Tool(ToolError { kind, code: None, details, .. })
+                if kind != ErrorKind::Other =>
+            {
+                (None, details)
+            }
+            CallError::Tool(error) => (Some(code), error.details),
+            _ => (Some(code), None),
+        };
+        Self { kind, code, message, data, retry_after_ms }
+    }
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        Self::Tool(ToolError {
+            code: failure.code,
+            details: failure.data,
+            retry_after_ms: failure.retry_after_ms,
+            ..ToolError::new(failure.kind, failure.message)
+        })
+    }
+}
+
+/// Returns a part as data: a text, or the description of anything else.
+fn handle(block: ContentBlock) -> Value {
+    let size = |base64: &str| base64.trim_end_matches('=').len() * 3 / 4;
+    match block {
+        ContentBlock::Text { text } => text.into(),
+        ContentBlock::Image { data, mime_type } => {
+            json!({"type": "image", "mime_type": mime_type, "size": size(&data)})
+        }
+        ContentBlock::Audio { data, mime_type } => {
+            json!({"type": "audio", "mime_type": mime_type, "size": size(&data)})
+        }
+        ContentBlock::ResourceLink(link) => {
+            json!({"type": "resource_link", "uri": link.uri, "name": link.name})
+        }
+        ContentBlock::Resource { resource } => match resource.contents {
+            ResourceContents::Text(text) => text.into(),
+            ResourceContents::Blob(blob) => {
+                json!({"type": "resource", "uri": resource.uri, "mime_type": resource.mime_type, "size": size(&blob)})
+            }
+        },
+        ContentBlock::Other(members) => members.into(),
+    }
+}

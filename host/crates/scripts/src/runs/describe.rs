@@ -1,0 +1,287 @@
+//! Runs as JSON, for callers and operators.
+
+use serde_json::{Value, json};
+
+use super::{
+    Ending, Outcome,
+    answer::{Answer, NOT_KEPT},
+};
+use airlock_core::{
+    run::{Call, Phase, Stage},
+    tool::shown_arguments,
+};
+use airlock_json::{self as json, Caps, MAX_DEPTH, RawObject, object};
+use airlock_store::runs::{ShownAnswer, ShownCall, ShownRun, StoredRun};
+
+/// Longest arguments that are data in a document, in bytes: of a call that a person decides about, and of
+/// others. Longer ones are text.
+const MAX_DATA: usize = 64 << 10;
+const MAX_OTHER_DATA: usize = 16 << 10;
+/// Depth of arguments in a document.
+const DEPTH: usize = 3;
+/// Number of copies of the texts of a run in memory while its document is made.
+pub const COPIES: usize = 4;
+/// Start of an answer that is a failure, as [`Answer`] is stored.
+const FAILURE: &str = "{\"error\"";
+
+/// State of a run, as people see it.
+fn state(run: &StoredRun, outcome: Option<&Outcome>) -> &'static str {
+    match run.lease.phase {
+        Phase::Running { .. } if run.is_interrupted => "interrupted",
+        Phase::Running { .. } => "running",
+        Phase::Suspended => "suspended",
+        Phase::Ended => match outcome.map(|outcome| outcome.status) {
+            Some(Ending::Completed) => "completed",
+            Some(Ending::Failed) => "failed",
+            Some(Ending::Cancelled) => "cancelled",
+            // Another version of this program has written the outcome.
+            None => "ended",
+        },
+    }
+}
+
+/// Describes a run in a list.
+pub fn summary(run: &StoredRun) -> Value {
+    let outcome = run.outcome.as_deref().and_then(Outcome::read);
+    json!({
+        "id": run.id,
+        "object": "airlock.run",
+        "state": state(run, outcome.as_ref()),
+        "language": run.language,
+        "pending_calls": run.pending,
+        "created_at_ms": run.created_ms,
+        "changed_at_ms": run.changed_ms,
+    })
+}
+
+/// Describes a run with its script, its calls and its outcome.
+pub fn document(shown: &ShownRun) -> Value {
+    serde_json::from_str(&document_text(shown)).expect("arguments are JSON of a bounded depth")
+}
+
+/// Returns what [`document`] does as JSON text. Arguments stay text: the tree of dense ones takes thirty
+/// times as much memory.
+pub fn document_text(shown: &ShownRun) -> String {
+    let ShownRun { run, calls } = shown;
+    let mut out = RawObject::from(&object(summary(run)));
+    out.set("script", text(&run.script));
+    out.set("calls", list(calls.iter().map(call)));
+    let of = |is_so: fn(&Stage) -> bool| {
+        list(calls.iter().filter(|call| is_so(&call.call.claimed().stage)).map(waiting))
+    };
+    out.set("request_state", text(&format!("{}.{}", run.id, run.lease.epoch)));
+    out.set("pending", of(|stage| matches!(stage, Stage::Pending { .. })));
+    // While the script runs, a call that was sent waits for its answer.
+    if run.is_interrupted || run.lease.phase == Phase::Suspended {
+        out.set("in_doubt", of(|stage| matches!(stage, Stage::InDoubt { .. })));
+    }
+    if let Some(outcome) = run.outcome.as_deref().and_then(Outcome::read) {
+        out.set("content", text(&outcome.text));
+        for (name, value) in object(end(outcome)) {
+            out.set(&name, value.to_string());
+        }
+    }
+    out.to_text()
+}
+
+fn text(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn list(elements: impl Iterator<Item = String>) -> String {
+    format!("[{}]", elements.collect::<Vec<_>>().join(","))
+}
+
+/// Describes the end of a run: `result`, `output`, `fuel`, and `error` if it has one. The text for the
+/// model is not in it, because that names the servers of the request.
+pub fn end(outcome: Outcome) -> Value {
+    let mut out = json!({"result": outcome.result, "output": outcome.output, "fuel": outcome.fuel});
+    if let Some((code, message)) = outcome.error {
+        out["error"] = json!({"code": code, "message": message});
+        if let Some(line) = outcome.line {
+            out["error"]["line"] = line.into();
+        }
+    }
+    out
+}
+
+/// Describes a call to decide about, as `airlock.run` does, with its whole arguments.
+fn waiting(shown: &ShownCall) -> String {
+    let called = &shown.call.called;
+    format!(
+        r#"{{"position":{},"tool":{},"arguments":{}}}"#,
+        text(&shown.position.to_string()),
+        text(&called.tool),
+        arguments(&called.arguments, MAX_DATA)
+    )
+}
+
+/// Returns arguments as JSON text: as data, or as a string if they are longer than `most`. Nothing is
+/// cut.
+fn arguments(arguments: &str, most: usize) -> String {
+    let caps = Caps { depth: MAX_DEPTH - DEPTH, ..Caps::memory(usize::MAX) };
+    if arguments.len() <= most && json::check(arguments.as_bytes(), &caps).is_ok() {
+        return arguments.to_owned();
+    }
+    text(arguments)
+}
+
+fn call(shown: &ShownCall) -> String {
+    let Call { called, stage } = &shown.call;
+    let mut out = json!({
+        "position": shown.position.to_string(),
+        "tool": &*called.tool,
+        "arguments": null,
+        "state": match stage {
+            Stage::Pending { .. } => "pending",
+            Stage::Approved { .. } | Stage::Retried { .. } => "approved",
+            Stage::Denied => "denied",
+            Stage::Sent { .. } => "sent",
+            Stage::InDoubt { .. } => "in_doubt",
+            Stage::Answered => "answered",
+        },
+        "repeatable": called.is_repeatable,
+    });
+    if let Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. } = stage {
+        out["approval_expires_at_ms"] = (*until_ms).into();
+    }
+    match &shown.answer {
+        Some(ShownAnswer::Whole(text)) if text == NOT_KEPT => out["answer_kept"] = false.into(),
+        Some(ShownAnswer::Whole(text)) if text.starts_with(FAILURE) => {
+            match serde_json::from_str(text) {
+                Ok(Answer::Error(failure)) => out["error"] = json!(failure),
+                // Another version of this program has stored it.
+                _ => out["answer_kept"] = false.into(),
+            }
+        }
+        Some(ShownAnswer::Head { head, bytes }) if head.starts_with(FAILURE) => {
+            let message = format!(
+                "the call failed with an error of {bytes} bytes, which is too long to show"
+            );
+            out["error"] = json!({"message": message});
+        }
+        _ => {}
+    }
+    let mut out = RawObject::from(&object(out));
+    let own = &called.arguments;
+    out.set(
+        "arguments",
+        if own.len() > MAX_OTHER_DATA {
+            shown_arguments(own).to_string()
+        } else {
+            arguments(own, MAX_OTHER_DATA)
+        },
+    );
+    out.to_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_core::{
+        run::{Called, Lease, Position},
+        tool::CallError,
+    };
+
+    fn call_of(n: u32, arguments: &str, stage: Stage, answer: Option<ShownAnswer>) -> ShownCall {
+        let called = Called {
+            tool: "a-b".into(),
+            arguments: arguments.into(),
+            definition: "d".into(),
+            is_repeatable: false,
+        };
+        let position = Position { block: n, branch: 0 };
+        ShownCall { position, call: Call { called, stage }, answer }
+    }
+
+    fn run_of(phase: Phase, calls: Vec<ShownCall>) -> ShownRun {
+        let run = StoredRun {
+            id: "run_1".into(),
+            created_ms: 1,
+            changed_ms: 2,
+            lease: Lease { epoch: 3, phase, is_cancelled: false },
+            is_interrupted: false,
+            language: "starlark".into(),
+            bytes: 0,
+            pending: 0,
+            outcome: None,
+            script: "s".into(),
+            bindings: String::new(),
+            clock_ms: None,
+            calls: Vec::new(),
+        };
+        ShownRun { run, calls }
+    }
+
+    #[test]
+    fn an_answer_is_shown_if_it_is_an_error_or_was_not_kept() {
+        let failed = Answer::of(Err(CallError::Cancelled), "a-b").to_stored();
+        let answers = [
+            ShownAnswer::Whole(failed),
+            ShownAnswer::Whole(NOT_KEPT.to_owned()),
+            ShownAnswer::Whole(Answer::Text("{\"error\"".into()).to_stored()),
+            ShownAnswer::Whole(Answer::Value(json!({"error": 1})).to_stored()),
+            ShownAnswer::Head { head: "{\"error\":{\"kind\"".into(), bytes: 20_000 },
+            ShownAnswer::Head { head: "{\"text\":\"{\\\"err".into(), bytes: 20_000 },
+        ];
+        let calls = answers.map(|answer| call_of(1, "{}", Stage::Answered, Some(answer)));
+        let document = document(&run_of(Phase::Suspended, calls.into()));
+        let calls = document["calls"].as_array().expect("calls");
+        let shown: Vec<_> = calls
+            .iter()
+            .map(|call| {
+                (call["error"]["code"].as_str(), call["error"].is_object(), &call["answer_kept"])
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (Some("airlock.cancelled"), true, &Value::Null),
+                (None, false, &json!(false)),
+                (None, false, &Value::Null),
+                (None, false, &Value::Null),
+                (None, true, &Value::Null),
+                (None, false, &Value::Null),
+            ]
+        );
+        let message = calls[4]["error"]["message"].as_str().expect("a message");
+        assert!(message.contains("20000 bytes"), "{message}");
+    }
+
+    #[test]
+    fn arguments_are_data_only_if_they_are_json_that_can_be_read_in_the_document() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let most = MAX_DEPTH - DEPTH;
+        let texts = [nested(most), nested(most + 1), "[1".to_owned(), "1 \u{1}".to_owned()];
+        let pending = Stage::Pending { attempts: 0 };
+        let calls = texts.iter().map(|text| call_of(1, text, pending, None)).collect();
+        let document = document(&run_of(Phase::Suspended, calls));
+        for list in ["pending", "calls"] {
+            let shown = document[list].as_array().expect("a list").iter();
+            let shown: Vec<_> = shown.map(|call| call["arguments"].clone()).collect();
+            assert_eq!(shown[0].to_string(), texts[0]);
+            assert_eq!(shown[1..], texts[1..], "{list}");
+        }
+    }
+
+    #[test]
+    fn arguments_of_calls_to_decide_about_are_whole_at_every_length() {
+        let (short, long) = (
+            json!({"path": "x".repeat(20_000)}).to_string(),
+            json!({"path": "y".repeat(MAX_DATA)}).to_string(),
+        );
+        let pending = Stage::Pending { attempts: 0 };
+        let calls = vec![
+            call_of(1, &short, pending, None),
+            call_of(2, &long, pending, None),
+            call_of(3, &long, Stage::Sent { attempt: 1 }, None),
+            call_of(4, &long, Stage::Denied, None),
+        ];
+        let document = document(&run_of(Phase::Suspended, calls));
+        assert_eq!(document["pending"][0]["arguments"]["path"], "x".repeat(20_000));
+        assert_eq!(document["pending"][1]["arguments"], long);
+        assert_eq!(document["pending"].as_array().map(Vec::len), Some(2));
+        assert_eq!(document["in_doubt"][0]["arguments"], long);
+        assert!(document["calls"][3]["arguments"].as_str().is_some_and(|it| it.len() < 20_000));
+    }
+}

@@ -1,0 +1,394 @@
+//! The journal of one run in this process: what is known of it, and what is still to be stored.
+//!
+//! A step that must be stored before a call is sent is stored at once, with all steps before it.
+//! Other steps wait for the next such step: if they are lost, only repeatable calls are made again.
+//! So a script that only reads is stored once, when it ends.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `state` | the calls of the run and the steps that wait, without I/O |
+//! | `writer` | stores the steps, one transaction at a time |
+//! | `failure` | reasons for which a script is stopped by its journal |
+
+mod failure;
+mod state;
+mod writer;
+
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tracing::warn;
+use uuid::Uuid;
+
+pub(super) use self::state::Entry;
+use self::{failure::Halted, state::State, writer::Writer};
+use super::{Answer, Ending, Outcome, PREFIX, Runs};
+use airlock_core::{
+    run::{Called, Position},
+    tenant::Tenant,
+    tool::CallError,
+};
+use airlock_sandbox::ScriptCall;
+use airlock_store::runs::{NewRun, RunError, Step, StoredRun};
+
+/// Renewals of a lease in its time.
+const RENEWALS: u32 = 3;
+
+/// Journal of a run whose script runs in this process.
+pub struct Journal {
+    /// The time that the script sees, in milliseconds since 1970; `None` if it sees none.
+    clock_ms: Option<i64>,
+    /// `None` if nothing is stored.
+    writer: Option<Writer>,
+    shared: Mutex<Shared>,
+}
+
+/// State that the calls of a script share.
+#[derive(Default)]
+struct Shared {
+    state: State,
+    /// True once the run is in the store.
+    is_stored: bool,
+    /// True once the run is suspended or has ended.
+    is_closed: bool,
+    /// Set once the store has refused steps. No call is sent after that: the steps of several calls
+    /// at the same time were refused together.
+    halted: Option<Halted>,
+}
+
+impl Journal {
+    /// Begins a run.
+    pub(crate) fn begin(runs: &Runs, tenant: &Tenant, new: NewRun) -> Arc<Self> {
+        let id = format!("{PREFIX}{}", Uuid::now_v7().simple());
+        let (clock_ms, writer) = (new.clock_ms, Writer::new(id, 1, runs, tenant));
+        Self::new(clock_ms, Some(writer), State::begin(new), false)
+    }
+
+    /// Begins a run that is not stored and cannot be resumed.
+    pub(crate) fn without_store() -> Arc<Self> {
+        Self::new(None, None, State::default(), false)
+    }
+
+    /// Takes a stored run over to resume it. Returns the run as it was stored, without its calls.
+    pub(crate) async fn claim(
+        runs: &Runs,
+        tenant: &Tenant,
+        id: &str,
+    ) -> Result<(Arc<Self>, StoredRun), RunError> {
+        let mut run = runs.of(tenant).await?.claim(id).await?;
+        let writer = Writer::new(id.to_owned(), run.lease.epoch, runs, tenant);
+        let state = State::from(mem::take(&mut run.calls));
+        Ok((Self::new(run.clock_ms, Some(writer), state, true), run))
+    }
+
+    /// Creates the journal of a stored run that is replayed. No call is made.
+    pub(crate) fn replay(stored: &StoredRun) -> Arc<Self> {
+        Self::new(stored.clock_ms, None, State::from(stored.calls.clone()), true)
+    }
+
+    fn new(
+        clock_ms: Option<i64>,
+        writer: Option<Writer>,
+        state: State,
+        is_stored: bool,
+    ) -> Arc<Self> {
+        let shared = Mutex::new(Shared { state, is_stored, ..Shared::default() });
+        Arc::new(Self { clock_ms, writer, shared })
+    }
+
+    /// Returns the time that the script sees, in milliseconds since 1970; `None` if it sees none.
+    pub(crate) fn clock_ms(&self) -> Option<i64> {
+        self.clock_ms
+    }
+
+    /// Returns whether the run can be resumed after its script has stopped.
+    pub(super) fn can_suspend(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Returns the identifier of the run; `None` if it is not stored.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.writer.as_ref().map(|writer| writer.id.as_str())
+    }
+
+    /// Renews the lease until the run is cancelled or another process has it. Returns the reason to
+    /// stop the script.
+    pub(crate) async fn hold(self: &Arc<Self>) -> CallError {
+        let Some(writer) = &self.writer else { return std::future::pending().await };
+        let renewal = writer.runs.settings().bounds.lease / RENEWALS;
+        loop {
+            let pause = tokio::time::sleep(renewal);
+            if writer.live.token.run_until_cancelled(pause).await.is_none() {
+                return CallError::Cancelled;
+            }
+            if !self.lock().is_stored {
+                continue;
+            }
+            self.lock().state.renew();
+            if let Err(halted) = self.flush().await {
+                if self.lock().halted.is_some() {
+                    return halted.into();
+                }
+                warn!(run = writer.id, ?halted, "the lease of a run cannot be renewed");
+            }
+        }
+    }
+
+    /// Counts a block of `calls` calls and returns their positions.
+    pub(super) fn next_block(&self, calls: usize, is_block: bool) -> Vec<Position> {
+        self.lock().state.next_block(calls, is_block)
+    }
+
+    /// Returns what is known of a call, as [`State::find`]. In a replay, an answer that was not stored
+    /// is an error.
+    pub(super) fn find(&self, position: Position, made: &ScriptCall) -> Result<Entry, CallError> {
+        let now = self.now_ms();
+        let mut shared = self.lock();
+        let is_replay = self.writer.is_none() && shared.is_stored;
+        match shared.state.find(position, made, now)? {
+            Entry::Again if is_replay => Err(failure::not_kept(position)),
+            entry => Ok(entry),
+        }
+    }
+
+    /// Stores the intent to send a call. Returns the number of the attempt. The call may be sent once
+    /// this has returned.
+    pub(super) async fn intend(
+        self: &Arc<Self>,
+        position: Position,
+        called: Called,
+    ) -> Result<u32, CallError> {
+        let now = self.now_ms();
+        let intended = {
+            let mut shared = self.lock();
+            shared.state.check_room()?;
+            shared.state.intend(position, called.clone(), now)
+        };
+        let (attempt, before) = match intended {
+            Ok(intended) => intended,
+            Err(refused) => return Err(self.not_sent(position, called, refused.into()).await),
+        };
+        match self.flush().await {
+            Ok(()) => Ok(attempt),
+            Err(halted) => {
+                self.lock().state.take_back(position, before);
+                Err(self.not_sent(position, called, halted).await)
+            }
+        }
+    }
+
+    /// Returns the reason to stop the script at a call whose intent is not stored.
+    async fn not_sent(
+        self: &Arc<Self>,
+        position: Position,
+        called: Called,
+        halted: Halted,
+    ) -> CallError {
+        match halted {
+            // It is asked for again.
+            Halted::Void => self.suspend(vec![(position, called)], &[]).await,
+            halted => halted.into(),
+        }
+    }
+
+    /// Stores the answer of a call whose intent was stored.
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        position: Position,
+        attempt: u32,
+        answer: &Answer,
+    ) -> Result<(), CallError> {
+        let (has_succeeded, text) = (answer.has_succeeded(), answer.to_stored());
+        let answered = self.lock().state.answer(position, attempt, has_succeeded, text);
+        answered.map_err(|refused| CallError::from(Halted::from(refused)))?;
+        Ok(self.flush().await?)
+    }
+
+    /// Keeps the answer of a call without an intent. It is stored with the next step that must be, or
+    /// once much waits to be stored.
+    pub(super) async fn record(
+        self: &Arc<Self>,
+        position: Position,
+        called: Called,
+        answer: &Answer,
+    ) -> Result<(), CallError> {
+        let has_succeeded = answer.has_succeeded();
+        if self.writer.is_none() {
+            self.lock().state.note(position, called, has_succeeded);
+            return Ok(());
+        }
+        let text = answer.to_stored();
+        let is_full = {
+            let mut shared = self.lock();
+            shared.state.record(position, called, has_succeeded, text);
+            shared.state.is_full()
+        };
+        if is_full { Ok(self.flush().await?) } else { Ok(()) }
+    }
+
+    /// Stops the run at calls that need a decision. Returns the reason to stop the script.
+    pub(super) async fn suspend(
+        self: &Arc<Self>,
+        waiting: Vec<(Position, Called)>,
+        in_doubt: &[Position],
+    ) -> CallError {
+        let Some(writer) = &self.writer else { return CallError::Cancelled };
+        let now = self.now_ms();
+        let suspension = {
+            let mut shared = self.lock();
+            for (position, called) in waiting {
+                if let Err(refused) = shared.state.ask(position, called, now) {
+                    return Halted::from(refused).into();
+                }
+            }
+            shared.state.suspension(&writer.id, writer.token(), in_doubt)
+        };
+        match self.write(Some(Step::Suspend)).await {
+            Ok(()) => CallError::Suspended(Box::new(suspension)),
+            // If it is closed, another call of the same block has suspended the run.
+            Err(halted) => halted.into(),
+        }
+    }
+
+    /// Stops a run that was resumed as it was before, so that it can be resumed later. Returns whether
+    /// it is suspended.
+    pub(crate) async fn put_back(self: &Arc<Self>) -> bool {
+        let is_resumed = self.writer.as_ref().is_some_and(|writer| writer.epoch > 1);
+        is_resumed
+            && match self.write(Some(Step::Suspend)).await {
+                // Without the store, it is left to its lease.
+                Ok(()) | Err(Halted::Lost(_)) => true,
+                Err(_) => false,
+            }
+    }
+
+    /// Ends the run. If its outcome cannot be stored, this is logged. A run whose journal cannot be
+    /// written is not ended: it is left to its lease, and can then be resumed.
+    pub async fn end(self: &Arc<Self>, outcome: impl FnOnce() -> Outcome) {
+        let Some(writer) = &self.writer else { return };
+        if self.is_lost() {
+            return;
+        }
+        match self.write(Some(Step::End(outcome().to_stored()))).await {
+            Ok(()) | Err(Halted::Closed) => {}
+            Err(halted) => warn!(run = writer.id, ?halted, "the end of a run is not stored"),
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self.lock().halted, Some(Halted::Lost(_)))
+    }
+
+    /// Returns the tools of all calls that have succeeded, in the order of the calls.
+    pub(crate) fn completed(&self) -> Vec<String> {
+        self.lock().state.completed().collect()
+    }
+
+    /// Returns the tools of all calls that were sent, may have changed something and have not
+    /// succeeded, in the order of the calls.
+    pub(crate) fn failed(&self) -> Vec<String> {
+        self.lock().state.failed().collect()
+    }
+
+    /// Fails if the script has ended without a call that the journal has, as
+    /// [`State::check_complete`].
+    pub(crate) fn check_complete(&self) -> Result<(), CallError> {
+        self.lock().state.check_complete()
+    }
+
+    /// Stores all steps so far. Fails if they, or steps before them, were not stored.
+    async fn flush(self: &Arc<Self>) -> Result<(), Halted> {
+        self.write(None).await
+    }
+
+    /// Stores all steps so far, and `last`, which closes the run, also after others were refused. It
+    /// does so on a task of its own: steps that it has taken are stored also if the caller is dropped.
+    async fn write(self: &Arc<Self>, last: Option<Step>) -> Result<(), Halted> {
+        if self.writer.is_none() {
+            return Ok(());
+        }
+        let journal = self.clone();
+        let written = tokio::spawn(async move { journal.write_in_turn(last).await });
+        written.await.unwrap_or_else(|lost| Err(Halted::lost(&lost)))
+    }
+
+    async fn write_in_turn(&self, last: Option<Step>) -> Result<(), Halted> {
+        let Some(writer) = &self.writer else { return Ok(()) };
+        let _turn = writer.turn.lock().await;
+        let closes = last.is_some();
+        let mut steps = {
+            let mut shared = self.lock();
+            match (&shared.halted, &last) {
+                _ if shared.is_closed => return Err(Halted::Closed),
+                (None, _) => shared.state.take_steps(),
+                (Some(halted), None) => return Err(halted.clone()),
+                (Some(_), Some(_)) => writer::facts(shared.state.take_steps()),
+            }
+        };
+        let facts = writer::facts(steps.clone());
+        steps.extend(last);
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let is_renewal = steps.iter().all(|step| *step == Step::Renew);
+        let stored = writer.store(steps).await;
+        let mut shared = self.lock();
+        match stored {
+            Ok(()) => {
+                shared.is_stored = true;
+                shared.is_closed = closes;
+                Ok(())
+            }
+            Err(error) => {
+                let halted = Halted::by(&error);
+                if let Halted::Lost(_) = halted {
+                    shared.state.put_back(facts);
+                }
+                if !(is_renewal && matches!(halted, Halted::Lost(_))) {
+                    shared.halted = Some(halted.clone());
+                }
+                Err(halted)
+            }
+        }
+    }
+
+    /// Returns the time by which approvals expire: that of the store. Without a store, none is valid.
+    fn now_ms(&self) -> i64 {
+        self.writer.as_ref().map_or(i64::MAX, |writer| writer.runs.now_ms())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // It is consistent after every statement.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Journal {
+    /// Ends a run whose caller has gone. A call that it has sent stays in doubt. Of a run whose journal
+    /// could not be written, what is known is stored if the store is back by then.
+    fn drop(&mut self) {
+        let shared = self.shared.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(writer) = self.writer.take().filter(|_| !shared.is_closed) else { return };
+        let mut steps = shared.state.take_steps();
+        if shared.halted.is_some() {
+            steps = writer::facts(steps);
+        }
+        if !matches!(shared.halted, Some(Halted::Lost(_))) {
+            steps.push(Step::End(Outcome::of(Ending::Cancelled).to_stored()));
+        }
+        if steps.is_empty() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Err(error) = writer.store_patiently(steps).await {
+                warn!(run = writer.id, %error, "the last steps of a run are not stored");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

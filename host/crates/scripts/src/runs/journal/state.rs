@@ -1,0 +1,338 @@
+//! Calls of one run, as this process knows them, and its steps that are not stored yet.
+//!
+//! Each change is a step of the protocol ([`Call`]): made here first, and again by the store, on the
+//! state that the store has.
+
+use std::{collections::BTreeMap, mem};
+
+use super::failure;
+use crate::runs::answer::{Answer, NOT_KEPT, Stored};
+use airlock_core::{
+    door::Approved,
+    run::{Call, Called, Position, Refused, Stage},
+    tool::{CallError, RunCall, Suspension},
+};
+use airlock_sandbox::ScriptCall;
+use airlock_store::runs::{NewRun, Step, StoredCall};
+
+/// Bytes of answers that one run stores. Beyond it, answers of repeatable calls are not stored, and a
+/// call that is not repeatable is refused before it is made.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// Bytes of arguments that one run stores. A call beyond it is refused before it is made.
+const MAX_ARGUMENT_BYTES: usize = 16 << 20;
+/// Bytes of steps that may wait to be stored.
+const MAX_WAITING_BYTES: usize = 1 << 20;
+
+/// Calls of one run, and its steps that are not stored yet.
+#[derive(Default)]
+pub(super) struct State {
+    /// Calls of earlier epochs, and those of this one.
+    calls: BTreeMap<Position, Known>,
+    /// Steps that are not stored yet, in their order.
+    steps: Vec<Step>,
+    /// Bytes of the arguments and answers in `steps`.
+    waiting: usize,
+    /// Bytes of arguments and of answers that the journal has.
+    stored: Bytes,
+    /// Blocks of calls that the script has made so far.
+    blocks: u32,
+}
+
+/// Bytes of the texts in a journal.
+#[derive(Default, Clone, Copy)]
+struct Bytes {
+    arguments: usize,
+    answers: usize,
+}
+
+/// A call, and its answer if an earlier epoch has one.
+struct Known {
+    call: Call,
+    /// The stored text, until the script has come to the call.
+    answer: Option<String>,
+    /// False for a call that was refused, or only asked for.
+    was_sent: bool,
+    has_succeeded: bool,
+}
+
+/// State of a call that the script makes.
+pub(crate) enum Entry {
+    /// The journal does not have it.
+    New,
+    /// It is repeatable, and the journal has no answer of it.
+    Again,
+    /// It has this answer.
+    Answered(Answer),
+    /// It has this approval.
+    Approved(Approved),
+    /// It waits for an approval.
+    Pending,
+    /// It may have been made, and its answer is lost.
+    InDoubt,
+}
+
+impl State {
+    /// Creates the state of a run that begins.
+    pub(super) fn begin(new: NewRun) -> Self {
+        Self { steps: vec![Step::Begin(new)], ..Self::default() }
+    }
+
+    /// Counts a block of `calls` calls and returns their positions.
+    pub(super) fn next_block(&mut self, calls: usize, is_block: bool) -> Vec<Position> {
+        self.blocks += 1;
+        let block = self.blocks;
+        let first = u32::from(is_block);
+        (first..).take(calls).map(|branch| Position { block, branch }).collect()
+    }
+
+    /// Returns what is known of a call, and takes its answer out. Fails if the journal has another
+    /// call at its position, or an answer that cannot be read, or if it has no room for the call.
+    pub(super) fn find(
+        &mut self,
+        position: Position,
+        made: &ScriptCall,
+        now_ms: i64,
+    ) -> Result<Entry, CallError> {
+        let Some(known) = self.calls.get_mut(&position) else {
+            if self.stored.arguments.saturating_add(made.arguments.len()) > MAX_ARGUMENT_BYTES {
+                return Err(failure::full("arguments", MAX_ARGUMENT_BYTES));
+            }
+            return Ok(Entry::New);
+        };
+        let Called { tool, arguments, is_repeatable, .. } = &known.call.called;
+        if **tool != *made.tool || **arguments != *made.arguments {
+            return Err(failure::diverged(position, &known.call, Some(made)));
+        }
+        Ok(match known.call.stage {
+            Stage::Answered => match known.answer.take().as_deref().map(Stored::read) {
+                Some(Stored::Answer(answer)) => Entry::Answered(answer),
+                Some(Stored::NotKept) if *is_repeatable => Entry::Again,
+                _ => return Err(failure::unreadable(position)),
+            },
+            Stage::Denied => Entry::Answered(Answer::denied()),
+            Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. }
+                if until_ms <= now_ms =>
+            {
+                Entry::Pending
+            }
+            Stage::Approved { .. } => Entry::Approved(approved(&known.call.called, true)),
+            Stage::Retried { .. } => Entry::Approved(approved(&known.call.called, false)),
+            Stage::InDoubt { .. } => Entry::InDoubt,
+            Stage::Pending { .. } => Entry::Pending,
+            Stage::Sent { .. } => Entry::Again,
+        })
+    }
+
+    /// Fails if no answer of a call that is not repeatable can be stored any more.
+    pub(super) fn check_room(&self) -> Result<(), CallError> {
+        if self.stored.answers >= MAX_ANSWER_BYTES {
+            return Err(failure::full("answers", MAX_ANSWER_BYTES));
+        }
+        Ok(())
+    }
+
+    /// Intends to send a call. Returns the number of the attempt, and the call as it was before.
+    pub(super) fn intend(
+        &mut self,
+        position: Position,
+        called: Called,
+        now_ms: i64,
+    ) -> Result<(u32, Option<Call>), Refused> {
+        let before = self.call(position).cloned();
+        let sent = Call::intend(before.as_ref(), called.clone(), now_ms)?;
+        let Stage::Sent { attempt } = sent.stage else { return Err(Refused::NotDue) };
+        self.put(position, sent);
+        self.push(called.arguments.len(), Step::Intend(position, called));
+        Ok((attempt, before))
+    }
+
+    /// Takes an intent back that was not stored.
+    pub(super) fn take_back(&mut self, position: Position, before: Option<Call>) {
+        match before {
+            Some(before) => self.put(position, before),
+            None => drop(self.calls.remove(&position)),
+        }
+    }
+
+    /// Answers a call whose intent is stored.
+    pub(super) fn answer(
+        &mut self,
+        position: Position,
+        attempt: u32,
+        has_succeeded: bool,
+        text: String,
+    ) -> Result<(), Refused> {
+        let answered = self.call(position).ok_or(Refused::Stale)?.answer(attempt)?;
+        self.end(position, answered, true, has_succeeded);
+        self.stored.answers = self.stored.answers.saturating_add(text.len());
+        self.push(text.len(), Step::Answer(position, attempt, text.into()));
+        Ok(())
+    }
+
+    /// Answers a call without an intent. A call that the journal has already keeps its entry: it is a
+    /// repeatable one whose answer was not stored.
+    pub(super) fn record(
+        &mut self,
+        position: Position,
+        called: Called,
+        has_succeeded: bool,
+        mut text: String,
+    ) {
+        let Ok(call) = Call::record(self.call(position), called.clone()) else { return };
+        let with = self.stored.answers.saturating_add(text.len());
+        if with > MAX_ANSWER_BYTES && called.is_repeatable {
+            NOT_KEPT.clone_into(&mut text);
+        } else {
+            self.stored.answers = with;
+        }
+        self.end(position, call, false, has_succeeded);
+        self.push(called.arguments.len() + text.len(), Step::Record(position, called, text.into()));
+    }
+
+    /// Notes that a call has ended, of a run that is not stored.
+    pub(super) fn note(&mut self, position: Position, called: Called, has_succeeded: bool) {
+        if let Ok(call) = Call::record(self.call(position), called) {
+            self.end(position, call, false, has_succeeded);
+        }
+    }
+
+    /// Asks for the approval of a call. An approval that is still good stays.
+    pub(super) fn ask(
+        &mut self,
+        position: Position,
+        called: Called,
+        now_ms: i64,
+    ) -> Result<(), Refused> {
+        let present = self.call(position);
+        let asked = match Call::ask(present, called.clone(), now_ms) {
+            Err(Refused::NotPending)
+                if matches!(
+                    present.map(|call| call.stage),
+                    Some(Stage::Approved { .. } | Stage::Retried { .. })
+                ) =>
+            {
+                return Ok(());
+            }
+            asked => asked?,
+        };
+        self.put(position, asked);
+        self.push(called.arguments.len(), Step::Ask(position, called));
+        Ok(())
+    }
+
+    /// Extends the lease with the next steps.
+    pub(super) fn renew(&mut self) {
+        self.steps.push(Step::Renew);
+    }
+
+    /// Returns whether so many bytes wait that they are to be stored now.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting > MAX_WAITING_BYTES
+    }
+
+    /// Puts steps back that were not stored, before those that came after them.
+    pub(super) fn put_back(&mut self, mut steps: Vec<Step>) {
+        steps.append(&mut self.steps);
+        self.steps = steps;
+    }
+
+    /// Takes the steps that are not stored yet.
+    pub(super) fn take_steps(&mut self) -> Vec<Step> {
+        self.waiting = 0;
+        mem::take(&mut self.steps)
+    }
+
+    /// Returns the tools of the calls that have succeeded, in the order of the calls.
+    pub(super) fn completed(&self) -> impl Iterator<Item = String> {
+        let succeeded = self.calls.values().filter(|known| known.has_succeeded);
+        succeeded.map(|known| known.call.called.tool.to_string())
+    }
+
+    /// Returns the tools of the calls that may have changed something and have not succeeded, in the
+    /// order of the calls.
+    pub(super) fn failed(&self) -> impl Iterator<Item = String> {
+        let failed = self.calls.values().filter(|known| {
+            known.was_sent && !known.has_succeeded && !known.call.called.is_repeatable
+        });
+        failed.map(|known| known.call.called.tool.to_string())
+    }
+
+    /// Fails if the script has ended without a call that the journal has: it is not the script of the
+    /// journal, or its calls depend on something other than earlier results.
+    pub(super) fn check_complete(&self) -> Result<(), CallError> {
+        let left = self.calls.iter().find(|(position, _)| position.block > self.blocks);
+        left.map_or(Ok(()), |(position, known)| {
+            Err(failure::diverged(*position, &known.call, None))
+        })
+    }
+
+    /// Returns the calls of a run that stops, for the person who decides.
+    pub(super) fn suspension(&self, id: &str, token: String, in_doubt: &[Position]) -> Suspension {
+        let of = |is_so: &dyn Fn(&Position, &Stage) -> bool| {
+            let calls = self.calls.iter().filter(|(at, known)| is_so(at, &known.call.stage));
+            calls.map(|(position, known)| shown(*position, &known.call.called)).collect()
+        };
+        Suspension {
+            run: id.to_owned(),
+            token,
+            completed: of(&|_, stage| matches!(stage, Stage::Answered)),
+            pending: of(&|_, stage| matches!(stage, Stage::Pending { .. })),
+            in_doubt: of(&|position, _| in_doubt.contains(position)),
+        }
+    }
+
+    fn call(&self, position: Position) -> Option<&Call> {
+        self.calls.get(&position).map(|known| &known.call)
+    }
+
+    fn put(&mut self, position: Position, call: Call) {
+        let added = call.called.arguments.len();
+        let was_sent = matches!(call.stage, Stage::Sent { .. } | Stage::InDoubt { .. });
+        let known = Known { call, answer: None, was_sent, has_succeeded: false };
+        if self.calls.insert(position, known).is_none() {
+            self.stored.arguments = self.stored.arguments.saturating_add(added);
+        }
+    }
+
+    fn end(&mut self, position: Position, call: Call, was_sent: bool, has_succeeded: bool) {
+        self.put(position, call);
+        if let Some(known) = self.calls.get_mut(&position) {
+            (known.was_sent, known.has_succeeded) = (was_sent, has_succeeded);
+        }
+    }
+
+    fn push(&mut self, bytes: usize, step: Step) {
+        self.waiting = self.waiting.saturating_add(bytes);
+        self.steps.push(step);
+    }
+}
+
+/// The answers stay text until the script comes to each: as values they take many times as much
+/// memory, and a script may never come to them.
+impl From<Vec<StoredCall>> for State {
+    fn from(calls: Vec<StoredCall>) -> Self {
+        let mut state = Self::default();
+        for StoredCall { position, call, answer } in calls {
+            state.stored.answers += answer.as_ref().map_or(0, String::len);
+            state.put(position, call);
+            if let Some(known) = state.calls.get_mut(&position) {
+                // Whether it was refused or has failed is not stored.
+                known.was_sent |= answer.is_some();
+                known.has_succeeded = answer.as_deref().is_some_and(Answer::is_success);
+                known.answer = answer;
+            }
+        }
+        state
+    }
+}
+
+fn approved(called: &Called, covers_nested: bool) -> Approved {
+    let Called { tool, arguments, definition, .. } = called;
+    let (tool, arguments, definition) = (tool.clone(), arguments.clone(), definition.clone());
+    Approved { tool, definition, arguments, covers_nested }
+}
+
+fn shown(position: Position, called: &Called) -> RunCall {
+    let (tool, arguments) = (called.tool.to_string(), called.arguments.to_string());
+    RunCall { position, tool, arguments }
+}

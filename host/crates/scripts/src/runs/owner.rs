@@ -1,0 +1,147 @@
+//! The runs of one caller: list, show, approve, deny, resolve, cancel.
+
+use serde_json::Value;
+
+use super::{Answer, Ending, Outcome, RunToken, Runs};
+use airlock_core::{
+    run::{Cancelled, Position, Stage},
+    tenant::Tenant,
+};
+use airlock_store::{
+    Unavailable,
+    runs::{Decision, RunError, ShownRun, StoredRun},
+};
+
+/// Most runs in a list.
+const MAX_LISTED: u32 = 100;
+
+/// The runs of one caller.
+pub struct OwnRuns<'r> {
+    runs: &'r Runs,
+    tenant: &'r Tenant,
+}
+
+/// Decisions of a person, by the positions of the calls.
+#[derive(Debug, Default)]
+pub struct Decisions {
+    calls: Vec<(Position, Decision)>,
+    /// Epoch in which the run was shown to the person; `None` if the person does not tell.
+    shown: Option<i64>,
+}
+
+impl Decisions {
+    /// Approves a call that is shown as pending.
+    pub fn approve(self, position: Position) -> Self {
+        self.with(position, Decision::Approve)
+    }
+
+    /// Denies a call that is shown as pending.
+    pub fn deny(self, position: Position) -> Self {
+        self.with(position, Decision::Deny)
+    }
+
+    /// Makes a call in doubt once more.
+    pub fn retry(self, position: Position) -> Self {
+        self.with(position, Decision::Retry)
+    }
+
+    /// Makes a call in doubt once more, and approves the calls that a plugin makes in it.
+    pub fn retry_approved(self, position: Position) -> Self {
+        self.with(position, Decision::RetryApproved)
+    }
+
+    /// Gives a call in doubt this value as its answer.
+    pub fn skip(self, position: Position, value: Value) -> Self {
+        self.with(position, Decision::Skip(Answer::Value(value).to_stored()))
+    }
+
+    /// Binds the decisions to the calls that the person saw: to the state in which the run was shown.
+    /// Returns `None` if `state` is none of the run.
+    pub fn shown_in(self, run: &str, state: &str) -> Option<Self> {
+        match RunToken::parse(state)? {
+            RunToken::Shown { run: of, epoch } if of == run => {
+                Some(Self { shown: Some(epoch), ..self })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    fn with(mut self, position: Position, decision: Decision) -> Self {
+        self.calls.push((position, decision));
+        self
+    }
+}
+
+impl Runs {
+    /// Returns the runs of a tenant.
+    pub fn own<'r>(&'r self, tenant: &'r Tenant) -> OwnRuns<'r> {
+        OwnRuns { runs: self, tenant }
+    }
+}
+
+impl OwnRuns<'_> {
+    /// Returns the latest runs, the newest first.
+    pub async fn list(&self) -> Result<Vec<StoredRun>, Unavailable> {
+        self.runs.of(self.tenant).await?.list(MAX_LISTED).await
+    }
+
+    /// Returns a run without its tools, its calls and its outcome.
+    pub async fn head(&self, id: &str) -> Result<StoredRun, RunError> {
+        self.runs.of(self.tenant).await?.head(id).await
+    }
+
+    /// Returns a run as people see it.
+    pub async fn show(&self, id: &str) -> Result<ShownRun, RunError> {
+        self.runs.of(self.tenant).await?.show(id).await
+    }
+
+    /// Returns a run as [`Self::show`] does. `admit` is called with its size in bytes before it is
+    /// read. Returns the reason of `admit` if it fails.
+    pub async fn show_within<E: Send + 'static>(
+        &self,
+        id: &str,
+        admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
+    ) -> Result<Result<ShownRun, E>, RunError> {
+        self.runs.of(self.tenant).await?.show_within(id, admit).await
+    }
+
+    /// Returns a run with the answers of its calls.
+    #[cfg(test)]
+    pub(crate) async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
+        self.runs.of(self.tenant).await?.get(id).await
+    }
+
+    /// Makes decisions about the calls of a run, all of them or none.
+    pub async fn decide(&self, id: &str, decisions: Decisions) -> Result<(), RunError> {
+        self.runs.of(self.tenant).await?.decide(id, decisions.shown, decisions.calls).await
+    }
+
+    /// Approves or denies the pending calls of a run, as it was shown in this epoch.
+    pub(crate) async fn decide_pending(
+        &self,
+        id: &str,
+        epoch: i64,
+        approves: bool,
+    ) -> Result<(), RunError> {
+        let runs = self.runs.of(self.tenant).await?;
+        let shown = runs.show(id).await?;
+        let pending =
+            shown.calls.iter().filter(|it| matches!(it.call.stage, Stage::Pending { .. }));
+        let decision = if approves { Decision::Approve } else { Decision::Deny };
+        let decisions = pending.map(|it| (it.position, decision.clone())).collect();
+        runs.decide(id, Some(epoch), decisions).await
+    }
+
+    /// Ends a run. Calls in flight are cancelled.
+    pub async fn cancel(&self, id: &str) -> Result<Cancelled, RunError> {
+        let outcome = Outcome::of(Ending::Cancelled).to_stored();
+        let cancelled = self.runs.of(self.tenant).await?.cancel(id, &outcome).await?;
+        self.runs.interrupt(id);
+        Ok(cancelled)
+    }
+}

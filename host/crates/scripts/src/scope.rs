@@ -1,0 +1,271 @@
+//! Names and the index of the tools of one view, made once for all requests with this view.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use sha2::{Digest as _, Sha256};
+use tokio::sync::OnceCell;
+
+use super::{
+    cache::StubCache,
+    names::{self, Namespace},
+    search::Index,
+};
+use airlock_core::door::{View, ViewId};
+use airlock_sandbox::Bindings;
+use airlock_store::runs::ScriptTools;
+
+/// Bounds of the kept scopes of views that requests share: of virtual keys, and of no key.
+const SHARED: Bounds = Bounds { scopes: 32, tools: 100_000 };
+/// Bounds of the kept scopes of views whose tools the headers of a request select. A caller makes as
+/// many as it likes, which drops those of other such requests alone.
+const SELECTED: Bounds = Bounds { scopes: 8, tools: 25_000 };
+
+/// Bounds of kept scopes.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    scopes: usize,
+    /// Tools of all kept scopes together. Each takes about 400 bytes.
+    tools: usize,
+}
+
+/// The tools that the scripts of one view may call.
+pub(super) struct Scope {
+    /// Their names, sorted by client.
+    pub(super) namespaces: Vec<Namespace>,
+    index: OnceCell<Index>,
+    bindings: OnceLock<Arc<Bindings>>,
+    stored: OnceLock<ScriptTools>,
+}
+
+/// Scopes of the views that were used last.
+pub(super) struct Scopes {
+    shared: Kept,
+    selected: Kept,
+}
+
+/// Scopes that are kept within bounds, the last one used first.
+struct Kept {
+    bounds: Bounds,
+    scopes: Mutex<VecDeque<(ViewId, Arc<Scope>)>>,
+}
+
+impl Scope {
+    fn of(view: &View) -> Self {
+        Self {
+            namespaces: names::namespaces(view.scripted()),
+            index: OnceCell::new(),
+            bindings: OnceLock::new(),
+            stored: OnceLock::new(),
+        }
+    }
+
+    /// Returns the bindings of its tools, made for the first script.
+    pub(super) fn bindings(&self) -> Arc<Bindings> {
+        self.bindings.get_or_init(|| Arc::new(names::bindings(&self.namespaces))).clone()
+    }
+
+    /// Returns its bindings as runs store them. Their text is made when the first run is stored, on a
+    /// thread of the store.
+    pub(super) fn stored(&self) -> ScriptTools {
+        let make = || {
+            let bindings = self.bindings();
+            ScriptTools::new(move || {
+                let text = names::stored(&bindings);
+                let digest = Sha256::digest(text.as_bytes()).into();
+                (text, digest)
+            })
+        };
+        self.stored.get_or_init(make).clone()
+    }
+
+    /// Returns the number of tools.
+    pub(super) fn len(&self) -> usize {
+        self.namespaces.iter().map(|namespace| namespace.functions.len()).sum()
+    }
+
+    /// Returns the index of its tools.
+    pub(super) async fn index(&self, stubs: &StubCache) -> &Index {
+        let make = || async {
+            let mut all = Vec::new();
+            for namespace in &self.namespaces {
+                all.push(stubs.stubs(&namespace.tools()).await);
+            }
+            Index::new(all)
+        };
+        self.index.get_or_init(make).await
+    }
+}
+
+impl Default for Scopes {
+    fn default() -> Self {
+        Self { shared: Kept::new(SHARED), selected: Kept::new(SELECTED) }
+    }
+}
+
+impl Scopes {
+    /// Returns the scope of a view.
+    pub(super) fn of(&self, view: &View) -> Arc<Scope> {
+        let kept = if view.is_selected() { &self.selected } else { &self.shared };
+        kept.of(view)
+    }
+
+    /// Drops the scopes of views that no longer exist, and with them their tools.
+    pub(super) fn prune(&self) {
+        for kept in [&self.shared, &self.selected] {
+            kept.lock().retain(|(id, _)| id.exists());
+        }
+    }
+
+    /// Returns the number of scopes that are kept.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        [&self.shared, &self.selected].map(|kept| kept.lock().len()).iter().sum()
+    }
+}
+
+impl Kept {
+    fn new(bounds: Bounds) -> Self {
+        Self { bounds, scopes: Mutex::default() }
+    }
+
+    fn of(&self, view: &View) -> Arc<Scope> {
+        let id = view.id();
+        if let Some(scope) = self.find(&id) {
+            return scope;
+        }
+        let scope = Arc::new(Scope::of(view));
+        self.keep(id, scope.clone());
+        scope
+    }
+
+    /// Finds a scope, and makes it the last that is dropped.
+    fn find(&self, id: &ViewId) -> Option<Arc<Scope>> {
+        let mut kept = self.lock();
+        let at = kept.iter().position(|(kept, _)| kept == id)?;
+        let found = kept.remove(at)?;
+        let scope = found.1.clone();
+        kept.push_front(found);
+        Some(scope)
+    }
+
+    fn keep(&self, id: ViewId, scope: Arc<Scope>) {
+        let mut kept = self.lock();
+        kept.push_front((id, scope));
+        // The tools of a view that no longer exists may be dropped too.
+        kept.retain(|(id, _)| id.exists());
+        let mut left = self.bounds.tools;
+        let fit = kept.iter().take(self.bounds.scopes).take_while(|(_, scope)| {
+            let rest = left.checked_sub(scope.len());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let fit = fit.count();
+        kept.truncate(fit);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(ViewId, Arc<Scope>)>> {
+        // The scopes are consistent after every statement.
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use futures_util::future::BoxFuture;
+    use serde_json::json;
+
+    use super::*;
+    use airlock_core::{
+        door::{Admitted, Filter, Provider, Source},
+        tool::{CallError, ClientName, Policy, Tool, ToolOutput, Whitelist},
+    };
+
+    struct Unused;
+    impl Provider for Unused {
+        fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+            Box::pin(async { Err(CallError::Cancelled) })
+        }
+    }
+
+    fn view(tools: usize) -> View {
+        filtered(tools, &Filter::none())
+    }
+
+    fn filtered(tools: usize, filter: &Filter) -> View {
+        let client = ClientName::parse("c").expect("a good name");
+        let tool = |n| {
+            let tool = serde_json::from_value(json!({"name": format!("t{n}"), "inputSchema": {}}));
+            Arc::new(Tool::adopt(&client, tool.expect("a definition")).expect("a good tool"))
+        };
+        let tools: Vec<_> = (0..tools).map(tool).collect();
+        let policy = Policy { execute: Whitelist::All, code_mode: true, ..Policy::default() };
+        let source = Source {
+            client: &client,
+            policy: &policy,
+            tools: &tools,
+            unaccepted: &BTreeSet::new(),
+            provider: &(Arc::new(Unused) as Arc<dyn Provider>),
+            is_server: true,
+        };
+        View::new([source], None, filter, None)
+    }
+
+    #[test]
+    fn a_scope_is_made_once_for_a_view_and_dropped_with_it() {
+        let (scopes, view) = (Scopes::default(), view(3));
+        let scope = scopes.of(&view);
+        assert_eq!(scope.len(), 3);
+        assert!(Arc::ptr_eq(&scope.bindings(), &scope.bindings()), "no run makes them again");
+        assert_eq!(scope.stored(), scope.stored(), "they are made together");
+        assert!(Arc::ptr_eq(&scope, &scopes.of(&view.sent_by(&Filter::none(), None))));
+        assert!(!Arc::ptr_eq(&scope, &scopes.of(&self::view(3))));
+        assert_eq!(scopes.count(), 1 + 1, "the other view has ended, but nothing was pruned yet");
+        scopes.prune();
+        assert_eq!(scopes.count(), 1);
+        drop(view);
+        scopes.prune();
+        assert_eq!(scopes.count(), 0);
+    }
+
+    #[test]
+    fn the_kept_scopes_are_bounded_in_number() {
+        let kept = Kept::new(Bounds { scopes: 2, tools: 100 });
+        let views: Vec<_> = (0..3).map(|_| view(1)).collect();
+        let made: Vec<_> = views.iter().map(|view| kept.of(view)).collect();
+        assert_eq!(kept.lock().len(), 2);
+        assert!(Arc::ptr_eq(&made[2], &kept.of(&views[2])));
+        assert!(Arc::ptr_eq(&made[1], &kept.of(&views[1])));
+        assert!(!Arc::ptr_eq(&made[0], &kept.of(&views[0])), "the oldest one was dropped");
+        assert!(
+            !Arc::ptr_eq(&made[2], &kept.of(&views[2])),
+            "and then the one not used for longest"
+        );
+    }
+
+    #[test]
+    fn the_kept_scopes_are_bounded_in_tools() {
+        let kept = Kept::new(Bounds { scopes: 10, tools: 5 });
+        let views = [view(3), view(2), view(1), view(6)];
+        for (view, expected) in views.iter().zip([1, 2, 2, 0]) {
+            kept.of(view);
+            assert_eq!(kept.lock().len(), expected);
+        }
+    }
+
+    #[test]
+    fn views_that_headers_select_do_not_drop_those_of_others() {
+        let (scopes, shared) = (Scopes::default(), view(1));
+        let made = scopes.of(&shared);
+        let selected = Filter::parse(Some("c"), None);
+        let views: Vec<_> = (0..=SHARED.scopes).map(|_| filtered(1, &selected)).collect();
+        let last = views.iter().map(|view| scopes.of(view)).last().expect("some");
+        assert_eq!(scopes.count(), 1 + SELECTED.scopes);
+        assert!(Arc::ptr_eq(&made, &scopes.of(&shared)));
+        assert!(Arc::ptr_eq(&last, &scopes.of(&views[SHARED.scopes])), "it is made once, too");
+    }
+}

@@ -1,0 +1,183 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::classes::Side;
+
+/// Renders a schema as a type, with its classes after it.
+fn typed(schema: &Value) -> String {
+    let budget = Budget::whole();
+    let mut classes = Classes::new(Side::Result);
+    let kind = Writer::new(Types::new(schema, &budget), Some(&mut classes)).text(schema, "");
+    let lines = classes.named_in(&kind);
+    [vec![kind], lines].concat().join("\n").replace('\0', "")
+}
+
+#[test]
+fn each_schema_is_rendered_as_its_python_type() {
+    for (schema, expected) in [
+        (json!({"type": "string"}), "str"),
+        (json!({"type": "number"}), "float"),
+        (json!({"type": "integer"}), "int"),
+        (json!({"type": "boolean"}), "bool"),
+        (json!({"type": "null"}), "None"),
+        (json!({"type": "array"}), "list[Any]"),
+        (
+            json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
+            "list[list[int]]",
+        ),
+        (json!({"items": {"type": "string"}}), "list[str]"),
+        (
+            json!({"type": "array", "prefixItems": [{"type": "number"}, {"type": "string"}], "items": false}),
+            "tuple[float, str]",
+        ),
+        (
+            json!({"type": "array", "items": [{"type": "number"}, {"type": "number"}]}),
+            "tuple[float, float]",
+        ),
+        (
+            json!({"type": "array", "prefixItems": [{"type": "null"}], "items": {"type": "string"}}),
+            "list[str | None]",
+        ),
+        (json!({"type": "array", "prefixItems": vec![json!({}); 9]}), "list[Any]"),
+        (json!({"type": "object"}), "dict"),
+        (json!({"type": "object", "additionalProperties": {}}), "dict"),
+        (json!({"type": "object", "additionalProperties": {"type": "integer"}}), "dict[str, int]"),
+        (json!({"patternProperties": {"^x-": {"type": "string"}}}), "dict[str, str]"),
+        (json!({"enum": ["a", "b\"c"]}), r#"Literal["a", "b\"c"]"#),
+        (json!({"type": "integer", "enum": [1, -2, true, null]}), "Literal[1, -2, True] | None"),
+        (json!({"const": false}), "Literal[False]"),
+        (json!({"const": null}), "None"),
+        (json!({"enum": [{"a": 1}]}), "dict"),
+        (json!({"enum": [], "type": "string"}), "str"),
+        (json!({"type": ["null", "string", "integer"]}), "str | int | None"),
+        (
+            json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+            "str | list[str]",
+        ),
+        (json!({"oneOf": [{"type": "string"}, {}]}), "Any"),
+        (json!({"allOf": [{"type": "string"}]}), "str"),
+        (json!({"type": "string", "nullable": true}), "str | None"),
+        (json!({"$ref": "https://example.com/schema"}), "Any"),
+        (json!(true), "Any"),
+        (json!({}), "Any"),
+    ] {
+        assert_eq!(typed(&schema), expected, "{schema}");
+    }
+}
+
+#[test]
+fn objects_with_known_fields_are_classes() {
+    let schema = json!({"type": "object", "required": ["a"], "properties": {
+        "a": {"type": "array", "items": {"type": "object", "properties": {"b": {"type": ["object", "null"], "properties": {"c": {}}}}}},
+        "user-id": {"type": "string"},
+    }});
+    insta::assert_snapshot!(typed(&schema), @r#"
+    Result
+    Result = TypedDict("Result", {"a": list[ResultA], "user-id": NotRequired[str]})
+    class ResultA(TypedDict): b: NotRequired[ResultB | None]
+    class ResultB(TypedDict): c: NotRequired[Any]
+    "#);
+    assert_eq!(Types::new(&schema, &Budget::whole()).outline(&schema), "dict");
+}
+
+#[test]
+fn the_parts_of_an_all_of_are_one_class() {
+    let schema = json!({"allOf": [{"$ref": "#/$defs/base"}, {"required": ["b"], "properties": {"b": {"const": 1}, "id": {}}}],
+        "$defs": {"base": {"required": ["id"], "properties": {"id": {"type": "integer"}}}}});
+    insta::assert_snapshot!(typed(&schema), @r"
+    Result
+    class Result(TypedDict): b: Literal[1]; id: int
+    ");
+    let endless = json!({"allOf": [{"$ref": "#"}, {"$ref": "#"}], "properties": {"a": {}}});
+    assert!(typed(&endless).starts_with("Result\n"));
+}
+
+#[test]
+fn references_are_followed_and_cycles_end() {
+    let schema = json!({"$defs": {
+        "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "tags": {"$ref": "#/$defs/tags"}}},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "loop": {"$ref": "#/$defs/loop"},
+        "nest": {"type": "array", "items": {"$ref": "#/$defs/nest"}},
+    }});
+    let of = |name: &str| {
+        let reference = json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]});
+        typed(&reference)
+    };
+    insta::assert_snapshot!(of("node"), @r"
+    ResultNode
+    class ResultNode(TypedDict): next: NotRequired[ResultNode]; tags: NotRequired[list[str]]
+    ");
+    assert_eq!(of("loop"), "Any");
+    assert_eq!(of("nest"), "list[Any]");
+}
+
+#[test]
+fn classes_of_types_that_are_not_shown_are_left_out() {
+    let object = |name: &str| json!({"properties": {name: {"type": "integer"}}});
+    assert_eq!(typed(&json!({"anyOf": [object("a"), {}]})), "Any");
+    insta::assert_snapshot!(typed(&json!({"anyOf": [object("a"), object("b")]})), @r"
+    Result | Result2
+    class Result(TypedDict): a: NotRequired[int]
+    class Result2(TypedDict): b: NotRequired[int]
+    ");
+}
+
+#[test]
+fn an_object_with_too_many_fields_or_classes_is_a_dict() {
+    let wide = |n: usize| {
+        let fields = (0..n).map(|n| (format!("p{n:03}"), json!({})));
+        json!({"properties": fields.collect::<Map<_, _>>()})
+    };
+    assert!(typed(&wide(MAX_FIELDS)).ends_with("  # and 224 more"));
+    assert_eq!(typed(&wide(MAX_FIELDS + 1)), "dict");
+    let deep =
+        (0..20).fold(json!({"type": "object"}), |inner, _| json!({"properties": {"a": inner}}));
+    let text = typed(&deep);
+    assert_eq!(text.lines().count(), 13, "{text}");
+    assert!(text.ends_with("a: NotRequired[Any]"), "{text}");
+}
+
+pub(crate) fn schemas() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        any::<String>().prop_map(|it| json!({"const": it, "description": it, "default": it})),
+        prop::collection::vec(any::<String>(), 0..60).prop_map(|it| json!({"enum": it})),
+        prop::collection::vec(any::<f64>(), 0..6).prop_map(|it| json!({"enum": it, "default": it})),
+        "string|null|number|integer|boolean|array|other"
+            .prop_map(|it| json!({"type": it, "default": 1})),
+        "#|#/properties/a|#/items".prop_map(|it| json!({"$ref": it})),
+        any::<i64>().prop_map(|it| json!({"const": it, "minimum": it})),
+        Just(json!(true)),
+    ];
+    let name = prop_oneof!["[a-c]", "for|class|None|load|a-b|__debug__", any::<String>()];
+    leaf.prop_recursive(6, 200, 12, move |inner| {
+        prop_oneof![
+            prop::collection::btree_map(name.clone(), inner.clone(), 0..12).prop_map(|it| {
+                let required: Vec<_> = it.keys().take(2).cloned().collect();
+                json!({"type": "object", "properties": it, "required": required})
+            }),
+            inner.clone().prop_map(|it| json!({"type": "array", "items": it})),
+            inner.clone().prop_map(|it| json!({"type": "object", "additionalProperties": it})),
+            prop::collection::vec(inner.clone(), 0..10).prop_map(|it| json!({"prefixItems": it})),
+            prop::collection::vec(inner.clone(), 0..14).prop_map(|it| json!({"anyOf": it})),
+            prop::collection::vec(inner, 0..10).prop_map(|it| json!({"allOf": it})),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_schema_has_a_short_type_and_few_classes_of_one_line(schema in schemas()) {
+        let text = typed(&schema);
+        let mut lines = text.lines();
+        let kind = lines.next().expect("a type");
+        prop_assert!(kind.len() < 12 * MAX_TEXT && !kind.contains(char::is_control), "{}", kind);
+        let classes: Vec<_> = lines.collect();
+        prop_assert!(classes.len() <= 16, "{}", text);
+        for class in classes {
+            prop_assert!(class.len() < 1_300 && !class.contains(char::is_control), "{}", class);
+            prop_assert!(class.starts_with("class Result") || class.starts_with("Result"), "{}", class);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! `GET /api/mcp/clients`: the configured sources of tools, in the form of Bifrost's admin API.
+
+mod page;
+mod texts;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+pub(super) use self::texts::ToolTexts;
+use self::{
+    page::Page,
+    texts::{Reader, Rendering},
+};
+use super::{
+    App, Sender,
+    memory::Charge,
+    respond::{self, ApiError, Reply},
+    work,
+};
+use airlock_catalog::{Client, Snapshot};
+use airlock_core::{
+    door::{Caller, Origin},
+    tool::{Tool, Whitelist},
+};
+use airlock_strings::{visible, visible_line};
+
+/// Maximum characters of the message of a failure.
+const MAX_FAILURE_CHARS: usize = 512;
+
+/// Lists clients and their tools, without anything that could be a secret. A request without a key
+/// sees every client with all its tools, callable or not. The holder of a virtual key is not an
+/// operator: it sees only the tools that its key permits, and no reasons for failures. `query` may
+/// narrow the list to a page; fails if it is invalid.
+///
+/// The text is written on a blocking thread, where the tools that a key sees are found too, and charged
+/// before it is written.
+pub(super) async fn clients(
+    app: &App,
+    sender: &Sender,
+    query: Option<&str>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let page = Page::parse(query.unwrap_or_default())?;
+    let texts = app.tool_texts.clone();
+    let text = if sender.key.is_none() {
+        let (entries, total) = of_operator(app, &page);
+        let work = move |charge: &Charge| {
+            let rendering = Rendering { texts: &texts, reader: Reader::Operator, charge };
+            write(&entries, &page, total, None, &rendering)
+        };
+        work::blocking(charge, work).await
+    } else {
+        let snapshot = app.catalog.snapshot();
+        let caller = app.caller(sender, Origin::Caller);
+        let work = move |charge: &Charge| {
+            let (entries, total) = of_key(&snapshot, &caller, &page);
+            let rendering = Rendering { texts: &texts, reader: Reader::Key, charge };
+            write(&entries, &page, total, Some(&caller), &rendering)
+        };
+        work::blocking(charge, work).await
+    };
+    Ok(respond::json_text(text?))
+}
+
+/// One entry of the list: its members, and its tools.
+struct Entry {
+    members: Value,
+    tools: Option<Arc<[Arc<Tool>]>>,
+}
+
+fn of_operator(app: &App, page: &Page) -> (Vec<Entry>, usize) {
+    let snapshot = app.catalog.snapshot();
+    let disabled =
+        app.hooks.upstreams.as_ref().map(|upstreams| upstreams.disabled()).unwrap_or_default();
+    let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
+    let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
+    let mut listed: Vec<_> = matching.map(Listed::Active).collect();
+    listed.extend(disabled.map(|(name, kind)| Listed::Disabled(name, kind)));
+    listed.sort_by(|one, other| one.name().cmp(other.name()));
+    let (listed, total) = page.of(listed);
+    (listed.iter().map(|client| client.entry(app)).collect(), total)
+}
+
+/// Returns the clients of which a key sees a tool.
+fn of_key(snapshot: &Snapshot, caller: &Caller, page: &Page) -> (Vec<Entry>, usize) {
+    let opened = snapshot.clients().filter(|client| {
+        page.matches(client.name.as_str()) && client.tools.iter().any(|tool| sees(caller, tool))
+    });
+    let (clients, total) = page.of(opened.collect());
+    let entry = |client: &Arc<Client>| Entry {
+        members: describe(client),
+        tools: Some(client.tools.clone()),
+    };
+    (clients.into_iter().map(entry).collect(), total)
+}
+
+fn sees(caller: &Caller, tool: &Tool) -> bool {
+    caller.view().find(&Origin::Caller, tool.name.as_str()).is_some()
+}
+
+/// Writes the list. `caller` is the holder of a key; `None` for the operator, who sees all tools.
+fn write(
+    entries: &[Entry],
+    page: &Page,
+    total: usize,
+    caller: Option<&Caller>,
+    rendering: &Rendering<'_>,
+) -> Result<String, ApiError> {
+    let mut text = String::from("{\"clients\":[");
+    for (number, entry) in entries.iter().enumerate() {
+        let mut tools: Vec<&Arc<Tool>> =
+            entry.tools.iter().flat_map(|tools| tools.iter()).collect();
+        tools.retain(|tool| caller.is_none_or(|caller| sees(caller, tool)));
+        tools.sort_by(|one, other| one.original.cmp(&other.original));
+        let separator = if number > 0 { "," } else { "" };
+        let mut members = entry.members.clone();
+        members["tools_total"] = tools.len().into();
+        let members = members.to_string();
+        rendering.push(&mut text, &[separator, members.trim_end_matches('}'), ",\"tools\":["])?;
+        for (number, tool) in page.tools(&tools).iter().enumerate() {
+            let separator = if number > 0 { "," } else { "" };
+            rendering.push(&mut text, &[separator, &rendering.text(tool)])?;
+        }
+        rendering.push(&mut text, &["]}"])?;
+    }
+    let rest = json!({
+        "count": entries.len(),
+        "total_count": total,
+        "limit": page.limit,
+        "offset": page.offset,
+        "tools_limit": page.tools_limit,
+        "tools_offset": page.tools_offset,
+    });
+    let rest = rest.to_string();
+    rendering.push(&mut text, &["],", rest.trim_start_matches('{')])?;
+    Ok(text)
+}
+
+/// A client as the operator sees it.
+enum Listed<'c> {
+    Active(&'c Arc<Client>),
+    /// An MCP server that the configuration disables: its name and its transport.
+    Disabled(String, &'static str),
+}
+
+impl Listed<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Active(client) => client.name.as_str(),
+            Self::Disabled(name, _) => name,
+        }
+    }
+
+    fn entry(&self, app: &App) -> Entry {
+        match self {
+            Self::Active(client) => Entry {
+                members: describe_for_operator(app, client),
+                tools: Some(client.tools.clone()),
+            },
+            Self::Disabled(name, kind) => Entry {
+                members: json!({
+                    "config": {"name": name, "client_id": name, "connection_type": kind},
+                    "state": "disconnected",
+                    "phase": "disabled",
+                    "reason": "disabled by the configuration",
+                }),
+                tools: None,
+            },
+        }
+    }
+}
+
+fn describe(client: &Client) -> Value {
+    json!({
+        "config": {
+            "name": client.name.as_str(),
+            "connection_type": client.connection_type,
+            "is_code_mode_client": client.policy.code_mode,
+        },
+        "state": client.state.name(),
+    })
+}
+
+/// Describes a client for its operator: the policy, the reason it is unavailable, the
+/// digest of its component, and the state of its connection with its history.
+fn describe_for_operator(app: &App, client: &Client) -> Value {
+    let mut out = describe(client);
+    out["config"]["client_id"] = client.name.as_str().into();
+    out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
+    out["config"]["tools_to_auto_execute"] = names(&client.policy.auto_execute).into();
+    if !client.left_out.is_empty() {
+        out["left_out"] = client.left_out.iter().map(String::as_str).collect();
+    }
+    if let Some(reason) = client.state.reason() {
+        let message: String = reason.chars().take(MAX_FAILURE_CHARS).collect();
+        out["last_failure"] = json!({"message": message});
+    }
+    if let Some(digest) =
+        app.hooks.plugins.as_ref().and_then(|plugins| plugins.digest(client.name.as_str()))
+    {
+        out["plugin"] = json!({"digest": digest});
+    }
+    for (name, value) in client.provider().map(|provider| provider.status()).unwrap_or_default() {
+        out[name] = value;
+    }
+    show_hidden(&mut out);
+    out
+}
+
+/// Makes hidden characters visible in all texts of a value: a server's reasons and names are in it.
+fn show_hidden(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = visible(text),
+        Value::Array(values) => values.iter_mut().for_each(show_hidden),
+        Value::Object(members) => members.values_mut().for_each(show_hidden),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Describes a tool under the name that its source uses, because whitelists use that name.
+fn describe_tool(tool: &Tool) -> Value {
+    json!({"name": tool.shown_original(), "description": tool.description, "parameters": tool.input_schema})
+}
+
+/// Describes a tool as its source announced it, with hidden characters made visible, and the changes
+/// that the gateway made.
+fn describe_tool_for_operator(tool: &Tool) -> Value {
+    let mut out = json!({
+        "name": visible_line(&tool.original),
+        "description": visible(tool.announced_description()),
+        "parameters": tool.visible_schema(),
+        "wire_name": tool.name,
+    });
+    let repairs: Vec<_> = tool.changes().collect();
+    if !repairs.is_empty() {
+        out["repairs"] = repairs.into();
+    }
+    out
+}
+
+fn names(list: &Whitelist) -> Vec<&str> {
+    match list {
+        Whitelist::All => vec!["*"],
+        Whitelist::Only(names) => names.iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_core::tool::{ClientName, ToolDefinition};
+
+    #[test]
+    fn hidden_characters_in_the_state_of_a_server_are_made_visible() {
+        let mut state =
+            json!({"reason": "a\u{202e}b", "history": [{"reason": "c\u{200b}"}], "attempts": 1});
+        show_hidden(&mut state);
+        assert_eq!(
+            state,
+            json!({"reason": "a⟨U+202E⟩b", "history": [{"reason": "c⟨U+200B⟩"}], "attempts": 1})
+        );
+    }
+
+    #[test]
+    fn an_operator_sees_hidden_text_and_repairs_and_a_keys_holder_sees_neither() {
+        let hidden = "a\u{202e}b";
+        let schema = json!({"title": hidden, "properties": {"p": {"type": "array"}}});
+        let definition: ToolDefinition = serde_json::from_value(
+            json!({"name": hidden, "description": hidden, "inputSchema": schema}),
+        )
+        .expect("a definition");
+        let client = ClientName::parse("fs").expect("a name");
+        let tool = Tool::adopt(&client, definition).expect("a tool");
+        let schema = |title| json!({"title": title, "properties": {"p": {"type": "array"}}, "type": "object"});
+        let visible = "a⟨U+202E⟩b";
+        assert_eq!(
+            describe_tool_for_operator(&tool),
+            json!({
+                "name": visible, "description": visible, "parameters": schema(visible),
+                "wire_name": tool.name,
+                "repairs": [
+                    "inputSchema: \"type\": \"object\" added",
+                    "hidden characters removed",
+                    "for models: `items` added to arrays",
+                ],
+            })
+        );
+        assert_eq!(
+            describe_tool(&tool),
+            json!({"name": "ab", "description": "ab", "parameters": schema("ab")})
+        );
+    }
+}

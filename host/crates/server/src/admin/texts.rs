@@ -1,0 +1,186 @@
+//! The texts of tools in the list of clients.
+//!
+//! A tool is rendered once and its text is kept as long as the tool, because rendering is the cost of
+//! the list: sixteen connections that asked for the list of 10,000 tools again and again stopped the
+//! gateway for seconds.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use super::{describe_tool, describe_tool_for_operator};
+use crate::{memory::Charge, respond::ApiError};
+use airlock_core::tool::Tool;
+
+/// Bytes of the texts that are kept, those of all tools together. A tool beyond them is rendered for
+/// each request.
+const MAX_BYTES: usize = 8 << 20;
+/// When there is no room, the tools that are gone are searched for after one text in this many of
+/// those that are kept. To search for each text without room would take a time that grows with the
+/// square of the number of tools.
+const SEARCHED_PART: usize = 16;
+
+/// Those who read the list; they see the texts of a tool differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Reader {
+    /// Sees tools as their sources announce them.
+    Operator,
+    /// The holder of a key sees tools as models do.
+    Key,
+}
+
+/// The texts that are kept. Cheap to clone; clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct ToolTexts(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    /// By the address of the tool. The reference keeps the address from being used again.
+    texts: HashMap<(usize, Reader), (Weak<Tool>, Arc<str>)>,
+    bytes: usize,
+    /// Texts without room since the last search for tools that are gone.
+    refused: usize,
+}
+
+impl ToolTexts {
+    /// Returns the text of a tool, which is rendered if it is not kept.
+    fn get(&self, tool: &Arc<Tool>, reader: Reader) -> Arc<str> {
+        let key = (Arc::as_ptr(tool).addr(), reader);
+        if let Some((_, text)) = self.kept().texts.get(&key) {
+            return text.clone();
+        }
+        let text: Arc<str> = match reader {
+            Reader::Operator => describe_tool_for_operator(tool),
+            Reader::Key => describe_tool(tool),
+        }
+        .to_string()
+        .into();
+        self.kept().keep(key, tool, &text);
+        text
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // Consistent after every statement.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, key: (usize, Reader), tool: &Arc<Tool>, text: &Arc<str>) {
+        if self.bytes + text.len() > MAX_BYTES && self.refused >= self.texts.len() / SEARCHED_PART {
+            self.texts.retain(|_, (tool, _)| tool.strong_count() > 0);
+            self.bytes = self.texts.values().map(|(_, text)| text.len()).sum();
+            self.refused = 0;
+        }
+        if self.bytes + text.len() > MAX_BYTES {
+            self.refused += 1;
+            return;
+        }
+        let kept = self.texts.insert(key, (Arc::downgrade(tool), text.clone()));
+        self.bytes += text.len();
+        self.bytes -= kept.map_or(0, |(_, text)| text.len());
+    }
+}
+
+/// Writes one list.
+pub(super) struct Rendering<'r> {
+    pub(super) texts: &'r ToolTexts,
+    pub(super) reader: Reader,
+    pub(super) charge: &'r Charge,
+}
+
+impl Rendering<'_> {
+    /// Returns the text of a tool.
+    pub(super) fn text(&self, tool: &Arc<Tool>) -> Arc<str> {
+        self.texts.get(tool, self.reader)
+    }
+
+    /// Appends parts to the list. Charges the memory that it grows by first.
+    pub(super) fn push(&self, list: &mut String, parts: &[&str]) -> Result<(), ApiError> {
+        let more: usize = parts.iter().map(|part| part.len()).sum();
+        if list.capacity() - list.len() < more {
+            let grown = more.max(list.capacity());
+            self.charge.grow(grown)?;
+            list.reserve_exact(list.capacity() - list.len() + grown);
+        }
+        list.extend(parts.iter().copied());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::memory::{Memory, REQUEST_BYTES};
+    use airlock_core::{
+        tenant::Tenant,
+        tool::{ClientName, ToolDefinition},
+    };
+
+    fn tool(description: &str) -> Arc<Tool> {
+        let definition = serde_json::json!({"name": "t", "description": description, "inputSchema": {"type": "object"}});
+        let definition: ToolDefinition = serde_json::from_value(definition).expect("a definition");
+        let client = ClientName::parse("fs").expect("a name");
+        Arc::new(Tool::adopt(&client, definition).expect("a tool"))
+    }
+
+    #[test]
+    fn a_tool_is_rendered_once_for_each_kind_of_reader() {
+        let texts = ToolTexts::default();
+        let one = tool("one");
+        let other = tool("other");
+        let first = texts.get(&one, Reader::Key);
+        assert!(Arc::ptr_eq(&first, &texts.get(&one, Reader::Key)));
+        assert!(!Arc::ptr_eq(&first, &texts.get(&one, Reader::Operator)));
+        assert!(texts.get(&other, Reader::Key).contains("other"));
+    }
+
+    #[test]
+    fn texts_of_tools_that_are_gone_make_room_and_the_others_are_bounded() {
+        let mut kept = Kept::default();
+        let mut keep = |tool: &Arc<Tool>| {
+            let key = (Arc::as_ptr(tool).addr(), Reader::Key);
+            kept.keep(key, tool, &"x".repeat(MAX_BYTES / 2).into());
+            assert!(kept.bytes <= MAX_BYTES);
+            kept.texts.contains_key(&key)
+        };
+        let [first, second, third] = ["1", "2", "3"].map(tool);
+        assert_eq!([&first, &second, &third].map(&mut keep), [true, true, false]);
+        drop(first);
+        assert!(keep(&third));
+    }
+
+    #[test]
+    fn tools_that_are_gone_are_searched_for_after_a_part_of_the_texts_without_room() {
+        let mut kept = Kept::default();
+        let tools: Vec<_> = (0..4 * SEARCHED_PART).map(|_| tool("a tool")).collect();
+        let text: Arc<str> = "x".repeat(MAX_BYTES / tools.len()).into();
+        let key = |tool: &Arc<Tool>| (Arc::as_ptr(tool).addr(), Reader::Key);
+        for tool in &tools {
+            kept.keep(key(tool), tool, &text);
+        }
+        let further = tool("another tool");
+        let searches = (0..40).filter(|_| {
+            kept.keep(key(&further), &further, &text);
+            kept.refused == 1
+        });
+        assert_eq!(searches.count(), 10);
+        assert_eq!(kept.texts.len(), tools.len());
+    }
+
+    #[test]
+    fn a_list_is_charged_before_it_grows() {
+        let memory = Memory::new(4 * REQUEST_BYTES);
+        let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
+        let texts = ToolTexts::default();
+        let rendering = Rendering { texts: &texts, reader: Reader::Key, charge: &charge };
+        let mut list = String::new();
+        rendering.push(&mut list, &[&"x".repeat(REQUEST_BYTES)]).expect("there is room");
+        let refused = rendering.push(&mut list, &["y"]).expect_err("it would double");
+        assert_eq!(refused.status(), http::StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(list.len(), REQUEST_BYTES);
+    }
+}

@@ -1,0 +1,105 @@
+//! `/v1/approvals`: calls that wait for the decision of a person.
+//!
+//! A call belongs to the virtual key of its client; for any other caller it does not exist. A
+//! decision is stored, and the call that waits finds it there: nothing runs here.
+
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use super::{
+    App, Sender,
+    memory::Charge,
+    respond::{self, ApiError, Reply},
+    work,
+};
+use airlock_agent::approvals::{self, LISTED};
+use airlock_store::{Unavailable, approvals::Approvals};
+use airlock_strings::cut;
+
+const PATH: &str = "/v1/approvals";
+/// Number of copies of the texts of calls in memory while they are listed.
+const COPIES: usize = 4;
+/// Longest part of a text of the caller in an error, in bytes.
+const MAX_SHOWN: usize = 64;
+
+/// Part of the API that a path means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The calls of the caller.
+    List,
+    Approve,
+    Deny,
+}
+
+impl Target {
+    /// Returns the part that a path means and the call that it names; `None` for other paths.
+    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+        let rest = path.strip_prefix(PATH)?;
+        if rest.is_empty() {
+            return Some((Self::List, ""));
+        }
+        let (id, action) = rest.strip_prefix('/')?.split_once('/')?;
+        let target = match action {
+            "approve" => Self::Approve,
+            "deny" => Self::Deny,
+            _ => return None,
+        };
+        (!id.is_empty()).then_some((target, id))
+    }
+
+    pub(super) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::List => &[Method::GET, Method::HEAD],
+            Self::Approve | Self::Deny => &[Method::POST],
+        }
+    }
+}
+
+/// Handles a request. Fails if the caller has no such call that waits, or if the list cannot be used.
+pub(super) async fn run(
+    app: &App,
+    sender: &Sender,
+    path: &str,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let (target, id) = Target::find(path).ok_or_else(|| ApiError::no_such_path(path))?;
+    let approvals = app.hooks.approvals.as_ref().ok_or_else(keeps_none)?;
+    let database = approvals.database().await.map_err(|error| unavailable(&error))?;
+    let own = database.approvals(sender.tenant().scope());
+    if target == Target::List {
+        let calls = own.list(LISTED).await.map_err(|error| unavailable(&error))?;
+        let bytes: usize = calls.iter().map(|call| call.text.len()).sum();
+        charge.grow(bytes.saturating_mul(COPIES))?;
+        let work = move |_: &_| {
+            let data: Vec<_> = calls.iter().map(approvals::document).collect();
+            Ok(respond::json(&json!({"object": "list", "data": data})))
+        };
+        return work::on_tree(charge, work).await;
+    }
+    decide(&own, id, target == Target::Approve).await
+}
+
+async fn decide(own: &Approvals, id: &str, approves: bool) -> Result<Reply, ApiError> {
+    if !own.decide(id, approves).await.map_err(|error| unavailable(&error))? {
+        let message = format!(
+            "no call {:?} waits for an approval: it has expired, or was decided about",
+            cut(id.to_owned(), MAX_SHOWN)
+        );
+        let status = StatusCode::NOT_FOUND;
+        let kind = "invalid_request_error";
+        return Err(ApiError::new(status, kind, "approval_not_found", message));
+    }
+    let state = if approves { "approved" } else { "denied" };
+    Ok(respond::json(&json!({"id": id, "object": "airlock.approval", "state": state})))
+}
+
+fn keeps_none() -> ApiError {
+    let message = "this gateway keeps no list of pending approvals";
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "no_approvals", message)
+}
+
+fn unavailable(error: &Unavailable) -> ApiError {
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let message = format!("the list of pending approvals cannot be used: {error}");
+    ApiError::new(status, "server_error", "store_unavailable", message)
+}

@@ -1,0 +1,145 @@
+//! Authenticates the sender of a request by its virtual key.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+
+use super::respond::ApiError;
+use airlock_core::door::{CallerHeaders, Keys, VirtualKey};
+
+/// Header that carries virtual keys only, in any form.
+const OWN_HEADER: &str = "x-bf-vk";
+/// Prefix of virtual keys in headers that may also carry other credentials. Case-insensitive.
+const PREFIX: &str = "sk-bf-";
+
+/// Finds the sender's key. Fails if the sent key does not exist, or if `required` and no key is
+/// sent.
+pub(super) fn key(
+    keys: &Keys,
+    required: bool,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<VirtualKey>>, ApiError> {
+    let Some(credential) = credential(headers) else {
+        return if required {
+            Err(ApiError::unauthorized("a virtual key is required"))
+        } else {
+            Ok(None)
+        };
+    };
+    // Virtual keys are text, so bytes that are not UTF-8 match none.
+    let found = std::str::from_utf8(credential).ok().and_then(|credential| keys.find(credential));
+    found.map(Some).ok_or_else(|| ApiError::unauthorized("virtual key not found"))
+}
+
+/// Returns the access token of a request: a bearer credential that is no virtual key, where no header
+/// has one. `None` if there is none; a token that is not ASCII is none.
+pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
+    let bearer = bearer(headers.get(header::AUTHORIZATION)?.as_bytes())?;
+    credential(headers).is_none().then(|| std::str::from_utf8(bearer).ok()).flatten()
+}
+
+/// Returns whether a request has a virtual key, known or not.
+pub(super) fn is_sent(headers: &HeaderMap) -> bool {
+    credential(headers).is_some()
+}
+
+/// Returns the headers of a request that sources of tools may pass on, without virtual keys, which
+/// are for the gateway alone.
+pub(super) fn forwardable(headers: &HeaderMap) -> CallerHeaders {
+    let kept = headers.iter().filter(|(name, value)| {
+        let value = value.as_bytes();
+        let credential = if **name == header::AUTHORIZATION { bearer(value) } else { Some(value) };
+        **name != OWN_HEADER && !credential.is_some_and(|it| is_virtual(&it.trim_ascii()))
+    });
+    CallerHeaders::collect(kept.map(|(name, value)| (name.as_str(), value.as_bytes())))
+}
+
+/// Returns the first header value that is a virtual key. Other credentials in the shared headers
+/// are ignored, for example the dummy keys that OpenAI's clients require.
+fn credential(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = |name: &str| headers.get(name).map(http::HeaderValue::as_bytes);
+    let bearer = value(header::AUTHORIZATION.as_str()).and_then(bearer);
+    let own = value(OWN_HEADER).map(<[u8]>::trim_ascii);
+    let shared = |name| value(name).map(<[u8]>::trim_ascii).filter(is_virtual);
+    own.or_else(|| bearer.filter(is_virtual))
+        .or_else(|| shared("x-api-key"))
+        .or_else(|| shared("x-goog-api-key"))
+}
+
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token.trim_ascii())
+}
+
+fn is_virtual(credential: &&[u8]) -> bool {
+    credential
+        .get(..PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn find(required: bool, headers: &[(&'static str, &str)]) -> Result<Option<String>, ()> {
+        let keys = Keys::new(
+            [("ann", "sk-bf-1"), ("bob", "SK-BF-2"), ("odd", "plain")]
+                .map(|(name, credential)| VirtualKey::new(name, credential, BTreeMap::new())),
+        );
+        let headers = headers.iter().map(|(name, value)| {
+            (
+                header::HeaderName::from_static(name),
+                header::HeaderValue::from_str(value).expect("a good value"),
+            )
+        });
+        key(&keys, required, &headers.collect())
+            .map(|key| key.map(|key| key.name.clone()))
+            .map_err(drop)
+    }
+
+    #[test]
+    fn a_key_is_found_in_four_headers_and_the_first_one_wins() {
+        for (headers, name) in [
+            (&[("x-bf-vk", "plain")][..], "odd"),
+            (&[("authorization", "Bearer sk-bf-1")], "ann"),
+            (&[("authorization", "bearer SK-BF-2")], "bob"),
+            (&[("x-api-key", "sk-bf-1")], "ann"),
+            (&[("x-goog-api-key", "sk-bf-1")], "ann"),
+            (&[("x-api-key", "SK-BF-2"), ("x-goog-api-key", "sk-bf-1")], "bob"),
+            (&[("x-bf-vk", "SK-BF-2"), ("authorization", "Bearer sk-bf-1")], "bob"),
+            (&[("authorization", "Bearer other"), ("x-api-key", "sk-bf-1")], "ann"),
+        ] {
+            assert_eq!(find(true, headers), Ok(Some(name.to_owned())), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_rejected_even_where_none_is_required() {
+        for headers in [
+            &[("x-bf-vk", "")][..],
+            &[("x-bf-vk", "sk-bf-3"), ("authorization", "Bearer sk-bf-1")],
+            &[("authorization", "Bearer sk-bf-")],
+            &[("x-api-key", "Sk-Bf-1")],
+        ] {
+            assert_eq!(find(false, headers), Err(()), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn credentials_without_the_prefix_are_ignored() {
+        for headers in [
+            &[][..],
+            &[("authorization", "Bearer plain")],
+            &[("authorization", "Basic sk-bf-1")],
+            &[("x-api-key", "k")],
+        ] {
+            assert_eq!(
+                (find(false, headers), find(true, headers)),
+                (Ok(None), Err(())),
+                "{headers:?}"
+            );
+        }
+    }
+}

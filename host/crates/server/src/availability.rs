@@ -1,0 +1,61 @@
+//! Sources of tools that a request could use, and that have never been listed.
+//!
+//! A source is listed some seconds after the gateway has started. A request before that would
+//! see a part of the tools without a notice. It waits until the startup wait has passed, and its
+//! response names the sources that are still missing.
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{App, Sender};
+use airlock_catalog::Client;
+use airlock_core::door::Origin;
+use airlock_model::Object;
+
+/// Member of the `airlock` object with the missing sources.
+const UNAVAILABLE: &str = "unavailable";
+/// Most sources that a response names.
+const MAX_NAMED: usize = 100;
+
+/// Waits for the sources that the sender may use and that are connecting for the first time, until
+/// `startup_wait` has passed since the gateway started.
+pub(super) async fn settle(app: &App, sender: &Sender) {
+    wait(app, sender, || false).await;
+}
+
+/// Waits as [`settle`] does, and not longer than until the tool `name` of a source is there. A meta-tool
+/// uses the tools of all sources.
+pub(super) async fn settle_for(app: &App, sender: &Sender, name: &str) {
+    let is_there = || {
+        let view = app.view(sender);
+        view.find(&Origin::Caller, name).is_some_and(|entry| entry.tool.client.is_some())
+    };
+    wait(app, sender, is_there).await;
+}
+
+/// Waits until no source is missing, until `is_enough`, or until the startup wait has passed.
+async fn wait(app: &App, sender: &Sender, is_enough: impl Fn() -> bool) {
+    let left = app.settings.startup_wait.saturating_sub(app.started.elapsed());
+    if left.is_zero() {
+        return;
+    }
+    let filter = &sender.filter;
+    let key = sender.key.as_deref();
+    let is_missing =
+        |client: &Client| app.catalog.snapshot().is_missing(client, filter, key) && !is_enough();
+    app.catalog.settled(Instant::now() + left, is_missing).await;
+}
+
+/// Adds the sources that the sender could use if they were listed, with their states. Reasons are for
+/// the operator.
+pub(super) fn note(app: &App, sender: &Sender, notes: &mut Object) {
+    let snapshot = app.catalog.snapshot();
+    let missing = snapshot.missing(&sender.filter, sender.key.as_deref());
+    let missing = missing
+        .take(MAX_NAMED)
+        .map(|client| json!({"client": client.name.as_str(), "state": client.state.name()}));
+    let missing: Vec<Value> = missing.collect();
+    if !missing.is_empty() {
+        notes.insert(UNAVAILABLE.to_owned(), missing.into());
+    }
+}

@@ -1,0 +1,55 @@
+//! `POST /v1/chat/completions`: chat completions, whole or streamed.
+
+mod stream;
+
+use http::Request;
+use hyper::body::Incoming;
+
+use self::stream::ChatStream;
+use super::{
+    App, Sender, availability, body, events,
+    memory::Charge,
+    options,
+    respond::{self, ApiError, Reply},
+};
+use airlock_agent::recall;
+
+/// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
+/// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future
+/// or the reply cancels the request to the provider and every running tool.
+pub(super) async fn complete(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let timeout = options::timeout(request.headers(), app.agent.timeout)?;
+    let events_header = options::events(request.headers())?;
+    let mut body = body::members(request, &app.settings, charge).await?;
+    if !body.get("messages").is_some_and(|messages| messages.starts_with('[')) {
+        return Err(
+            ApiError::bad_request("invalid_type", "`messages` must be an array").about("messages")
+        );
+    }
+    let tenant = sender.tenant();
+    let memory = charge.clone();
+    let charged = move |bytes| memory.grow(bytes);
+    recall::chat::remove_notes(&tenant, &mut body, charged.clone()).await?;
+    if let Some(recall) = &app.hooks.recall {
+        recall.restore_messages(&tenant, &mut body, charged).await?;
+    }
+    let is_streamed = options::flag(&body, "stream")?;
+    let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
+    availability::settle(app, sender).await;
+    let run = app.run(sender, body, is_streamed, wants_events, timeout, charge);
+    let answering = run.answering();
+    let reply = if is_streamed {
+        let stream = ChatStream::begin(run, wants_events).await?;
+        respond::events(events::parts(stream))
+    } else {
+        let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
+        let answer = completion.answer.expect("it was not streamed");
+        respond::json_text(answer.into_text())
+    };
+    Ok(respond::answered_by(&answering, reply))
+}

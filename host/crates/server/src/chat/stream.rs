@@ -1,0 +1,211 @@
+//! Streamed chat completions: the chunks of the loop, as server-sent events.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::{
+    events::{self, Source},
+    respond::ApiError,
+};
+use airlock_agent::{EXTENSION, Ended, Event, Run, Started};
+use airlock_model::{Object, document::head};
+use airlock_strings::cut;
+
+/// Data of the last event.
+const DONE: &str = "[DONE]";
+/// Maximum length of arguments, results and partial results in an event, in bytes.
+const MAX_TEXT_BYTES: usize = 64 << 10;
+
+/// One streamed completion.
+pub(crate) struct ChatStream {
+    run: Run,
+    /// The first event, received before the response begins.
+    first: Option<Event>,
+    /// True if the caller asked for events of tools.
+    wants_events: bool,
+    /// Members that the chunks of the stream share.
+    head: Object,
+    has_ended: bool,
+}
+
+impl ChatStream {
+    /// Waits for the first event. Fails if the request fails before it, so that the failure has a
+    /// status of its own.
+    pub(crate) async fn begin(mut run: Run, wants_events: bool) -> Result<Self, ApiError> {
+        match run.next().await {
+            Some(Event::Failed(error)) => Err((*error).into()),
+            first => Ok(Self { run, first, wants_events, head: Object::new(), has_ended: false }),
+        }
+    }
+
+    /// Renders an event; `None` if the caller does not receive it.
+    fn render(&mut self, event: Event) -> Option<Bytes> {
+        match event {
+            Event::Chunk(chunk) => {
+                if self.wants_events && self.head.is_empty() {
+                    self.head = head(chunk.object());
+                }
+                Some(events::data(&chunk.into_line()))
+            }
+            Event::Done(_) => {
+                self.has_ended = true;
+                Some(events::data(DONE))
+            }
+            Event::Failed(error) => {
+                self.has_ended = true;
+                Some(events::failure((*error).into()))
+            }
+            event if self.wants_events => Some(self.tool_event(&describe(event)?)),
+            _ => None,
+        }
+    }
+
+    /// Returns a chunk without text that has the event as its member `airlock`.
+    fn tool_event(&self, event: &Value) -> Bytes {
+        let mut chunk = self.head.clone();
+        let choice = json!({"index": 0, "delta": {}, "finish_reason": null});
+        chunk.insert("choices".to_owned(), json!([choice]));
+        chunk.insert(EXTENSION.to_owned(), json!({"event": event}));
+        events::data(&Value::from(chunk).to_string())
+    }
+}
+
+impl Source for ChatStream {
+    async fn next(&mut self) -> Option<Bytes> {
+        while !self.has_ended {
+            let event = match self.first.take() {
+                Some(event) => event,
+                None => self.run.next().await?,
+            };
+            if let Some(bytes) = self.render(event) {
+                return Some(bytes);
+            }
+        }
+        None
+    }
+}
+
+/// Describes an event of a tool or a round; `None` for other events. Texts are cut after
+/// [`MAX_TEXT_BYTES`].
+fn describe(event: Event) -> Option<Value> {
+    Some(match event {
+        Event::Started(Started { tool_call_id, name, arguments, .. }) => json!({
+            "type": "call_started",
+            "tool_call_id": tool_call_id,
+            "name": name,
+            "arguments": cut(arguments, MAX_TEXT_BYTES),
+        }),
+        Event::Progress { tool_call_id, progress } => {
+            json!({"type": "call_progress", "tool_call_id": tool_call_id, "progress": progress})
+        }
+        Event::Partial { tool_call_id, part } => {
+            let text = part.as_text().map(|text| cut(text.to_owned(), MAX_TEXT_BYTES));
+            json!({"type": "call_partial", "tool_call_id": tool_call_id, "text": text})
+        }
+        Event::Ended(Ended { tool_call_id, name, text, error }) => json!({
+            "type": "call_ended",
+            "tool_call_id": tool_call_id,
+            "name": name,
+            "status": if error.is_none() { "ok" } else { "error" },
+            "code": error.as_ref().map(|error| &error.code),
+            "error": error,
+            "result": cut(text.to_string(), MAX_TEXT_BYTES),
+        }),
+        Event::Round { rounds } => json!({"type": "round", "rounds": rounds}),
+        Event::Chunk(_) | Event::Done(_) | Event::Failed(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use futures_util::StreamExt as _;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{respond::Parts, tests::SETTINGS};
+    use airlock_agent as agent;
+    use airlock_core::door::{Budget, Caller, Filter, Origin};
+    use airlock_fakes as fake;
+    use airlock_json::RawObject;
+    use airlock_model::{MemoryBudget, object};
+
+    /// Starts a streamed chat and returns its body.
+    async fn begin(turns: Value, timeout: Duration) -> Parts {
+        let (catalog, _happened) = fake::catalog();
+        let view = catalog.snapshot().view(&Filter::none(), None);
+        let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
+        let request = agent::Request {
+            body: RawObject::from(&object(body)),
+            native: None,
+            is_streamed: true,
+            shows_rounds: false,
+            max_tool_calls: None,
+            approver: None,
+            notes: airlock_model::Object::new(),
+            names_tools: false,
+            reports: None,
+            results: None,
+            keeper: None,
+            budget: MemoryBudget::unlimited(),
+        };
+        let settings = agent::Settings { timeout, ..SETTINGS };
+        // Tools run until the request ends.
+        let budget = Budget { deadline: Duration::from_hours(1), ..fake::BUDGET };
+        let caller = Caller::new(view, Origin::Model, budget);
+        let run = agent::run(Arc::new(fake::scripted(&turns)), caller, request, settings);
+        events::parts(ChatStream::begin(run, false).await.expect("it begins"))
+    }
+
+    /// Returns the parts of a streamed chat with their times in seconds, each as a word.
+    async fn timeline(turns: Value, timeout: Duration) -> Vec<(u64, &'static str)> {
+        let started = Instant::now();
+        let parts = begin(turns, timeout).await.map(|part| {
+            let part = std::str::from_utf8(&part).expect("UTF-8");
+            let kind = match part.trim_end() {
+                ": keep-alive" => "comment",
+                "data: [DONE]" => "done",
+                error if error.starts_with("event: error") => "error",
+                chunk if chunk.starts_with("data: {") => "chunk",
+                other => panic!("{other}"),
+            };
+            (started.elapsed().as_secs(), kind)
+        });
+        parts.collect().await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn comments_are_sent_while_a_tool_runs_until_the_request_times_out() {
+        let turns = json!([{"answer": {"tool_calls": [{"name": "desk-hang"}]}}]);
+        let expected = [(0, "chunk"), (15, "comment"), (30, "comment"), (40, "error")];
+        assert_eq!(timeline(turns, Duration::from_secs(40)).await, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_comment_between_two_chunks_of_a_slow_model_loses_neither() {
+        let turns = json!([{"answer": {"content": "hi", "pace": "20s"}}]);
+        let expected = [
+            (20, "chunk"),
+            (35, "comment"),
+            (40, "chunk"),
+            (55, "comment"),
+            (70, "comment"),
+            (80, "chunk"),
+            (80, "done"),
+        ];
+        assert_eq!(timeline(turns, Duration::from_mins(5)).await, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_not_read_stops_the_model() {
+        let turns = json!([{"answer": {"content": "word ".repeat(20), "pace": "1s"}}]);
+        let mut parts = begin(turns, Duration::from_mins(5)).await;
+        parts.next().await.expect("a chunk");
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let started = Instant::now();
+        let rest = parts.count().await;
+        assert_eq!(rest, 22, "20 words, the end and [DONE]");
+        assert!(started.elapsed() > Duration::from_secs(18), "{:?}", started.elapsed());
+    }
+}

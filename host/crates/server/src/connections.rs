@@ -1,0 +1,382 @@
+//! Open connections: their maximum number per peer and in total, the share of one tenant, and the
+//! eviction of old connections for new ones.
+//!
+//! A place is free at once or not at all: nothing here waits. If every place is in use, a new
+//! connection gets one of a few reserved places, which serve only the state of the gateway. A tenant
+//! is known once a request of it has come; then it may have requests running on three quarters of the
+//! places, in all and of one peer.
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    hash::Hash,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use http::{HeaderValue, StatusCode, header};
+use tracing::{debug, warn};
+
+use super::{
+    activity::{Activity, Parked, Parking},
+    peer::Peer,
+    respond::ApiError,
+};
+use airlock_core::tenant::Tenant;
+
+/// If there is no room, one in this many of all connections is evicted at a time. A client that
+/// holds many connections and reopens them would otherwise cause an eviction for each of them.
+const EVICTED_PART: usize = 16;
+/// One in this many of a maximum may be evicted but not closed yet. Evicted connections hold
+/// their room until they are closed, so without this limit a peer that opens connections faster
+/// than its evicted ones end would take all room.
+const CLOSING_PART: usize = 4;
+/// One in this many of a maximum is never taken by requests of one tenant.
+const OTHERS_PART: usize = 4;
+/// Places beyond the maximum, for connections that only ask for the state of the gateway. One peer
+/// gets half of them.
+const RESERVED: usize = 8;
+/// Reserved places that may be evicted but not closed yet, for each one that is open.
+const RESERVED_CLOSING: usize = 3;
+
+/// The open connections, and the limits on them.
+pub(super) struct Connections {
+    max: usize,
+    max_per_peer: usize,
+    table: Mutex<Table>,
+    next: AtomicU64,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Connections that hold room, by number: open ones, and evicted ones that are not closed yet.
+    places: HashMap<u64, Place>,
+    /// Number of connections on which requests of a tenant run.
+    by_tenant: HashMap<Tenant, usize>,
+    /// The same for each peer.
+    by_tenant_at: HashMap<(Peer, Tenant), usize>,
+}
+
+struct Place {
+    peer: Peer,
+    activity: Arc<Activity>,
+    is_reserved: bool,
+    is_evicted: bool,
+    /// Tenant of the first of the requests that run, and their number.
+    claimed: Option<(Tenant, usize)>,
+}
+
+/// Number of connections of one kind.
+#[derive(Default)]
+struct Count {
+    open: usize,
+    held: usize,
+}
+
+impl Connections {
+    pub(super) fn new(max: usize, max_per_peer: usize) -> Arc<Self> {
+        let table = Mutex::default();
+        let next = AtomicU64::new(0);
+        Arc::new(Self { max, max_per_peer, table, next })
+    }
+
+    /// Gives a new connection of `peer` a place. If the peer is at its maximum, or if all places are
+    /// taken, connections of the lowest rank are evicted. If that makes no room, because each has a
+    /// request running or is not closed yet, the connection gets a reserved place; `None` if all of
+    /// these are taken too.
+    pub(super) fn admit(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
+        let mut table = self.table();
+        let is_reserved = !(self.has_share(&mut table, peer) && self.has_room(&mut table));
+        if is_reserved && !has_reserve(&mut table, peer) {
+            warn!(%peer, "connection refused: all places of this address, or of the gateway, and the reserved ones are taken");
+            return None;
+        }
+        let (number, activity) = (self.next.fetch_add(1, Ordering::Relaxed), Activity::new());
+        let place = Place {
+            peer,
+            activity: activity.clone(),
+            is_reserved,
+            is_evicted: false,
+            claimed: None,
+        };
+        table.places.insert(number, place);
+        let connections = self.clone();
+        let connection =
+            Connection { connections, activity: activity.clone(), number, peer, is_reserved };
+        Some(ConnectionSlot { activity, seats: Seats(Arc::new(connection)) })
+    }
+
+    /// Returns whether `peer` may have one more connection. May evict another connection of the
+    /// peer.
+    fn has_share(&self, table: &mut Table, peer: Peer) -> bool {
+        let of_peer = |place: &Place| !place.is_reserved && place.peer == peer;
+        let Count { open, held } = table.count(of_peer);
+        held < with_closing(self.max_per_peer)
+            && (open < self.max_per_peer || table.evict(1, of_peer) > 0)
+    }
+
+    fn has_room(&self, table: &mut Table) -> bool {
+        let is_usual = |place: &Place| !place.is_reserved;
+        let Count { open, held } = table.count(is_usual);
+        if held >= with_closing(self.max) {
+            return false;
+        }
+        open < self.max || {
+            let evicted = table.evict((self.max / EVICTED_PART).max(1), is_usual);
+            debug!(limit = self.max, evicted, "the limit of connections is reached");
+            evicted > 0
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether a reserved place is free for `peer`. May evict another connection from one.
+fn has_reserve(table: &mut Table, peer: Peer) -> bool {
+    let is_of_peer = |place: &Place| place.is_reserved && place.peer == peer;
+    let is_reserved = |place: &Place| place.is_reserved;
+    has_part(table, RESERVED / 2, is_of_peer) && has_part(table, RESERVED, is_reserved)
+}
+
+fn has_part(table: &mut Table, max: usize, of: impl Fn(&Place) -> bool) -> bool {
+    let Count { open, held } = table.count(&of);
+    held < max * (1 + RESERVED_CLOSING) && (open < max || table.evict(1, of) > 0)
+}
+
+/// Returns a maximum with the connections that may be evicted but not closed yet.
+fn with_closing(max: usize) -> usize {
+    max.saturating_add((max / CLOSING_PART).max(1))
+}
+
+/// Returns the part of a maximum that one tenant may have.
+fn share(max: usize) -> usize {
+    max - max / OTHERS_PART
+}
+
+impl Table {
+    fn count(&self, of: impl Fn(&Place) -> bool) -> Count {
+        self.places.values().filter(|place| of(place)).fold(Count::default(), |count, place| {
+            Count { open: count.open + usize::from(!place.is_evicted), held: count.held + 1 }
+        })
+    }
+
+    /// Evicts up to `most` connections that may be interrupted and returns their number. Order: by
+    /// their [`Rank`](super::activity::Rank), except that of those whose bodies arrive or whose
+    /// streams wait the connections of the tenant that has most come first. Evicted connections no
+    /// longer count as open, but hold their room until they end.
+    fn evict(&mut self, most: usize, of: impl Fn(&Place) -> bool) -> usize {
+        let ranked = self.places.iter().filter(|(_, place)| !place.is_evicted && of(place));
+        let mut ranked: Vec<_> = ranked
+            .filter_map(|(number, place)| {
+                let rank = place.activity.rank()?;
+                let held = place.claimed.as_ref().map_or(0, |(tenant, _)| self.of(tenant));
+                Some(((rank.class(), Reverse(held), rank), *number))
+            })
+            .collect();
+        ranked.sort_unstable();
+        let mut evicted = 0;
+        for (_, number) in ranked {
+            if evicted == most {
+                break;
+            }
+            let Some(place) = self.places.get_mut(&number) else { continue };
+            // Checked again, because a request may have begun since the ranking.
+            if place.activity.evict() {
+                place.is_evicted = true;
+                evicted += 1;
+                self.unclaim(number);
+            }
+        }
+        evicted
+    }
+
+    /// Number of connections on which requests of a tenant run.
+    fn of(&self, tenant: &Tenant) -> usize {
+        self.by_tenant.get(tenant).copied().unwrap_or_default()
+    }
+
+    /// Counts a request of a tenant. False if the tenant has its share of the connections.
+    fn claim(&mut self, limits: &Connections, number: u64, tenant: &Tenant) -> bool {
+        let Some(Place { peer, claimed, .. }) = self.places.get_mut(&number) else { return true };
+        if let Some((_, requests)) = claimed {
+            *requests += 1;
+            return true;
+        }
+        let at = (*peer, tenant.clone());
+        let here = self.by_tenant_at.get(&at).copied().unwrap_or_default();
+        let all = self.by_tenant.get(tenant).copied().unwrap_or_default();
+        if here >= share(limits.max_per_peer) || all >= share(limits.max) {
+            return false;
+        }
+        *claimed = Some((tenant.clone(), 1));
+        *self.by_tenant.entry(tenant.clone()).or_default() += 1;
+        *self.by_tenant_at.entry(at).or_default() += 1;
+        true
+    }
+
+    /// Removes one request from the count.
+    fn release(&mut self, number: u64) {
+        let Some(Place { claimed: Some((_, requests)), .. }) = self.places.get_mut(&number) else {
+            return;
+        };
+        *requests -= 1;
+        if *requests == 0 {
+            self.unclaim(number);
+        }
+    }
+
+    /// Removes all requests of a connection from the count.
+    fn unclaim(&mut self, number: u64) {
+        let Some(place) = self.places.get_mut(&number) else { return };
+        if let Some((tenant, _)) = place.claimed.take() {
+            subtract_one(&mut self.by_tenant_at, (place.peer, tenant.clone()));
+            subtract_one(&mut self.by_tenant, tenant);
+        }
+    }
+}
+
+fn subtract_one<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
+    if let std::collections::hash_map::Entry::Occupied(mut count) = counts.entry(key) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}
+
+/// Slot for one connection. Released on drop.
+pub(super) struct ConnectionSlot {
+    /// Current activity of the connection.
+    pub(super) activity: Arc<Activity>,
+    seats: Seats,
+}
+
+/// Makes seats for the requests of one connection.
+#[derive(Clone)]
+pub(super) struct Seats(Arc<Connection>);
+
+struct Connection {
+    connections: Arc<Connections>,
+    activity: Arc<Activity>,
+    number: u64,
+    peer: Peer,
+    is_reserved: bool,
+}
+
+impl ConnectionSlot {
+    /// Returns whether the connection may only ask for the state of the gateway.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.seats.0.is_reserved
+    }
+
+    /// Returns the maker of seats.
+    pub(super) fn seats(&self) -> Seats {
+        self.seats.clone()
+    }
+}
+
+impl Seats {
+    /// Returns the seat of a new request.
+    pub(super) fn seat(&self) -> Seat {
+        Seat(Arc::new(Seated { connection: self.0.clone(), is_claimed: OnceLock::new() }))
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        let Connection { connections, number, .. } = &*self.seats.0;
+        let mut table = connections.table();
+        table.unclaim(*number);
+        table.places.remove(number);
+    }
+}
+
+/// A request on its connection. It travels with the request as an extension. Clones are the same
+/// request.
+#[derive(Clone)]
+pub(super) struct Seat(Arc<Seated>);
+
+struct Seated {
+    connection: Arc<Connection>,
+    is_claimed: OnceLock<()>,
+}
+
+impl Seat {
+    /// Returns the seat that a request came with.
+    pub(super) fn from_request<B>(request: &http::Request<B>) -> Option<Self> {
+        request.extensions().get().cloned()
+    }
+
+    /// Returns whether only the state of the gateway may be asked for.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.0.connection.is_reserved
+    }
+
+    /// Counts the request for its tenant, until the last clone is dropped. Fails if requests of the
+    /// tenant run on three quarters of the places of its address, or of the gateway. A request that
+    /// does not wait for notifications itself then evicts one of the tenant whose body arrives or that
+    /// waits.
+    pub(super) fn claim(&self, tenant: &Tenant, waits: bool) -> Result<(), ApiError> {
+        let Connection { connections, number, peer, .. } = &*self.0.connection;
+        let mut table = connections.table();
+        let is_own = |place: &Place| {
+            place.claimed.as_ref().is_some_and(|(holder, _)| holder == tenant)
+                && place.peer == *peer
+        };
+        let claimed = table.claim(connections, *number, tenant)
+            || (!waits && table.evict(1, is_own) > 0 && table.claim(connections, *number, tenant));
+        if !claimed {
+            return Err(has_share_of_connections());
+        }
+        drop(table);
+        let _ = self.0.is_claimed.set(());
+        Ok(())
+    }
+
+    /// Notes that the connection may be evicted, until the result is dropped.
+    pub(super) fn park(&self, parking: Parking) -> Parked {
+        self.0.connection.activity.park(parking)
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        if self.is_claimed.get().is_some() {
+            let Connection { connections, number, .. } = &*self.connection;
+            connections.table().release(*number);
+        }
+    }
+}
+
+fn has_share_of_connections() -> ApiError {
+    let message = "requests of this caller run on three quarters of the connections of its address, or of the gateway; try again \
+                   when another one has ended";
+    let error = ApiError::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "rate_limit_error",
+        "caller_overloaded",
+        message,
+    );
+    error.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+/// Returns the error for a connection in a reserved place.
+pub(super) fn all_in_use() -> ApiError {
+    let message = "all connections of this address, or of the gateway, have a request running; try again later";
+    let error = ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "server_error",
+        "gateway_overloaded",
+        message,
+    );
+    error
+        .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+        .with_header(header::CONNECTION, HeaderValue::from_static("close"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! `POST /v1/mcp/tool/execute`: runs one tool for a caller. The request itself is the caller's
+//! approval.
+//!
+//! The body is a tool call as a model writes it. The response is the message that a model is sent
+//! back: in the form of chat completions, or of responses with `?format=responses`. Its text is what
+//! the agent loop would send to the model: marked, without hidden characters, with a preview of a
+//! large result. With `?present=raw`, the text is as its source sent it. The response
+//! also has an `airlock` object, with `result` as MCP's `CallToolResult`, unchanged, unless the text
+//! is all of it; `duration_ms`,
+//! `fuel` if the tool ran in the sandbox, `calls`
+//! with the calls that the tool made in turn, and `error.code` if the tool failed. A tool may ask the user during a call:
+//! `input_required` has the questions, and the caller sends the call once more with
+//! `request_state` and `input_responses`. A script that stops at a call that needs an approval is
+//! described by `run`; executed again with `request_state`, it is resumed, and the calls that were
+//! shown are approved.
+
+mod form;
+
+use std::time::{Duration, Instant};
+
+use http::{HeaderValue, Request, StatusCode, header};
+use hyper::body::Incoming;
+use serde_json::json;
+
+use self::form::{Call, Options, Reader};
+use super::{
+    App, Sender, availability, body,
+    memory::Charge,
+    respond::{self, ApiError, Reply},
+};
+use airlock_agent::{
+    self as agent, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource, input_required,
+};
+use airlock_catalog::log_call;
+use airlock_core::{
+    door::{CallId, Caller, Hearing, Ledger, Origin},
+    threads,
+    tool::{CallError, CallFailure, QuestionKinds, ToolOutput},
+};
+use airlock_json as json;
+use airlock_model::{Object, weight};
+
+/// Member of `airlock` with the result as MCP's `CallToolResult`.
+const RESULT: &str = "result";
+
+/// Runs the tool that the body names. An error result of the tool is a normal response with
+/// `is_error`. Fails if the call is refused or does not complete.
+pub(super) async fn run(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let options = Options::parse(request.uri().query())?;
+    let most = app.budget.script.max(app.budget.deadline);
+    let timeout = super::options::timeout(request.headers(), most)?;
+    let body = body::object(request, &app.settings, charge).await?;
+    let call = options.format.read(body)?;
+    availability::settle_for(app, sender, &call.name).await;
+    let caller = caller(app, sender, timeout);
+    let begun = Instant::now();
+    let (source, result) = make(&caller, &call).await?;
+    log_call(&call.name, result.as_ref().err(), begun.elapsed());
+    let room = result.as_ref().map_or(Ok(()), |output| charge.grow(result_bytes(output)));
+    let mut airlock = extension(caller.ledger(), source.id());
+    if let Err(spent) = room {
+        return Err(spent.after_work().with_airlock(airlock));
+    }
+    let presenter = (options.reader == Reader::Model).then(|| {
+        let reads_images = app.models.reads_images(options.model.as_deref());
+        source.presenter(&caller, app.hooks.results.as_ref(), reads_images)
+    });
+    let is_error = result.is_err();
+    let message = match result {
+        Ok(output) => success(output, presenter.as_ref(), &mut airlock),
+        Err(error) if has_message(&error) => {
+            failure(&call.name, &error, presenter.as_ref(), &mut airlock)
+        }
+        Err(error) => return Err(refusal(&error).with_airlock(airlock)),
+    };
+    let mut reply = options.format.write(call.id, message);
+    if is_error {
+        reply.insert("is_error".to_owned(), true.into());
+    }
+    let bytes = json::text_len(&reply).saturating_add(json::text_len(&airlock));
+    if let Err(spent) = charge.grow(bytes) {
+        airlock.remove(RESULT);
+        return Err(spent.after_work().with_airlock(airlock));
+    }
+    reply.insert(EXTENSION.to_owned(), airlock.into());
+    Ok(respond::json(&reply.into()))
+}
+
+/// Returns the bytes that a result takes, as it is and in the response.
+fn result_bytes(output: &ToolOutput) -> usize {
+    let tree = output.structured.as_ref().map_or(0, weight);
+    json::text_len(output).saturating_add(tree).saturating_mul(2)
+}
+
+/// Returns the caller of a request. The request approves its call.
+fn caller(app: &App, sender: &Sender, timeout: Duration) -> Caller {
+    let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
+    let budget = app.budget.within(timeout);
+    let caller = Caller::hearing(app.view(sender), Origin::Caller, budget, hearing);
+    match &app.hooks.runs {
+        Some(runs) if runs.settings().approves_whole_scripts => caller.approving_scripts(),
+        _ => caller,
+    }
+}
+
+/// Makes a call, or resumes one that waits. Fails if the door refuses it.
+async fn make(
+    caller: &Caller,
+    call: &Call,
+) -> Result<(ResultSource, Result<ToolOutput, CallError>), ApiError> {
+    let Call { name, arguments, answers, .. } = call;
+    let checked = threads::arguments(caller, name, arguments).await;
+    let arguments = checked.map_err(|error| refusal(&error))?;
+    Ok(match answers {
+        None => {
+            let admitted = caller.admit(name, &arguments).map_err(|error| refusal(&error))?;
+            (ResultSource::new(&admitted), admitted.run().await)
+        }
+        Some(answers) => {
+            let resumed = caller.resume(name, &arguments, answers.clone());
+            let resumed = resumed.map_err(|error| refusal(&error))?;
+            (ResultSource::new(resumed.call()), resumed.run().await)
+        }
+    })
+}
+
+/// Returns the message with the result of a call, for a model if there is a presenter.
+fn success(output: ToolOutput, presenter: Option<&Presenter<'_>>, airlock: &mut Object) -> Message {
+    if presenter.is_some() || output.has_more_than_text() {
+        airlock.insert(RESULT.to_owned(), json!(output));
+    }
+    match presenter {
+        Some(presenter) => presenter.output(output),
+        None => Message::plain(output.to_text()),
+    }
+}
+
+/// Returns whether a failure is a message with `is_error`. Also a limit of a script is: it is the
+/// script's failure, and the report says what it has done.
+fn has_message(error: &CallError) -> bool {
+    matches!(
+        error,
+        CallError::Tool(_)
+            | CallError::ScriptLimit { .. }
+            | CallError::InputRequired { .. }
+            | CallError::Suspended(_)
+    )
+}
+
+/// Returns the message of a failure that [has one](has_message).
+fn failure(
+    name: &str,
+    error: &CallError,
+    presenter: Option<&Presenter<'_>>,
+    airlock: &mut Object,
+) -> Message {
+    match error {
+        CallError::InputRequired { asked, .. } => {
+            airlock.insert(INPUT_REQUIRED.to_owned(), input_required(asked));
+            return Message::plain(error.to_string());
+        }
+        CallError::Suspended(suspension) => {
+            airlock.insert(RUN.to_owned(), suspension.to_json());
+            return Message::plain(error.to_string());
+        }
+        CallError::Tool(own) => {
+            airlock.insert(RESULT.to_owned(), agent::raw_error(own));
+        }
+        _ => {}
+    }
+    airlock.insert("error".to_owned(), json!(CallFailure::from(error)));
+    match presenter {
+        Some(presenter) => presenter.error(name, error),
+        None => Message::plain(error.to_text()),
+    }
+}
+
+fn refusal(error: &CallError) -> ApiError {
+    match error {
+        CallError::Busy | CallError::CircuitOpen { .. } => {
+            // Whole seconds, rounded up: a client that retries too early is refused again.
+            let seconds = error
+                .retry_after()
+                .map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
+            ApiError::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                error.code(),
+                error.to_string(),
+            )
+            .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+        }
+        // The status is 400 for compatibility; the type tells client errors from server errors.
+        CallError::NotFound { .. }
+        | CallError::BadArguments { .. }
+        | CallError::InvalidArguments { .. }
+        | CallError::NeedsApproval { .. }
+        | CallError::NotWaiting { .. } => ApiError::bad_request(error.code(), error.to_string()),
+        _ => {
+            ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string())
+        }
+    }
+}
+
+fn extension(ledger: &Ledger, id: CallId) -> Object {
+    let records = ledger.records();
+    let mut extension = Object::new();
+    if let Some(record) = records.iter().find(|record| record.id == id) {
+        extension.insert("duration_ms".to_owned(), agent::milliseconds(record.duration).into());
+        extension.extend(record.fuel.map(|fuel| ("fuel".to_owned(), fuel.into())));
+    }
+    extension.insert("calls".to_owned(), agent::describe(&records, id).into());
+    extension
+}

@@ -1,0 +1,207 @@
+//! The forms of a request to run a tool, and of its response: its query, the call and the message
+//! with the result.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use crate::respond::ApiError;
+use airlock_agent::Message;
+use airlock_core::tool::Answers;
+use airlock_model::{Object, object};
+
+/// Options of a request, from its query.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    /// API whose form the call and its result have.
+    pub(super) format: Format,
+    /// Reader of the result.
+    pub(super) reader: Reader,
+    /// The model that reads the result; `None` if any may read it.
+    pub(super) model: Option<String>,
+}
+
+/// Reader of a result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A model: the text is what a model receives in the agent loop.
+    #[default]
+    Model,
+    /// A program: the text is as its source sent it.
+    Program,
+}
+
+/// OpenAI API whose form a call has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Format {
+    #[default]
+    Chat,
+    Responses,
+}
+
+/// Tool call, from either form.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// Echoed unchanged, whatever its type.
+    pub(super) id: Option<Value>,
+    pub(super) name: String,
+    pub(super) arguments: String,
+    pub(super) answers: Option<Answers>,
+}
+
+/// Members of a body that resume a call that waits for answers.
+#[derive(Default, Deserialize)]
+struct Answered {
+    request_state: Option<String>,
+    #[serde(default)]
+    input_responses: BTreeMap<String, Object>,
+}
+
+#[derive(Deserialize)]
+struct ChatCall {
+    id: Option<Value>,
+    function: Option<Function>,
+}
+
+#[derive(Deserialize)]
+struct ResponsesCall {
+    call_id: Option<Value>,
+    #[serde(flatten)]
+    function: Function,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+impl Options {
+    /// Reads a query. Names that have no meaning here are ignored. Fails if a value is not valid.
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, ApiError> {
+        let mut options = Self::default();
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            let is = |known: &str| value.eq_ignore_ascii_case(known);
+            match name.as_ref() {
+                "format" if value.is_empty() || is("chat") => options.format = Format::Chat,
+                "format" if is("responses") => options.format = Format::Responses,
+                "format" => {
+                    return Err(ApiError::bad_request(
+                        "invalid_format",
+                        "Invalid format value, must be 'chat' or 'responses'",
+                    )
+                    .about("format"));
+                }
+                "present" if value.is_empty() || is("model") => options.reader = Reader::Model,
+                "present" if is("raw") => options.reader = Reader::Program,
+                "present" => {
+                    let message = "Invalid present value, must be 'model' or 'raw'";
+                    return Err(ApiError::bad_request("invalid_value", message).about("present"));
+                }
+                "model" => {
+                    options.model = Some(value.into_owned()).filter(|model| !model.is_empty());
+                }
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl Format {
+    /// Reads a call. Fails if it is not of this form.
+    pub(super) fn read(self, body: Object) -> Result<Call, ApiError> {
+        let body = Value::from(body);
+        let bad_json = |error: serde_json::Error| {
+            ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
+        };
+        let Answered { request_state, input_responses } =
+            Answered::deserialize(&body).map_err(bad_json)?;
+        let (id, function) = match self {
+            Self::Chat => {
+                serde_json::from_value::<ChatCall>(body).map(|call| (call.id, call.function))
+            }
+            Self::Responses => serde_json::from_value::<ResponsesCall>(body)
+                .map(|call| (call.call_id, Some(call.function))),
+        }
+        .map_err(bad_json)?;
+        let function = function.unwrap_or(Function { name: None, arguments: None });
+        let name = function.name.filter(|name| !name.is_empty());
+        let (place, example) = match self {
+            Self::Chat => ("function.name", r#"{"function": {"name": …, "arguments": …}}"#),
+            Self::Responses => ("name", r#"{"name": …, "arguments": …} with format=responses"#),
+        };
+        let missing = || {
+            format!("Tool function name is required: no `{place}` in the body, expected {example}")
+        };
+        let name =
+            name.ok_or_else(|| ApiError::bad_request("missing_name", missing()).about(place))?;
+        let given = input_responses
+            .into_iter()
+            .map(|(key, answer)| (key, Some(Value::from(answer).to_string())))
+            .collect();
+        let answers = request_state.map(|token| Answers { token, given });
+        Ok(Call { id, name, arguments: function.arguments.unwrap_or_default(), answers })
+    }
+
+    /// Returns the message with a result, for the call with this identifier.
+    pub(super) fn write(self, id: Option<Value>, message: Message) -> Object {
+        let (mut reply, id_key) = match self {
+            Self::Chat => {
+                let content = message.into_content();
+                (object(json!({"role": "tool", "content": content})), "tool_call_id")
+            }
+            Self::Responses => {
+                let output = message.into_output();
+                (object(json!({"type": "function_call_output", "output": output})), "call_id")
+            }
+        };
+        reply.extend(id.map(|id| (id_key.to_owned(), id)));
+        reply
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_chat_and_the_reader_a_model_unless_the_query_says_otherwise() {
+        let read = |query| Options::parse(query).expect("a good query");
+        assert_eq!(read(None), Options::default());
+        for query in ["", "format=", "a=b&format=CHAT&present=", "present=model"] {
+            assert_eq!(read(Some(query)), Options::default(), "{query:?}");
+        }
+        let all = read(Some("format=Responses&present=raw&model=openai%2Fgpt"));
+        let model = Some("openai/gpt".to_owned());
+        assert_eq!(all, Options { format: Format::Responses, reader: Reader::Program, model });
+        for bad in ["format=xml", "present=yaml"] {
+            assert!(Options::parse(Some(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_call_needs_a_name_and_keeps_its_id() {
+        let call = Format::Chat
+            .read(object(json!({"id": 7, "function": {"name": "t"}})))
+            .expect("a good call");
+        assert_eq!(
+            (call.id, call.name.as_str(), call.arguments.as_str()),
+            (Some(json!(7)), "t", "")
+        );
+        let call = Format::Responses
+            .read(object(json!({"name": "t", "arguments": "{}"})))
+            .expect("a good call");
+        assert_eq!((call.id, call.arguments.as_str()), (None, "{}"));
+        for bad in [
+            json!({}),
+            json!({"function": {}}),
+            json!({"function": {"name": ""}}),
+            json!({"function": {"name": 1}}),
+        ] {
+            assert!(Format::Chat.read(object(bad)).is_err());
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `GET /health`: liveness, for the supervisor that restarts the gateway. Needs no key, so the
+//! response contains no names.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{
+    App,
+    respond::{self, Reply},
+};
+use airlock_catalog::{Client, State};
+
+/// Reports that the gateway is alive and the number of its sources of tools. An unavailable source
+/// does not make the gateway unhealthy.
+pub(super) fn show(app: &App) -> Reply {
+    let snapshot = app.catalog.snapshot();
+    let total = snapshot.clients().count();
+    // Never listed, and not failed: requests see a part of the tools.
+    let is_starting =
+        |client: &&Arc<Client>| client.state == State::Connecting && !client.is_listed;
+    let starting = snapshot.clients().filter(is_starting).count();
+    let connected = snapshot.clients().filter(|client| client.state == State::Connected).count();
+    let version = env!("CARGO_PKG_VERSION");
+    let mut health = json!({"status": "ok", "version": version, "clients": {"connected": connected, "starting": starting, "total": total}});
+    let (sessions, streams) = app.sessions.usage();
+    health["mcp"] = json!({"sessions": sessions, "streams": streams});
+    for (name, read) in &app.hooks.gauges {
+        health[*name] = read();
+    }
+    respond::json(&health)
+}

@@ -1,0 +1,356 @@
+//! Sockets: accepts, bounds and drains connections.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    io,
+    net::IpAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{Either, Full};
+use hyper::{
+    body::{Frame, Incoming},
+    rt::Executor,
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, info, warn};
+
+use super::{
+    Answer, App, Settings,
+    activity::{Activity, Reason, Running, Sending, Waits},
+    connections::{ConnectionSlot, Connections, Seat},
+    memory::Charge,
+    peer::Peer,
+    respond::{Parts, Payload},
+};
+
+/// Maximum number of requests in flight on one HTTP/2 connection.
+const MAX_STREAMS: u32 = 64;
+/// Maximum number of streams on one HTTP/2 connection that the gateway resets because of client
+/// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before
+/// they are accepted are bounded by `h2`, to 20.
+const MAX_LOCAL_RESETS: usize = 128;
+/// Pause after `accept` fails, which it usually does for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time for a graceful shutdown of a connection without a running request. Over HTTP/2 the shutdown
+/// needs the client.
+const GOODBYE: Duration = Duration::from_millis(100);
+
+/// Maximum size of a part of a stream that the base charge of its request covers, in bytes.
+const FREE_PART_BYTES: usize = 4 << 10;
+/// Idle time of a connection while the gateway drains, and of one in a reserved place. An idle HTTP/2
+/// client that does not close its connection would delay the end for the whole `drain_timeout`.
+const LAST_IDLE: Duration = Duration::from_secs(1);
+
+/// Serves until `shutdown` completes. Then it stops accepting connections and lets the requests in
+/// flight end, for at most `drain_timeout`. Dropping the future stops them at once. Fails if the
+/// settings are unsafe or cannot work; errors of connections are logged.
+pub async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    app.settings.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let tasks = Tasks::default();
+    let _stop = tasks.stop.clone().drop_guard();
+    let server = Server {
+        builder: builder(&app.settings, tasks.clone()),
+        connections: Connections::new(
+            app.settings.max_connections,
+            app.settings.max_connections_per_peer,
+        ),
+        draining: CancellationToken::new(),
+        app,
+        tasks,
+    };
+    let mut shutdown = pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            (stream, address, slot) = server.accept(&listener) => server.begin(stream, address, slot),
+        }
+    }
+    drop(listener);
+    server.drain().await;
+    Ok(())
+}
+
+struct Server {
+    app: Arc<App>,
+    builder: Builder<Tasks>,
+    connections: Arc<Connections>,
+    draining: CancellationToken,
+    tasks: Tasks,
+}
+
+impl Server {
+    /// Waits for a connection that gets a place. Others are closed at once.
+    async fn accept(&self, listener: &TcpListener) -> (TcpStream, IpAddr, ConnectionSlot) {
+        loop {
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    warn!(%error, "a connection could not be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            if let Some(slot) = self.connections.admit(Peer::of(Some(address.ip()))) {
+                return (stream, address.ip(), slot);
+            }
+        }
+    }
+
+    fn begin(&self, stream: TcpStream, address: IpAddr, slot: ConnectionSlot) {
+        // Responses are written whole, so Nagle's algorithm only adds latency.
+        let _ = stream.set_nodelay(true);
+        let app = self.app.clone();
+        let activity = slot.activity.clone();
+        let seats = slot.seats();
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            // Begun here and not inside the future: HTTP/2 runs the future as its own task, which
+            // may be dropped before its first poll.
+            let app = app.clone();
+            let running = activity.begin();
+            let seat = seats.seat();
+            request.extensions_mut().insert(seat.clone());
+            async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running, seat)) }
+        });
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let (draining, waits) = (self.draining.clone(), waits(&self.app.settings));
+        let waits = if slot.is_reserved() { Waits { idle: LAST_IDLE, ..waits } } else { waits };
+        let drain_timeout = self.app.settings.drain_timeout;
+        self.tasks.execute(async move {
+            let mut connection = pin!(connection);
+            let reason = tokio::select! {
+                result = &mut connection => return ended(result),
+                reason = slot.activity.end(&waits) => reason,
+                () = draining.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    let waits = Waits { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
+                    tokio::select! {
+                        result = &mut connection => return ended(result),
+                        reason = slot.activity.end(&waits) => reason,
+                    }
+                }
+            };
+            debug!(?reason, "the gateway closes a connection");
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                result = &mut connection => ended(result),
+                () = goodbye(reason, &slot.activity, waits.write, drain_timeout) => {}
+            }
+        });
+    }
+
+    async fn drain(self) {
+        info!(connections = self.tasks.tracker.len(), "draining");
+        self.tasks.tracker.close();
+        // Streams that wait for notifications would last until the end.
+        self.app.mcp.closing().cancel();
+        self.draining.cancel();
+        // Calls of sessions run on without a connection.
+        let draining = async {
+            self.tasks.tracker.wait().await;
+            self.app.sessions.drained().await;
+        };
+        if timeout(self.app.settings.drain_timeout, draining).await.is_err() {
+            warn!(
+                left = self.tasks.tracker.len(),
+                "the drain timeout has ended; requests in flight are cut off"
+            );
+        }
+        self.app.sessions.close_all();
+        self.tasks.stop.cancel();
+        self.tasks.tracker.wait().await;
+    }
+}
+
+fn builder(settings: &Settings, tasks: Tasks) -> Builder<Tasks> {
+    let mut builder = Builder::new(tasks);
+    let head_bytes = u32::try_from(settings.max_header_bytes).unwrap_or(u32::MAX);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.read_timeout)
+        .max_buf_size(settings.max_header_bytes)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(head_bytes)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_local_error_reset_streams(MAX_LOCAL_RESETS)
+        .keep_alive_interval(settings.read_timeout)
+        .keep_alive_timeout(settings.read_timeout);
+    builder
+}
+
+fn waits(settings: &Settings) -> Waits {
+    Waits {
+        first_head: settings.read_timeout,
+        idle: settings.idle_timeout,
+        write: settings.write_timeout,
+    }
+}
+
+/// Completes when a connection that is being closed has used up its time.
+async fn goodbye(
+    reason: Reason,
+    activity: &Activity,
+    write_timeout: Duration,
+    drain_timeout: Duration,
+) {
+    match reason {
+        Reason::Silent | Reason::Idle | Reason::Evicted => sleep(GOODBYE).await,
+        // Other requests on the same connection still get their responses.
+        Reason::Unread => {
+            let _ = timeout(drain_timeout, activity.answered(write_timeout)).await;
+        }
+        Reason::BrokenOff => {}
+    }
+}
+
+fn ended<E: fmt::Display>(result: Result<(), E>) {
+    if let Err(error) = result {
+        debug!(%error, "connection ended with an error");
+    }
+}
+
+/// Hands a response to hyper. Dropping the bytes marks the response as sent: HTTP/1 and HTTP/2 do
+/// not report the last write, and `h2` buffers a whole response before its client has granted any
+/// window.
+fn send(answer: Answer, mut running: Running, seat: Seat) -> Response<Body> {
+    let (reply, charge) = answer;
+    reply.map(|payload| match payload {
+        Payload::Whole(bytes) => {
+            let sending = running.answer();
+            let unsent = Unsent { bytes, _charge: charge, _sending: sending };
+            Either::Left(Full::new(Bytes::from_owner(unsent)))
+        }
+        Payload::Stream(parts) => {
+            running.begin_answer();
+            let waiting = Some(running.send_part());
+            Either::Right(Streaming { parts, running, waiting, charge, _seat: seat })
+        }
+    })
+}
+
+/// Body of a response.
+type Body = Either<Full<Bytes>, Streaming>;
+
+/// Body that is sent part by part. Each part must be read within the write timeout. hyper polls for
+/// the next part when there is room for it. That must happen within the write timeout too, because
+/// an HTTP/2 client may grant no window at all.
+struct Streaming {
+    parts: Parts,
+    running: Running,
+    /// Present while there is no room for the next part.
+    waiting: Option<Sending>,
+    charge: Option<Charge>,
+    /// Counts the request for its tenant until the end of the stream.
+    _seat: Seat,
+}
+
+impl hyper::body::Body for Streaming {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.waiting = None;
+        let part = ready!(self.parts.as_mut().poll_next(context));
+        Poll::Ready(part.map(|bytes| {
+            // hyper keeps up to two parts that are not sent. A large part is charged until it is
+            // sent.
+            let part = self.charge.as_ref().filter(|_| bytes.len() > FREE_PART_BYTES);
+            let charge = part.map(|charge| charge.beside(bytes.len()));
+            let unsent = Unsent { bytes, _charge: charge, _sending: self.running.send_part() };
+            self.waiting = Some(self.running.send_part());
+            Ok(Frame::data(Bytes::from_owner(unsent)))
+        }))
+    }
+}
+
+/// Bytes that are not sent yet, with their charge. hyper drops them when they are sent.
+struct Unsent {
+    bytes: Bytes,
+    _charge: Option<Charge>,
+    _sending: Sending,
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Tasks of the server: one per connection, and those that hyper spawns for HTTP/2. All of them end
+/// with the server.
+#[derive(Clone, Default)]
+struct Tasks {
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        let stop = self.stop.clone();
+        self.tracker.spawn(async move { stop.run_until_cancelled_owned(task).await });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt as _, future::poll_fn, stream};
+    use http::HeaderMap;
+    use hyper::body::Body as _;
+
+    use super::*;
+    use crate::memory::{Memory, REQUEST_BYTES};
+    use airlock_core::tenant::Tenant;
+
+    #[tokio::test]
+    async fn a_large_part_of_a_stream_is_charged_until_it_is_sent() {
+        for (length, is_charged) in [(FREE_PART_BYTES, false), (FREE_PART_BYTES + 1, true)] {
+            let memory = Memory::new(8 * REQUEST_BYTES);
+            let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
+            let room = 3 * REQUEST_BYTES;
+            let parts = stream::iter([Bytes::from(vec![b'x'; length])]).boxed();
+            let slot = Connections::new(1, 1).admit(Peer::of(None)).expect("there is room");
+            let running = slot.activity.begin();
+            let seat = slot.seats().seat();
+            let mut body = Box::pin(Streaming {
+                parts,
+                running,
+                waiting: None,
+                charge: Some(charge.clone()),
+                _seat: seat,
+            });
+            let part = poll_fn(|context| body.as_mut().poll_frame(context)).await;
+            assert_eq!(charge.grow(room).is_err(), is_charged, "{length}");
+            drop(part);
+            assert_eq!(charge.grow(room).is_ok(), is_charged, "{length}");
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! `/mcp` and `/mcp/{client}`: the gateway as an MCP server over streamable HTTP, in both eras of the
+//! protocol.
+//!
+//! A request of the modern era (2026-07-28) is complete in itself, and is cancelled when its
+//! connection is closed. One of the legacy era belongs to a session if it names one; without a
+//! session it is served all the same, as Bifrost does. The methods are in [`mcp`](airlock_mcp_server).
+
+mod accept;
+mod headers;
+mod reply;
+pub(super) mod sse;
+mod stream;
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, Method, Request, StatusCode};
+use hyper::body::Incoming;
+
+use self::{
+    accept::Accept,
+    reply::{accepted, answered, ended, failed, refused, with_session},
+    stream::{LogSource, ModernSource, NoticeSource},
+};
+use super::{
+    App, Sender,
+    activity::Parking,
+    body,
+    connections::Seat,
+    events,
+    memory::Charge,
+    options,
+    respond::{self, ApiError, Reply},
+};
+use airlock_core::tool::{ClientName, QuestionKinds};
+use airlock_mcp_server::{
+    event_log::Reader,
+    exchange::{Answer, Outgoing},
+    meta::{self, Peer},
+    relay,
+    service::{self, Client, EMPTY, Listed},
+    session::{Session, no_memory},
+    stdio::lists,
+    toolbox::{Scope, Selection},
+    watch::ListWatch,
+};
+use airlock_model::MemoryBudget;
+use airlock_wire::{
+    error::{RpcError, code},
+    headers::{LAST_EVENT, SESSION},
+    message::{self, Message},
+    version::Version,
+};
+
+/// Time for a response to be ready before a stream begins. Most are, and need no stream.
+const STREAM_AFTER: Duration = Duration::from_millis(100);
+
+/// Method whose response is a stream that waits for notifications.
+const LISTEN: &str = "subscriptions/listen";
+
+/// Path of the endpoint.
+const PATH: &str = "/mcp";
+
+/// Returns whether a path is one of the endpoint's.
+pub(super) fn is_path(path: &str) -> bool {
+    path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Handles a request to the endpoint.
+pub(super) async fn handle(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let selection = selection(app, sender, &request.uri().path()[PATH.len()..])?;
+    let seat = Seat::from_request(&request);
+    let call = Call { app, selection, charge };
+    match *request.method() {
+        Method::GET => {
+            let reply = call.open_stream(request.headers())?;
+            Ok(waiting(seat.as_ref(), reply))
+        }
+        Method::DELETE => call.close_session(request.headers()),
+        _ => call.post(request).await,
+    }
+}
+
+/// Lets a connection be evicted while its stream waits for notifications. The client opens a lost
+/// stream again.
+fn waiting(seat: Option<&Seat>, reply: Reply) -> Reply {
+    let parked = seat.map(|seat| seat.park(Parking::Waiting));
+    respond::holding(reply, parked)
+}
+
+/// Returns the tools that a request asks for. `rest` is its path after that of the endpoint. Fails if
+/// it names a client that does not exist, or that the sender may not see.
+fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiError> {
+    let (key, filter) = (sender.key.clone(), sender.filter.clone());
+    let name = rest.trim_matches('/');
+    if name.is_empty() {
+        return Ok(Selection { key, filter, scope: Scope::All });
+    }
+    let client = ClientName::parse(name)
+        .ok()
+        .filter(|client| app.catalog.snapshot().shows(client, sender.key.as_deref()));
+    match client {
+        Some(client) => Ok(Selection { key, filter, scope: Scope::Client(client) }),
+        // An unknown client and a hidden one look the same.
+        None => Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            "invalid_request_error",
+            "unknown_client",
+            "no client of this name that you may see; all tools are at /mcp",
+        )),
+    }
+}
+
+/// A request to the endpoint.
+struct Call<'a> {
+    app: &'a App,
+    selection: Selection,
+    charge: &'a Charge,
+}
+
+impl Call<'_> {
+    async fn post(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
+        let accept = Accept::read(request.headers());
+        if !accept.is_any() {
+            return Ok(not_acceptable());
+        }
+        let headers = request.headers().clone();
+        let timeout =
+            options::timeout(&headers, self.app.budget.script.max(self.app.budget.deadline))?;
+        let seat = Seat::from_request(&request);
+        let message = body::message(request, &self.app.settings, self.charge).await?;
+        let message = match message {
+            Ok(message) => message,
+            Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),
+        };
+        let version = match headers::version(&headers) {
+            Ok(version) => version,
+            Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, &error)),
+        };
+        match message {
+            Message::Request(request) => {
+                if lists(&request.method) {
+                    self.app.mcp.settled(&self.selection).await;
+                }
+                let is_modern = meta::names_version(&request.params)
+                    || version.is_modern()
+                    || request.method == "server/discover";
+                if is_modern {
+                    let is_listening = request.method == LISTEN;
+                    let reply = self.modern(request, &headers, accept, timeout).await?;
+                    Ok(if is_listening { waiting(seat.as_ref(), reply) } else { reply })
+                } else {
+                    self.legacy(request, &headers, version, accept, timeout).await
+                }
+            }
+            Message::Notification(notification) => {
+                // Ends the request of a session; in the modern era, closing the stream does.
+                if let Some(id) = notification.cancelled()
+                    && let Some(session) = self.session(&headers)?
+                {
+                    session.cancel(&id);
+                }
+                Ok(accepted())
+            }
+            Message::Response(response) => {
+                let Some(session) = self.session(&headers)? else {
+                    return Ok(refused(
+                        StatusCode::BAD_REQUEST,
+                        &RpcError::invalid_request("a response needs `Mcp-Session-Id`"),
+                    ));
+                };
+                // One to a request that the gateway has given up changes nothing.
+                session.asks().resolve(&response);
+                Ok(accepted())
+            }
+        }
+    }
+
+    /// Handles a request that is complete in itself. Dropping the response cancels it.
+    async fn modern(
+        &self,
+        request: message::Request,
+        headers: &HeaderMap,
+        accept: Accept,
+        timeout: Duration,
+    ) -> Result<Reply, ApiError> {
+        let bad = |error: &RpcError| failed(Some(&request.id), error, StatusCode::BAD_REQUEST);
+        let checked = headers::check_version(headers, &request.params);
+        let peer = match checked.and_then(|()| meta::modern(&request.params)) {
+            Ok(peer) => peer,
+            Err(error) => return Ok(bad(&error)),
+        };
+        let toolbox = self.app.mcp.toolboxes().open(&self.selection);
+        if let Err(error) = headers::check(headers, &request, &toolbox) {
+            return Ok(bad(&error));
+        }
+        drop(toolbox);
+        let slot = if request.method == LISTEN {
+            if !accept.streams {
+                return Ok(not_acceptable());
+            }
+            match self.app.sessions.stream(self.selection.tenant()) {
+                Ok(slot) => Some(slot),
+                Err(error) => {
+                    return Ok(failed(Some(&request.id), &error, StatusCode::TOO_MANY_REQUESTS));
+                }
+            }
+        } else {
+            None
+        };
+        let name = meta::client_name(&request.params);
+        let client = Client { name, ..self.client(peer, timeout) };
+        let mut exchange = self.app.mcp.begin(request, client);
+        if !accept.streams {
+            let answer = exchange.response().await.ok_or_else(ApiError::internal)?;
+            return Ok(self.whole(exchange.id(), answer, modern_status));
+        }
+        let first = match tokio::time::timeout(STREAM_AFTER, exchange.next()).await {
+            Ok(Some(Outgoing::Last(answer))) if accept.json => {
+                return Ok(self.whole(exchange.id(), answer, modern_status));
+            }
+            Ok(first) => first,
+            Err(_) => None,
+        };
+        Ok(respond::events(events::parts(ModernSource::new(
+            exchange,
+            first,
+            slot,
+            self.charge.clone(),
+        ))))
+    }
+
+    /// Handles a request of the legacy era.
+    async fn legacy(
+        &self,
+        request: message::Request,
+        headers: &HeaderMap,
+        version: Version,
+        accept: Accept,
+        timeout: Duration,
+    ) -> Result<Reply, ApiError> {
+        if let Err(error) = headers::check_method(headers, &request.method) {
+            return Ok(failed(Some(&request.id), &error, StatusCode::BAD_REQUEST));
+        }
+        if request.method == "initialize" {
+            return Ok(self.initialize(&request));
+        }
+        match self.session(headers)? {
+            Some(session) => self.in_session(&session, request, accept, timeout).await,
+            None => Ok(self.without_session(request, version, timeout).await),
+        }
+    }
+
+    fn initialize(&self, request: &message::Request) -> Reply {
+        let peer = match meta::initialize(&request.params) {
+            Ok(peer) => peer,
+            Err(error) => return failed(Some(&request.id), &error, StatusCode::OK),
+        };
+        match self.app.sessions.open(self.selection.tenant(), peer) {
+            Ok(session) => {
+                if let Some(name) = meta::initialized_name(&request.params) {
+                    session.set_client_name(name);
+                }
+                let result = self.app.mcp.initialized(peer.version, &self.selection);
+                let text = message::response(&request.id, &result);
+                with_session(respond::json_text(text), session.id())
+            }
+            Err(error) => failed(Some(&request.id), &error, StatusCode::TOO_MANY_REQUESTS),
+        }
+    }
+
+    async fn in_session(
+        &self,
+        session: &Arc<Session>,
+        request: message::Request,
+        accept: Accept,
+        timeout: Duration,
+    ) -> Result<Reply, ApiError> {
+        let id = request.id.clone();
+        let name = session.client_name();
+        let mut client = Client { name, ..self.client(session.peer(), timeout) };
+        let result = match request.method.as_str() {
+            "logging/setLevel" => service::log_level(&request).map(|level| {
+                session.set_log_level(level);
+                EMPTY.to_owned()
+            }),
+            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
+                self.app.mcp.list(&request, &client).map(|Listed { text, known }| {
+                    session.set_known(known);
+                    text
+                })
+            }
+            "resources/subscribe" | "resources/unsubscribe" => {
+                self.app.mcp.change_subscription(&request, &client, session.subscriptions())
+            }
+            method if is_asking(method) => {
+                client.asks = accept.streams.then(|| session.asks().clone());
+                let exchange = self.app.mcp.begin(request, client);
+                // Kept for longer than the request.
+                let memory = MemoryBudget::new(self.charge.beside(0));
+                return match session.run(exchange, memory, self.charge.clone()) {
+                    Ok(reader) => Ok(self.logged(session, reader, accept).await),
+                    Err(error) => Ok(failed(Some(&id), &error, StatusCode::OK)),
+                };
+            }
+            _ => {
+                let mut exchange = self.app.mcp.begin(request, client);
+                let answer = exchange.response().await.ok_or_else(ApiError::internal)?;
+                return Ok(self.whole(&id, answer, legacy_status));
+            }
+        };
+        Ok(self.whole(&id, Answer::new(&id, result), legacy_status))
+    }
+
+    /// Returns the response of a request that runs in its session: whole if it is ready at once, else
+    /// as a stream that can be resumed.
+    async fn logged(&self, session: &Session, mut reader: Reader, accept: Accept) -> Reply {
+        if !accept.streams {
+            // None of a cancelled request.
+            return reader.response().await.map_or_else(accepted, |text| whole_text(&text));
+        }
+        if accept.json
+            && let Ok(Some(next)) = tokio::time::timeout(STREAM_AFTER, reader.peek()).await
+            && next.is_last
+        {
+            return whole_text(&next.text);
+        }
+        reader.begin_stream();
+        let is_primed = session.peer().version >= Version::V2025_11_25;
+        respond::events(events::parts(LogSource::new(reader, is_primed)))
+    }
+
+    /// Handles a request of the legacy era that names no session. The client cannot be asked, and
+    /// receives only the response.
+    async fn without_session(
+        &self,
+        request: message::Request,
+        version: Version,
+        timeout: Duration,
+    ) -> Reply {
+        let id = request.id.clone();
+        if request.method == "logging/setLevel" {
+            // There is no stream that messages could be sent on.
+            let result = service::log_level(&request).map(|_| EMPTY.to_owned());
+            return self.whole(&id, Answer::new(&id, result), legacy_status);
+        }
+        let peer = Peer {
+            version,
+            questions: QuestionKinds::NONE,
+            log_level: None,
+            takes_tasks: version == Version::V2025_11_25,
+        };
+        let mut exchange = self.app.mcp.begin(request, self.client(peer, timeout));
+        match exchange.response().await {
+            Some(answer) => self.whole(&id, answer, legacy_status),
+            None => accepted(),
+        }
+    }
+
+    /// Opens the stream of a session for notifications, or resumes a stream that was lost.
+    fn open_stream(&self, headers: &HeaderMap) -> Result<Reply, ApiError> {
+        if !Accept::read(headers).streams {
+            return Ok(not_acceptable());
+        }
+        let Some(session) = self.session(headers)? else {
+            return Err(ApiError::wrong_method(&[Method::POST]));
+        };
+        if headers.contains_key(LAST_EVENT) {
+            let lost = stream::last_event(headers)
+                .and_then(|(stream, number)| Some(session.log(stream)?.reader(number)));
+            // A stream that is not kept any more ends at once: an error would be tried again.
+            let Some(reader) = lost else { return Ok(ended()) };
+            return Ok(respond::events(events::parts(LogSource::new(reader, false))));
+        }
+        let slot = match self.app.sessions.stream(self.selection.tenant()) {
+            Ok(slot) => slot,
+            Err(error) => return Ok(refused(StatusCode::TOO_MANY_REQUESTS, &error)),
+        };
+        let toolboxes = self.app.mcp.toolboxes();
+        let watch = ListWatch::new(toolboxes, self.selection.clone(), session.known());
+        let source = NoticeSource::new(self.app.mcp.clone(), session.listen(), watch, slot);
+        Ok(respond::events(events::parts(source)))
+    }
+
+    fn close_session(&self, headers: &HeaderMap) -> Result<Reply, ApiError> {
+        match self.session(headers)? {
+            Some(session) => {
+                self.app.sessions.close(&session);
+                Ok(reply::no_content())
+            }
+            None => Err(ApiError::bad_request("no_session", "`Mcp-Session-Id` is missing")),
+        }
+    }
+
+    /// Finds the session that a request names; `None` if it names none. Fails if the session does not
+    /// exist for the sender.
+    fn session(&self, headers: &HeaderMap) -> Result<Option<Arc<Session>>, ApiError> {
+        let Some(id) = headers.get(SESSION) else { return Ok(None) };
+        let id = id.to_str().unwrap_or_default();
+        let found = self.app.sessions.find(id, &self.selection.tenant());
+        found.map(Some).ok_or_else(|| {
+            let message = "the session does not exist or has expired; send `initialize`";
+            ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "no_session", message)
+        })
+    }
+
+    fn client(&self, peer: Peer, timeout: Duration) -> Client {
+        Client { selection: self.selection.clone(), peer, name: None, timeout, asks: None }
+    }
+
+    /// Returns a response that is ready, with the status of its error.
+    fn whole(
+        &self,
+        id: &message::Id,
+        answer: Answer,
+        status: fn(Option<i32>) -> StatusCode,
+    ) -> Reply {
+        if self.charge.grow(answer.text.len()).is_err() {
+            return failed(Some(id), &no_memory(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+        answered(status(answer.error), answer.text)
+    }
+}
+
+/// Returns whether the gateway may ask the client while it handles a request.
+fn is_asking(method: &str) -> bool {
+    matches!(method, "tools/call" | "tasks/result") || relay::handles(method)
+}
+
+/// The client accepts no form of response that the request can have.
+fn not_acceptable() -> Reply {
+    let message = "`Accept` must name \"application/json\" and \"text/event-stream\"";
+    refused(StatusCode::NOT_ACCEPTABLE, &RpcError::invalid_request(message))
+}
+
+/// Status of a response of the modern era (2026-07-28, section "Streamable HTTP").
+fn modern_status(error: Option<i32>) -> StatusCode {
+    match error {
+        Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION) => {
+            StatusCode::BAD_REQUEST
+        }
+        _ => StatusCode::OK,
+    }
+}
+
+fn whole_text(text: &str) -> Reply {
+    respond::json_text(text.to_owned())
+}
+
+/// Status of a response of the legacy era: errors are in the body.
+fn legacy_status(_error: Option<i32>) -> StatusCode {
+    StatusCode::OK
+}
+
+/// Returns an error of the server in the form of JSON-RPC.
+pub(super) fn rpc_failure(error: ApiError) -> Reply {
+    reply::of_api_error(error)
+}

@@ -1,0 +1,80 @@
+//! Responses of the endpoint.
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use http::{HeaderValue, Response, StatusCode, header};
+
+use crate::respond::{self, ApiError, Payload, Reply};
+use airlock_wire::{
+    error::{RpcError, code},
+    headers::SESSION,
+    message::{self, Id},
+};
+
+/// Returns a JSON-RPC response.
+pub(super) fn answered(status: StatusCode, text: String) -> Reply {
+    let mut reply = respond::json_text(text);
+    *reply.status_mut() = status;
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    reply
+}
+
+/// Returns a JSON-RPC error.
+pub(super) fn failed(id: Option<&Id>, error: &RpcError, status: StatusCode) -> Reply {
+    answered(status, message::failure(id, error))
+}
+
+/// Returns a JSON-RPC error that belongs to no request.
+pub(super) fn refused(status: StatusCode, error: &RpcError) -> Reply {
+    failed(None, error, status)
+}
+
+/// Returns an error of the server in the form of JSON-RPC, with its status and headers.
+pub(super) fn of_api_error(error: ApiError) -> Reply {
+    let (status, headers) = (error.status(), error.headers().clone());
+    let body = error.into_body();
+    let member = |name: &str| body["error"][name].as_str().unwrap_or_default().to_owned();
+    let rpc_code = match member("code").as_str() {
+        "no_session" => code::NO_SESSION,
+        _ if status.is_server_error() => code::INTERNAL,
+        _ => code::REFUSED,
+    };
+    let error = RpcError {
+        data: Some(serde_json::json!({"code": member("code")})),
+        ..RpcError::new(rpc_code, member("message"))
+    };
+    let mut reply = refused(status, &error);
+    reply.headers_mut().extend(headers);
+    reply
+}
+
+/// Adds the identifier of the session that was opened.
+pub(super) fn with_session(mut reply: Reply, id: &str) -> Reply {
+    if let Ok(id) = HeaderValue::try_from(id) {
+        reply.headers_mut().insert(SESSION, id);
+    }
+    reply
+}
+
+/// Returns the response to a notification.
+pub(super) fn accepted() -> Reply {
+    empty(StatusCode::ACCEPTED)
+}
+
+/// Returns the response to a request without a result.
+pub(super) fn no_content() -> Reply {
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// Returns a stream without events.
+pub(super) fn ended() -> Reply {
+    respond::events(stream::empty().boxed())
+}
+
+fn empty(status: StatusCode) -> Reply {
+    let mut reply = Response::new(Payload::Whole(Bytes::new()));
+    *reply.status_mut() = status;
+    reply
+}

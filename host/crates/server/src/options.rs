@@ -1,0 +1,197 @@
+//! Options of a request that are the gateway's own: headers, and the member `airlock` of a body.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde::Deserialize;
+
+use super::respond::{self, ApiError};
+use airlock_agent::EXTENSION;
+use airlock_core::{
+    door::{ApprovalChoice, SCRIPT_LANGUAGE, ScriptLanguage},
+    units::SecondsOrSpan,
+};
+use airlock_json::RawObject;
+use airlock_model::Object;
+use airlock_strings::cut;
+
+/// Header with the time that a request may take: `30s`, or a whole number of seconds.
+const TIMEOUT: &str = "x-airlock-timeout";
+/// Header that asks for events of tools in a stream.
+const EVENTS: &str = "x-airlock-events";
+/// Header that chooses what happens to calls that need an approval.
+const APPROVAL: &str = "x-airlock-approval";
+/// Maximum length of a value that an error repeats, in bytes.
+const SHOWN_BYTES: usize = 64;
+
+/// The member `airlock` of a request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Extension {
+    /// True to send events of tools in the stream; `None` to leave it to the header.
+    pub(super) events: Option<bool>,
+}
+
+/// Returns the time that a request may take: `most`, or that of the header if it is shorter. Fails
+/// if the header is not a time, or is 0.
+pub(super) fn timeout(headers: &HeaderMap, most: Duration) -> Result<Duration, ApiError> {
+    let Some(text) = respond::joined(headers, TIMEOUT)? else { return Ok(most) };
+    let parsed = match text.parse::<u64>() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => serde_json::from_value::<SecondsOrSpan>(text.as_str().into())
+            .ok()
+            .map(|SecondsOrSpan(span)| span.0),
+    };
+    let timeout = parsed.filter(|timeout| !timeout.is_zero());
+    timeout.map(|timeout| timeout.min(most)).ok_or_else(|| {
+        let expected = "expected a time such as \"30s\", or a whole number of seconds";
+        bad_header(TIMEOUT, &text, expected)
+    })
+}
+
+/// Returns whether the header asks for events of tools. Fails if it is neither `true` nor `false`.
+pub(super) fn events(headers: &HeaderMap) -> Result<bool, ApiError> {
+    match respond::joined(headers, EVENTS)?.as_deref() {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(text) => Err(bad_header(EVENTS, text, "expected \"true\" or \"false\"")),
+    }
+}
+
+/// Returns the treatment of calls that need an approval, if the header sets one. Fails if the header
+/// has an invalid value.
+pub(super) fn approval(headers: &HeaderMap) -> Result<Option<ApprovalChoice>, ApiError> {
+    let Some(name) = respond::joined(headers, APPROVAL)? else { return Ok(None) };
+    let choice = ApprovalChoice::ALL.into_iter().find(|choice| choice.name() == name);
+    choice
+        .map(Some)
+        .ok_or_else(|| bad_header(APPROVAL, &name, "expected \"return\", \"omit\" or \"wait\""))
+}
+
+/// Returns the language of scripts that the header selects. Fails if it names none.
+pub(super) fn language(headers: &HeaderMap) -> Result<Option<ScriptLanguage>, ApiError> {
+    let Some(name) = respond::joined(headers, SCRIPT_LANGUAGE)? else { return Ok(None) };
+    ScriptLanguage::named(&name).map(Some).ok_or_else(|| {
+        let names = ScriptLanguage::ALL.map(|language| format!("{:?}", language.name()));
+        bad_header(SCRIPT_LANGUAGE, &name, &format!("expected {}", names.join(" or ")))
+    })
+}
+
+/// Returns a member that is a boolean; false if it is absent or null. Fails if it is another value.
+pub(super) fn flag(body: &RawObject, name: &str) -> Result<bool, ApiError> {
+    match body.get(name) {
+        None | Some("null" | "false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => {
+            let message = format!("`{name}` must be true or false");
+            Err(ApiError::bad_request("invalid_type", message).about(name))
+        }
+    }
+}
+
+/// Removes the member `airlock` from a body, so that no provider receives it, and returns it. Fails
+/// if it is invalid.
+pub(super) fn take_extension(body: &mut RawObject) -> Result<Extension, ApiError> {
+    let Some(text) = body.get(EXTENSION) else { return Ok(Extension::default()) };
+    let extension =
+        serde_json::from_str::<Option<Extension>>(text).map_err(|it| bad_member(&it))?;
+    body.remove(EXTENSION);
+    Ok(extension.unwrap_or_default())
+}
+
+/// Removes the member `airlock` from a body, for an API on which it has no effect. Fails if it is
+/// invalid, like [`take_extension`].
+pub(super) fn remove_extension(body: &mut Object) -> Result<(), ApiError> {
+    let Some(value) = body.shift_remove(EXTENSION) else { return Ok(()) };
+    serde_json::from_value::<Option<Extension>>(value).map_err(|error| bad_member(&error))?;
+    Ok(())
+}
+
+fn bad_member(error: &serde_json::Error) -> ApiError {
+    let message = format!("`{EXTENSION}` must be an object such as {{\"events\": true}}: {error}");
+    ApiError::bad_request("invalid_value", message).about(EXTENSION)
+}
+
+fn bad_header(name: &str, found: &str, expected: &str) -> ApiError {
+    let found = cut(found.to_owned(), SHOWN_BYTES);
+    ApiError::bad_request("bad_header", format!("header `{name}`: found {found:?}, {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+    use airlock_json::Caps;
+
+    fn header(name: &'static str, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))])
+    }
+
+    fn body(text: &str) -> RawObject {
+        RawObject::parse(text.into(), &Caps::memory(1 << 20)).expect("an object").0
+    }
+
+    fn text_of(error: ApiError) -> String {
+        error.into_body()["error"]["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn a_timeout_is_shortened_and_never_extended() {
+        let most = Duration::from_mins(1);
+        assert_eq!(timeout(&HeaderMap::new(), most).ok(), Some(most));
+        for (value, expected) in [("30s", 30), ("7", 7), ("2m", 60), ("1500ms", 1)] {
+            let found = timeout(&header(TIMEOUT, value), most).expect("a good value");
+            assert_eq!(found.as_secs(), expected, "{value}");
+        }
+        for bad in ["", "0", "-1", "soon", "1.5"] {
+            let error = timeout(&header(TIMEOUT, bad), most).expect_err("a bad value");
+            assert!(
+                text_of(error).starts_with(&format!("header `x-airlock-timeout`: found {bad:?}"))
+            );
+        }
+    }
+
+    #[test]
+    fn events_are_asked_for_by_header_or_member() {
+        assert_eq!(events(&header(EVENTS, "true")).ok(), Some(true));
+        assert_eq!(events(&HeaderMap::new()).ok(), Some(false));
+        assert!(events(&header(EVENTS, "yes")).is_err());
+        let mut with = body(r#"{"a":1,"airlock":{"events":true}}"#);
+        assert_eq!(take_extension(&mut with).expect("good").events, Some(true));
+        assert_eq!(with.get("airlock"), None);
+        assert_eq!(take_extension(&mut body(r#"{"airlock":null}"#)).expect("good").events, None);
+        let error =
+            take_extension(&mut body(r#"{"airlock":{"event":true}}"#)).expect_err("unknown");
+        assert!(text_of(error).contains("unknown field `event`, expected `events`"));
+    }
+
+    #[test]
+    fn a_language_is_selected_by_its_name() {
+        assert_eq!(language(&HeaderMap::new()).ok(), Some(None));
+        for (value, expected) in
+            [("starlark", ScriptLanguage::Starlark), ("python", ScriptLanguage::Python)]
+        {
+            assert_eq!(language(&header(SCRIPT_LANGUAGE, value)).ok(), Some(Some(expected)));
+        }
+        for bad in ["", "Python", "py", "python, starlark"] {
+            let error = language(&header(SCRIPT_LANGUAGE, bad)).expect_err("a bad value");
+            assert_eq!(
+                text_of(error),
+                format!(
+                    "header `x-airlock-code-mode-language`: found {bad:?}, expected \"starlark\" or \"python\""
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn a_flag_is_a_boolean() {
+        for (text, expected) in
+            [(r#"{"stream":true}"#, true), (r#"{"stream":null}"#, false), ("{}", false)]
+        {
+            assert_eq!(flag(&body(text), "stream").ok(), Some(expected), "{text}");
+        }
+        assert!(flag(&body(r#"{"stream":"yes"}"#), "stream").is_err());
+    }
+}

@@ -1,0 +1,314 @@
+//! Rejects requests of web pages. A page in a browser can send requests to loopback addresses, and
+//! can read the responses through a name that resolves to such an address (DNS rebinding). It
+//! cannot forge `Host`, `Origin` and `Sec-Fetch-Site`.
+//!
+//! `Host` must be one of the gateway's names, which stops DNS rebinding. `Origin` must be the
+//! gateway's own origin, port included, because every other port of this machine belongs to another
+//! program; or it must be listed by the operator.
+
+use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
+
+use super::{Settings, respond::ApiError};
+use airlock_strings::cut;
+
+/// Header in which a browser states the relation between the origin of a request and its target.
+pub(super) const FETCH_SITE: &str = "sec-fetch-site";
+/// Maximum length of header values in error messages, in bytes.
+const MAX_SHOWN_BYTES: usize = 200;
+
+/// Fails if `Host` is not one of the gateway's names, or if a page of another origin made the
+/// browser send the request.
+pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
+    // HTTP/2 sends `:authority`. If a request has both, both are checked.
+    let hosts =
+        headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
+    let hosts: Vec<Option<Authority>> = hosts.chain(uri.authority().cloned().map(Some)).collect();
+    let is_ours = |host: &Option<Authority>| {
+        host.as_ref().is_some_and(|host| is_allowed(settings, host.host()))
+    };
+    let checks_hosts = settings.listen.ip().is_loopback() || !settings.allowed_hosts.is_empty();
+    if checks_hosts && (hosts.is_empty() || !hosts.iter().all(is_ours)) {
+        let sent = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+        let message = format!(
+            "`Host` is {}; valid are a loopback name, the address of `listen` and the names in `allowed_hosts`",
+            shown(sent.chain(uri.authority().map(|authority| authority.as_str().as_bytes()))),
+        );
+        return Err(ApiError::forbidden("host_not_allowed", message));
+    }
+    let origins: Vec<&HeaderValue> = headers.get_all(header::ORIGIN).iter().collect();
+    if !origins.is_empty() && origins.iter().all(|origin| is_listed(settings, origin)) {
+        return Ok(());
+    }
+    if !origins.iter().all(|origin| is_same(origin, &hosts)) {
+        let message = format!(
+            "`Origin` is {}; valid are the gateway's own origin, which is `Host` with its port, and those in `allowed_origins`",
+            shown(origins.iter().map(|origin| origin.as_bytes())),
+        );
+        return Err(ApiError::forbidden("origin_not_allowed", message));
+    }
+    // A page's GET request carries no `Origin`, but every recent browser sends this header.
+    let sites: Vec<&[u8]> = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes).collect();
+    if !sites.iter().all(|site| matches!(*site, b"same-origin" | b"none")) {
+        let message = format!(
+            "`Sec-Fetch-Site` is {}: a web page of another origin made this request; valid are \"same-origin\" and \"none\"",
+            shown(sites.into_iter()),
+        );
+        return Err(ApiError::forbidden("origin_not_allowed", message));
+    }
+    Ok(())
+}
+
+/// Returns the values of a header for an error message, quoted and cut.
+fn shown<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
+    let values: Vec<_> = values.map(String::from_utf8_lossy).collect();
+    if values.is_empty() {
+        "missing".to_owned()
+    } else {
+        format!("{:?}", cut(values.join(", "), MAX_SHOWN_BYTES))
+    }
+}
+
+pub(super) fn is_listed(settings: &Settings, origin: &HeaderValue) -> bool {
+    settings
+        .allowed_origins
+        .iter()
+        .any(|allowed| allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
+}
+
+/// Returns whether `origin` is the origin of all `hosts`. `null` equals no origin.
+fn is_same(origin: &HeaderValue, hosts: &[Option<Authority>]) -> bool {
+    let Ok(origin) = Uri::try_from(origin.as_bytes()) else { return false };
+    let scheme_port = match origin.scheme_str() {
+        Some("http") => 80,
+        Some("https") => 443,
+        _ => return false,
+    };
+    let Some(origin) = origin.authority() else { return false };
+    // A `Host` without a port means the default port of the scheme. Only a proxy in front of the
+    // gateway may know the scheme.
+    let port = |authority: &Authority| authority.port_u16().unwrap_or(scheme_port);
+    let is_origin = |host: &Authority| {
+        host.host().eq_ignore_ascii_case(origin.host()) && port(host) == port(origin)
+    };
+    !hosts.is_empty() && hosts.iter().all(|host| host.as_ref().is_some_and(is_origin))
+}
+
+fn is_allowed(settings: &Settings, host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_local = match bare.parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback() || address == settings.listen.ip(),
+        Err(_) => bare.eq_ignore_ascii_case("localhost"),
+    };
+    is_local || settings.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::settings;
+
+    fn is_let_in(listen: &str, sent: &[(&'static str, &str)]) -> bool {
+        let settings = Settings {
+            listen: listen.parse().expect("an address"),
+            allowed_hosts: vec!["Tools.example".to_owned()],
+            allowed_origins: vec![
+                "https://ui.example:8443".to_owned(),
+                "https://chat.example".to_owned(),
+            ],
+            ..settings()
+        };
+        let sent = sent.iter().map(|(name, value)| (*name, value.as_bytes()));
+        check(&settings, &headers(sent), &Uri::from_static("/health")).is_ok()
+    }
+
+    fn headers<'a>(sent: impl Iterator<Item = (&'static str, &'a [u8])>) -> HeaderMap {
+        let sent = sent.map(|(name, value)| {
+            let value = HeaderValue::from_bytes(value).expect("a good value");
+            (header::HeaderName::from_static(name), value)
+        });
+        sent.collect()
+    }
+
+    /// Returns the message of a refused request.
+    fn refusal(sent: &[(&'static str, &[u8])]) -> String {
+        let refused = check(&settings(), &headers(sent.iter().copied()), &Uri::from_static("/"));
+        let body = refused.expect_err("it is refused").into_body();
+        body["error"]["message"].as_str().expect("a text").to_owned()
+    }
+
+    const LOCAL: &str = "127.0.0.1:0";
+    const HOST: (&str, &str) = ("host", "localhost:8080");
+
+    #[test]
+    fn own_names_are_accepted_on_any_port() {
+        for host in [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:1",
+            "127.9.9.9",
+            "[::1]:8080",
+            "tools.example",
+            "TOOLS.EXAMPLE:443",
+        ] {
+            assert!(is_let_in(LOCAL, &[("host", host)]), "{host}");
+        }
+        assert!(is_let_in("10.1.2.3:0", &[("host", "10.1.2.3:8080")]));
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "tools.example.evil",
+            "",
+        ] {
+            assert!(!is_let_in(LOCAL, &[("host", host)]), "{host}");
+            assert!(
+                !is_let_in(LOCAL, &[("host", host), ("origin", &format!("http://{host}"))]),
+                "{host}"
+            );
+        }
+        assert!(!is_let_in(LOCAL, &[]));
+        assert!(!is_let_in("0.0.0.0:0", &[("host", "evil.example")]));
+    }
+
+    #[test]
+    fn an_origin_must_equal_the_host_with_its_port() {
+        for (host, origin) in [
+            ("localhost:8080", "http://localhost:8080"),
+            ("localhost:8080", "http://LOCALHOST:8080"),
+            ("localhost:8080", "https://localhost:8080"),
+            ("[::1]:8080", "http://[::1]:8080"),
+            ("tools.example", "https://tools.example"),
+            ("tools.example", "https://tools.example:443"),
+            ("tools.example:80", "http://tools.example"),
+        ] {
+            assert!(is_let_in(LOCAL, &[("host", host), ("origin", origin)]), "{host} {origin}");
+        }
+        for (host, origin) in [
+            ("localhost:8080", "http://localhost:3000"),
+            ("localhost:8080", "http://localhost"),
+            ("localhost:8080", "http://127.0.0.1:8080"),
+            ("localhost", "http://localhost:8080"),
+            ("tools.example:80", "https://tools.example"),
+            ("localhost:8080", "http://tools.example:8080"),
+            ("localhost:8080", "https://evil.example"),
+            ("localhost:8080", "null"),
+            ("localhost:8080", ""),
+            ("localhost:8080", "localhost:8080"),
+            ("localhost:8080", "file://localhost:8080"),
+        ] {
+            assert!(!is_let_in(LOCAL, &[("host", host), ("origin", origin)]), "{host} {origin}");
+        }
+    }
+
+    #[test]
+    fn a_listed_origin_is_accepted_only_exactly_as_listed() {
+        assert!(is_let_in(LOCAL, &[HOST, ("origin", "https://ui.example:8443")]));
+        assert!(is_let_in(
+            LOCAL,
+            &[HOST, ("origin", "https://ui.example:8443"), (FETCH_SITE, "cross-site")]
+        ));
+        assert!(is_let_in(LOCAL, &[HOST, ("origin", "https://CHAT.example")]));
+        for origin in [
+            "http://ui.example:8443",
+            "https://ui.example",
+            "https://a.ui.example:8443",
+            "https://chat.example.evil",
+            "https://chat.example:8443",
+            "https://chat.example/",
+            "null",
+        ] {
+            assert!(!is_let_in(LOCAL, &[HOST, ("origin", origin)]), "{origin}");
+        }
+        let both =
+            [HOST, ("origin", "https://ui.example:8443"), ("origin", "https://evil.example")];
+        assert!(!is_let_in(LOCAL, &both));
+    }
+
+    #[test]
+    fn origins_are_checked_even_if_hosts_are_not() {
+        let settings = Settings {
+            listen: "0.0.0.0:0".parse().expect("an address"),
+            require_virtual_key: true,
+            ..settings()
+        };
+        let check = |origin: &'static str| {
+            let sent = [(header::HOST, "any.example"), (header::ORIGIN, origin)];
+            let sent = sent.map(|(name, value)| (name, HeaderValue::from_static(value)));
+            check(&settings, &sent.into_iter().collect(), &Uri::from_static("/health")).is_ok()
+        };
+        assert!(check("https://any.example") && !check("https://other.example"));
+    }
+
+    #[test]
+    fn a_cross_site_request_without_an_origin_is_refused() {
+        for (site, expected) in [
+            ("same-origin", true),
+            ("none", true),
+            ("same-site", false),
+            ("cross-site", false),
+            ("", false),
+        ] {
+            assert_eq!(is_let_in(LOCAL, &[HOST, (FETCH_SITE, site)]), expected, "{site}");
+        }
+        assert!(!is_let_in(
+            LOCAL,
+            &[HOST, ("origin", "http://localhost:8080"), (FETCH_SITE, "same-site")]
+        ));
+    }
+
+    #[test]
+    fn every_sent_host_is_checked() {
+        let check = |host: &'static str, origin: Option<&'static str>| {
+            let mut headers =
+                HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
+            headers.extend(origin.map(|origin| (header::ORIGIN, HeaderValue::from_static(origin))));
+            check(&settings(), &headers, &Uri::from_static("http://localhost:1/health")).is_ok()
+        };
+        assert!(check("localhost:1", Some("http://localhost:1")));
+        assert!(!check("evil.example", None));
+        assert!(
+            !check("localhost:2", Some("http://localhost:1"))
+                && !check("localhost:2", Some("http://localhost:2"))
+        );
+    }
+
+    #[test]
+    fn a_refusal_quotes_the_refused_header() {
+        insta::assert_snapshot!(
+            refusal(&[("host", b"evil.example")]),
+            @r#"`Host` is "evil.example"; valid are a loopback name, the address of `listen` and the names in `allowed_hosts`"#
+        );
+        assert!(refusal(&[]).starts_with("`Host` is missing; "));
+        let host: (_, &[u8]) = ("host", b"localhost");
+        insta::assert_snapshot!(
+            refusal(&[host, ("origin", b"http://evil.example"), ("origin", b"null")]),
+            @r#"`Origin` is "http://evil.example, null"; valid are the gateway's own origin, which is `Host` with its port, and those in `allowed_origins`"#
+        );
+        insta::assert_snapshot!(
+            refusal(&[host, (FETCH_SITE, b"cross-site")]),
+            @r#"`Sec-Fetch-Site` is "cross-site": a web page of another origin made this request; valid are "same-origin" and "none""#
+        );
+    }
+
+    #[test]
+    fn a_refusal_quotes_a_bounded_and_printable_part_of_a_header() {
+        let quoted = |values: &[&[u8]]| {
+            let sent: Vec<_> = values.iter().map(|value| ("host", *value)).collect();
+            let message = refusal(&sent);
+            let quoted = message.strip_prefix("`Host` is ").expect("it begins with the header");
+            quoted.split_once("; valid are ").expect("it ends with the valid values").0.to_owned()
+        };
+        let hidden = [b"a\"\t", "\u{202e}\u{e0041}".as_bytes(), b"\xff"].concat();
+        assert_eq!(quoted(&[&hidden]), r#""a\"\t\u{202e}\u{e0041}�""#);
+        let (longest, longer) = ([b'x'; MAX_SHOWN_BYTES], [b'x'; MAX_SHOWN_BYTES + 1]);
+        assert_eq!(quoted(&[&longest]), format!("{:?}", "x".repeat(MAX_SHOWN_BYTES)));
+        let shown = format!("\"{}…\"", "x".repeat(MAX_SHOWN_BYTES - 3));
+        assert_eq!(quoted(&[&longer]), shown);
+        assert_eq!(quoted(&[&longer[..]; 20]), shown);
+    }
+}

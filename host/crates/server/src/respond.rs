@@ -1,0 +1,251 @@
+//! Responses: JSON, streams, and errors in OpenAI's form.
+
+use std::{mem, pin::Pin};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::alias;
+use airlock_agent::{AgentError, Answering, EXTENSION};
+use airlock_model::{Object, object};
+use airlock_strings::{cut, with_causes};
+
+/// Maximum length of a path that an error repeats, in bytes.
+const SHOWN_BYTES: usize = 128;
+
+/// Most names in a header that selects tools. A header of 60 KB has 12,000 short ones, and the set of
+/// them, which each request makes anew, takes 30 times the memory that its head is charged for.
+const MAX_NAMES: usize = 1_000;
+
+/// A response.
+pub(super) type Reply = Response<Payload>;
+
+/// Body of a response.
+pub(super) enum Payload {
+    /// The whole body.
+    Whole(Bytes),
+    /// Parts that arrive over time.
+    Stream(Parts),
+}
+
+/// Parts of a streamed body. Dropping them cancels the work behind them.
+pub(super) type Parts = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// Returns status 200 with a JSON body.
+pub(super) fn json(body: &Value) -> Reply {
+    with_status(StatusCode::OK, body.to_string())
+}
+
+/// Returns status 200 with a body that is JSON text.
+pub(super) fn json_text(body: String) -> Reply {
+    with_status(StatusCode::OK, body)
+}
+
+/// Returns status 200 with a stream of server-sent events.
+pub(super) fn events(parts: Parts) -> Reply {
+    let mut reply = Response::new(Payload::Stream(parts));
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // nginx would buffer the events otherwise.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    reply
+}
+
+/// Keeps a value until a streamed response has ended.
+pub(super) fn holding(reply: Reply, held: impl Send + 'static) -> Reply {
+    reply.map(|payload| match payload {
+        Payload::Stream(parts) => Payload::Stream(Box::pin(parts.inspect(move |_| {
+            std::hint::black_box(&held);
+        }))),
+        whole @ Payload::Whole(_) => whole,
+    })
+}
+
+/// Adds the header with the name of the provider that responded, if one has.
+pub(super) fn answered_by(answering: &Answering, mut reply: Reply) -> Reply {
+    let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
+    if let Some(provider) = provider {
+        reply.headers_mut().insert("x-airlock-provider", provider);
+    }
+    reply
+}
+
+fn with_status(status: StatusCode, body: String) -> Reply {
+    let mut reply = Response::new(Payload::Whole(Bytes::from(body)));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    reply
+}
+
+/// Reads a header that may occur several times. Returns the values joined by `,`, as HTTP defines
+/// it; `None` if the header is absent. Fails if a value is not UTF-8.
+pub(super) fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
+    let mut joined: Option<String> = None;
+    for value in headers.get_all(name) {
+        let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
+            ApiError::bad_request("bad_header", format!("header `{name}` is not UTF-8"))
+        })?;
+        match &mut joined {
+            Some(joined) => {
+                joined.push(',');
+                joined.push_str(value);
+            }
+            None => joined = Some(value.to_owned()),
+        }
+    }
+    Ok(joined)
+}
+
+/// Reads a header that lists names, as [`joined`]. Fails if there are more than [`MAX_NAMES`].
+pub(super) fn names(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
+    let joined = joined(headers, name)?;
+    match joined.as_ref().map_or(0, |names| names.split(',').count()) {
+        0..=MAX_NAMES => Ok(joined),
+        found => Err(ApiError::bad_request(
+            "bad_header",
+            format!("header `{name}` has {found} names, expected at most {MAX_NAMES}"),
+        )),
+    }
+}
+
+/// An error response.
+#[derive(Debug)]
+pub(super) struct ApiError(Box<Fields>);
+
+#[derive(Debug)]
+struct Fields {
+    status: StatusCode,
+    error: Object,
+    headers: HeaderMap,
+    /// The `airlock` object: the work that was done before the error.
+    airlock: Option<Object>,
+}
+
+impl ApiError {
+    pub(super) fn new(
+        status: StatusCode,
+        kind: &str,
+        code: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        let error =
+            object(json!({"message": message.into(), "type": kind, "param": null, "code": code}));
+        Self(Box::new(Fields { status, error, headers: HeaderMap::new(), airlock: None }))
+    }
+
+    pub(super) fn bad_request(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", code, message)
+    }
+
+    pub(super) fn unauthorized(message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", message)
+    }
+
+    pub(super) fn forbidden(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", code, message)
+    }
+
+    pub(super) fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "internal_error",
+            "the gateway failed; its log has the reason",
+        )
+    }
+
+    pub(super) fn no_such_path(path: &str) -> Self {
+        let meant =
+            alias::meant(path).map(|meant| format!(" did you mean {meant}?")).unwrap_or_default();
+        let path = cut(path.to_owned(), SHOWN_BYTES);
+        let message = format!(
+            "there is nothing at {path:?};{meant} the paths for clients are /v1/chat/completions, /v1/responses, \
+             /v1/models, /v1/mcp/tool/execute, /v1/runs and /mcp"
+        );
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)
+    }
+
+    pub(super) fn wrong_method(allowed: &[Method]) -> Self {
+        let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+        let message = format!("this path allows only {allowed}");
+        let error = Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "invalid_request_error",
+            "method_not_allowed",
+            message,
+        );
+        error.with_header(
+            header::ALLOW,
+            HeaderValue::try_from(allowed).expect("method names are header text"),
+        )
+    }
+
+    /// Status of the response.
+    pub(super) fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// Headers of the response besides those of its body.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.0.headers
+    }
+
+    /// Sets `param`, the invalid member of the request.
+    pub(super) fn about(mut self, param: &str) -> Self {
+        self.0.error.insert("param".to_owned(), param.into());
+        self
+    }
+
+    pub(super) fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.insert(name, value);
+        self
+    }
+
+    pub(super) fn with_airlock(mut self, airlock: Object) -> Self {
+        self.0.airlock = Some(airlock);
+        self
+    }
+
+    pub(super) fn into_reply(mut self) -> Reply {
+        let headers = mem::take(&mut self.0.headers);
+        let mut reply = with_status(self.0.status, Value::from(self.into_body()).to_string());
+        reply.headers_mut().extend(headers);
+        reply
+    }
+
+    /// Returns the body: `error`, and `airlock` if work was done.
+    pub(super) fn into_body(self) -> Object {
+        let Fields { error, airlock, .. } = *self.0;
+        let mut body = Object::from_iter([("error".to_owned(), error.into())]);
+        body.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
+        body
+    }
+}
+
+impl From<AgentError> for ApiError {
+    fn from(error: AgentError) -> Self {
+        let (status, said) = (error.error.status(), error.error.said());
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            warn!(
+                status = status.as_u16(),
+                error = with_causes(&error.error),
+                said,
+                "a request to a model failed"
+            );
+        }
+        // Whole seconds, and never too early.
+        let seconds = error.error.retry_after().map(|wait| wait.as_millis().div_ceil(1_000));
+        let seconds = seconds.map(|seconds| u64::try_from(seconds).unwrap_or(u64::MAX));
+        let headers = seconds.map(|seconds| (header::RETRY_AFTER, HeaderValue::from(seconds)));
+        Self(Box::new(Fields {
+            status: error.error.status(),
+            error: error.error.to_object(),
+            headers: headers.into_iter().collect(),
+            airlock: error.airlock,
+        }))
+    }
+}

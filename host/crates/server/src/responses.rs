@@ -1,0 +1,384 @@
+//! `POST /v1/responses`: OpenAI's Responses API, whole or streamed, and the stored responses below
+//! it.
+//!
+//! A request is translated into a chat completion request, which the agent loop runs. With it goes
+//! the request as it came, if its provider has the Responses API. The events of the loop become one *Response*, the object of the API, and its stream events. The whole and the
+//! streamed form come from the same events: if the caller does not ask for a stream, neither does
+//! the loop, and it renders the model's responses as chunks.
+//!
+//! A Response is stored when it is complete, unless the request has `store: false`. It is not
+//! stored if it failed or if the caller disconnected before its end. A complete one that cannot be
+//! stored is sent nevertheless, because its tools were run: with `store: false`, and the reason in
+//! `airlock.not_stored`.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `translate` | between the Responses API and chat completions |
+//! | `composer` | one Response from the events of the loop |
+//! | `stream` | its stream events, as server-sent events |
+//! | `archive` | stored Responses of a caller |
+//! | `items` | the input items of a stored Response, in pages |
+//! | `references` | items of stored Responses that a request refers to |
+
+mod archive;
+mod composer;
+mod items;
+mod references;
+mod stream;
+mod translate;
+
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Request};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tracing::info;
+use uuid::Uuid;
+
+pub(super) use self::archive::Archive;
+pub use self::translate::BuiltinTools;
+use self::{
+    archive::Deposit,
+    composer::Composer,
+    stream::ResponseStream,
+    translate::{Chat, Untranslatable},
+};
+use super::{
+    App, Sender, availability, body, events,
+    memory::Charge,
+    options,
+    respond::{self, ApiError, Reply},
+    work,
+};
+use airlock_agent::{self as agent, EXTENSION, Run, recall::items::OutputKeeper};
+use airlock_core::door::{Caller, Origin};
+use airlock_json::{self as json, RawObject};
+use airlock_model::{MemoryBudget, Object, weight};
+use airlock_strings::visible_line;
+
+/// Path of the API.
+const PATH: &str = "/v1/responses";
+/// Path of the number of tokens of a request.
+pub(super) const INPUT_TOKENS: &str = "/v1/responses/input_tokens";
+/// Bytes of a request for each token, of English and JSON. Tokenizers belong to models.
+const TOKEN_BYTES: usize = 4;
+/// Header with the types of built-in tools, and of items about them, that were left out.
+const DROPPED_TOOLS: &str = "x-airlock-dropped-tools";
+/// Member of the `airlock` object with the same.
+const DROPPED: &str = "dropped_tools";
+/// Most types that are named.
+const MAX_DROPPED: usize = 32;
+/// Number of copies of the members that a Response repeats, beside those of the request: in the
+/// first two events, and later in the last event and its text.
+const ECHOES: usize = 2;
+
+/// A path below [`PATH`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A stored response.
+    Response,
+    /// The input items of a stored response.
+    InputItems,
+    /// An order to stop making a response.
+    Cancel,
+}
+
+impl Target {
+    /// Returns the target of a path, and the identifier in it.
+    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+        let rest = path.strip_prefix(PATH)?.strip_prefix('/')?;
+        match rest.split_once('/') {
+            None if !rest.is_empty() => Some((Self::Response, rest)),
+            Some((id, "input_items")) if !id.is_empty() => Some((Self::InputItems, id)),
+            Some((id, "cancel")) if !id.is_empty() => Some((Self::Cancel, id)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Response => &[Method::GET, Method::HEAD, Method::DELETE],
+            Self::InputItems => &[Method::GET, Method::HEAD],
+            Self::Cancel => &[Method::POST],
+        }
+    }
+}
+
+/// Handles a request for a Response. Fails if the request is invalid, or ends before its Response
+/// begins. Dropping the future or the reply cancels the request to the provider and every running
+/// tool; the Response is then not stored, unless the database was already writing it.
+pub(super) async fn create(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let timeout = options::timeout(request.headers(), app.agent.timeout)?;
+    let (Translated { chat, body }, keeper) = read(app, sender, request, charge).await?;
+    availability::settle(app, sender).await;
+    let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
+    let dropped = report_dropped(sender, &chat);
+    let (is_streamed, id) = (chat.stream, format!("resp_{}", Uuid::new_v4().simple()));
+    let run = start(app, sender, caller.clone(), &chat, body, timeout, charge);
+    let answering = run.answering();
+    let deposit = app.archive.as_ref().filter(|_| chat.store).map(|archive| Deposit {
+        archive: archive.clone(),
+        scope: sender.tenant().scope(),
+        id: id.clone(),
+        previous: previous(chat.echo.members()).map(str::to_owned),
+        input: chat.input,
+        charge: charge.clone(),
+    });
+    let composer = Composer::new(&id, chat.echo, caller, deposit, keeper, charge.clone())
+        .with_groups(chat.groups);
+    let reply = if is_streamed {
+        let stream = ResponseStream::begin(run, composer).await?;
+        respond::events(events::parts(stream))
+    } else {
+        whole(run, composer).await?
+    };
+    let mut reply = respond::answered_by(&answering, reply);
+    if let Some(dropped) = dropped.and_then(|dropped| HeaderValue::try_from(dropped).ok()) {
+        reply.headers_mut().insert(DROPPED_TOOLS, dropped);
+    }
+    Ok(reply)
+}
+
+/// Logs the types of built-in tools that are left out, and returns them for the header.
+fn report_dropped(sender: &Sender, chat: &Chat) -> Option<String> {
+    if chat.dropped.is_empty() {
+        return None;
+    }
+    let types = dropped(chat).map(visible_line).collect::<Vec<_>>().join(", ");
+    info!(
+        tenant = %sender.tenant(), types,
+        "built-in tools of a request are left out because of `server.responses.builtin_tools`"
+    );
+    Some(types)
+}
+
+fn dropped(chat: &Chat) -> impl Iterator<Item = &str> {
+    chat.dropped.iter().map(String::as_str).take(MAX_DROPPED)
+}
+
+/// Handles a request for the number of its input tokens: an estimate from its length, with the
+/// gateway's tools. Fails if the request is invalid.
+pub(super) async fn count(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let (Translated { chat, body }, _) = read(app, sender, request, charge).await?;
+    let native = chat.native.as_ref().map_or(0, |native| native.body.text_len());
+    let bytes = body.text_len().max(native);
+    let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
+    let tools: usize = caller
+        .list()
+        .map(|entry| entry.tool.input_schema.as_str().len() + entry.tool.description.len())
+        .sum();
+    let tokens = bytes.saturating_add(tools).div_ceil(TOKEN_BYTES);
+    Ok(respond::json(&json!({
+        "object": "response.input_tokens",
+        "input_tokens": tokens,
+        EXTENSION: {"is_estimate": true},
+    })))
+}
+
+/// A translated request.
+struct Translated {
+    /// The request without the members of `body`.
+    chat: Chat,
+    /// The chat completion request.
+    body: RawObject,
+}
+
+/// Reads and translates a request, together with the conversation that it continues.
+async fn read(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<(Translated, Option<OutputKeeper>), ApiError> {
+    // Checked, although it has no effect: calls are items of every Response.
+    options::events(request.headers())?;
+    let mut body = body::object(request, &app.settings, charge).await?;
+    options::remove_extension(&mut body)?;
+    let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+    let has_fallbacks = body.get("fallbacks").is_some_and(|fallbacks| !fallbacks.is_null());
+    let (has_responses, may_fall_back) = app.models.responses_for(model, has_fallbacks);
+    let earlier = match previous(&body) {
+        Some(_) if app.archive.is_none() => return Err(stores_nothing()),
+        Some(id) => archive::conversation(app, sender, id, charge).await?,
+        None => Vec::new(),
+    };
+    if let Some(Value::Array(input)) = body.get_mut("input") {
+        references::resolve(app, sender, input, charge).await?;
+    }
+    let keeper = restore(app, sender, &mut body, &earlier, charge).await?;
+    let stores = app.archive.is_some();
+    let builtin_tools = app.settings.builtin_tools.clone();
+    let work = move |charge: &Charge| -> Result<Translated, ApiError> {
+        let mut chat = if has_responses {
+            charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
+            if body.get("store").is_none_or(|store| *store != false) {
+                // The input is copied for the store.
+                charge.grow(body.get("input").map_or(0, weight))?;
+            }
+            if may_fall_back {
+                // A second tree, for the providers that have another API.
+                charge.grow(body.values().chain(&earlier).map(weight).sum())?;
+            }
+            translate::to_native(body, earlier, may_fall_back, &builtin_tools)?
+        } else {
+            // The messages are made while the items are still held.
+            charge.grow(body.values().chain(&earlier).map(weight).sum())?;
+            translate::to_chat(body, earlier, &builtin_tools)?
+        };
+        if !stores {
+            chat.echo.set("store", false.into());
+        }
+        let echo = chat.echo.members().values().map(weight).sum::<usize>()
+            + json::text_len(chat.echo.members());
+        let text = json::text_len(&chat.body);
+        charge.grow(text.saturating_add(echo.saturating_mul(ECHOES)))?;
+        // The tree is dropped. It stays charged, for its parts in `chat`.
+        let mut body = RawObject::from(&std::mem::take(&mut chat.body));
+        if chat.stream {
+            body.set("stream_options", r#"{"include_usage":true}"#);
+        }
+        Ok(Translated { chat, body })
+    };
+    Ok((work::on_tree(charge, work).await?, keeper))
+}
+
+/// Puts calls that the client dropped back into the input, and returns the keeper of those of the
+/// Response; `None` if none are kept.
+async fn restore(
+    app: &App,
+    sender: &Sender,
+    body: &mut Object,
+    earlier: &[Value],
+    charge: &Charge,
+) -> Result<Option<OutputKeeper>, ApiError> {
+    let may_store = app.archive.is_some() && body.get("store").is_none_or(|store| *store != false);
+    let Some(recall) = &app.hooks.recall else { return Ok(None) };
+    let mut input = body.get_mut("input");
+    if let Some(Value::Array(items)) = &mut input {
+        let memory = charge.clone();
+        recall.restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes)).await?;
+    }
+    let text;
+    let input: &[Value] = match input {
+        Some(Value::Array(items)) => items.as_slice(),
+        Some(other) => {
+            text = [json!({"role": "user", "content": *other})];
+            &text
+        }
+        None => &[],
+    };
+    let keeper = recall.keeper(sender.tenant(), may_store);
+    Ok(Some(OutputKeeper::new(keeper, earlier, input)))
+}
+
+fn stores_nothing() -> ApiError {
+    let message = "this gateway stores no responses (`server.responses.store` of its configuration is false): send the whole \
+                   conversation as `input`";
+    ApiError::bad_request("previous_response_not_found", message).about("previous_response_id")
+}
+
+/// Returns the id of the Response that a request continues. `None` also for a value that is not a
+/// string, which the translation refuses.
+fn previous(body: &Object) -> Option<&str> {
+    body.get("previous_response_id").and_then(Value::as_str)
+}
+
+/// Starts the agent loop.
+fn start(
+    app: &App,
+    sender: &Sender,
+    caller: Caller,
+    chat: &Chat,
+    body: RawObject,
+    timeout: Duration,
+    charge: &Charge,
+) -> Run {
+    let mut notes = Object::new();
+    availability::note(app, sender, &mut notes);
+    if !chat.dropped.is_empty() {
+        notes.insert(DROPPED.to_owned(), dropped(chat).collect());
+    }
+    let request = agent::Request {
+        body,
+        native: chat.native.clone(),
+        is_streamed: chat.stream,
+        shows_rounds: true,
+        names_tools: !sender.filter.is_none(),
+        max_tool_calls: chat.max_tool_calls.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        reports: None,
+        results: app.hooks.results.clone(),
+        keeper: None,
+        approver: app.approver(sender),
+        notes,
+        budget: MemoryBudget::new(charge.clone()),
+    };
+    app.start(caller, request, timeout)
+}
+
+/// Runs the loop to its end and returns the Response.
+async fn whole(mut run: Run, mut composer: Composer) -> Result<Reply, ApiError> {
+    let mut events = Vec::new();
+    composer.begin(&mut events);
+    // A response that is not streamed has no events.
+    events.clear();
+    while !composer.is_complete() {
+        let event = run.next().await.ok_or_else(ApiError::internal)?;
+        composer.add(event, &mut events)?;
+        events.clear();
+    }
+    let mut last = composer.conclude().await;
+    Ok(respond::json(&last.remove("response").unwrap_or_default()))
+}
+
+/// Handles a request for a stored Response. Fails if the caller has none with this id.
+pub(super) async fn stored(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    // Drops the unread body.
+    let head = request.into_parts().0;
+    let (target, id) =
+        Target::find(head.uri.path()).ok_or_else(|| ApiError::no_such_path(head.uri.path()))?;
+    let query = head.uri.query().unwrap_or_default();
+    match target {
+        Target::Response if head.method == Method::DELETE => {
+            archive::delete(app, sender, id).await?;
+            Ok(respond::json(&json!({"id": id, "object": "response", "deleted": true})))
+        }
+        Target::Response => {
+            items::check_not_streamed(query)?;
+            Ok(respond::json_text(archive::response(app, sender, id, charge).await?))
+        }
+        Target::Cancel => {
+            archive::response(app, sender, id, charge).await?;
+            let message =
+                "Cannot cancel a response that was made while its client waited: it is complete.";
+            Err(ApiError::bad_request("invalid_value", message))
+        }
+        Target::InputItems => {
+            let page = items::Page::parse(query)?;
+            let items = archive::input(app, sender, id, charge).await?;
+            let id = id.to_owned();
+            let page = work::on_tree(charge, move |_| page.of(items, &id));
+            Ok(respond::json(&page.await?))
+        }
+    }
+}
+
+impl From<Untranslatable> for ApiError {
+    fn from(error: Untranslatable) -> Self {
+        Self::bad_request(error.code, error.message).about(&error.param)
+    }
+}

@@ -1,0 +1,90 @@
+//! Translates the error object of a failed request.
+
+use serde_json::Value;
+
+use airlock_model::Object;
+
+/// Values of `error.code` in a Response, as OpenAI documents them. Typed clients know no others.
+const CODES: &[&str] = &[
+    "server_error",
+    "rate_limit_exceeded",
+    "invalid_prompt",
+    "data_residency_mismatch",
+    "bio_policy",
+    "misalignment_policy_violation",
+    "vector_store_timeout",
+    "invalid_image",
+    "invalid_image_format",
+    "invalid_base64_image",
+    "invalid_image_url",
+    "image_too_large",
+    "image_too_small",
+    "image_parse_error",
+    "image_content_policy_violation",
+    "invalid_image_mode",
+    "image_file_too_large",
+    "unsupported_image_media_type",
+    "empty_image_file",
+    "failed_to_download_image",
+    "image_file_not_found",
+];
+
+/// Translates an error object of chat completions into the `error` of a Response. A code that the
+/// Responses API does not define moves to `native_code`, and the type of the error selects one that
+/// it does define.
+pub(super) fn to_responses(error: &Object) -> Object {
+    let text = |name: &str| error.get(name).and_then(Value::as_str);
+    let native = text("code").filter(|code| !code.is_empty());
+    let code = match native {
+        Some(code) if CODES.contains(&code) => code,
+        _ => match text("type") {
+            Some("rate_limit_error" | "rate_limit_exceeded" | "requests" | "tokens") => {
+                "rate_limit_exceeded"
+            }
+            Some("invalid_request_error") => "invalid_prompt",
+            _ => "server_error",
+        },
+    };
+    let message = text("message").unwrap_or("The model returned no response.");
+    let mut out = Object::new();
+    out.insert("code".to_owned(), code.into());
+    out.insert("message".to_owned(), message.into());
+    for name in ["type", "param"] {
+        out.extend(text(name).map(|value| (name.to_owned(), value.into())));
+    }
+    let native = native.filter(|native| *native != code);
+    out.extend(native.map(|native| ("native_code".to_owned(), native.into())));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use airlock_model::object;
+
+    #[test]
+    fn an_error_has_a_code_of_the_responses_api_and_keeps_its_own() {
+        for (error, expected) in [
+            (
+                json!({"message": "m", "type": "server_error", "param": null, "code": "agent_timeout"}),
+                json!({"code": "server_error", "message": "m", "type": "server_error", "native_code": "agent_timeout"}),
+            ),
+            (
+                json!({"message": "m", "type": "tokens", "code": "rate_limit_exceeded"}),
+                json!({"code": "rate_limit_exceeded", "message": "m", "type": "tokens"}),
+            ),
+            (
+                json!({"message": "m", "type": "invalid_request_error", "param": "messages", "code": null}),
+                json!({"code": "invalid_prompt", "message": "m", "type": "invalid_request_error", "param": "messages"}),
+            ),
+            (
+                json!({}),
+                json!({"code": "server_error", "message": "The model returned no response."}),
+            ),
+        ] {
+            assert_eq!(Value::Object(to_responses(&object(error))), expected);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Message items.
+
+use serde_json::{Value, json};
+
+use super::{
+    events::Events,
+    item::{Items, Slot, Status},
+};
+use airlock_model::{Object, object};
+
+/// Kind of a content part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Refusal,
+}
+
+/// A message that is being written.
+#[derive(Debug)]
+pub(super) struct Message {
+    slot: Slot,
+    /// Parts that are done.
+    parts: Vec<Value>,
+    part: Option<Part>,
+}
+
+/// A content part that is being written.
+#[derive(Debug)]
+struct Part {
+    kind: Kind,
+    text: String,
+    annotations: Vec<Value>,
+    logprobs: Vec<Value>,
+}
+
+impl Message {
+    pub(super) fn open(items: &mut Items, events: &mut Events<'_>) -> Self {
+        let slot = items.open("msg", members("in_progress", Vec::new()), events);
+        Self { slot, parts: Vec::new(), part: None }
+    }
+
+    /// Appends text to the open part. A part of the other kind is done first.
+    pub(super) fn add(
+        &mut self,
+        kind: Kind,
+        text: &str,
+        logprobs: &[Value],
+        events: &mut Events<'_>,
+    ) {
+        self.open_part(kind, events);
+        let Some(part) = &mut self.part else { return };
+        part.text.push_str(text);
+        part.logprobs.extend_from_slice(logprobs);
+        let index = ("content_index", self.parts.len().into());
+        let delta = ("delta", text.into());
+        match kind {
+            Kind::Text => events.write_item(
+                "response.output_text.delta",
+                &self.slot,
+                [index, delta, ("logprobs", logprobs.into())],
+            ),
+            Kind::Refusal => {
+                events.write_item("response.refusal.delta", &self.slot, [index, delta]);
+            }
+        }
+    }
+
+    /// Adds an annotation to the text.
+    pub(super) fn annotate(&mut self, annotation: Object, events: &mut Events<'_>) {
+        self.open_part(Kind::Text, events);
+        let Some(part) = &mut self.part else { return };
+        events.write_item(
+            "response.output_text.annotation.added",
+            &self.slot,
+            [
+                ("content_index", self.parts.len().into()),
+                ("annotation_index", part.annotations.len().into()),
+                ("annotation", annotation.clone().into()),
+            ],
+        );
+        part.annotations.push(annotation.into());
+    }
+
+    /// Ends the message.
+    pub(super) fn close(self, status: Status, items: &mut Items, events: &mut Events<'_>) {
+        self.close_with(status, &Object::new(), items, events);
+    }
+
+    /// Ends a message whose provider has the Responses API. Members that this one does not have,
+    /// such as `phase`, are those of `item`.
+    pub(super) fn close_with(
+        mut self,
+        status: Status,
+        item: &Object,
+        items: &mut Items,
+        events: &mut Events<'_>,
+    ) {
+        self.close_part(events);
+        let mut members = members(status.as_str(), self.parts);
+        let rest = item.iter().filter(|(name, _)| *name != "id" && !members.contains_key(*name));
+        let rest: Vec<_> = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
+        members.extend(rest);
+        items.close(&self.slot, members, events);
+    }
+
+    fn open_part(&mut self, kind: Kind, events: &mut Events<'_>) {
+        if self.part.as_ref().is_some_and(|part| part.kind == kind) {
+            return;
+        }
+        self.close_part(events);
+        let part =
+            Part { kind, text: String::new(), annotations: Vec::new(), logprobs: Vec::new() };
+        events.write_item(
+            "response.content_part.added",
+            &self.slot,
+            [("content_index", self.parts.len().into()), ("part", part.to_json())],
+        );
+        self.part = Some(part);
+    }
+
+    fn close_part(&mut self, events: &mut Events<'_>) {
+        let Some(part) = self.part.take() else { return };
+        let index = || ("content_index", self.parts.len().into());
+        match part.kind {
+            Kind::Text => events.write_item(
+                "response.output_text.done",
+                &self.slot,
+                [
+                    index(),
+                    ("text", part.text.clone().into()),
+                    ("logprobs", part.logprobs.clone().into()),
+                ],
+            ),
+            Kind::Refusal => events.write_item(
+                "response.refusal.done",
+                &self.slot,
+                [index(), ("refusal", part.text.clone().into())],
+            ),
+        }
+        let part = part.to_json();
+        events.write_item(
+            "response.content_part.done",
+            &self.slot,
+            [index(), ("part", part.clone())],
+        );
+        self.parts.push(part);
+    }
+}
+
+impl Part {
+    fn to_json(&self) -> Value {
+        match self.kind {
+            Kind::Text => json!({
+                "type": "output_text",
+                "text": self.text,
+                "annotations": self.annotations,
+                "logprobs": self.logprobs,
+            }),
+            Kind::Refusal => json!({"type": "refusal", "refusal": self.text}),
+        }
+    }
+}
+
+fn members(status: &str, content: Vec<Value>) -> Object {
+    let mut members = object(json!({"type": "message", "status": status, "role": "assistant"}));
+    members.insert("content".to_owned(), content.into());
+    members
+}
+
+/// Returns the annotations of a delta. Chat completions keep the members of an annotation in an
+/// object that is named after its type. Entries without a type are left out.
+pub(super) fn annotations(delta: &Object) -> impl Iterator<Item = Object> {
+    let annotations = delta.get("annotations").and_then(Value::as_array).into_iter().flatten();
+    annotations.filter_map(|annotation| {
+        let kind = annotation.get("type")?.as_str()?;
+        let mut flat = object(json!({"type": kind}));
+        let nested = annotation.get(kind).and_then(Value::as_object);
+        let members = nested.or_else(|| annotation.as_object()).into_iter().flatten();
+        let members = members.filter(|(name, _)| *name != "type");
+        flat.extend(members.map(|(name, value)| (name.clone(), value.clone())));
+        Some(flat)
+    })
+}
+
+/// Returns the log probabilities of a choice's text. In a Response `bytes` and `top_logprobs` are
+/// always lists. Entries without a token or a probability are left out.
+pub(super) fn logprobs(logprobs: Option<&Value>) -> Vec<Value> {
+    let tokens = logprobs.and_then(|logprobs| logprobs.get("content")?.as_array());
+    tokens
+        .into_iter()
+        .flatten()
+        .filter_map(|token| {
+            let mut entry = logprob(token)?;
+            let top = token.get("top_logprobs").and_then(Value::as_array).into_iter().flatten();
+            let top: Vec<Value> = top.filter_map(logprob).map(Value::Object).collect();
+            entry.insert("top_logprobs".to_owned(), top.into());
+            Some(entry.into())
+        })
+        .collect()
+}
+
+fn logprob(token: &Value) -> Option<Object> {
+    let text = token.get("token").filter(|text| text.is_string())?;
+    let logprob = token.get("logprob").filter(|logprob| logprob.is_number())?;
+    let bytes = token.get("bytes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    Some(object(json!({"token": text, "bytes": bytes, "logprob": logprob})))
+}

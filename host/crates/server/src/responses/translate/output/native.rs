@@ -1,0 +1,76 @@
+//! Parts of the answer of a provider that has the Responses API, which chat completions cannot
+//! express.
+
+use serde_json::Value;
+
+use super::{Events, Reasoning, Status, Writer};
+use airlock_model::{Object, Part};
+
+impl Writer {
+    /// Adds the native form of a chunk, in place of its deltas.
+    pub(crate) fn part(&mut self, part: &Part, out: &mut Vec<Object>) {
+        if self.ending.is_some() {
+            return;
+        }
+        match part {
+            Part::Joint => {}
+            Part::Reasoning { item_id, summary, text } => {
+                let (reasoning, mut events) = self.open_native(item_id, out);
+                match summary {
+                    Some(number) => reasoning.add_summary(*number, text, &mut events),
+                    None => reasoning.add_text(text, &mut events),
+                }
+            }
+            Part::Item { item, .. } => self.item(item, out),
+        }
+    }
+
+    /// Ends the item that is open as its provider ended it, or adds one that has no deltas.
+    fn item(&mut self, item: &Object, out: &mut Vec<Object>) {
+        match item.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "reasoning" => {
+                let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+                self.open_native(id, out);
+                if let Some(reasoning) = self.reasoning.take() {
+                    let mut events = Events::new(out, &mut self.sequence);
+                    reasoning.close_with(item, &mut self.items, &mut events);
+                }
+            }
+            "message" => {
+                let is_cut = item.get("status").is_some_and(|status| status == "incomplete");
+                let status = if is_cut { Status::Incomplete } else { Status::Completed };
+                self.open_message(out);
+                if let Some(message) = self.message.take() {
+                    let mut events = Events::new(out, &mut self.sequence);
+                    message.close_with(status, item, &mut self.items, &mut events);
+                }
+            }
+            // They end with their round; the gateway's own calls are not among them.
+            "function_call" | "custom_tool_call" => {
+                self.calls.values_mut().for_each(|call| call.add_item(item));
+            }
+            _ => {
+                self.close_text(Status::Completed, out);
+                self.items.add(item, &mut Events::new(out, &mut self.sequence));
+            }
+        }
+    }
+
+    /// Returns the reasoning item that its provider gave this identifier. Opens it, after other text
+    /// is done, if it is not open.
+    fn open_native<'a>(
+        &'a mut self,
+        id: &str,
+        out: &'a mut Vec<Object>,
+    ) -> (&'a mut Reasoning, Events<'a>) {
+        self.close_message(Status::Completed, out);
+        if self.reasoning.as_ref().is_some_and(|reasoning| !reasoning.is_native(id)) {
+            self.close_reasoning(Status::Completed, out);
+        }
+        let mut events = Events::new(out, &mut self.sequence);
+        let reasoning = self
+            .reasoning
+            .get_or_insert_with(|| Reasoning::open_native(id, &mut self.items, &mut events));
+        (reasoning, events)
+    }
+}

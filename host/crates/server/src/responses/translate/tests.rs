@@ -1,0 +1,112 @@
+//! Tests of the whole translation.
+
+mod continuation;
+mod input;
+mod properties;
+mod refusals;
+mod settings;
+mod stream;
+
+use serde_json::{Value, json};
+
+use super::{BuiltinTools, Call, Chat, Untranslatable, Writer, to_chat};
+use airlock_model::{Object, object};
+
+/// Translates a request without earlier items.
+fn chat(request: Value) -> Chat {
+    to_chat(object(request), Vec::new(), &BuiltinTools::Drop)
+        .expect("the request can be translated")
+}
+
+/// Translates a request that must be refused.
+fn refusal(request: Value) -> Untranslatable {
+    to_chat(object(request), Vec::new(), &BuiltinTools::Refuse)
+        .expect_err("the request cannot be translated")
+}
+
+/// Translates input items into messages.
+fn messages(input: Value) -> Value {
+    let request =
+        Object::from_iter([("model".to_owned(), "m".into()), ("input".to_owned(), input)]);
+    chat(request.into()).body["messages"].take()
+}
+
+/// A request with members beside the required ones.
+fn request(members: Value) -> Value {
+    let mut request = object(json!({"model": "m", "input": "hi"}));
+    request.extend(object(members));
+    request.into()
+}
+
+/// Writes a Response and collects its stream events.
+struct Recorder {
+    writer: Writer,
+    events: Vec<Object>,
+}
+
+impl Recorder {
+    fn new() -> Self {
+        let echo = chat(json!({"model": "m", "input": "hi"})).echo;
+        let mut recorder = Self { writer: Writer::new("resp_1", 7, echo), events: Vec::new() };
+        recorder.writer.begin(&mut recorder.events);
+        recorder
+    }
+
+    fn chunk(&mut self, choice: Value) -> &mut Self {
+        let chunk = Object::from_iter([("choices".to_owned(), vec![choice].into())]);
+        self.writer.chunk(&chunk, &mut self.events);
+        self
+    }
+
+    fn delta(&mut self, delta: Value) -> &mut Self {
+        self.chunk(Object::from_iter([("delta".to_owned(), delta)]).into())
+    }
+
+    fn stop(&mut self, reason: &str) -> &mut Self {
+        self.chunk(json!({"index": 0, "delta": {}, "finish_reason": reason}))
+    }
+
+    fn start(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {
+        let call = Call { tool_call_id: id, server_label: "fs", name, arguments, raw: None };
+        self.writer.call_started(call, &mut self.events);
+        self
+    }
+
+    fn end(&mut self, id: &str, result: Result<&str, &str>) -> &mut Self {
+        self.writer.call_ended(id, result, &mut self.events);
+        self
+    }
+
+    fn round(&mut self) -> &mut Self {
+        self.writer.round_ended(&mut self.events);
+        self
+    }
+
+    fn finish(&mut self) -> &mut Self {
+        self.writer.finish(None, None, &mut self.events);
+        self
+    }
+
+    /// Returns each event on one line: its type, its item, and its text.
+    fn story(&self) -> Vec<String> {
+        self.events.iter().map(line).collect()
+    }
+}
+
+fn line(event: &Object) -> String {
+    let kind = event["type"].as_str().expect("every event has a type");
+    let mut line = kind.strip_prefix("response.").unwrap_or(kind).to_owned();
+    for name in ["output_index", "content_index"] {
+        line.extend(event.get(name).map(|index| format!(" {index}")));
+    }
+    let texts = ["delta", "text", "refusal", "arguments", "input"];
+    for text in texts.iter().filter_map(|name| event.get(*name)) {
+        line.extend([" ", &text.to_string()]);
+    }
+    let inner = event.get("item").or_else(|| event.get("part")).or_else(|| event.get("response"));
+    if let Some(inner) = inner {
+        let members = ["type", "status"].iter().filter_map(|name| inner.get(*name)?.as_str());
+        members.for_each(|member| line.extend([" ", member]));
+    }
+    line
+}

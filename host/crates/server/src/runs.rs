@@ -1,0 +1,339 @@
+//! `/v1/runs`: runs of scripts, and the decisions of a person about their calls.
+//!
+//! A run belongs to the virtual key of the request that began it; for any other caller it does not
+//! exist. `approve`, `deny` and `resolve` store decisions and resume the script at once; the
+//! response is the run as it is then. The rights are those of the request that resumes it.
+
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    App, Sender, body,
+    memory::Charge,
+    options,
+    respond::{self, ApiError, Reply},
+    work,
+};
+use airlock_catalog::log_failure;
+use airlock_core::{
+    door::{Caller, Origin, Resumed},
+    run::{BadPosition, Cancelled, Position},
+    tool::{CallError, ToolError},
+};
+use airlock_model::Object;
+use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
+use airlock_store::{Unavailable, runs::RunError};
+use airlock_strings::cut;
+
+const PATH: &str = "/v1/runs";
+/// Longest part of a text of the caller in an error, in bytes.
+const MAX_SHOWN: usize = 64;
+
+/// Part of the API that a path means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The runs of the caller.
+    List,
+    /// One run.
+    Run,
+    /// Approves calls that wait for it, and resumes the run.
+    Approve,
+    /// Denies calls that wait for an approval, and resumes the run.
+    Deny,
+    /// Decides about calls in doubt, and resumes the run.
+    Resolve,
+    /// Resumes the run without a decision.
+    Resume,
+    /// Ends the run.
+    Cancel,
+}
+
+impl Target {
+    /// Returns the part that a path means and the run that it names; `None` for other paths.
+    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+        let rest = path.strip_prefix(PATH)?;
+        if rest.is_empty() {
+            return Some((Self::List, ""));
+        }
+        let rest = rest.strip_prefix('/')?;
+        let (id, action) = rest.split_once('/').unwrap_or((rest, ""));
+        let target = match action {
+            "" if !rest.ends_with('/') => Self::Run,
+            "approve" => Self::Approve,
+            "deny" => Self::Deny,
+            "resolve" => Self::Resolve,
+            "resume" => Self::Resume,
+            "cancel" => Self::Cancel,
+            _ => return None,
+        };
+        (!id.is_empty()).then_some((target, id))
+    }
+
+    pub(super) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::List | Self::Run => &[Method::GET, Method::HEAD],
+            _ => &[Method::POST],
+        }
+    }
+}
+
+/// Body of `approve` and `deny`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    /// Positions of the calls.
+    calls: Vec<String>,
+    /// State in which the run was shown. With it, nothing is decided about calls that were not shown.
+    #[serde(default)]
+    request_state: Option<String>,
+}
+
+/// Body of `resolve`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resolved {
+    calls: Vec<Resolution>,
+    #[serde(default)]
+    request_state: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resolution {
+    position: String,
+    action: Action,
+    /// Answer of a call that is skipped.
+    #[serde(default)]
+    value: Value,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    /// Makes the call once more.
+    Retry,
+    /// The same, and approves the calls that a plugin makes in it.
+    Approve,
+    /// Gives the call a value as its answer.
+    Skip,
+    /// Ends the run.
+    Abort,
+}
+
+/// Handles a request. Fails if the caller has no such run, or if the protocol of runs refuses the
+/// decision.
+pub(super) async fn run(
+    app: &App,
+    sender: &Sender,
+    request: Request<Incoming>,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let path = request.uri().path().to_owned();
+    let (target, id) = Target::find(&path).ok_or_else(|| ApiError::no_such_path(&path))?;
+    let runs = app.hooks.runs.as_ref().ok_or_else(keeps_nothing)?;
+    let tenant = sender.tenant();
+    let own = runs.own(&tenant);
+    match target {
+        Target::List => {
+            let listed = own.list().await.map_err(|error| refusal(&error.into()))?;
+            let data: Vec<_> = listed.iter().map(runs::summary).collect();
+            Ok(respond::json(&json!({"object": "list", "data": data})))
+        }
+        Target::Run => show(runs, sender, id, charge).await,
+        Target::Cancel => cancel(runs, sender, id, charge).await,
+        Target::Approve | Target::Deny | Target::Resolve | Target::Resume => {
+            let timeout = options::timeout(request.headers(), app.budget.script)?;
+            let decided = if target == Target::Resume {
+                Some(Decisions::default())
+            } else {
+                let body = body::object(request, &app.settings, charge).await?;
+                decisions(target, id, body)?
+            };
+            let Some(decisions) = decided else {
+                return cancel(runs, sender, id, charge).await;
+            };
+            let script = own.head(id).await.map_err(|error| refusal(&error))?.script;
+            let caller = Caller::new(app.view(sender), Origin::Caller, app.budget.within(timeout));
+            // Before the decisions are stored: a caller that cannot resume the run decides nothing.
+            let resumed = runs::resume(&caller, id, &script).map_err(|error| {
+                conflict("run_refused", format!("the run cannot be resumed: {error}"))
+            })?;
+            own.decide(id, decisions).await.map_err(|error| refusal(&error))?;
+            finish(resumed).await?;
+            show(runs, sender, id, charge).await
+        }
+    }
+}
+
+/// Resumes a run until it ends or stops again, also if the caller disconnects: what a person has
+/// approved is not left half done. Fails if the script does not run.
+async fn finish(resumed: Resumed) -> Result<(), ApiError> {
+    let ran = tokio::spawn(resumed.run()).await.unwrap_or(Err(CallError::Cancelled));
+    log_failure(EXECUTE, ran.as_ref().err());
+    match ran {
+        Err(CallError::Tool(error)) if error.code.as_deref() == Some("run_running") => {
+            Err(conflict("run_running", error.message))
+        }
+        Err(error) if runs::can_wait(&error) => Err(postponed(&error)),
+        // The run has the outcome.
+        _ => Ok(()),
+    }
+}
+
+/// Ends a run, or requests that from the process that runs its script.
+async fn cancel(
+    runs: &Runs,
+    sender: &Sender,
+    id: &str,
+    charge: &Charge,
+) -> Result<Reply, ApiError> {
+    let tenant = sender.tenant();
+    let cancelled = runs.own(&tenant).cancel(id).await.map_err(|error| refusal(&error))?;
+    if cancelled == Cancelled::Requested {
+        return Ok(respond::json(&json!({
+            "id": id, "object": "airlock.run", "state": "running", "cancel_requested": true,
+        })));
+    }
+    show(runs, sender, id, charge).await
+}
+
+/// Returns a run as it is now. Its texts are charged before they are read. Fails if there is no memory
+/// for them.
+async fn show(runs: &Runs, sender: &Sender, id: &str, charge: &Charge) -> Result<Reply, ApiError> {
+    let tenant = sender.tenant();
+    let memory = charge.clone();
+    let admit = move |bytes: u64| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        memory.grow(bytes.saturating_mul(runs::COPIES)).map_err(ApiError::from)
+    };
+    let shown = runs.own(&tenant).show_within(id, admit).await;
+    let shown = shown.map_err(|error| refusal(&error))??;
+    let made = work::on_tree(charge, move |_| Ok(runs::document_text(&shown)));
+    Ok(respond::json_text(made.await?))
+}
+
+/// Reads the decisions of a body; `None` if the run is to end.
+fn decisions(target: Target, id: &str, body: Object) -> Result<Option<Decisions>, ApiError> {
+    let body = Value::from(body);
+    let mut decisions = Decisions::default();
+    let shown = if target == Target::Resolve {
+        let Resolved { calls, request_state } = parsed(body)?;
+        if calls.iter().any(|call| call.action == Action::Abort) {
+            return Ok(None);
+        }
+        let repeats = |call: &Resolution| matches!(call.action, Action::Retry | Action::Approve);
+        if request_state.is_none() && calls.iter().any(repeats) {
+            let message = "to make a call again needs the `request_state` that the run shows: a client that repeats the \
+                           request must not make the call twice";
+            return Err(
+                ApiError::bad_request("missing_request_state", message).about("request_state")
+            );
+        }
+        for Resolution { position, action, value } in calls {
+            let position = parsed_position(&position)?;
+            decisions = match action {
+                Action::Skip => decisions.skip(position, value),
+                Action::Approve => decisions.retry_approved(position),
+                Action::Retry | Action::Abort => decisions.retry(position),
+            };
+        }
+        request_state
+    } else {
+        let Named { calls, request_state } = parsed(body)?;
+        for position in calls {
+            let position = parsed_position(&position)?;
+            decisions = match target {
+                Target::Deny => decisions.deny(position),
+                _ => decisions.approve(position),
+            };
+        }
+        request_state
+    };
+    if decisions.is_empty() {
+        let message = "`calls` is empty; expected the positions of calls that the run shows";
+        return Err(ApiError::bad_request("missing_calls", message).about("calls"));
+    }
+    let Some(state) = shown else { return Ok(Some(decisions)) };
+    decisions.shown_in(id, &state).map(Some).ok_or_else(|| {
+        let message =
+            "`request_state` is not of this run; expected the `request_state` that the run shows";
+        ApiError::bad_request("invalid_request_state", message).about("request_state")
+    })
+}
+
+fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
+    T::deserialize(body).map_err(|error| {
+        ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
+    })
+}
+
+fn parsed_position(text: &str) -> Result<Position, ApiError> {
+    text.parse().map_err(|cause: BadPosition| {
+        let found = cut(text.to_owned(), MAX_SHOWN);
+        let message = format!("{found:?} is no position of a call: {cause}");
+        ApiError::bad_request("invalid_position", message).about("calls")
+    })
+}
+
+fn refusal(error: &RunError) -> ApiError {
+    let (code, message) = (runs::code(error), error.to_string());
+    match error {
+        RunError::Unknown | RunError::NoCall(_) => not_found(code, message),
+        RunError::Refused { .. } => conflict(code, message),
+        RunError::Unavailable(cause) => unavailable(cause),
+    }
+}
+
+/// Returns the error of a run that is as it was before, and can be resumed later.
+fn postponed(error: &CallError) -> ApiError {
+    let code = match error {
+        CallError::Tool(ToolError { code: Some(code), .. }) => code,
+        error => error.code(),
+    };
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", code, error.message())
+}
+
+fn not_found(code: &str, message: String) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", code, message)
+}
+
+fn conflict(code: &str, message: String) -> ApiError {
+    ApiError::new(StatusCode::CONFLICT, "invalid_request_error", code, message)
+}
+
+fn unavailable(cause: &Unavailable) -> ApiError {
+    let message = format!("the runs cannot be reached right now: {cause}");
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "store_unavailable", message)
+}
+
+fn keeps_nothing() -> ApiError {
+    let message = "this gateway keeps no runs: `code_mode_journal` is false";
+    not_found("runs_not_kept", message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_run_and_an_action() {
+        for (path, found) in [
+            ("/v1/runs", Some((Target::List, ""))),
+            ("/v1/runs/run_1", Some((Target::Run, "run_1"))),
+            ("/v1/runs/run_1/approve", Some((Target::Approve, "run_1"))),
+            ("/v1/runs/run_1/deny", Some((Target::Deny, "run_1"))),
+            ("/v1/runs/run_1/resolve", Some((Target::Resolve, "run_1"))),
+            ("/v1/runs/run_1/resume", Some((Target::Resume, "run_1"))),
+            ("/v1/runs/run_1/cancel", Some((Target::Cancel, "run_1"))),
+            ("/v1/runs/", None),
+            ("/v1/runs/run_1/", None),
+            ("/v1/runs//approve", None),
+            ("/v1/runs/run_1/approve/x", None),
+            ("/v1/running", None),
+        ] {
+            assert_eq!(Target::find(path), found, "{path}");
+        }
+    }
+}

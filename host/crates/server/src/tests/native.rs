@@ -1,0 +1,525 @@
+//! Providers that have the Responses API themselves.
+
+use tempfile::TempDir;
+
+use super::*;
+use airlock_model::{self as model, Api, Apis, Kind, Retries, Service};
+use airlock_test_http::model::{self as service, FakeService};
+
+const USER: &str =
+    r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}"#;
+
+fn provider(name: &str, base_url: &str, apis: Apis, fallbacks: &[&str]) -> model::Settings {
+    let retries = Retries { max: 0, ..Retries::default() };
+    let service = Service { apis, retries, ..Service::new(Api::OpenAi, base_url) };
+    model::Settings {
+        name: name.to_owned(),
+        kind: Kind::Service(Box::new(service)),
+        fallbacks: fallbacks.iter().map(|&it| it.to_owned()).collect(),
+    }
+}
+
+/// Starts a gateway with a store and these providers.
+async fn gateway(providers: &[model::Settings]) -> (Gateway, TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store::Settings::new(directory.path().join("airlock.db"));
+    let bounds = ResponseBounds {
+        expire_after: Duration::from_hours(1),
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+    };
+    let responses = Some(bounds);
+    let builtin_tools = BuiltinTools::Refuse;
+    let settings = Settings { responses, builtin_tools, ..settings() };
+    let models = Models::new(providers).expect("good providers");
+    (Gateway::with_models(settings, models, Some(store)).await, directory)
+}
+
+/// Starts a gateway with one provider that gives these answers.
+async fn with_answers(apis: Apis, answers: Vec<String>) -> (Gateway, FakeService, TempDir) {
+    let fake = FakeService::start(answers).await;
+    let (gateway, directory) = gateway(&[provider("demo", &fake.base_url, apis, &[])]).await;
+    (gateway, fake, directory)
+}
+
+fn body(request: &str) -> Value {
+    serde_json::from_str(request.split_once("\r\n\r\n").expect("a head").1).expect("JSON")
+}
+
+/// Returns a Response with these items, whole.
+fn response(output: &Value) -> Value {
+    json!({
+        "id": "resp_p", "object": "response", "created_at": 1, "status": "completed", "model": "m",
+        "output": output,
+        "usage": {"input_tokens": 2, "output_tokens": 3, "total_tokens": 5},
+    })
+}
+
+fn whole(output: &Value) -> String {
+    service::json("200 OK", &response(output).to_string())
+}
+
+/// Returns a stream of a Response: its beginning, these events and its end.
+fn streamed(events: &[Value], output: &Value) -> String {
+    let begin = json!({"type": "response.created", "response": {"id": "resp_p", "model": "m"}});
+    let end = json!({"type": "response.completed", "response": response(output)});
+    let mut all = String::new();
+    for event in [begin].iter().chain(events).chain([&end]) {
+        all.push_str("data: ");
+        all.push_str(&event.to_string());
+        all.push_str("\n\n");
+    }
+    service::events(&all)
+}
+
+fn reasoning(id: &str) -> Value {
+    json!({
+        "id": id, "type": "reasoning", "encrypted_content": format!("secret of {id}"),
+        "summary": [{"type": "summary_text", "text": "Hm."}],
+    })
+}
+
+fn call(id: &str, name: &str) -> Value {
+    json!({"id": "fc_1", "type": "function_call", "call_id": id, "name": name, "arguments": "{\"a\":1}", "status": "completed"})
+}
+
+fn message(text: &str) -> Value {
+    json!({
+        "id": "msg_p", "type": "message", "role": "assistant", "status": "completed", "phase": "final_answer",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    })
+}
+
+#[tokio::test]
+async fn the_input_that_is_copied_for_the_store_is_charged() {
+    let answers = vec![whole(&json!([message("done")])); 100];
+    let fake = FakeService::start(answers).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let bounds = ResponseBounds {
+        expire_after: Duration::from_hours(1),
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+    };
+    let limited =
+        Settings { max_body_bytes: 300_000, responses: Some(bounds), ..super::settings() };
+    let limited = Settings { max_request_memory_bytes: limited.least_request_memory(), ..limited };
+    let models = Models::new(&[provider("demo", &fake.base_url, Apis::Both, &[])]);
+    let store = store::Settings::new(directory.path().join("other.db"));
+    let gateway = Gateway::with_models(limited, models.expect("good providers"), Some(store)).await;
+    let mut most = Vec::new();
+    for stores in [false, true] {
+        let mut fitting = 0;
+        for items in (100..4_000).step_by(100) {
+            let item = json!({"type": "message", "role": "user", "content": "go"});
+            let request = json!({"input": vec![item; items], "store": stores});
+            if gateway.respond(request).await.0 == 200 {
+                fitting = items;
+            }
+        }
+        most.push(fitting);
+    }
+    assert!(most[1] > 0 && most[1] < most[0], "{most:?}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn encrypted_reasoning_is_sent_back_in_a_round_of_tools_and_in_the_next_response() {
+    let first = json!([reasoning("rs_1"), call("c1", "desk-echo")]);
+    let second = json!([reasoning("rs_2"), message("done")]);
+    for is_streamed in [false, true] {
+        let answer =
+            |output: &Value| if is_streamed { streamed(&[], output) } else { whole(output) };
+        let last = whole(&json!([message("again")]));
+        let answers = vec![answer(&first), answer(&second), last];
+        let (gateway, fake, _directory) = with_answers(Apis::Both, answers).await;
+        let response = if is_streamed {
+            let events = gateway.stream(json!({"input": "go"})).await;
+            events.last().expect("an event").1["response"].clone()
+        } else {
+            gateway.respond(json!({"input": "go"})).await.1
+        };
+        let output = response["output"].as_array().expect("a list");
+        let kinds: Vec<_> = output.iter().map(|item| item["type"].as_str()).collect();
+        let [rs, mcp, msg] = [Some("reasoning"), Some("mcp_call"), Some("message")];
+        assert_eq!(kinds, [rs, mcp, rs, msg], "{response}");
+        assert_eq!([&output[0], &output[2]], [&reasoning("rs_1"), &reasoning("rs_2")]);
+        assert_eq!(output[3]["phase"], "final_answer");
+        let next = json!({"input": "go", "previous_response_id": response["id"]});
+        let (status, next) = gateway.respond(next).await;
+        assert_eq!(status, 200, "{next}");
+        gateway.stop().await;
+        let requests: Vec<_> = fake.requests().await.iter().map(|it| body(it)).collect();
+        assert!(requests.iter().all(|it| it["store"] == false), "{requests:?}");
+        assert!(requests.iter().all(|it| it["include"] == json!(["reasoning.encrypted_content"])));
+        assert!(requests.iter().all(|it| it.get("previous_response_id").is_none()));
+        let user: Value = serde_json::from_str(USER).expect("JSON");
+        let result = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "echo {\"a\":1}"});
+        assert_eq!(
+            requests[1]["input"],
+            json!([user, reasoning("rs_1"), call("c1", "desk-echo"), result("c1")])
+        );
+        let id = output[1]["id"].as_str().expect("an id");
+        let made = json!({"type": "function_call", "call_id": id, "name": "desk-echo", "arguments": "{\"a\":1}"});
+        assert_eq!(
+            requests[2]["input"],
+            json!([user, reasoning("rs_1"), made, result(id), reasoning("rs_2"), output[3], user])
+        );
+    }
+}
+
+#[tokio::test]
+async fn summaries_of_reasoning_are_streamed_with_the_events_of_the_api() {
+    let begin = json!({"type": "response.output_item.added", "output_index": 0,
+        "item": {"id": "rs_1", "type": "reasoning", "summary": []}});
+    let delta = |index: u64, text: &str| json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": text});
+    let mut item = reasoning("rs_1");
+    item["summary"] =
+        json!([{"type": "summary_text", "text": "Hm."}, {"type": "summary_text", "text": "Ah."}]);
+    let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+    let events = [begin, delta(0, "H"), delta(0, "m."), delta(1, "Ah."), done];
+    let answer = streamed(&events, &json!([item, message("Hi")]));
+    let (gateway, _fake, _directory) = with_answers(Apis::Both, vec![answer]).await;
+    let events = gateway.stream(json!({"input": "go"})).await;
+    let kinds: Vec<_> =
+        events.iter().map(|(kind, _)| kind.trim_start_matches("response.")).collect();
+    assert_eq!(
+        kinds[2..12],
+        [
+            "output_item.added",
+            "reasoning_summary_part.added",
+            "reasoning_summary_text.delta",
+            "reasoning_summary_text.delta",
+            "reasoning_summary_text.done",
+            "reasoning_summary_part.done",
+            "reasoning_summary_part.added",
+            "reasoning_summary_text.delta",
+            "reasoning_summary_text.done",
+            "reasoning_summary_part.done",
+        ]
+    );
+    assert_eq!((kinds[12], &events[12].1["item"]), ("output_item.done", &item));
+    assert_eq!(events[2].1["item"]["id"], "rs_1");
+    assert_eq!(events[9].1["summary_index"], 1);
+    let numbers: Vec<_> = events.iter().map(|(_, it)| it["sequence_number"].as_u64()).collect();
+    assert_eq!(numbers, (0..events.len() as u64).map(Some).collect::<Vec<_>>());
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn members_and_items_that_chat_cannot_express_reach_the_provider_and_the_client() {
+    let compaction = json!({"id": "cmp_1", "type": "compaction", "encrypted_content": "x"});
+    let answer = whole(&json!([compaction, message("Hi")]));
+    let (gateway, fake, _directory) = with_answers(Apis::Both, vec![answer]).await;
+    let members = json!({
+        "truncation": "auto", "include": ["file_search_call.results"], "text": {"verbosity": "low"},
+        "reasoning": {"summary": "detailed"}, "unknown": {"a": 1},
+    });
+    let mut request = airlock_model::object(members.clone());
+    request.insert("input".to_owned(), json!([compaction, {"role": "user", "content": "go"}]));
+    let (status, response) = gateway.respond(request.into()).await;
+    assert_eq!(status, 200, "{response}");
+    assert_eq!(response["output"][0], compaction);
+    assert_eq!(
+        [
+            &response["truncation"],
+            &response["reasoning"]["summary"],
+            &response["text"]["verbosity"]
+        ],
+        [&json!("auto"), &json!("detailed"), &json!("low")]
+    );
+    gateway.stop().await;
+    let sent = body(&fake.requests().await[0]);
+    for name in ["truncation", "text", "reasoning", "unknown"] {
+        assert_eq!(sent[name], members[name], "{name}");
+    }
+    assert_eq!(sent["include"], json!(["file_search_call.results", "reasoning.encrypted_content"]));
+    assert_eq!(sent["input"][0], compaction);
+}
+
+#[tokio::test]
+async fn tools_that_run_at_the_provider_are_refused_and_so_is_what_the_gateway_would_have_to_do() {
+    let (gateway, _fake, _directory) = with_answers(Apis::Both, Vec::new()).await;
+    let built_in = "Supported values for 'tools[0].type' are: 'function' and 'custom'. OpenAI's built-in tools are not available.";
+    for (members, param, expected) in [
+        (json!({"tools": [{"type": "web_search"}]}), "tools[0].type", built_in),
+        (json!({"tools": [{"type": "code_interpreter"}]}), "tools[0].type", built_in),
+        (
+            json!({"prompt": {"id": "pmpt_1"}}),
+            "prompt",
+            "Stored prompts are not available. Use 'instructions' and 'input'.",
+        ),
+        (
+            json!({"tools": [{"type": "mcp"}]}),
+            "tools[0].type",
+            "MCP servers are part of the gateway",
+        ),
+        (json!({"tools": [{}]}), "tools[0].type", "Missing required parameter"),
+        (json!({"tool_choice": {"type": "file_search"}}), "tool_choice.type", "Supported values"),
+        (json!({"background": true}), "background", "Only false is supported"),
+        (json!({"conversation": "c"}), "conversation", "Use 'previous_response_id'"),
+        (json!({"messages": []}), "messages", "has moved to 'input'"),
+        (json!({"input": [7]}), "input[0]", "expected an object"),
+        (
+            json!({"input": [{"type": "additional_tools", "tools": [{"type": "mcp"}]}]}),
+            "input[0].type",
+            "Built-in tools are refused",
+        ),
+        (
+            json!({"input": [{"type": "message", "role": "user", "content": "x", "tools": []}]}),
+            "input[0].tools",
+            "Tools are a parameter of the request",
+        ),
+    ] {
+        let mut request = airlock_model::object(json!({"input": "go"}));
+        request.extend(airlock_model::object(members.clone()));
+        let (status, answer) = gateway.respond(request.into()).await;
+        assert_eq!(
+            (status, &answer["error"]["param"]),
+            (400, &json!(param)),
+            "{members}: {answer}"
+        );
+        let message = answer["error"]["message"].as_str().expect("a text");
+        assert!(message.contains(expected), "{message}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_fallback_that_cannot_take_the_request_is_skipped_and_one_that_can_is_asked() {
+    let busy = || service::json("503 Busy", r#"{"error":{"message":"busy"}}"#);
+    let completion = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"chat"},"finish_reason":"stop"}]}"#;
+    for (member, status) in [(json!({}), 200), (json!({"context_management": [{}]}), 503)] {
+        let first = FakeService::start(vec![busy()]).await;
+        let second = FakeService::start(vec![service::json("200 OK", completion)]).await;
+        let (gateway, _directory) = gateway(&[
+            provider("demo", &first.base_url, Apis::Both, &["chat/x"]),
+            provider("chat", &second.base_url, Apis::Chat, &[]),
+        ])
+        .await;
+        let mut request = airlock_model::object(json!({"input": "go"}));
+        request.extend(airlock_model::object(member));
+        let (found, response) = gateway.respond(request.into()).await;
+        assert_eq!(found, status, "{response}");
+        assert!(first.requests().await[0].starts_with("POST /v1/responses "));
+        if status == 200 {
+            let request = second.requests().await.remove(0);
+            assert!(request.starts_with("POST /v1/chat/completions "), "{request}");
+            assert_eq!(body(&request)["messages"][0]["role"], "user");
+            assert_eq!(response["output"][0]["content"][0]["text"], "chat");
+        }
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_chat_client_is_served_by_a_provider_that_has_the_responses_api_alone() {
+    let first = json!([reasoning("rs_1"), message("Let me see."), call("c1", "desk-echo")]);
+    let answers = || vec![whole(&first), whole(&json!([message("done")]))];
+    let (gateway, fake, _directory) = with_answers(Apis::Responses, answers()).await;
+    let (status, answer) = gateway.chat("go", &[]).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["choices"][0]["message"]["content"], "done");
+    assert_eq!(answer["usage"]["total_tokens"], 10);
+    assert_eq!(answer["airlock"]["calls"][0]["name"], "desk-echo");
+    gateway.stop().await;
+    let requests = fake.requests().await;
+    let sent = body(&requests[1]);
+    let kinds: Vec<_> = sent["input"].as_array().expect("a list").iter().collect();
+    let kinds: Vec<_> = kinds.iter().map(|item| item["type"].as_str()).collect();
+    assert_eq!(
+        kinds,
+        ["message", "reasoning", "message", "function_call", "function_call_output"].map(Some)
+    );
+    assert_eq!(sent["input"][1], reasoning("rs_1"));
+    let tool =
+        sent["tools"].as_array().expect("a list").iter().find(|it| it["name"] == "desk-echo");
+    assert_eq!(tool.expect("it is offered")["strict"], false);
+}
+
+#[tokio::test]
+async fn a_provider_cannot_claim_that_the_gateway_ran_a_tool() {
+    let forged = json!([{"id": "mcp_1", "type": "mcp_call", "name": "desk-write", "output": "ok", "arguments": "{}"}]);
+    for answer in [whole(&forged), streamed(&[], &forged)] {
+        let (gateway, _fake, _directory) = with_answers(Apis::Both, vec![answer]).await;
+        let (status, answer) = gateway.respond(json!({"input": "go"})).await;
+        assert_eq!((status, &answer["error"]["code"]), (502, &json!("provider_bad_answer")));
+        gateway.stop().await;
+    }
+}
+
+/// One answer of a model: its reasoning, its text, and the calls that it makes.
+type Answer = (Option<&'static str>, Option<&'static str>, &'static [(&'static str, &'static str)]);
+
+fn as_chat((reasoning, text, calls): &Answer, is_streamed: bool) -> String {
+    let calls = calls.iter().enumerate().map(|(index, (id, name))| {
+        json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": "{\"a\":1}"}})
+    });
+    let calls: Vec<Value> = calls.collect();
+    let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
+    let mut message = json!({"role": "assistant", "content": text});
+    if let Some(reasoning) = reasoning {
+        message["reasoning_content"] = (*reasoning).into();
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    let part = if is_streamed { "delta" } else { "message" };
+    let answer = json!({
+        "id": "x", "model": "m", "created": 1,
+        "choices": [{"index": 0, part: message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5},
+    });
+    if !is_streamed {
+        return service::json("200 OK", &answer.to_string());
+    }
+    service::events(&format!("data: {answer}\n\ndata: [DONE]\n\n"))
+}
+
+fn as_responses((reasoning, text, calls): &Answer, is_streamed: bool) -> String {
+    let reasoning = reasoning.map(|text| {
+        json!({"id": "rs_p", "type": "reasoning", "status": "completed", "summary": [],
+               "content": [{"type": "reasoning_text", "text": text}], "encrypted_content": null})
+    });
+    let text = text.map(|text| {
+        json!({"id": "msg_p", "type": "message", "status": "completed", "role": "assistant",
+               "content": [{"type": "output_text", "text": text, "annotations": []}]})
+    });
+    let calls = calls.iter().map(|(id, name)| call(id, name));
+    let output: Value = reasoning.into_iter().chain(text).chain(calls).collect();
+    if is_streamed { streamed(&[], &output) } else { whole(&output) }
+}
+
+/// Returns a Response without the values that differ from one request to the next.
+fn masked(response: &Value) -> String {
+    let mut response = response.clone();
+    let id = response["id"].as_str().expect("an id").replace("resp_", "");
+    response["created_at"] = 0.into();
+    let calls = response["airlock"]["calls"].as_array_mut();
+    for call in calls.into_iter().flatten() {
+        call["id"] = Value::Null;
+        call["duration_ms"] = Value::Null;
+        call["tool_call_id"] = Value::Null;
+    }
+    for item in response["output"].as_array_mut().into_iter().flatten() {
+        if item["type"] == "reasoning" {
+            item["id"] = Value::Null;
+        }
+    }
+    response.to_string().replace(&id, "ID")
+}
+
+#[tokio::test]
+async fn the_same_conversation_gives_the_same_response_over_both_apis_of_a_provider() {
+    let conversations: [(&str, &[Answer]); 5] = [
+        ("text", &[(None, Some("Hello"), &[])]),
+        ("reasoning", &[(Some("Hm"), Some("Four"), &[])]),
+        ("a call here", &[(None, None, &[("a", "desk-echo")]), (None, Some("done"), &[])]),
+        (
+            "text and parallel calls, two rounds",
+            &[
+                (Some("Hm"), Some("First"), &[("a", "desk-echo"), ("b", "desk-fail")]),
+                (None, Some("Then"), &[("a", "desk-echo")]),
+                (Some("So"), Some("done"), &[]),
+            ],
+        ),
+        ("calls for the client", &[(None, Some("Now"), &[("a", "mine"), ("b", "desk-write")])]),
+    ];
+    for (name, answers) in conversations {
+        for is_streamed in [false, true] {
+            let mut responses = Vec::new();
+            for apis in [Apis::Chat, Apis::Responses] {
+                let write = if apis == Apis::Chat { as_chat } else { as_responses };
+                let answers = answers.iter().map(|answer| write(answer, is_streamed)).collect();
+                let (gateway, _fake, _directory) = with_answers(apis, answers).await;
+                let response = if is_streamed {
+                    let events = gateway.stream(json!({"input": "go"})).await;
+                    events.last().expect("an event").1["response"].clone()
+                } else {
+                    gateway.respond(json!({"input": "go"})).await.1
+                };
+                assert_eq!(response["status"], "completed", "{name}: {response}");
+                responses.push(masked(&response));
+                gateway.stop().await;
+            }
+            assert_eq!(responses[0], responses[1], "{name}, streamed: {is_streamed}");
+        }
+    }
+}
+
+/// An answer without text whose call needs an approval.
+const ASKS: Answer = (None, None, &[("a", "desk-write")]);
+const DONE: Answer = (None, Some("done"), &[]);
+const NOTE: &str = "[Note of the gateway: `desk-write` needs an approval";
+
+#[tokio::test]
+async fn a_note_about_an_approval_is_an_item_that_does_not_reach_the_provider_beside_its_call() {
+    for (apis, is_streamed) in
+        [(Apis::Chat, false), (Apis::Chat, true), (Apis::Responses, false), (Apis::Responses, true)]
+    {
+        let write = if apis == Apis::Chat { as_chat } else { as_responses };
+        let answers = vec![write(&ASKS, is_streamed), write(&DONE, is_streamed)];
+        let (gateway, fake, _directory) = with_answers(apis, answers).await;
+        let first = responded(&gateway, is_streamed, json!({"input": "go"})).await;
+        let items = first["output"].as_array().expect("items");
+        assert_eq!((items.len(), &items[1]["type"]), (2, &json!("function_call")), "{first}");
+        let text = items[0]["content"][0]["text"].as_str().expect("a text");
+        assert!(text.starts_with(NOTE), "{text}");
+        let mut input = vec![json!({"role": "user", "content": "go"})];
+        input.extend_from_slice(items);
+        input.push(json!({"type": "function_call_output", "call_id": "a", "output": "written"}));
+        let last = responded(&gateway, is_streamed, json!({"input": input})).await;
+        assert_eq!(last["output"][0]["content"][0]["text"], "done", "{last}");
+        gateway.stop().await;
+        let sent = body(&fake.requests().await[1]);
+        let history = if apis == Apis::Chat { &sent["messages"] } else { &sent["input"] };
+        assert_eq!(history.as_array().map(Vec::len), Some(3), "{sent}");
+        assert!(!history.to_string().contains("Note of the gateway"), "{sent}");
+    }
+}
+
+/// Returns a Response, whole or from the last event of its stream.
+async fn responded(gateway: &Gateway, is_streamed: bool, members: Value) -> Value {
+    if !is_streamed {
+        return gateway.respond(members).await.1;
+    }
+    let events = gateway.stream(members).await;
+    events.last().expect("an event").1["response"].clone()
+}
+
+#[tokio::test]
+async fn a_note_about_an_approval_does_not_reach_the_provider_of_a_chat_beside_its_call() {
+    let answers = vec![as_chat(&ASKS, false), as_chat(&DONE, false)];
+    let (gateway, fake, _directory) = with_answers(Apis::Chat, answers).await;
+    let (_, first) = gateway.chat("go", &[]).await;
+    let message = &first["choices"][0]["message"];
+    assert!(message["content"].as_str().is_some_and(|text| text.starts_with(NOTE)), "{first}");
+    let user = json!({"role": "user", "content": "go"});
+    let result = json!({"role": "tool", "tool_call_id": "a", "content": "written"});
+    let next = json!({"model": "demo/m", "messages": [user, message, result]}).to_string();
+    let (status, last) = gateway.ask(Method::POST, "/v1/chat/completions", &[], &next).await;
+    assert_eq!((status, &last["choices"][0]["message"]["content"]), (200, &json!("done")));
+    gateway.stop().await;
+    let sent = body(&fake.requests().await[1]);
+    assert_eq!(sent["messages"][1]["content"], Value::Null, "{sent}");
+    assert_eq!(sent["messages"][1]["tool_calls"], message["tool_calls"]);
+}
+
+#[tokio::test]
+async fn a_built_in_tool_that_the_operator_lists_reaches_the_provider_and_no_other_does() {
+    let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed"});
+    let fake = FakeService::start(vec![whole(&json!([search, message("found")]))]).await;
+    let passing = BuiltinTools::Pass(["web_search".to_owned()].into());
+    let settings = Settings { builtin_tools: passing, ..settings() };
+    let models = Models::new(&[provider("demo", &fake.base_url, Apis::Both, &[])]).expect("one");
+    let gateway = Gateway::with_models(settings, models, None).await;
+    let tools = json!([{"type": "web_search"}, {"type": "image_generation"}, {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}]);
+    let (status, response) = gateway.respond(json!({"input": "go", "tools": tools})).await;
+    assert_eq!((status, &response["output"][0]), (200, &search), "{response}");
+    assert_eq!(response["airlock"]["dropped_tools"], json!(["image_generation"]));
+    gateway.stop().await;
+    let sent = body(&fake.requests().await[0]);
+    let kinds: Vec<_> = sent["tools"].as_array().expect("tools").iter().collect();
+    assert_eq!(kinds[0], &json!({"type": "web_search"}));
+    assert!(kinds.iter().all(|tool| tool["type"] != "image_generation"), "{sent}");
+    assert!(kinds.iter().any(|tool| tool["name"] == "n__f"), "{sent}");
+}

@@ -1,0 +1,224 @@
+//! The same conversations through chat completions and Responses, plain and streamed, tell the same
+//! story.
+
+use super::*;
+use airlock_model::Merged;
+
+/// Conversations: a name, and the answers of the model, one for each number of results.
+fn conversations() -> Vec<(&'static str, Value)> {
+    let call = |id: &str, name: &str| json!({"id": id, "name": name, "arguments": {"n": id}});
+    vec![
+        ("text", json!([{"content": "Hello there, friend"}])),
+        ("reasoning", json!([{"reasoning": "Hm, let me see", "content": "Four"}])),
+        ("a call here", json!([{"tool_calls": [call("a", "desk-echo")]}, {"content": "done"}])),
+        (
+            "text before calls, two rounds",
+            json!([
+                {"content": "First", "tool_calls": [call("a", "desk-echo"), call("b", "desk-echo")]},
+                {"content": "Then"},
+                {"content": "Then", "tool_calls": [call("c", "desk-echo")]},
+                {"content": "done"},
+            ]),
+        ),
+        ("a failing call", json!([{"tool_calls": [call("a", "desk-fail")]}, {"content": "sorry"}])),
+        (
+            "a call for approval",
+            json!([{"content": "May I?", "tool_calls": [call("a", "desk-write")]}]),
+        ),
+        ("a call of the client", json!([{"tool_calls": [call("a", "mine"), call("b", "yours")]}])),
+        (
+            "calls here, for approval and of the client",
+            json!([{"content": "Now", "tool_calls": [
+                call("a", "desk-echo"), call("b", "mine"), call("c", "desk-write"), call("d", "desk-fail"),
+            ]}]),
+        ),
+        (
+            "a script that needs an approval",
+            json!([{"tool_calls": [{"id": "a", "name": "executeToolCode", "arguments": {"code": "files-write"}}]}]),
+        ),
+        (
+            "too many calls",
+            json!([{"tool_calls": vec![json!({"name": "desk-echo"}); 8]}, {}, {}, {}, {}, {}, {}, {}, {"content": "done"}]),
+        ),
+        ("a failure", json!([{"error": {"status": 503, "message": "overloaded"}}])),
+        (
+            "a failure after a call",
+            json!([{"tool_calls": [call("a", "desk-echo")]}, {"error": {"status": 500, "message": "broken"}}]),
+        ),
+    ]
+}
+
+/// Turns of a model with these answers. Each has a text: `"content": null` is lost in a stream, and
+/// the usage of the next round would differ by its length.
+fn turns(answers: &Value) -> Value {
+    let answers = answers.as_array().expect("a list").iter().enumerate();
+    let turns = answers.filter(|(_, answer)| **answer != json!({})).map(|(results, answer)| {
+        let mut answer = answer.clone();
+        if answer.get("tool_calls").is_some() && answer.get("content").is_none() {
+            answer["content"] = "".into();
+        }
+        json!({"when": {"tool_results": results}, "answer": answer})
+    });
+    turns.collect()
+}
+
+/// The parts of a conversation's outcome that do not depend on the API.
+#[derive(Debug, PartialEq)]
+struct Story {
+    /// Name, arguments, error code and result of each call that the gateway made or refused.
+    calls: Vec<[Value; 4]>,
+    /// Name, arguments and reason of each call for the client.
+    pending: Vec<[Value; 3]>,
+    rounds: Value,
+    usage: [Value; 3],
+    /// Text of the last round; `None` where chat completions have results of calls in its place.
+    text: Option<String>,
+    error: Value,
+}
+
+/// Returns what the record and the errors tell, which both APIs have in the same place.
+fn record(answer: &Value, error: &Value) -> Story {
+    let airlock = &answer["airlock"];
+    let list = |name: &str| airlock[name].as_array().cloned().unwrap_or_default();
+    let calls: Vec<_> = list("calls")
+        .iter()
+        .map(|call| ["name", "arguments", "error", "result"].map(|name| call[name].clone()))
+        .collect();
+    let pending: Vec<_> = list("pending")
+        .iter()
+        .map(|call| ["name", "tool_call_id", "reason"].map(|name| call[name].clone()))
+        .collect();
+    Story {
+        calls,
+        pending,
+        rounds: airlock["rounds"].clone(),
+        usage: Default::default(),
+        text: None,
+        error: error["message"].clone(),
+    }
+}
+
+fn is_mixed(story: &Story) -> bool {
+    let ran = story.calls.iter().any(|[_, _, error, _]| error["code"] != "airlock.needs_approval");
+    ran && !story.pending.is_empty()
+}
+
+fn of_chat(answer: &Value) -> Story {
+    let mut story = record(answer, &answer["error"]);
+    let message = &answer["choices"][0]["message"];
+    let calls = message["tool_calls"].as_array().map_or(0, Vec::len);
+    assert_eq!(calls, story.pending.len(), "{answer}");
+    let counts = ["prompt_tokens", "completion_tokens", "total_tokens"];
+    story.usage = counts.map(|name| answer["usage"][name].clone());
+    if !is_mixed(&story) && answer.get("error").is_none() {
+        story.text = Some(message["content"].as_str().unwrap_or_default().to_owned());
+    }
+    story
+}
+
+fn of_response(response: &Value, error: &Value) -> Story {
+    let mut story = record(response, error);
+    let items = response["output"].as_array().map_or(&[][..], Vec::as_slice);
+    let of = |kind: &str| items.iter().filter(|item| item["type"] == *kind).collect::<Vec<_>>();
+    if error.is_null() {
+        // The items agree with the record.
+        let mut tops: Vec<_> = of("mcp_call").iter().map(|call| call["name"].clone()).collect();
+        let made = response["airlock"]["calls"].as_array().map_or(&[][..], Vec::as_slice);
+        let made = made.iter().filter(|call| call["parent"].is_null());
+        let mut made: Vec<_> = made.map(|call| call["name"].clone()).collect();
+        made.sort_by_key(Value::to_string);
+        tops.sort_by_key(Value::to_string);
+        assert_eq!(tops, made, "{response}");
+        let ids = of("function_call").into_iter().map(|call| call["call_id"].clone());
+        let mut ids: Vec<_> = ids.collect();
+        let mut waiting: Vec<_> = story.pending.iter().map(|[_, id, _]| id.clone()).collect();
+        ids.sort_by_key(Value::to_string);
+        waiting.sort_by_key(Value::to_string);
+        assert_eq!(ids, waiting, "{response}");
+    }
+    let counts = ["input_tokens", "output_tokens", "total_tokens"];
+    story.usage = counts.map(|name| response["usage"][name].clone());
+    if !is_mixed(&story) && error.is_null() {
+        let after_calls = items.iter().rev().take_while(|item| item["type"] != "mcp_call");
+        let mut texts = after_calls
+            .filter(|item| item["type"] == "message")
+            .filter_map(|item| item["content"][0]["text"].as_str());
+        story.text = Some(texts.next().unwrap_or_default().to_owned());
+    }
+    story
+}
+
+async fn plain_chat(gateway: &Gateway) -> Story {
+    of_chat(&gateway.chat("go", &[]).await.1)
+}
+
+async fn streamed_chat(gateway: &Gateway) -> Story {
+    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}], "stream": true, "stream_options": {"include_usage": true}});
+    let path = "/v1/chat/completions";
+    let reply = gateway.send(Method::POST, path, &[], &body.to_string()).await;
+    if reply.status() != 200 {
+        return of_chat(&reply.json().await.expect("JSON"));
+    }
+    let text = reply.text().await.expect("the whole stream");
+    let mut merged = Merged::default();
+    let mut error = None;
+    for data in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        let Ok(Value::Object(mut chunk)) = serde_json::from_str(data) else { continue };
+        match chunk.shift_remove("error") {
+            Some(found) => error = Some(found),
+            None => merged.add(&chunk),
+        }
+    }
+    if let Some(error) = error {
+        return of_chat(&json!({"error": error, "airlock": error["airlock"]}));
+    }
+    let mut answer = Value::from(merged.finish());
+    // The stream has the texts of all rounds, and the plain response that of the last one.
+    if let Some(text) = answer["choices"][0]["message"]["content"].as_str() {
+        answer["choices"][0]["message"]["content"] =
+            text.rsplit("\n\n").next().unwrap_or_default().into();
+    }
+    of_chat(&answer)
+}
+
+async fn plain_response(gateway: &Gateway) -> Story {
+    let (_, response) = gateway.respond(json!({"input": "go"})).await;
+    of_response(&response, &response["error"])
+}
+
+async fn streamed_response(gateway: &Gateway) -> Story {
+    let request = json!({"model": "demo/m", "input": "go", "stream": true}).to_string();
+    let reply = gateway.send(Method::POST, "/v1/responses", &[], &request).await;
+    if reply.status() != 200 {
+        let error: Value = reply.json().await.expect("JSON");
+        return of_response(&error, &error["error"]);
+    }
+    let text = reply.text().await.expect("the whole stream");
+    let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
+    let last: Value = serde_json::from_str(last.expect("an event")).expect("JSON");
+    of_response(&last["response"], &last["response"]["error"])
+}
+
+#[tokio::test]
+async fn a_conversation_tells_the_same_story_through_both_apis_plain_and_streamed() {
+    for (name, answers) in conversations() {
+        let gateway = Gateway::with(settings(), &turns(&answers), None).await;
+        let expected = plain_chat(&gateway).await;
+        assert!(name.contains("fail") || expected.error.is_null(), "{name}: {expected:?}");
+        let expected = sorted(expected);
+        assert_eq!(sorted(streamed_chat(&gateway).await), expected, "{name}: streamed chat");
+        assert_eq!(sorted(plain_response(&gateway).await), expected, "{name}: plain response");
+        assert_eq!(
+            sorted(streamed_response(&gateway).await),
+            expected,
+            "{name}: streamed response"
+        );
+        gateway.stop().await;
+    }
+}
+
+/// Sorts the calls for the client, whose order in a stream is that of their arrival.
+fn sorted(mut story: Story) -> Story {
+    story.pending.sort_by_key(|call| call[1].to_string());
+    story
+}

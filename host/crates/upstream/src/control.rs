@@ -1,0 +1,168 @@
+//! The operator's control of one server: its state, and operations on it.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::{metrics::Sample, server::Server};
+use airlock_core::door::Provider as _;
+
+/// Orders that wait for the supervisor. A further one waits with its sender.
+const QUEUE: usize = 4;
+
+/// Order of the operator to the supervisor of one server.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Closes the connection and opens a new one, whatever the state. Answered once the new one is
+    /// ready or has failed, with the reason.
+    Reconnect(ReconnectAnswer),
+    /// Reads the list of tools again. Answered with the number of its tools, or with the reason that
+    /// it was not read.
+    Refresh(oneshot::Sender<Result<usize, String>>),
+}
+
+impl Command {
+    /// Answers that the request was not completed.
+    pub(super) fn refuse(self, reason: &str) {
+        // The operator may have left.
+        match self {
+            Self::Reconnect(answer) => drop(answer.send(Err(reason.to_owned()))),
+            Self::Refresh(answer) => drop(answer.send(Err(reason.to_owned()))),
+        }
+    }
+}
+
+/// Answer to the operator who requested to reconnect. No other such request is accepted until it is sent
+/// or dropped.
+#[derive(Debug)]
+pub(super) struct ReconnectAnswer {
+    sender: oneshot::Sender<Result<(), String>>,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl ReconnectAnswer {
+    /// Sends the answer. Returns it if the operator has left.
+    pub(super) fn send(self, result: Result<(), String>) -> Result<(), Result<(), String>> {
+        self.sender.send(result)
+    }
+}
+
+/// The operator's control of one server. Cheap to clone.
+#[derive(Clone)]
+pub struct Control {
+    commands: mpsc::Sender<Command>,
+    server: Arc<Server>,
+    /// Permit for the one request to reconnect.
+    turn: Arc<Semaphore>,
+}
+
+/// Reason that an operation was not completed, for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// An earlier request to reconnect is still being processed.
+    #[error("reconnect already in progress for this client")]
+    InProgress,
+    /// The server failed, with the reason.
+    #[error("{0}")]
+    Failed(String),
+    /// The gateway stops.
+    #[error("the gateway stops")]
+    Stopping,
+}
+
+impl Control {
+    /// Creates the control of a server, and the queue of its requests.
+    pub(super) fn new(server: Arc<Server>) -> (Self, mpsc::Receiver<Command>) {
+        let (commands, queue) = mpsc::channel(QUEUE);
+        (Self { commands, server, turn: Arc::new(Semaphore::new(1)) }, queue)
+    }
+
+    /// Closes the connection and opens a new one. This also starts a server that had failed for
+    /// good. Fails with the reason if the new connection fails, or if an earlier request is still
+    /// being processed. Dropping the future does not cancel the request.
+    pub async fn reconnect(&self) -> Result<(), ControlError> {
+        let turn = self.turn.clone().try_acquire_owned().map_err(|_| ControlError::InProgress)?;
+        self.request(|sender| Command::Reconnect(ReconnectAnswer { sender, _turn: turn })).await
+    }
+
+    /// Reads the list of tools again. Returns the number of tools that are offered. Fails if the
+    /// server is not connected.
+    pub async fn refresh(&self) -> Result<usize, ControlError> {
+        self.request(Command::Refresh).await
+    }
+
+    /// Returns the state of the server with its history, as members of its entry in the
+    /// administrative API.
+    pub fn status(&self) -> Map<String, Value> {
+        self.server.status()
+    }
+
+    /// Returns the counters of the server.
+    pub fn sample(&self) -> Sample {
+        self.server.sample()
+    }
+
+    /// Returns the last lines that the server's last processes wrote to stderr, oldest first:
+    /// redacted, and at most 64 KiB. Empty if the server is no process of this machine.
+    pub fn logs(&self) -> Vec<String> {
+        self.server.logs().lines()
+    }
+
+    async fn request<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<T, String>>) -> Command,
+    ) -> Result<T, ControlError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(command(answer)).await.map_err(|_| ControlError::Stopping)?;
+        match answered.await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(reason)) => Err(ControlError::Failed(reason)),
+            Err(_) => Err(ControlError::Stopping),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Handle;
+
+    use super::*;
+    use crate::{Settings, Transport};
+    use airlock_core::tool::ClientName;
+
+    fn control() -> (Control, mpsc::Receiver<Command>) {
+        let name = ClientName::parse("up").expect("a good name");
+        let url = Transport::Stdio(Box::default());
+        Control::new(Server::new(&Settings::new(name, url), Handle::current()))
+    }
+
+    #[tokio::test]
+    async fn a_second_order_to_reconnect_is_refused_until_the_first_one_is_answered() {
+        let (control, mut queue) = control();
+        let first = tokio::spawn({
+            let control = control.clone();
+            async move { control.reconnect().await }
+        });
+        let Some(Command::Reconnect(answer)) = queue.recv().await else { panic!("no request") };
+        assert_eq!(control.reconnect().await, Err(ControlError::InProgress));
+        // An operator who leaves does not cancel the request.
+        first.abort();
+        assert!(first.await.is_err());
+        assert_eq!(control.reconnect().await, Err(ControlError::InProgress));
+        assert!(answer.send(Ok(())).is_err(), "the operator has left");
+        let (second, ()) = tokio::join!(control.reconnect(), async {
+            let request = queue.recv().await.expect("a request");
+            request.refuse("it is broken");
+        });
+        assert_eq!(second, Err(ControlError::Failed("it is broken".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn an_order_fails_if_the_supervisor_has_ended() {
+        let (control, queue) = control();
+        drop(queue);
+        assert_eq!(control.refresh().await, Err(ControlError::Stopping));
+        assert_eq!(control.reconnect().await, Err(ControlError::Stopping));
+    }
+}

@@ -1,0 +1,116 @@
+//! Streams of server-sent events, bounded in number and size.
+
+use std::sync::Arc;
+
+use bytes::{Buf as _, Bytes};
+use reqwest::Response;
+
+use super::{
+    super::{
+        flood::Flood,
+        inbox::Inbox,
+        limits::{BYTES_PER_TOKEN, MAX_QUOTE_BYTES},
+    },
+    decoder::{Decoder, Item},
+};
+use airlock_strings::with_causes;
+
+/// Reason that a stream ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StreamError {
+    /// The server floods the gateway.
+    #[error(transparent)]
+    Flood(#[from] Flood),
+    /// The connection broke off.
+    #[error("the stream broke off: {0}")]
+    Broken(String),
+}
+
+/// The events of a response.
+pub(crate) struct Events {
+    response: Response,
+    inbox: Arc<Inbox>,
+    decoder: Decoder,
+    chunk: Bytes,
+    /// Bytes outside messages that are not charged yet.
+    owed_bytes: usize,
+}
+
+impl Events {
+    /// Begins to read the body of a response.
+    pub(crate) fn new(response: Response, inbox: Arc<Inbox>) -> Self {
+        Self { response, inbox, decoder: Decoder::default(), chunk: Bytes::new(), owed_bytes: 0 }
+    }
+
+    /// Returns the next event; `None` at the end of the stream. Bytes outside messages are charged
+    /// here, messages by the inbox that receives them. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Result<Option<Item>, StreamError> {
+        loop {
+            let mut bytes = &self.chunk[..];
+            let item = self.decoder.next(&mut bytes);
+            let read = self.chunk.len() - bytes.len();
+            self.chunk.advance(read);
+            if item.is_some() {
+                self.charge();
+                return Ok(item);
+            }
+            self.charge();
+            self.inbox.ready().await?;
+            let received = self.response.chunk().await.map_err(|error| {
+                let reason = with_causes(&error.without_url());
+                StreamError::Broken(self.inbox.scrubber().line(&reason, MAX_QUOTE_BYTES))
+            })?;
+            let Some(chunk) = received else { return Ok(None) };
+            self.inbox.touch();
+            self.chunk = chunk;
+        }
+    }
+
+    fn charge(&mut self) {
+        self.owed_bytes += self.decoder.take_dropped();
+        // The line ends of a message are not worth a token each.
+        if self.owed_bytes >= BYTES_PER_TOKEN {
+            self.inbox.charge(std::mem::take(&mut self.owed_bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{
+        inbox::ResponseKind,
+        limits::{BURST_TOKENS, TOKEN_TIME},
+    };
+
+    fn events(body: String) -> (Events, Arc<Inbox>) {
+        let (inbox, _) = Inbox::new(Arc::default());
+        (Events::new(http::Response::new(body).into(), inbox.clone()), inbox)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_responses_that_were_requested_are_not_a_flood() {
+        let text = "x".repeat(3 << 20);
+        for id in 0..20 {
+            let answer = json!({"jsonrpc": "2.0", "id": id, "result": text});
+            let (mut events, inbox) = events(format!("data: {answer}\n\n"));
+            let mut waiting = inbox.expect(id, ResponseKind::Whole);
+            let Ok(Some(Item::Event(event))) = events.next().await else { panic!("no event") };
+            inbox.receive(event.message().expect("a message"));
+            assert!(waiting.response.try_recv().is_ok(), "answer {id}");
+            assert_eq!((inbox.ready().await, inbox.flood()), (Ok(()), None));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_outside_messages_are_paid_for() {
+        let tokens = usize::try_from(BURST_TOKENS).expect("it is small") * 3;
+        let (mut events, _inbox) = events(format!(":{}\n\n", "x".repeat(tokens * BYTES_PER_TOKEN)));
+        let began = Instant::now();
+        assert!(matches!(events.next().await, Ok(None)));
+        assert!(began.elapsed() >= 2 * TOKEN_TIME * BURST_TOKENS, "{:?}", began.elapsed());
+    }
+}

@@ -1,0 +1,241 @@
+//! Posts a message, and receives the response to it.
+
+use std::sync::atomic::Ordering;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use reqwest::Response;
+
+use super::{
+    super::{
+        envelope::Kind,
+        limits::{MAX_ERROR_BODY_BYTES, MAX_ID_BYTES, MAX_MESSAGE_BYTES},
+        transport::{Outgoing, OutgoingKind, RequestHead, SendError},
+    },
+    EVENT_STREAM, Events, Item, Purpose, Refusal, Session, add_all, body, broken, failed, has_type,
+    refusal::JSON,
+    resume::Position,
+    unexpected_type,
+};
+use airlock_wire::{headers, version::Version};
+
+/// Content types of a response, in the order that the specification shows.
+const ACCEPTED: &str = "application/json, text/event-stream";
+/// Request that tells whether a server is of the modern era.
+const PROBE: &str = "server/discover";
+
+impl Session {
+    /// Sends a message. Completes for a request when its response was received.
+    pub(super) async fn exchange(&self, message: Outgoing) -> Result<(), SendError> {
+        let Outgoing { text, kind } = message;
+        let is_request = matches!(kind, OutgoingKind::Request(_));
+        let permits = if is_request { &self.requests } else { &self.control };
+        // The semaphores are never closed.
+        let _permit = permits.acquire().await.map_err(|_| SendError::Closed)?;
+        let purpose = Purpose::of(&kind);
+        let had_session = self.id.get().is_some();
+        let mut own = self.headers(&kind);
+        self.add_own(&mut own);
+        let (head, method) = match kind {
+            OutgoingKind::Request(mut head) => {
+                add_all(&mut own, std::mem::take(&mut head.headers));
+                (Some(head), "")
+            }
+            OutgoingKind::Notification(method) => (None, method),
+            OutgoingKind::Response => (None, ""),
+        };
+        let sending = self.endpoint.send(
+            purpose,
+            (Method::POST, self.endpoint.url()),
+            own,
+            Some(text),
+            &self.inbox,
+        );
+        let response = sending.await?;
+        if response.status() == StatusCode::NOT_FOUND && had_session {
+            return Err(self.expire());
+        }
+        match head {
+            Some(head) => self.answer(&head, had_session, response).await,
+            None => self.acknowledged(method, had_session, response).await,
+        }
+    }
+
+    /// Returns the headers that describe a message.
+    fn headers(&self, kind: &OutgoingKind) -> HeaderMap {
+        let mut own = HeaderMap::new();
+        own.insert(header::ACCEPT, HeaderValue::from_static(ACCEPTED));
+        own.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let (method, name) = match kind {
+            OutgoingKind::Request(head) => (head.method, head.name.as_deref()),
+            OutgoingKind::Notification(method) => (*method, None),
+            OutgoingKind::Response => return own,
+        };
+        let is_probe = method == PROBE && self.version.get().is_none();
+        if is_probe {
+            let version = Version::LATEST.as_str();
+            own.insert(headers::VERSION, HeaderValue::from_static(version));
+        }
+        if is_probe || self.is_modern() {
+            own.insert(headers::METHOD, HeaderValue::from_static(method));
+            // Everything that is no printable ASCII is encoded.
+            let name = name.and_then(|name| HeaderValue::try_from(&*headers::encoded(name)).ok());
+            own.extend(name.map(|name| (headers::NAME, name)));
+        }
+        own
+    }
+
+    /// Reads the result of sending a message that is no request.
+    async fn acknowledged(
+        &self,
+        method: &str,
+        had_session: bool,
+        response: Response,
+    ) -> Result<(), SendError> {
+        if !response.status().is_success() {
+            let refusal = Refusal::read(response, &self.inbox).await;
+            let is_lost = had_session && refusal.names_lost_session();
+            return Err(if is_lost { self.expire() } else { refusal.into_error(&self.inbox) });
+        }
+        if method == "notifications/initialized" {
+            // Sent once.
+            let _ = self.initialized.set(());
+        }
+        self.drains.body(response);
+        Ok(())
+    }
+
+    /// Reads the response to a request.
+    async fn answer(
+        &self,
+        head: &RequestHead,
+        had_session: bool,
+        response: Response,
+    ) -> Result<(), SendError> {
+        let status = response.status();
+        if !status.is_success() {
+            let refusal = Refusal::read(response, &self.inbox).await;
+            if had_session && refusal.names_lost_session() {
+                return Err(self.expire());
+            }
+            let is_probe = head.method == PROBE && !had_session;
+            let is_handshake = head.method == "initialize";
+            return refusal.hand_over(head.id, is_probe, is_handshake, &self.inbox);
+        }
+        if head.method == "initialize" {
+            self.begin(&response)?;
+        }
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            self.drains.body(response);
+            return self.accepted(status);
+        }
+        if has_type(&response, EVENT_STREAM) {
+            return self.stream(head.id, Events::new(response, self.inbox.clone())).await;
+        }
+        if !has_type(&response, JSON) {
+            return Err(unexpected_type(&response, &[JSON, EVENT_STREAM], &self.inbox));
+        }
+        self.whole(head.id, response).await
+    }
+
+    /// Records the session that the server has started. Every later request names it. Fails if its
+    /// identifier is too long.
+    fn begin(&self, response: &Response) -> Result<(), SendError> {
+        let Some(id) = response.headers().get(headers::SESSION) else { return Ok(()) };
+        if id.len() > MAX_ID_BYTES {
+            return Err(failed(format!("a session identifier of more than {MAX_ID_BYTES} bytes")));
+        }
+        if !id.is_empty() {
+            let mut id = id.clone();
+            id.set_sensitive(true);
+            let _ = self.id.set(id);
+        }
+        Ok(())
+    }
+
+    /// Decides about a request that the server has accepted without a response. It may come on the
+    /// stream for the server's own messages.
+    fn accepted(&self, status: StatusCode) -> Result<(), SendError> {
+        if self.is_heard.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(failed(format!("HTTP {status} without a response to the request")))
+        }
+    }
+
+    /// Receives a response that is a whole body.
+    async fn whole(&self, id: i64, response: Response) -> Result<(), SendError> {
+        let body = body::read(response, MAX_MESSAGE_BYTES, &self.inbox).await;
+        let body = body.map_err(|error| match error {
+            body::BodyError::TooLarge { .. } => SendError::TooLarge,
+            body::BodyError::Broken(error) => broken(error, &self.inbox),
+        })?;
+        if self.receive(id, &body) {
+            return Ok(());
+        }
+        let quoted = self.inbox.quote(&body);
+        Err(failed(format!("the body is no response to the request: {quoted}")))
+    }
+
+    /// Receives a response that is an event of a stream. In the legacy era the stream is resumed if
+    /// it ends too early.
+    async fn stream(&self, id: i64, events: Events) -> Result<(), SendError> {
+        let (mut events, mut position) = (events, Position::default());
+        loop {
+            let Err(reason) = self.until_answered(id, events, &mut position).await else {
+                return Ok(());
+            };
+            if self.is_modern() || matches!(reason, SendError::TooLarge) {
+                return Err(reason);
+            }
+            events = self.resume(&mut position, reason).await?;
+        }
+    }
+
+    /// Receives the messages of a stream until one of them is the response. Fails if the stream
+    /// ends before it.
+    async fn until_answered(
+        &self,
+        id: i64,
+        mut events: Events,
+        position: &mut Position,
+    ) -> Result<(), SendError> {
+        loop {
+            let item = events.next().await.map_err(|error| failed(error.to_string()))?;
+            match item {
+                None => return Err(failed("the stream ended before the response")),
+                Some(Item::TooLong { answered }) => {
+                    if let Some(id) = answered {
+                        self.inbox.refuse_too_long(id);
+                    }
+                    // Without an identifier, it is the response: notifications are never that long.
+                    if answered.is_none_or(|answered| answered == id) {
+                        return Err(SendError::TooLarge);
+                    }
+                }
+                Some(Item::Event(event)) => {
+                    position.advance(&event);
+                    if event.message().is_some_and(|text| self.receive(id, text)) {
+                        self.drains.events(events);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Receives a message. Returns whether it was the response to `id`, or whether that is no longer
+    /// expected.
+    fn receive(&self, id: i64, text: &[u8]) -> bool {
+        self.inbox.receive_within(Some(id), text);
+        if !self.inbox.is_awaited(id) {
+            return true;
+        }
+        // Some servers do not repeat the identifier in errors.
+        let is_refusal =
+            text.len() <= MAX_ERROR_BODY_BYTES && matches!(Kind::of(text), Some(Kind::Refusal));
+        if is_refusal {
+            self.inbox.receive_as(id, text);
+        }
+        is_refusal
+    }
+}

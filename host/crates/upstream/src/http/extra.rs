@@ -1,0 +1,148 @@
+//! Headers of a caller's request that are passed on to a server.
+
+use std::collections::BTreeSet;
+
+use http::{HeaderName, HeaderValue};
+
+use airlock_core::door::CallerHeaders;
+
+/// Headers that are never passed on or configured, because the transport sets them or because they
+/// concern one connection (RFC 9110, section 7.6.1).
+const RESERVED: [&str; 17] = [
+    "accept",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+/// Prefix of the headers that mirror arguments.
+const RESERVED_PREFIX: &str = "mcp-param-";
+/// Headers that are passed on only if the configuration names them, because they grant access or
+/// tell about the caller's connection.
+const BY_NAME_ONLY: [&str; 18] = [
+    "api-key",
+    "apikey",
+    "authorization",
+    "cookie",
+    "forwarded",
+    "origin",
+    "private-token",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "referer",
+    "set-cookie",
+    "via",
+    "x-access-token",
+    "x-api-key",
+    "x-auth-token",
+    "x-goog-api-key",
+    "x-token",
+];
+/// Prefixes of headers that are passed on only if the configuration names them.
+const BY_NAME_ONLY_PREFIXES: [&str; 4] = ["sec-", "x-airlock-", "x-bf-", "x-forwarded-"];
+
+/// Headers of callers that a server may be passed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ExtraHeaders {
+    /// None.
+    #[default]
+    None,
+    /// All but those that grant access, concern the connection, or control the gateway.
+    All,
+    /// These, in lower case. None of them is reserved.
+    Named(BTreeSet<String>),
+}
+
+impl ExtraHeaders {
+    /// Returns the headers to send with a call.
+    pub(crate) fn select(&self, caller: &CallerHeaders) -> Vec<(HeaderName, HeaderValue)> {
+        if *self == Self::None {
+            return Vec::new();
+        }
+        let permitted = caller.iter().filter(|(name, _)| self.permits(name));
+        let parsed = permitted.filter_map(|(name, value)| {
+            let mut value = HeaderValue::from_bytes(value).ok()?;
+            value.set_sensitive(true);
+            Some((HeaderName::try_from(name).ok()?, value))
+        });
+        parsed.collect()
+    }
+
+    fn permits(&self, name: &str) -> bool {
+        let is_reserved = HeaderName::try_from(name).is_ok_and(|name| is_reserved(&name));
+        match self {
+            Self::None => false,
+            Self::All => !is_reserved && !needs_name(name),
+            Self::Named(names) => !is_reserved && names.contains(name),
+        }
+    }
+}
+
+/// Returns whether a header is set by the transport, so that it can be neither configured nor passed
+/// on.
+pub fn is_reserved(name: &HeaderName) -> bool {
+    RESERVED.contains(&name.as_str()) || name.as_str().starts_with(RESERVED_PREFIX)
+}
+
+fn needs_name(name: &str) -> bool {
+    BY_NAME_ONLY.contains(&name)
+        || BY_NAME_ONLY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selected(extra: &ExtraHeaders) -> Vec<String> {
+        let sent = [
+            "x-tenant",
+            "cookie",
+            "authorization",
+            "host",
+            "connection",
+            "te",
+            "mcp-session-id",
+            "mcp-param-x",
+            "x-bf-vk",
+            "x-forwarded-for",
+            "accept-language",
+            "x-api-key",
+            "private-token",
+            "x-auth-token",
+            "api-key",
+        ];
+        let caller = CallerHeaders::collect(sent.map(|name| (name, b"v".as_slice())));
+        extra.select(&caller).into_iter().map(|(name, _)| name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_header_is_passed_on_only_if_it_is_permitted() {
+        assert!(selected(&ExtraHeaders::None).is_empty());
+        assert_eq!(selected(&ExtraHeaders::All), ["x-tenant", "accept-language"]);
+        let named = |names: &[&str]| {
+            ExtraHeaders::Named(names.iter().map(|name| (*name).to_owned()).collect())
+        };
+        assert_eq!(selected(&named(&["cookie", "authorization"])), ["cookie", "authorization"]);
+        let reserved = ["host", "connection", "te", "mcp-session-id", "mcp-param-x", "x-other"];
+        assert!(selected(&named(&reserved)).is_empty());
+    }
+
+    #[test]
+    fn values_that_no_header_can_hold_are_left_out() {
+        let caller = CallerHeaders::collect([("x-a", b"a\nb".as_slice()), ("x-b", b"\xff")]);
+        assert_eq!(ExtraHeaders::All.select(&caller).len(), 1);
+    }
+}

@@ -1,0 +1,388 @@
+use futures_util::{FutureExt as _, future::join_all};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
+
+use super::*;
+use crate::{
+    handshake::{self, Capability, Handshake, Identity},
+    inbox::{Party, Unsolicited},
+    limits::{MAX_REQUESTS_IN_FLIGHT, PROBE_PATIENCE},
+    stdio::Stdio,
+};
+use airlock_core::{
+    tenant::Tenant,
+    tool::{ClientName, QuestionKinds},
+};
+
+/// A server at the other end of a pipe.
+pub(crate) struct Server(BufReader<DuplexStream>);
+
+impl Server {
+    /// Reads a message.
+    pub(crate) async fn read(&mut self) -> Value {
+        let mut line = String::new();
+        self.0.read_line(&mut line).await.expect("a line");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))
+    }
+
+    async fn say(&mut self, message: Value) {
+        self.0.write_all(format!("{message}\n").as_bytes()).await.expect("written");
+    }
+
+    pub(crate) async fn respond(&mut self, request: &Value, result: Value) {
+        self.say(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await;
+    }
+
+    async fn refuse(&mut self, request: &Value) {
+        let error = json!({"code": -32601, "message": "unknown method"});
+        self.say(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).await;
+    }
+
+    /// Answers `initialize`.
+    async fn initialize(&mut self, version: &str) {
+        let initialize = self.read().await;
+        assert_eq!(initialize["method"], "initialize");
+        let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": "a\nb", "version": "1"}});
+        self.respond(&initialize, result).await;
+    }
+}
+
+/// Parts of a connection that must live as long as it.
+pub(crate) struct Rest {
+    pub(crate) abandoned: AbandonedRequests,
+    _unsolicited: Unsolicited,
+    _receiver: Receiver,
+}
+
+pub(crate) fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
+    let (ours, theirs) = duplex(bytes);
+    let (read, write) = split(ours);
+    let (inbox, unsolicited) = Inbox::new(Arc::default());
+    let (link, abandoned, receiver) =
+        Link::open(Arc::new(Stdio::new(read, write, inbox.clone(), false)), inbox);
+    let server = Server(BufReader::new(theirs));
+    (link, server, Rest { abandoned, _unsolicited: unsolicited, _receiver: receiver })
+}
+
+/// Completes the handshake.
+pub(crate) async fn complete(link: &Link, handshake: Handshake) -> Result<(), ConnectionError> {
+    let identity =
+        Identity::new(&ClientName::parse("up").expect("a good name"), QuestionKinds::NONE);
+    handshake::complete(link, &identity, handshake).await
+}
+
+#[tokio::test]
+async fn a_modern_server_is_asked_with_the_revision_in_every_request() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let serving = async {
+        let probe = server.read().await;
+        let result = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}, "instructions": "be kind",
+            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "modern", "version": "2"}}});
+        server.respond(&probe, result).await;
+        let list = server.read().await;
+        server.respond(&list, json!({})).await;
+        (probe, list)
+    };
+    let asking = async {
+        complete(&link, Handshake::ModernFirst).await.expect("agreed");
+        link.ask(Request::new("tools/list").with_progress()).await.expect("a result")
+    };
+    let ((probe, list), _) = tokio::join!(serving, asking);
+    assert_eq!(probe["method"], "server/discover");
+    for request in [&probe, &list] {
+        let meta = &request["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+        assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "Airlock-up");
+        assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
+    }
+    assert_eq!(list["params"]["_meta"]["progressToken"], list["id"]);
+    let agreed = link.agreed().expect("agreed");
+    assert_eq!((&*agreed.software, agreed.instructions.as_deref()), ("modern 2", Some("be kind")));
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_probe_is_initialized() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let serving = async {
+        let probe = server.read().await;
+        server.refuse(&probe).await;
+        server.initialize("2025-06-18").await;
+        server.read().await
+    };
+    let (initialized, agreed) = tokio::join!(serving, complete(&link, Handshake::ModernFirst));
+    agreed.expect("agreed");
+    assert_eq!(initialized["method"], "notifications/initialized");
+    let agreed = link.agreed().expect("agreed");
+    assert_eq!((agreed.version.as_str(), &*agreed.software), ("2025-06-18", "a b 1"));
+    assert!(
+        agreed.has(Capability::Logging)
+            && agreed.has(Capability::ToolChanges)
+            && !agreed.has(Capability::Resources)
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_answers_the_probe_with_an_empty_result_is_initialized() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let serving = async {
+        let probe = server.read().await;
+        server.respond(&probe, json!({})).await;
+        server.initialize("2025-11-25").await;
+    };
+    let (completed, ()) = tokio::join!(complete(&link, Handshake::ModernFirst), serving);
+    completed.expect("agreed");
+    assert!(!link.is_modern());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_reads_late_is_waited_for_in_either_era() {
+    // As `npx` does, which downloads the server first.
+    for is_modern in [false, true] {
+        let (link, mut server, _rest) = connect(1 << 16);
+        let serving = async {
+            sleep(5 * PROBE_PATIENCE).await;
+            let probe = server.read().await;
+            if is_modern {
+                let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+                server.respond(&probe, result).await;
+                let initialize = server.read().await;
+                server.refuse(&initialize).await;
+            } else {
+                server.refuse(&probe).await;
+                server.initialize("2025-11-25").await;
+            }
+        };
+        let (completed, ()) = tokio::join!(complete(&link, Handshake::ModernFirst), serving);
+        completed.expect("agreed");
+        assert_eq!(link.is_modern(), is_modern);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_server_that_refuses_initialize_first_is_still_waited_for() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let serving = async {
+        let probe = server.read().await;
+        let initialize = server.read().await;
+        server.refuse(&initialize).await;
+        sleep(PROBE_PATIENCE).await;
+        let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+        server.respond(&probe, result).await;
+    };
+    let (completed, ()) = tokio::join!(complete(&link, Handshake::ModernFirst), serving);
+    completed.expect("agreed");
+    assert!(link.is_modern());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_server_that_ignores_the_probe_is_initialized_after_a_while() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let serving = async {
+        server.read().await;
+        server.initialize("2024-11-05").await;
+    };
+    let (completed, ()) = tokio::join!(complete(&link, Handshake::ModernFirst), serving);
+    completed.expect("agreed");
+    assert!(!link.is_modern());
+}
+
+#[tokio::test]
+async fn a_server_of_the_modern_era_alone_may_ask_questions_too() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let serving = async {
+        let initialize = server.read().await;
+        assert_eq!(initialize["method"], "initialize");
+        server.refuse(&initialize).await;
+        let probe = server.read().await;
+        let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+        server.respond(&probe, result).await;
+    };
+    let (completed, ()) = tokio::join!(complete(&link, Handshake::LegacyFirst), serving);
+    completed.expect("agreed");
+    assert!(link.is_modern());
+}
+
+#[tokio::test]
+async fn a_handshake_of_one_era_alone_does_not_try_the_other() {
+    for (handshake, expected) in [
+        (
+            Handshake::Modern,
+            r#"it does not speak MCP 2026-07-28, which `protocol` "modern" demands"#,
+        ),
+        (Handshake::Legacy, "it refused the handshake with code -32601: unknown method"),
+    ] {
+        let (link, mut server, _rest) = connect(1 << 16);
+        let serving = async {
+            let first = server.read().await;
+            server.refuse(&first).await;
+        };
+        let (completed, ()) = tokio::join!(complete(&link, handshake), serving);
+        assert_eq!(completed.expect_err("refused").to_string(), expected);
+    }
+}
+
+#[test]
+fn the_era_that_worked_is_tried_first_unless_the_operator_has_chosen_one() {
+    use crate::Protocol;
+    use airlock_core::tool::QuestionKind;
+    let asks = QuestionKinds::NONE.with(QuestionKind::Roots, true);
+    let auto = |questions| Handshake::first(Protocol::Auto, questions);
+    assert_eq!(auto(QuestionKinds::NONE), Handshake::ModernFirst);
+    assert_eq!(auto(asks), Handshake::LegacyFirst);
+    assert_eq!(auto(asks).other(), Handshake::ModernFirst);
+    assert_eq!(auto(asks).after_connection(true), Handshake::ModernFirst);
+    assert_eq!(auto(QuestionKinds::NONE).after_connection(false), Handshake::LegacyFirst);
+    for (protocol, era) in
+        [(Protocol::Modern, Handshake::Modern), (Protocol::Legacy, Handshake::Legacy)]
+    {
+        let first = Handshake::first(protocol, asks);
+        assert_eq!(
+            [first, first.other(), first.after_connection(true), first.after_connection(false)],
+            [era; 4]
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_revision_is_refused_with_those_that_are_known() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let (completed, ()) =
+        tokio::join!(complete(&link, Handshake::Legacy), server.initialize("1999-01-01\n"));
+    insta::assert_snapshot!(
+        completed.expect_err("refused"),
+        @r#"it speaks MCP "1999-01-01"; this gateway speaks 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28"#
+    );
+}
+
+#[tokio::test]
+async fn a_dropped_request_is_cancelled_and_one_that_must_not_be_is_not() {
+    let (link, mut server, rest) = connect(1 << 16);
+    for request in [Request::new("initialize").uncancellable(), Request::new("tools/list")] {
+        let mut asking = Box::pin(link.ask(request));
+        assert!((&mut asking).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    let mut told = Box::pin(link.cancel_abandoned(rest.abandoned));
+    let reading = async { [server.read().await, server.read().await, server.read().await] };
+    let messages = tokio::select! {
+        messages = reading => messages,
+        () = &mut told => unreachable!("the queue is open"),
+    };
+    assert_eq!(messages[2]["method"], "notifications/cancelled");
+    assert_eq!(messages[2]["params"]["requestId"], messages[1]["id"]);
+}
+
+#[tokio::test]
+async fn an_abandoned_request_holds_its_permits_until_the_server_has_read_the_cancellation() {
+    let (link, mut server, rest) = connect(1 << 16);
+    let permits: HeldPermits = Arc::new(());
+    let party = Party { tenant: Tenant::ANONYMOUS, session: None };
+    let call = || Request::new("tools/call").with_caller(party.clone());
+    let mut asking = Box::pin(link.ask(call().holding(Some(permits.clone()))));
+    assert!((&mut asking).now_or_never().is_none());
+    tokio::task::yield_now().await;
+    drop(asking);
+    assert_eq!(Arc::strong_count(&permits), 2, "the server may still work on it");
+    let reading = async {
+        let messages = [server.read().await, server.read().await, server.read().await];
+        assert_eq!(messages[1]["method"], "notifications/cancelled");
+        assert_eq!(messages[2]["method"], "ping");
+        assert_eq!(Arc::strong_count(&permits), 2, "it has not answered the ping");
+        server.respond(&messages[2], json!({})).await;
+        while Arc::strong_count(&permits) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let cancelling = link.cancel_abandoned(rest.abandoned);
+    tokio::select! {
+        () = reading => {}
+        () = cancelling => unreachable!("the queue is open"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_that_finds_no_place_is_retried_until_its_time_limit() {
+    let (link, mut server, _rest) = connect(64);
+    let list = || Request::new("tools/list");
+    let mut calls: Vec<_> = Vec::new();
+    for _ in 0..=MAX_REQUESTS_IN_FLIGHT + 1 {
+        let mut call = Box::pin(link.ask(list()));
+        assert!((&mut call).now_or_never().is_none_or(|asked| asked.is_err()));
+        tokio::task::yield_now().await;
+        calls.push(call);
+    }
+    let full = link.ask(list()).await.expect_err("the server reads nothing");
+    assert!(full.is_full() && full.is_unsent(), "{full}");
+    let checked = link.check().await;
+    assert!(matches!(checked, Err(ConnectionError::PingTimeout(PING_TIMEOUT))), "{checked:?}");
+    let waiting = calls.len() - 1;
+    let reading = async {
+        sleep(2 * PING_RETRY).await;
+        loop {
+            let message = server.read().await;
+            if message["method"] == "ping" {
+                server.respond(&message, json!({})).await;
+            }
+        }
+    };
+    tokio::select! {
+        checked = link.check() => assert!(checked.is_ok(), "{checked:?}"),
+        () = reading => unreachable!("the server reads without end"),
+        _ = join_all(calls.drain(..waiting)) => unreachable!("no list is sent"),
+    }
+}
+
+#[tokio::test]
+async fn a_lost_connection_ends_every_request() {
+    let (link, server, _rest) = connect(1 << 16);
+    let mut asking = Box::pin(link.ask(Request::new("tools/list")));
+    assert!((&mut asking).now_or_never().is_none());
+    drop(server);
+    assert!(matches!(asking.await, Err(AskError::Lost | AskError::Send(SendError::Failed(_)))));
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_and_an_unreadable_response_end_a_request() {
+    let (link, mut server, _rest) = connect(1 << 16);
+    let serving = async {
+        let first = server.read().await;
+        server.refuse(&first).await;
+        let second = server.read().await;
+        let text = format!("{{\"id\":{},\"result\":1e999}}\n", second["id"]);
+        server.0.write_all(text.as_bytes()).await.expect("written");
+    };
+    let asking = async {
+        let refused = link.ask(Request::new("a")).await;
+        assert!(matches!(refused, Err(AskError::Refused(error)) if error.code == -32_601));
+        let unreadable = link.ask(Request::new("b")).await;
+        assert!(matches!(unreadable, Err(AskError::Unreadable(_))), "{unreadable:?}");
+    };
+    tokio::join!(serving, asking);
+}
+
+#[tokio::test]
+async fn a_check_is_a_ping_or_a_discovery_by_the_era_and_an_error_counts_as_a_response() {
+    for (is_modern, method) in [(true, "server/discover"), (false, "ping")] {
+        let (link, mut server, _rest) = connect(1 << 16);
+        let serving = async {
+            let probe = server.read().await;
+            if is_modern {
+                let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+                server.respond(&probe, result).await;
+            } else {
+                server.refuse(&probe).await;
+                server.initialize("2025-11-25").await;
+                server.read().await;
+            }
+            let check = server.read().await;
+            server.refuse(&check).await;
+            check
+        };
+        let checking = async {
+            complete(&link, Handshake::ModernFirst).await.expect("agreed");
+            link.check().await.expect("the server has answered");
+        };
+        let (check, ()) = tokio::join!(serving, checking);
+        assert_eq!(check["method"], method);
+    }
+}

@@ -1,0 +1,322 @@
+//! Counters of the calls of one server. The path of a call writes them without locks.
+
+mod histogram;
+mod outcome;
+mod window;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use serde_json::{Value, json};
+
+pub use self::{histogram::Distribution, outcome::Outcome};
+use self::{histogram::Histogram, outcome::Counters, window::Window};
+use super::{
+    limits::{MAX_COUNTED_TOOLS, SLOW_GRANT, SLOW_GRANT_PAUSE},
+    status::Phase,
+};
+use airlock_core::tool::{CallError, ToolName, ToolOutput};
+
+/// Counters of one server at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Present state.
+    pub phase: Phase,
+    /// Time spent in each state.
+    pub time_in: Vec<(Phase, Duration)>,
+    /// Restarts after failures.
+    pub restarts: u64,
+    /// Calls that have ended, by tool and outcome. The tool is `None` for calls of tools beyond the
+    /// number of tools that are counted apart. Sorted; without zeros.
+    pub calls: Vec<(Option<ToolName>, Outcome, u64)>,
+    /// Durations of calls, from their admission to their end. Calls that were refused as busy are
+    /// not in it.
+    pub durations: Distribution,
+    /// Times for which calls waited until they could be sent.
+    pub waits: Distribution,
+    /// Calls that wait at present.
+    pub queued: u64,
+    /// Calls that run at present.
+    pub in_flight: u64,
+}
+
+impl Sample {
+    /// Returns the counters of a server that is disabled by the configuration.
+    pub fn disabled() -> Self {
+        let times = Phase::ALL.map(|phase| (phase, Duration::ZERO));
+        Metrics::new().sample(Phase::Disabled, (0, times.to_vec()))
+    }
+}
+
+/// Counters of the calls of one server.
+pub(super) struct Metrics {
+    tools: ArcSwap<BTreeMap<ToolName, Arc<Counters>>>,
+    /// Calls of tools that are not in `tools`, which is full.
+    other: Arc<Counters>,
+    durations: Histogram,
+    waits: Histogram,
+    last: Window,
+    queued: AtomicU64,
+    in_flight: AtomicU64,
+    created: Instant,
+    /// Time of the last report of a slow grant, in milliseconds after `created`; 0 if there is none.
+    reported: AtomicU64,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        Self {
+            tools: ArcSwap::default(),
+            other: Arc::default(),
+            durations: Histogram::default(),
+            waits: Histogram::default(),
+            last: Window::default(),
+            queued: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            created: Instant::now(),
+            reported: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins to observe a call. It counts as cancelled if the value is dropped.
+    pub(super) fn begin(&self, tool: ToolName) -> Observed<'_> {
+        Observed { metrics: self, tool, began: Instant::now(), outcome: Outcome::Cancelled }
+    }
+
+    /// Counts a call as waiting until the value is dropped or granted.
+    pub(super) fn wait(&self) -> Waiting<'_> {
+        Waiting { metrics: self, _queued: Gauge::raise(&self.queued), began: Instant::now() }
+    }
+
+    /// Returns all counters. The supervisor's are those of the arguments.
+    pub(super) fn sample(
+        &self,
+        phase: Phase,
+        (restarts, time_in): (u64, Vec<(Phase, Duration)>),
+    ) -> Sample {
+        let tools = self.tools.load();
+        let named = tools.iter().map(|(tool, counters)| (Some(tool), counters));
+        let all = std::iter::once((None, &self.other)).chain(named);
+        let calls = all.flat_map(|(tool, counters)| {
+            counters.nonzero().map(move |(outcome, count)| (tool.cloned(), outcome, count))
+        });
+        Sample {
+            phase,
+            time_in,
+            restarts,
+            calls: calls.collect(),
+            durations: self.durations.read(),
+            waits: self.waits.read(),
+            queued: self.queued.load(Ordering::Relaxed),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns the members of the server's entry in the administrative API.
+    pub(super) fn to_json(&self) -> [(&'static str, Value); 3] {
+        let latency = self.last.quantiles().map(
+            |[p50, p90, p99]| json!({"p50": millis(p50), "p90": millis(p90), "p99": millis(p99)}),
+        );
+        [
+            ("in_flight", self.in_flight.load(Ordering::Relaxed).into()),
+            ("queued", self.queued.load(Ordering::Relaxed).into()),
+            ("latency_ms", latency.into()),
+        ]
+    }
+
+    fn count(&self, tool: &ToolName, outcome: Outcome) {
+        match self.tools.load().get(tool) {
+            Some(counters) => counters.add(outcome),
+            None => self.counters_of_new(tool).add(outcome),
+        }
+    }
+
+    /// Returns the counters of a tool that was not called before. They are shared by all further
+    /// tools once there are [`MAX_COUNTED_TOOLS`], because a server may rename its tools for ever.
+    fn counters_of_new(&self, tool: &ToolName) -> Arc<Counters> {
+        let mut own = self.other.clone();
+        self.tools.rcu(|known| {
+            if let Some(counters) = known.get(tool) {
+                own = counters.clone();
+                return known.clone();
+            }
+            own = self.other.clone();
+            if known.len() >= MAX_COUNTED_TOOLS {
+                return known.clone();
+            }
+            let mut next = BTreeMap::clone(known);
+            own = Arc::default();
+            next.insert(tool.clone(), own.clone());
+            Arc::new(next)
+        });
+        own
+    }
+
+    /// Returns whether a slow grant is to be reported: once in a while, however many there are.
+    fn may_report(&self) -> bool {
+        let now = whole_millis(self.created.elapsed()).max(1);
+        let last = self.reported.load(Ordering::Relaxed);
+        let is_due = last == 0 || now.saturating_sub(last) >= whole_millis(SLOW_GRANT_PAUSE);
+        let exchange =
+            |last| self.reported.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
+        is_due && exchange(last).is_ok()
+    }
+}
+
+/// A call that is being observed.
+pub(super) struct Observed<'m> {
+    metrics: &'m Metrics,
+    tool: ToolName,
+    began: Instant,
+    outcome: Outcome,
+}
+
+impl Observed<'_> {
+    /// Counts the call with its outcome.
+    pub(super) fn end(mut self, result: &Result<ToolOutput, CallError>) {
+        self.outcome = Outcome::of(result);
+    }
+}
+
+impl Drop for Observed<'_> {
+    fn drop(&mut self) {
+        self.metrics.count(&self.tool, self.outcome);
+        if self.outcome != Outcome::Busy {
+            let took = self.began.elapsed();
+            self.metrics.durations.record(took);
+            self.metrics.last.record(took);
+        }
+    }
+}
+
+/// A call that waits.
+pub(super) struct Waiting<'m> {
+    metrics: &'m Metrics,
+    _queued: Gauge<'m>,
+    began: Instant,
+}
+
+/// A call that runs.
+pub(super) struct Running<'m> {
+    _in_flight: Gauge<'m>,
+    /// Time that the call has waited, if the operator is to be told.
+    pub(super) slow: Option<Duration>,
+}
+
+impl<'m> Waiting<'m> {
+    /// Counts the call as running until the value is dropped.
+    pub(super) fn granted(self) -> Running<'m> {
+        let waited = self.began.elapsed();
+        self.metrics.waits.record(waited);
+        let slow = (waited > SLOW_GRANT && self.metrics.may_report()).then_some(waited);
+        Running { _in_flight: Gauge::raise(&self.metrics.in_flight), slow }
+    }
+}
+
+/// One unit of a gauge, until it is dropped.
+struct Gauge<'m>(&'m AtomicU64);
+
+impl<'m> Gauge<'m> {
+    fn raise(gauge: &'m AtomicU64) -> Self {
+        gauge.fetch_add(1, Ordering::Relaxed);
+        Self(gauge)
+    }
+}
+
+impl Drop for Gauge<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn whole_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns a time in milliseconds with three decimals.
+fn millis(time: Duration) -> Value {
+    let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+    json!(f64::from(micros) / 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_core::tool::ClientName;
+
+    fn tool(name: &str) -> ToolName {
+        let client = ClientName::parse("up").expect("a good name");
+        ToolName::new(&client, name)
+    }
+
+    fn sample(metrics: &Metrics) -> Sample {
+        metrics.sample(Phase::Ready, (0, Vec::new()))
+    }
+
+    #[test]
+    fn calls_are_counted_by_tool_and_outcome_and_a_dropped_one_as_cancelled() {
+        let metrics = Metrics::new();
+        metrics.begin(tool("b")).end(&Err(CallError::Busy));
+        metrics.begin(tool("a")).end(&Ok(ToolOutput::default()));
+        metrics.begin(tool("a")).end(&Ok(ToolOutput::default()));
+        drop(metrics.begin(tool("a")));
+        let sample = sample(&metrics);
+        let calls = [
+            (Some(tool("a")), Outcome::Ok, 2),
+            (Some(tool("a")), Outcome::Cancelled, 1),
+            (Some(tool("b")), Outcome::Busy, 1),
+        ];
+        assert_eq!(sample.calls, calls);
+        assert_eq!(sample.durations.count, 3, "a busy call has no duration");
+        assert!(metrics.last.quantiles().is_some());
+    }
+
+    #[test]
+    fn only_so_many_tools_are_counted_apart() {
+        let metrics = Metrics::new();
+        for number in 0..=MAX_COUNTED_TOOLS {
+            metrics.count(&tool(&number.to_string()), Outcome::Ok);
+        }
+        assert_eq!(metrics.tools.load().len(), MAX_COUNTED_TOOLS);
+        metrics.count(&tool("0"), Outcome::Ok);
+        let sample = sample(&metrics);
+        assert_eq!(sample.calls[0], (None, Outcome::Ok, 1));
+        assert!(sample.calls.contains(&(Some(tool("0")), Outcome::Ok, 2)));
+    }
+
+    #[test]
+    fn a_call_is_queued_or_in_flight_and_neither_at_its_end() {
+        let metrics = Metrics::new();
+        let gauges = || {
+            let sample = sample(&metrics);
+            (sample.queued, sample.in_flight, sample.waits.count)
+        };
+        let (waiting, other) = (metrics.wait(), metrics.wait());
+        assert_eq!(gauges(), (2, 0, 0));
+        let running = waiting.granted();
+        assert!(running.slow.is_none());
+        assert_eq!(gauges(), (1, 1, 1));
+        drop((running, other));
+        assert_eq!(gauges(), (0, 0, 1));
+    }
+
+    #[test]
+    fn a_slow_grant_is_reported_once_in_a_while() {
+        let metrics = Metrics::new();
+        let grant = |late: Duration| {
+            let mut waiting = metrics.wait();
+            waiting.began = waiting.began.checked_sub(late).expect("the clock runs for longer");
+            waiting.granted().slow.is_some()
+        };
+        assert!(!grant(Duration::ZERO));
+        assert!(grant(SLOW_GRANT));
+        assert!(!grant(SLOW_GRANT), "it was reported just now");
+    }
+}

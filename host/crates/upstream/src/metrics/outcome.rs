@@ -1,0 +1,122 @@
+//! Outcomes of calls, and their counters.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use airlock_core::tool::{CallError, ToolOutput};
+
+/// Outcome of a call, as metrics distinguish it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The tool returned a result.
+    Ok,
+    /// The tool returned an error.
+    ToolError,
+    /// The server was not connected, or the connection broke.
+    Unavailable,
+    /// The call reached its time limit.
+    Deadline,
+    /// Too many calls were running and waiting.
+    Busy,
+    /// The caller disconnected or cancelled the call.
+    Cancelled,
+    /// The result was too large.
+    ResultTooLarge,
+    /// The result was malformed.
+    BadResult,
+    /// The result did not fit the tool's output schema.
+    InvalidResult,
+    /// The server asked its caller first.
+    InputRequired,
+    /// Any other error.
+    Other,
+}
+
+impl Outcome {
+    /// Number of outcomes.
+    pub const COUNT: usize = 11;
+    /// All outcomes.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Ok,
+        Self::ToolError,
+        Self::Unavailable,
+        Self::Deadline,
+        Self::Busy,
+        Self::Cancelled,
+        Self::ResultTooLarge,
+        Self::BadResult,
+        Self::InvalidResult,
+        Self::InputRequired,
+        Self::Other,
+    ];
+
+    /// Returns the name in metrics: `ok`, or the code of the error.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolError => "tool_error",
+            Self::Unavailable => "unavailable",
+            Self::Deadline => "deadline",
+            Self::Busy => "busy",
+            Self::Cancelled => "cancelled",
+            Self::ResultTooLarge => "result_too_large",
+            Self::BadResult => "bad_result",
+            Self::InvalidResult => "invalid_result",
+            Self::InputRequired => "input_required",
+            Self::Other => "other",
+        }
+    }
+
+    pub(super) fn of(result: &Result<ToolOutput, CallError>) -> Self {
+        match result {
+            Ok(_) => Self::Ok,
+            Err(error) => match error {
+                CallError::Tool(_) => Self::ToolError,
+                CallError::Unavailable { .. } => Self::Unavailable,
+                CallError::Deadline { .. } => Self::Deadline,
+                CallError::Busy => Self::Busy,
+                CallError::Cancelled => Self::Cancelled,
+                CallError::ResultTooLarge { .. } => Self::ResultTooLarge,
+                CallError::BadResult { .. } => Self::BadResult,
+                CallError::InvalidResult { .. } => Self::InvalidResult,
+                CallError::InputRequired { .. } => Self::InputRequired,
+                _ => Self::Other,
+            },
+        }
+    }
+}
+
+/// One counter for each outcome.
+#[derive(Debug, Default)]
+pub(super) struct Counters([AtomicU64; Outcome::COUNT]);
+
+impl Counters {
+    pub(super) fn add(&self, outcome: Outcome) {
+        self.0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the counters that are not zero.
+    pub(super) fn nonzero(&self) -> impl Iterator<Item = (Outcome, u64)> {
+        let counts = Outcome::ALL.into_iter().zip(&self.0);
+        counts
+            .map(|(outcome, count)| (outcome, count.load(Ordering::Relaxed)))
+            .filter(|(_, count)| *count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_outcome_has_its_own_counter_and_the_name_of_its_error() {
+        assert!(Outcome::ALL.iter().enumerate().all(|(at, outcome)| *outcome as usize == at));
+        let counters = Counters::default();
+        counters.add(Outcome::Other);
+        counters.add(Outcome::Other);
+        assert_eq!(counters.nonzero().collect::<Vec<_>>(), [(Outcome::Other, 2)]);
+        for error in [CallError::Busy, CallError::Cancelled] {
+            let code = error.code();
+            assert_eq!(Outcome::of(&Err(error)).name(), code);
+        }
+    }
+}

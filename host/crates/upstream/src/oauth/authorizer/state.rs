@@ -1,0 +1,157 @@
+//! The login as it was read last, and what is known of its tokens.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::super::super::secrets::Redactor;
+use airlock_store::login::UpstreamLogin;
+
+/// Time after which the store is read again, so that a login or a logout is noticed.
+const REREAD: Duration = Duration::from_secs(5);
+/// Time for which a token that the server has refused twice is not sent again.
+const REJECTED: Duration = Duration::from_mins(1);
+/// Time after a refresh that failed in which none is attempted.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Least time between two refreshes because the server refuses a token.
+const REPLACEMENT: Duration = Duration::from_secs(30);
+
+/// State of the login of one server. Its tokens are redacted from the moment that they are
+/// known.
+pub(super) struct State {
+    redactor: Arc<Redactor>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    login: Option<Arc<UpstreamLogin>>,
+    /// Time at which the store was read.
+    read: Option<Instant>,
+    /// Access token that the server refuses although it is new.
+    rejected: Option<(String, Instant)>,
+    /// Refresh token that is refused, with the error code.
+    dead: Option<(String, String)>,
+    paused_until: Option<Instant>,
+    /// Time of the last refresh because the server refuses a token.
+    replaced: Option<Instant>,
+    /// Login that is not stored yet, with the access token that it replaces in the store.
+    unstored: Option<(String, Arc<UpstreamLogin>)>,
+}
+
+impl State {
+    pub(super) fn new(redactor: Arc<Redactor>) -> Self {
+        Self { redactor, inner: Mutex::default() }
+    }
+
+    /// Records the login that the store has, and returns it.
+    pub(super) fn remember(&self, login: Option<UpstreamLogin>) -> Option<Arc<UpstreamLogin>> {
+        if let Some(login) = login {
+            return Some(self.keep(login));
+        }
+        let mut inner = self.lock();
+        (inner.login, inner.read) = (None, Some(Instant::now()));
+        None
+    }
+
+    /// Records a login, and returns it.
+    pub(super) fn keep(&self, login: UpstreamLogin) -> Arc<UpstreamLogin> {
+        let secrets = [
+            ("access token", Some(login.access_token.clone())),
+            ("refresh token", login.refresh_token.clone()),
+            ("client secret", login.client_secret.clone()),
+        ];
+        self.redactor
+            .add_tokens(secrets.into_iter().filter_map(|(name, token)| Some((name, token?))));
+        let login = Arc::new(login);
+        let mut inner = self.lock();
+        let is_new = inner.login.as_ref().is_none_or(|it| it.access_token != login.access_token);
+        if is_new {
+            inner.paused_until = None;
+        }
+        (inner.login, inner.read) = (Some(login.clone()), Some(Instant::now()));
+        login
+    }
+
+    /// Returns the login that was read or stored last.
+    pub(super) fn login(&self) -> Option<Arc<UpstreamLogin>> {
+        self.lock().login.clone()
+    }
+
+    /// Returns whether the store was read within [`REREAD`].
+    pub(super) fn is_recent(&self) -> bool {
+        self.lock().read.is_some_and(|read| read.elapsed() < REREAD)
+    }
+
+    /// Records that the server refuses a token although it is new.
+    pub(super) fn reject(&self, token: &str) {
+        self.lock().rejected = Some((token.to_owned(), Instant::now()));
+    }
+
+    /// Returns whether the server has refused the new token of a login within [`REJECTED`].
+    pub(super) fn is_rejected(&self, login: &UpstreamLogin) -> bool {
+        self.lock()
+            .rejected
+            .as_ref()
+            .is_some_and(|(token, at)| *token == login.access_token && at.elapsed() < REJECTED)
+    }
+
+    /// Records that the refresh token of a login is refused for good.
+    pub(super) fn bury(&self, login: &UpstreamLogin, code: &str) {
+        self.lock().dead = login.refresh_token.clone().map(|token| (token, code.to_owned()));
+    }
+
+    /// Returns the error code with which the refresh token of a login was refused.
+    pub(super) fn dead(&self, login: &UpstreamLogin) -> Option<String> {
+        let inner = self.lock();
+        let (dead, code) = inner.dead.as_ref()?;
+        (login.refresh_token.as_ref() == Some(dead)).then(|| code.clone())
+    }
+
+    /// Records that a refresh has failed.
+    pub(super) fn pause(&self) {
+        self.lock().paused_until = Some(Instant::now() + PAUSE);
+    }
+
+    /// Returns whether a refresh has failed within [`PAUSE`].
+    pub(super) fn is_paused(&self) -> bool {
+        self.lock().paused_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Returns whether a token that the server refuses may be replaced: once within [`REPLACEMENT`].
+    /// The server decides what it refuses.
+    pub(super) fn may_replace(&self) -> bool {
+        let mut inner = self.lock();
+        let may = inner.replaced.is_none_or(|at| at.elapsed() >= REPLACEMENT);
+        if may {
+            inner.replaced = Some(Instant::now());
+        }
+        may
+    }
+
+    /// Records a login that could not be stored in place of the version `token`, and returns it.
+    pub(super) fn postpone(&self, token: &str, login: UpstreamLogin) -> Arc<UpstreamLogin> {
+        let login = self.keep(login);
+        self.lock().unstored = Some((token.to_owned(), login.clone()));
+        login
+    }
+
+    /// Returns the login that is not stored yet, with the access token that it replaces.
+    pub(super) fn unstored(&self) -> Option<(String, Arc<UpstreamLogin>)> {
+        self.lock().unstored.clone()
+    }
+
+    /// Records that no login remains to be stored.
+    pub(super) fn settle(&self) {
+        self.lock().unstored = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // The state is consistent after every statement.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

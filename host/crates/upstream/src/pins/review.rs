@@ -1,0 +1,119 @@
+//! A list as an operator decides about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{Change, Definition, Kind, Pinning};
+use airlock_plugin::{LockedTool, digest};
+use airlock_strings::cut;
+
+/// Length to which the name of a tool is cut in the administrative API, in bytes.
+const MAX_NAME_BYTES: usize = 512;
+
+/// A tool in quarantine, without its texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Quarantined {
+    /// Name of the tool at its server.
+    pub tool: String,
+    /// Kind of difference.
+    pub kind: Kind,
+    /// Accepted name of a renamed tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub was: Option<String>,
+    /// Digest of the definition in the list; `None` for a removed tool.
+    pub digest: Option<String>,
+    /// Digest of the accepted definition; `None` for a new tool.
+    pub accepted_digest: Option<String>,
+}
+
+impl Quarantined {
+    /// Describes a change without its texts.
+    pub fn of(change: &Change) -> Self {
+        let digest = |it: &Option<Definition>| it.as_ref().map(|it| it.digest().to_owned());
+        Self {
+            tool: cut(change.tool.clone(), MAX_NAME_BYTES),
+            kind: change.kind,
+            was: change.was.clone().map(|was| cut(was, MAX_NAME_BYTES)),
+            digest: digest(&change.pending),
+            accepted_digest: digest(&change.accepted),
+        }
+    }
+}
+
+/// The accepted definitions of a server and the differences of its last list.
+#[derive(Debug, Clone)]
+pub struct Review {
+    /// Definitions that are used.
+    pub pinning: Pinning,
+    /// True if the accepted definitions are those of the lock file.
+    pub is_locked: bool,
+    /// Accepted definitions by the tools' names.
+    pub accepted: BTreeMap<String, Definition>,
+    /// Differences, sorted by name.
+    pub changes: Vec<Change>,
+    /// Reason that the accepted definitions cannot be read.
+    pub problem: Option<String>,
+}
+
+/// Reason that the change of a tool cannot be accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSuchChange {
+    /// The tool has not changed.
+    #[error("the tool {0:?} does not differ from what was accepted")]
+    Unchanged(String),
+    /// Neither the list nor the accepted definitions have the tool.
+    #[error("the server has no tool {0:?}")]
+    Unknown(String),
+}
+
+impl Review {
+    /// Returns the digest of everything that [`Self::accept`] depends on.
+    pub fn digest(&self) -> String {
+        let accepted = self.accepted.iter().map(|(name, it)| (name, it.digest()));
+        let changes = self.changes.iter().map(|change| {
+            let pending = change.pending.as_ref().map(Definition::digest);
+            (&change.tool, change.kind.name(), &change.was, pending)
+        });
+        let all = (accepted.collect::<Vec<_>>(), changes.collect::<Vec<_>>());
+        digest(serde_json::to_string(&all).unwrap_or_default().as_bytes())
+    }
+
+    /// Returns the definitions for the lock file once the operator has accepted the changes of these
+    /// tools, or of all tools. Fails if a tool has not changed.
+    pub fn accept(
+        &self,
+        tools: Option<&BTreeSet<String>>,
+    ) -> Result<Vec<LockedTool>, NoSuchChange> {
+        let is_meant = |change: &&Change| tools.is_none_or(|tools| tools.contains(&change.tool));
+        if let Some(unknown) = tools.into_iter().flatten().find(|name| !self.has(name)) {
+            let unknown = unknown.clone();
+            let is_accepted = self.accepted.contains_key(&unknown);
+            return Err(if is_accepted {
+                NoSuchChange::Unchanged(unknown)
+            } else {
+                NoSuchChange::Unknown(unknown)
+            });
+        }
+        let mut accepted = self.accepted.clone();
+        for change in self.changes.iter().filter(is_meant) {
+            if let Some(was) = &change.was {
+                accepted.remove(was);
+            }
+            match &change.pending {
+                Some(pending) => accepted.insert(change.tool.clone(), pending.clone()),
+                None => accepted.remove(&change.tool),
+            };
+        }
+        let locked = |(name, definition): (String, Definition)| LockedTool {
+            name,
+            digest: definition.digest().to_owned(),
+            definition: definition.text().to_owned(),
+        };
+        Ok(accepted.into_iter().map(locked).collect())
+    }
+
+    fn has(&self, tool: &str) -> bool {
+        self.changes.iter().any(|change| change.tool == tool)
+    }
+}

@@ -1,0 +1,231 @@
+//! Tests of screening with a lock file and a store on disk.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use serde_json::json;
+
+use super::{definition::DIGESTS, *};
+use crate::Transport;
+use airlock_catalog::MAX_TOOLS_PER_CLIENT;
+use airlock_plugin::{LOCK_FILE, Lock};
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Returns the pins of a gateway that has just started.
+    fn pins(&self, pin: Pinning) -> Arc<ClientPins> {
+        self.pins_with_store(pin, &self.path("airlock.db"))
+    }
+
+    fn pins_with_store(&self, pin: Pinning, store: &Path) -> Arc<ClientPins> {
+        let transport = Transport::Stdio(Box::default());
+        let name = ClientName::parse("up").expect("a name");
+        let settings = Settings { pin, ..Settings::new(name, transport) };
+        let pins = Pins::new(Some(self.path(LOCK_FILE)), store.to_owned(), [&settings]);
+        pins.client("up").expect("it is there")
+    }
+
+    fn accept(&self, pins: &ClientPins, tools: &[&str]) {
+        let path = self.path(LOCK_FILE);
+        let tools: BTreeSet<String> = tools.iter().map(|&tool| tool.to_owned()).collect();
+        let review = pins.review().expect("a list");
+        let accepted = review.accept((!tools.is_empty()).then_some(&tools)).expect("changes");
+        let mut lock = Lock::load(&path).expect("read").unwrap_or_default();
+        lock.accept_upstream(&pins.client, accepted);
+        lock.save(&path).expect("written");
+    }
+}
+
+fn list(tools: &[(&str, &str)]) -> Vec<ToolDefinition> {
+    let tool = |(name, description): &(&str, &str)| {
+        let tool = json!({"name": name, "description": description, "inputSchema": {}});
+        serde_json::from_value(tool).expect("a definition")
+    };
+    tools.iter().map(tool).collect()
+}
+
+/// Screens a list. Returns `name=description`, with `?` after tools that need an approval.
+async fn screened(pins: &ClientPins, tools: &[(&str, &str)]) -> String {
+    let screened = pins.screen(list(tools)).await;
+    let told = screened.tools.iter().map(|tool| {
+        let mark = if screened.unaccepted.contains(&tool.name) { "?" } else { "" };
+        format!("{}={}{mark}", tool.name, tool.description)
+    });
+    told.collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn no_digest_of_a_list_is_computed_on_a_thread_of_the_servers() {
+    let home = Home::new();
+    for pins in [home.pins(Pinning::TrustOnFirstUse), home.pins(Pinning::TrustOnFirstUse)] {
+        for list in [&[("a", "1"), ("b", "2")][..], &[("a", "9"), ("c", "2"), ("d", "3")]] {
+            let before = DIGESTS.get();
+            assert!(!screened(&pins, list).await.is_empty());
+            assert_eq!(DIGESTS.get() - before, 0, "{list:?}");
+        }
+        home.accept(&pins, &[]);
+    }
+    let before = DIGESTS.get();
+    Definition::of(&list(&[("a", "1")])[0]).expect("not deep");
+    assert_eq!(DIGESTS.get() - before, 1, "they are counted");
+}
+
+#[tokio::test]
+async fn the_first_list_is_used_across_restarts_until_a_change_is_accepted() {
+    let home = Home::new();
+    let first = home.pins(Pinning::TrustOnFirstUse);
+    assert_eq!(screened(&first, &[]).await, "", "an empty list is not pinned");
+    assert_eq!(screened(&first, &[("a", "1")]).await, "a=1");
+    let restarted = home.pins(Pinning::TrustOnFirstUse);
+    assert_eq!(screened(&restarted, &[("a", "2"), ("b", "1")]).await, "a=1 b=1?");
+    assert_eq!(screened(&restarted, &[("a", "3"), ("b", "2")]).await, "a=1 b=1?");
+    let quarantine = serde_json::to_value(restarted.quarantine()).expect("JSON");
+    assert_eq!(quarantine[0]["kind"], "changed");
+    assert_eq!(quarantine[1]["accepted_digest"], json!(null), "{quarantine:#}");
+    home.accept(&restarted, &["a"]);
+    assert_eq!(screened(&restarted, &[("a", "3"), ("b", "2")]).await, "a=3 b=1?");
+    home.accept(&restarted, &[]);
+    assert_eq!(screened(&restarted, &[("a", "3"), ("b", "2")]).await, "a=3 b=2");
+    assert!(restarted.quarantine().is_empty());
+}
+
+#[tokio::test]
+async fn a_later_tool_that_leaves_the_list_is_forgotten_and_an_accepted_one_is_not() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    screened(&pins, &[("a", "1")]).await;
+    assert_eq!(screened(&pins, &[("a", "1"), ("b", "1")]).await, "a=1 b=1?");
+    assert_eq!(screened(&pins, &[("b", "1")]).await, "b=1?");
+    assert_eq!(screened(&pins, &[("a", "2")]).await, "a=1");
+    assert_eq!(screened(&pins, &[("a", "1"), ("b", "2")]).await, "a=1 b=2?");
+}
+
+#[tokio::test]
+async fn strict_pins_need_no_store_and_publish_accepted_definitions_only() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::Strict);
+    assert_eq!(screened(&pins, &[("a", "1"), ("b", "1")]).await, "");
+    home.accept(&pins, &["a"]);
+    assert_eq!(screened(&pins, &[("a", "2"), ("b", "1"), ("c", "1")]).await, "a=1");
+    assert!(!home.path("airlock.db").exists());
+}
+
+#[tokio::test]
+async fn nothing_is_compared_if_pins_are_off() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::Off);
+    screened(&pins, &[("a", "1")]).await;
+    assert_eq!(screened(&pins, &[("a", "2"), ("b", "1")]).await, "a=2 b=1");
+    assert!(pins.review().is_none() && pins.quarantine().is_empty());
+    assert!(!home.path("airlock.db").exists());
+}
+
+#[tokio::test]
+async fn a_lock_file_that_is_damaged_edited_or_gone_opens_nothing() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    screened(&pins, &[("a", "1")]).await;
+    home.accept(&pins, &[]);
+    assert_eq!(screened(&pins, &[("a", "2")]).await, "a=1");
+    let good = fs::read_to_string(home.path(LOCK_FILE)).expect("read");
+    let edited = good.replace("\\\"description\\\":\\\"1\\\"", "\\\"description\\\":\\\"2\\\"");
+    let edited = edited.replace("\"description\":\"1\"", "\"description\":\"2\"");
+    assert_ne!(edited, good);
+    for text in [Some("version = 2"), Some(edited.as_str()), None] {
+        match text {
+            Some(text) => fs::write(home.path(LOCK_FILE), text).expect("written"),
+            None => fs::remove_file(home.path(LOCK_FILE)).expect("removed"),
+        }
+        let running = screened(&pins, &[("a", "2")]).await;
+        assert_eq!(running, "a=1", "a running gateway keeps what it knows: {text:?}");
+        assert!(pins.review().expect("a list").problem.is_some());
+        if text.is_some() {
+            let started = home.pins(Pinning::TrustOnFirstUse);
+            assert_eq!(screened(&started, &[("a", "2")]).await, "", "{text:?}");
+        }
+    }
+    fs::write(home.path(LOCK_FILE), good).expect("written");
+    assert_eq!(screened(&pins, &[("a", "1")]).await, "a=1");
+    assert!(pins.review().expect("a list").problem.is_none());
+}
+
+#[tokio::test]
+async fn a_damaged_store_opens_nothing_and_one_that_cannot_be_made_is_replaced_by_memory() {
+    let home = Home::new();
+    fs::write(home.path("airlock.db"), "this is no database, and long enough to say so".repeat(99))
+        .expect("written");
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    assert_eq!(screened(&pins, &[("a", "1")]).await, "");
+    assert!(pins.review().expect("a list").problem.is_some());
+    // No user can make a directory in this file system.
+    let nowhere = Path::new("/proc/no-such-directory/airlock.db");
+    let pins = home.pins_with_store(Pinning::TrustOnFirstUse, nowhere);
+    assert_eq!(screened(&pins, &[("a", "1")]).await, "a=1");
+    assert_eq!(screened(&pins, &[("a", "2"), ("b", "1")]).await, "a=1 b=1?");
+    assert_eq!(screened(&pins, &[("a", "1"), ("b", "2")]).await, "a=1 b=1?");
+}
+
+#[tokio::test]
+async fn tools_beyond_the_bound_are_withheld() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    let tool = |n: usize| json!({"name": format!("t{n}"), "inputSchema": {}});
+    let tools = |count: usize| -> Vec<ToolDefinition> {
+        (0..count).map(|n| serde_json::from_value(tool(n)).expect("a definition")).collect()
+    };
+    pins.screen(tools(1)).await;
+    let full = pins.screen(tools(MAX_TOOLS_PER_CLIENT)).await;
+    assert_eq!(
+        (full.tools.len(), full.unaccepted.len()),
+        (MAX_TOOLS_PER_CLIENT, MAX_TOOLS_PER_CLIENT - 1)
+    );
+    let more = pins.screen(tools(MAX_TOOLS_PER_CLIENT + 1)).await;
+    assert_eq!(more.tools.len(), MAX_TOOLS_PER_CLIENT);
+}
+
+#[tokio::test]
+async fn the_store_and_the_lock_are_readable_as_documented() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    screened(&pins, &[("a", "1")]).await;
+    home.accept(&pins, &[]);
+    let mode = |name| fs::metadata(home.path(name)).expect("a file").permissions().mode() & 0o777;
+    assert_eq!((mode("airlock.db"), mode(LOCK_FILE)), (0o600, 0o644));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_lock_file_asks_for_one_list() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::Strict);
+    screened(&pins, &[("a", "1")]).await;
+    let (send, mut lists) = tokio::sync::mpsc::unbounded_channel();
+    let following = pins.clone();
+    let relist = move || send.send(()).expect("the test receives it");
+    let task = tokio::spawn(async move { following.follow(relist).await });
+    home.accept(&pins, &[]);
+    lists.recv().await.expect("a list is asked for");
+    assert_eq!(screened(&pins, &[("a", "1")]).await, "a=1");
+    tokio::time::sleep(WATCH_PERIOD * 10).await;
+    assert!(lists.try_recv().is_err(), "nothing has changed since");
+    task.abort();
+}
+
+#[tokio::test]
+async fn the_digest_of_a_review_changes_with_any_definition() {
+    let home = Home::new();
+    let pins = home.pins(Pinning::TrustOnFirstUse);
+    let mut seen = BTreeSet::new();
+    for tools in [&[("a", "1")][..], &[("a", "2")], &[("a", "3")], &[("b", "1")], &[]] {
+        screened(&pins, tools).await;
+        assert!(seen.insert(pins.review().expect("a list").digest()), "{tools:?}");
+    }
+    assert!(pins.review().expect("a list").accept(Some(&["x".to_owned()].into())).is_err());
+}

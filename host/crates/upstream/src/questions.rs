@@ -1,0 +1,22 @@
+//! Questions of a server to the caller of a request that is running.
+//!
+//! A modern server asks with the result of a request, which is sent once more with the answers. A
+//! legacy server sends requests of its own while the request runs. In both cases the request ends for
+//! its caller as [`InputRequired`](airlock_core::tool::InputRequired), and is resumed when the caller sends
+//! answers; [`parked`] keeps what waits until then.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `read` | reads and bounds the questions |
+//! | `conversation` | one running call of a legacy server, and its questions |
+//! | `parked` | requests that wait for answers, bounded and expiring |
+
+mod conversation;
+mod parked;
+mod read;
+
+pub(super) use self::{
+    conversation::{Conversation, conversation},
+    parked::{Bound, Parked, Waits},
+    read::{Asked, Refused, ServerQuestion, TASK, asked, is_question},
+};

@@ -1,0 +1,131 @@
+//! A running call of a legacy server, which may ask its caller.
+
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    super::{
+        decode::RpcError,
+        inbox::{OpenQuestion, Taker},
+        limits::{MAX_QUESTIONS, MAX_ROUNDS, QUESTION_TIMEOUT},
+    },
+    read::{Refused, ServerQuestion, response},
+};
+use airlock_core::{
+    tenant::Held,
+    tool::{Answers, ClientName, Question, QuestionKinds},
+};
+
+/// A running call, as its caller's task sees it. Dropping it cancels the call.
+pub(crate) struct Conversation<T> {
+    /// The call.
+    pub(crate) task: AbortOnDropHandle<T>,
+    heard: Heard,
+    /// The call's place among those of its server.
+    _slot: Held,
+}
+
+/// The questions of a running call.
+pub(crate) struct Heard {
+    received: mpsc::Receiver<ServerQuestion>,
+    /// Questions that the caller was asked.
+    open: Vec<(Question, OpenQuestion)>,
+    asked: u32,
+    /// Time until which the caller has the open questions; `None` if there are none.
+    until: Option<Instant>,
+}
+
+/// Begins a call in a task, which gets the taker of its questions.
+pub(crate) fn conversation<T>(
+    slot: Held,
+    spawn: impl FnOnce(Taker) -> AbortOnDropHandle<T>,
+) -> Conversation<T> {
+    let (taker, received) = Taker::new(MAX_QUESTIONS);
+    let heard = Heard { received, open: Vec::new(), asked: 0, until: None };
+    Conversation { task: spawn(taker), heard, _slot: slot }
+}
+
+impl<T> Conversation<T> {
+    /// Splits what is waited for at the same time.
+    pub(crate) fn parts(&mut self) -> (&mut AbortOnDropHandle<T>, &mut Heard) {
+        (&mut self.task, &mut self.heard)
+    }
+
+    /// Returns the time until which the caller has the open questions. It begins with the first of
+    /// them: coming back without an answer does not extend it.
+    pub(crate) fn until(&mut self) -> Instant {
+        *self.heard.until.get_or_insert_with(|| Instant::now() + QUESTION_TIMEOUT)
+    }
+
+    /// Refuses all questions that wait.
+    pub(crate) fn refuse(&mut self, reason: Refused) {
+        for (_, open) in self.heard.open.drain(..) {
+            refuse(open, reason);
+        }
+    }
+
+    /// Passes on answers. Returns the questions that have none.
+    pub(crate) fn answer(&mut self, mut answers: Answers) -> Vec<Question> {
+        let mut unanswered = Vec::new();
+        for (question, open) in self.heard.open.drain(..) {
+            match answers.given.remove(&question.key) {
+                // Also if the call has ended: the question may be about another one of its session.
+                Some(given) => open.respond(response(question.kind, given)),
+                None => unanswered.push((question, open)),
+            }
+        }
+        self.heard.open = unanswered;
+        if self.heard.open.is_empty() {
+            self.heard.until = None;
+        }
+        self.heard.questions()
+    }
+}
+
+impl Heard {
+    /// Waits until the server asks a question that may be passed on, and returns it with those that
+    /// came at the same time. All others are refused. Dropping the future loses no question.
+    pub(crate) async fn asked(
+        &mut self,
+        client: &ClientName,
+        permitted: QuestionKinds,
+    ) -> Vec<Question> {
+        loop {
+            let Some(first) = self.received.recv().await else { std::future::pending().await };
+            let mut next = Some(first);
+            while let Some(question) = next {
+                self.take(question, client, permitted);
+                next = self.received.try_recv().ok();
+            }
+            if !self.open.is_empty() {
+                return self.questions();
+            }
+        }
+    }
+
+    fn questions(&self) -> Vec<Question> {
+        self.open.iter().map(|(question, _)| question.clone()).collect()
+    }
+
+    fn take(&mut self, question: ServerQuestion, client: &ClientName, permitted: QuestionKinds) {
+        self.asked += 1;
+        let read = if self.asked > MAX_ROUNDS {
+            Err(Refused::TooLarge)
+        } else {
+            question.read(format!("question-{}", self.asked), client, permitted)
+        };
+        match read {
+            Ok(read) => self.open.push((read, question.open)),
+            Err(reason) => refuse(question.open, reason),
+        }
+    }
+}
+
+/// Refuses a question.
+fn refuse(question: OpenQuestion, reason: Refused) {
+    let code = match reason {
+        Refused::NotPermitted => RpcError::METHOD_NOT_FOUND,
+        _ => RpcError::INVALID_PARAMS,
+    };
+    question.respond(Err(RpcError { code, message: reason.to_string(), data: None }));
+}

@@ -1,0 +1,335 @@
+//! Relays the requests of MCP clients for resources, prompts and completions to one server, and the
+//! server's notifications about them back.
+//!
+//! The server is asked only with a [`Relay`], which the door has made. A request uses the same slots
+//! and permits as a tool call, and is bounded in the same way.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `lists` | reads the lists of resources, templates and prompts |
+//! | `hub` | subscribers to changes of a resource |
+//! | `follow` | keeps lists and subscriptions up to date over one connection |
+
+mod follow;
+mod hub;
+mod lists;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+
+pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscribe};
+use self::hub::Hub;
+use super::{
+    decode,
+    inbox::{Logs, Party},
+    limits::{MAX_FAILURE_BYTES, MAX_QUOTE_BYTES, MAX_RESULT_BYTES},
+    link::{AskError, Link, Request},
+    questions::{self, Asked, Bound, Refused},
+    server::{NoLink, Server, on_one_line},
+    transport::SendError,
+};
+use airlock_core::{
+    door::{Log, LogLevel, Mailbox, Relay, RelayError, RelayRequest, Subject, Subscription},
+    tool::{Cause, ClientName},
+};
+use airlock_json::raw;
+use airlock_strings::{cut, one_line};
+
+/// Member of `_meta` of a modern request that asks for log messages.
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// State of relaying that outlives the connections of a server.
+#[derive(Default)]
+pub(super) struct Relaying {
+    hub: Hub,
+    /// Notified when a list of resources or prompts may have changed.
+    lists_changed: Notify,
+}
+
+/// Sends an admitted request. Returns the result as the text of a JSON object.
+pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, RelayError> {
+    let (deadline, limit) = (relay.deadline(), relay.limit());
+    let (tenant, permitted) = (relay.tenant().clone(), server.permitted(relay.questions()));
+    let bound = Bound::new(&tenant, &[&to_request(relay.request()).to_text(0, None)]);
+    let (parameters, rounds) = match relay.take_answers() {
+        None => (Vec::new(), 0),
+        Some(answers) => {
+            server.take_again(answers, &bound).ok_or(RelayError::NotWaiting)?.map_err(not_asked)?
+        }
+    };
+    let party = Party { tenant: tenant.clone(), session: relay.session() };
+    let asking = move |link: Arc<Link>, permits| async move {
+        let mut request =
+            to_request(relay.request()).with_caller(party).holding(permits).asking(permitted, None);
+        for (name, json) in parameters {
+            request = request.with(name, json);
+        }
+        ask(&link, request, expected(relay.request())).await
+    };
+    match server.with_link(&tenant, deadline, asking).await {
+        Ok(Ok(Answered::Result(result))) => Ok(result),
+        Ok(Ok(Answered::Asks(asked))) => {
+            let parked = server.park_again(asked, bound, permitted, rounds);
+            Err(parked.map_or_else(not_asked, RelayError::InputRequired))
+        }
+        Ok(Err(error)) => Err(error),
+        Err(NoLink::Busy) => Err(RelayError::Busy),
+        Err(NoLink::Late) => Err(RelayError::Deadline { limit }),
+        Err(NoLink::Unavailable(cause)) => Err(RelayError::Unavailable(cause)),
+    }
+}
+
+/// Response of a server to a request.
+enum Answered {
+    /// Its result, as the text of a JSON object.
+    Result(String),
+    /// It asks the caller first.
+    Asks(Asked),
+}
+
+fn not_asked(refused: Refused) -> RelayError {
+    match refused {
+        Refused::Full => RelayError::Busy,
+        _ => RelayError::Invalid { reason: "it asks for input, and the caller cannot be asked" },
+    }
+}
+
+/// Subscribes to the changes of the resource that an admitted request names.
+pub(super) fn watch(
+    server: &Server,
+    relay: &Relay,
+    mailbox: &Arc<Mailbox>,
+    label: &str,
+) -> Result<Subscription, RelayError> {
+    match relay.request() {
+        RelayRequest::Subscribe { uri } => {
+            server.relaying().hub.subscribe(uri, relay.tenant(), mailbox, label)
+        }
+        _ => Err(RelayError::Unsupported),
+    }
+}
+
+/// Member that the result of a request must have, and how its JSON text begins.
+fn expected(request: &RelayRequest) -> (&'static str, char) {
+    match request {
+        RelayRequest::Read { .. } => ("contents", '['),
+        RelayRequest::Prompt { .. } => ("messages", '['),
+        RelayRequest::Complete { .. } => ("completion", '{'),
+        RelayRequest::Subscribe { .. } => ("_meta", '{'),
+    }
+}
+
+/// Asks for the log messages that a caller wants: in the modern era by a member of the request, in
+/// the legacy era by a level of the whole connection.
+pub(super) async fn with_log_level(
+    link: &Link,
+    request: Request,
+    level: Option<LogLevel>,
+) -> Request {
+    let Some(level) = level else { return request.with_logs(Logs::Dropped) };
+    let request = request.with_logs(Logs::Wanted);
+    if link.is_modern() {
+        return request.with_meta(LOG_LEVEL, Value::from(level.as_str()).to_string());
+    }
+    link.lower_log_level(level).await;
+    request
+}
+
+/// Reads `notifications/message`, with the name of the client before that of the logger; `None` if
+/// the text is not a log message.
+pub(super) fn read_log(client: Option<&ClientName>, text: &[u8]) -> Option<Log> {
+    let mut message: Value = serde_json::from_slice(text).ok()?;
+    let params = message.get_mut("params")?;
+    let level = LogLevel::find(params.get("level")?.as_str()?)?;
+    let client = client.map(ClientName::as_str).unwrap_or_default();
+    let logger = match params.get("logger").and_then(Value::as_str) {
+        Some(logger) => format!("{client}/{}", cut(one_line(logger), MAX_QUOTE_BYTES)),
+        None => client.to_owned(),
+    };
+    let data = params.get_mut("data").map(Value::take).unwrap_or_default();
+    Some(Log { level, logger, data })
+}
+
+fn to_request(request: &RelayRequest) -> Request {
+    let string = |text: &str| Value::from(text).to_string();
+    match request {
+        RelayRequest::Read { uri } => Request::new("resources/read").about("uri", uri),
+        RelayRequest::Subscribe { uri } => {
+            Request::new("resources/subscribe").with("uri", string(uri))
+        }
+        RelayRequest::Prompt { name, arguments } => {
+            let request = Request::new("prompts/get").about("name", name);
+            match arguments {
+                Some(arguments) => request.with("arguments", on_one_line(arguments)),
+                None => request,
+            }
+        }
+        RelayRequest::Complete { subject, argument, context } => {
+            let subject = match subject {
+                Subject::Prompt(name) => {
+                    format!(r#"{{"type":"ref/prompt","name":{}}}"#, string(name))
+                }
+                Subject::Template(uri) => {
+                    format!(r#"{{"type":"ref/resource","uri":{}}}"#, string(uri))
+                }
+            };
+            let request = Request::new("completion/complete")
+                .with("ref", subject)
+                .with("argument", on_one_line(argument));
+            match context {
+                Some(context) => request.with("context", on_one_line(context)),
+                None => request,
+            }
+        }
+    }
+}
+
+async fn ask(
+    link: &Link,
+    request: Request,
+    expected: (&str, char),
+) -> Result<Answered, RelayError> {
+    let text = match link.ask_raw(request.with_logs(Logs::Dropped), |_| {}).await {
+        Ok(text) => text,
+        Err(error) => {
+            if matches!(error, AskError::Lost | AskError::Send(_)) && !error.is_full() {
+                link.request_check();
+            }
+            return Err(failed(error));
+        }
+    };
+    read(&text, expected)
+}
+
+fn failed(error: AskError) -> RelayError {
+    match error {
+        AskError::Refused(error) => refused(&error),
+        AskError::TooLarge | AskError::Send(SendError::TooLarge) => too_large(),
+        AskError::Unreadable(reason) => RelayError::Invalid { reason },
+        error if error.is_full() => RelayError::Busy,
+        error => RelayError::Unavailable(Cause::from(error)),
+    }
+}
+
+fn too_large() -> RelayError {
+    RelayError::TooLarge { limit_bytes: MAX_RESULT_BYTES }
+}
+
+fn refused(error: &decode::RpcError) -> RelayError {
+    let decode::RpcError { code, message, .. } = error;
+    if *code == decode::RpcError::METHOD_NOT_FOUND {
+        return RelayError::Unsupported;
+    }
+    let message = cut(one_line(message), MAX_FAILURE_BYTES);
+    let message = if message.is_empty() { "its server refused it".to_owned() } else { message };
+    RelayError::Refused { code: *code, message }
+}
+
+/// Reads the result out of a response, as text: its members stay as the server wrote them.
+fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Answered, RelayError> {
+    let invalid = |reason| RelayError::Invalid { reason };
+    let text = std::str::from_utf8(text).map_err(|_| invalid("it is not UTF-8"))?;
+    let is_error = raw::member(text, "error").is_some_and(|error| error != "null");
+    let result = raw::member(text, "result").filter(|_| !is_error);
+    let Some(result) = result.filter(|result| result.starts_with('{')) else {
+        return match decode::response(text.as_bytes()) {
+            Ok(Err(error)) => Err(refused(&error)),
+            Ok(Ok(_)) => Err(invalid("its result is no object")),
+            Err(reason) => Err(invalid(reason)),
+        };
+    };
+    if result.len() > MAX_RESULT_BYTES {
+        return Err(too_large());
+    }
+    match raw::member(result, "resultType").map(raw::string) {
+        None => {}
+        Some(Some(kind)) if kind == "complete" => {}
+        Some(Some(kind)) if kind == "input_required" => {
+            let mut result: Map<String, Value> =
+                serde_json::from_str(result).map_err(|_| invalid("its result is no object"))?;
+            return questions::asked(&mut result).map(Answered::Asks).map_err(not_asked);
+        }
+        Some(_) => return Err(invalid("its result is of an unknown type")),
+    }
+    match raw::member(result, member) {
+        Some(value) if value.starts_with(begins) => Ok(Answered::Result(result.to_owned())),
+        _ => Err(invalid("a member of its result is missing")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: (&str, char) = ("contents", '[');
+
+    fn read(text: &[u8], expected: (&str, char)) -> Result<String, RelayError> {
+        match super::read(text, expected) {
+            Ok(Answered::Result(text)) => Ok(text),
+            Ok(Answered::Asks(_)) => panic!("it asks"),
+            Err(error) => Err(error),
+        }
+    }
+
+    #[test]
+    fn a_result_is_passed_on_as_it_was_written() {
+        let text = br#"{"jsonrpc":"2.0","id":1,"result":{"contents":[{"n":1.10}],"x":null}}"#;
+        assert_eq!(read(text, READ).expect("a result"), r#"{"contents":[{"n":1.10}],"x":null}"#);
+        let complete = br#"{"result":{"resultType":"complete","contents":[]}}"#;
+        assert!(read(complete, READ).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_result_fails_with_a_reason() {
+        for text in [
+            r#"{"result":{}}"#,
+            r#"{"result":{"contents":{}}}"#,
+            r#"{"result":[]}"#,
+            r#"{"result":null}"#,
+            r#"{"result":{"contents":[],"resultType":"task"}}"#,
+            r#"{"result":{"contents":[],"resultType":7}}"#,
+            r#"{"result":{"contents":[],"resultType":"input_required"}}"#,
+            r#"{"id":1}"#,
+        ] {
+            let found = read(text.as_bytes(), READ);
+            assert!(matches!(found, Err(RelayError::Invalid { .. })), "{text} {found:?}");
+        }
+        let refused = read(br#"{"error":{"code":-32002,"message":"no\nsuch"}}"#, READ);
+        assert!(
+            matches!(&refused, Err(RelayError::Refused { code: -32_002, message }) if message == "no such"),
+            "{refused:?}"
+        );
+        let unknown = read(br#"{"error":{"code":-32601,"message":"?"}}"#, READ);
+        assert!(matches!(unknown, Err(RelayError::Unsupported)), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_log_message_names_its_client_and_one_without_a_level_is_none() {
+        let client = ClientName::parse("up").expect("a good name");
+        let read =
+            |params: &str| read_log(Some(&client), format!(r#"{{"params":{params}}}"#).as_bytes());
+        let log = read(r#"{"level":"warning","logger":"a\nb","data":{"k":[1]}}"#);
+        let expected = Log {
+            level: LogLevel::Warning,
+            logger: "up/a b".into(),
+            data: serde_json::json!({"k": [1]}),
+        };
+        assert_eq!(log, Some(expected));
+        let plain = read(r#"{"level":"info","data":"x"}"#).expect("a message");
+        assert_eq!(plain.logger, "up");
+        assert!(read(r#"{"level":"loud","data":1}"#).is_none() && read("7").is_none());
+    }
+
+    #[test]
+    fn a_result_is_bounded_to_the_byte() {
+        let of = |bytes: usize| {
+            let frame = r#"{"contents":[],"x":""}"#.len();
+            format!(r#"{{"result":{{"contents":[],"x":"{}"}}}}"#, "x".repeat(bytes - frame))
+        };
+        assert!(read(of(MAX_RESULT_BYTES).as_bytes(), READ).is_ok());
+        let beyond = read(of(MAX_RESULT_BYTES + 1).as_bytes(), READ);
+        assert!(matches!(beyond, Err(RelayError::TooLarge { .. })));
+    }
+}

@@ -1,0 +1,266 @@
+//! Keeps the lists of resources and prompts, and the subscriptions, up to date over one connection.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+use tracing::{debug, info};
+
+use super::{
+    super::handshake::Capability,
+    super::{
+        backoff::Backoff,
+        inbox::ServerEvent,
+        limits::{
+            LIST_CHANGE_DELAY, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
+            SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
+        },
+        link::{AskError, Link, Request},
+        server::Server,
+        settings::{Restart, Settings},
+    },
+    hub::Hub,
+    lists::{self, Kind},
+};
+use airlock_catalog::Catalog;
+use airlock_core::tool::{Offer, Offers};
+use airlock_json::raw;
+
+/// Bounds on the time to live that a server announces for its lists.
+const MIN_TTL: Duration = Duration::from_mins(1);
+const MAX_TTL: Duration = Duration::from_hours(24);
+
+/// Reads and publishes the lists before the server counts as connected, so that a client that is
+/// then told of its tools finds its resources and prompts too. Lists that take longer than
+/// [`OFFERS_PATIENCE`] are read again later, see [`follow_lists`].
+pub(crate) async fn publish_lists(
+    catalog: &Catalog,
+    settings: &Settings,
+    server: &Server,
+    link: &Link,
+) {
+    let publishing = publish(catalog, settings, link);
+    if timeout(OFFERS_PATIENCE, publishing).await.is_err() {
+        server.relaying().lists_changed.notify_one();
+    }
+}
+
+/// Reads the lists again whenever they have changed or their time to live has ended. Lists that
+/// change constantly are read less and less often.
+pub(crate) async fn follow_lists(
+    catalog: &Catalog,
+    settings: &Settings,
+    server: &Server,
+    link: &Link,
+) {
+    if !wants_any(catalog, settings) {
+        return std::future::pending().await;
+    }
+    let mut pace = Backoff::new(Restart::default(), QUICK_LIST_CHANGES);
+    let mut read = Instant::now();
+    let mut ttl = None;
+    loop {
+        let due = [settings.sync_interval, ttl].into_iter().flatten().min();
+        tokio::select! {
+            () = server.relaying().lists_changed.notified() => {
+                sleep(pace.after(read.elapsed()).max(LIST_CHANGE_DELAY)).await;
+            }
+            () = after(due) => {}
+        }
+        ttl = publish(catalog, settings, link).await.map(|ttl| ttl.clamp(MIN_TTL, MAX_TTL));
+        read = Instant::now();
+    }
+}
+
+async fn after(delay: Option<Duration>) {
+    match delay {
+        Some(delay) => sleep(delay).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn wants_any(catalog: &Catalog, settings: &Settings) -> bool {
+    catalog
+        .snapshot()
+        .policy(&settings.name)
+        .is_some_and(|policy| !policy.resources.is_empty() || !policy.prompts.is_empty())
+}
+
+/// Reads the lists that the operator permits to be used, and publishes them. A list that cannot be
+/// read stays as it was. Returns the shortest time to live.
+async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<Duration> {
+    let snapshot = catalog.snapshot();
+    let policy = snapshot.policy(&settings.name)?;
+    let agreed = link.agreed()?;
+    let last = snapshot.offers(&settings.name);
+    let (has_resources, has_prompts) = (
+        !policy.resources.is_empty() && agreed.has(Capability::Resources),
+        !policy.prompts.is_empty() && agreed.has(Capability::Prompts),
+    );
+    let read = |kind: Kind, is_wanted: bool, last: &[Offer]| {
+        let last = last.to_vec();
+        async move {
+            if !is_wanted {
+                return (Vec::new(), None);
+            }
+            match lists::read(link, kind).await {
+                Ok(listed) => {
+                    let ttl = listed.ttl;
+                    (listed.into_items(&settings.name, kind), ttl)
+                }
+                Err(error) => {
+                    let client = &settings.name;
+                    info!(%client, ?kind, %error, "upstream list cannot be read; the last one is kept");
+                    (last, None)
+                }
+            }
+        }
+    };
+    let (resources, first) = read(Kind::RESOURCES, has_resources, &last.resources).await;
+    let (templates, second) = read(Kind::TEMPLATES, has_resources, &last.templates).await;
+    let (prompts, third) = read(Kind::PROMPTS, has_prompts, &last.prompts).await;
+    let instructions = agreed.instructions.as_deref().filter(|_| policy.relays_instructions);
+    let instructions = instructions.map(Arc::from);
+    catalog.publish_offers(&settings.name, Offers { resources, templates, prompts, instructions });
+    [first, second, third].into_iter().flatten().min()
+}
+
+/// Hands the notifications of a server on.
+pub(crate) async fn follow_events(server: &Server, mut events: mpsc::Receiver<ServerEvent>) {
+    let relaying = server.relaying();
+    while let Some(ServerEvent { method, text }) = events.recv().await {
+        match method.as_str() {
+            "notifications/prompts/list_changed" | "notifications/resources/list_changed" => {
+                relaying.lists_changed.notify_one();
+            }
+            "notifications/resources/updated" => {
+                if let Some(uri) = updated(&text) {
+                    relaying.hub.updated(&uri);
+                }
+            }
+            _ => {}
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+fn updated(text: &[u8]) -> Option<String> {
+    let params = raw::member(std::str::from_utf8(text).ok()?, "params")?;
+    raw::member(params, "uri").and_then(raw::string).map(Into::into)
+}
+
+/// Keeps the subscriptions of a connection: to lists at a modern server, and to the resources that
+/// MCP clients have subscribed to. Never returns.
+pub(crate) async fn subscribe(server: &Server, link: &Link) {
+    if link.is_modern() {
+        let relaying = server.relaying();
+        listen(&relaying.hub, link, || {
+            link.inbox().suspect_change();
+            relaying.lists_changed.notify_one();
+        })
+        .await;
+    } else if link.agreed().is_some_and(|agreed| agreed.has(Capability::ResourceSubscriptions)) {
+        subscribe_one_by_one(server, link).await;
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Keeps `subscriptions/listen` open at a modern server. It names all that is subscribed to, so it
+/// is sent anew when that changes, at a pace. The request before stays open for a while, so that no
+/// change is missed between the two. After a subscription that the server has ended, changes were
+/// not reported: calls `lists_missed`, and reports all resources as changed. Returns if the server
+/// refuses the request.
+async fn listen(hub: &Hub, link: &Link, lists_missed: impl Fn()) {
+    let mut before = None;
+    loop {
+        let Some(filter) = filter(link, &hub.uris()) else {
+            before = None;
+            hub.changed().await;
+            continue;
+        };
+        let request =
+            Request::new("subscriptions/listen").with("notifications", filter.to_string());
+        let mut open = Box::pin(link.ask(request));
+        tokio::select! {
+            answered = &mut open => {
+                if let Err(AskError::Refused(error)) = answered {
+                    debug!(%error, "upstream server refuses subscriptions");
+                    return;
+                }
+                before = None;
+                sleep(SUBSCRIPTION_RETRY).await;
+                lists_missed();
+                for uri in hub.uris() {
+                    hub.updated(&uri);
+                }
+            }
+            () = changed(hub, before.take()) => before = Some(open),
+        }
+    }
+}
+
+/// Waits until the subscriptions have changed and further changes had time to follow. Ends the
+/// request `before` the present one when the server had time to register that.
+async fn changed(hub: &Hub, before: Option<impl Future>) {
+    if let Some(before) = before {
+        let _ = timeout(SUBSCRIPTION_OVERLAP, before).await;
+    }
+    hub.changed().await;
+    sleep(SUBSCRIPTION_PACE).await;
+}
+
+/// Returns the notifications to subscribe to; `None` if the server has none of them.
+fn filter(link: &Link, uris: &BTreeSet<Arc<str>>) -> Option<Value> {
+    let agreed = link.agreed()?;
+    let mut filter = json!({});
+    for (capability, name) in [
+        (Capability::ToolChanges, "toolsListChanged"),
+        (Capability::PromptChanges, "promptsListChanged"),
+        (Capability::ResourceChanges, "resourcesListChanged"),
+    ] {
+        if agreed.has(capability) {
+            filter[name] = true.into();
+        }
+    }
+    if !uris.is_empty() && agreed.has(Capability::ResourceSubscriptions) {
+        filter["resourceSubscriptions"] = uris.iter().map(|uri| json!(**uri)).collect();
+    }
+    (filter != json!({})).then_some(filter)
+}
+
+/// Sends `resources/subscribe` and `resources/unsubscribe` to a legacy server. Many changes at once
+/// cost only the difference.
+async fn subscribe_one_by_one(server: &Server, link: &Link) {
+    let hub = &server.relaying().hub;
+    let mut known = BTreeSet::new();
+    for uri in hub.uris() {
+        // Changes while there was no connection were not reported.
+        hub.updated(&uri);
+    }
+    loop {
+        let wanted = hub.uris();
+        for uri in wanted.difference(&known) {
+            ask(link, "resources/subscribe", uri).await;
+        }
+        for uri in known.difference(&wanted) {
+            ask(link, "resources/unsubscribe", uri).await;
+        }
+        known = wanted;
+        hub.changed().await;
+    }
+}
+
+async fn ask(link: &Link, method: &'static str, uri: &str) {
+    let request = Request::new(method).with("uri", Value::from(uri).to_string());
+    match timeout(SUBSCRIBE_TIMEOUT, link.ask(request)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => debug!(method, %error, "upstream server refuses a subscription"),
+        Err(_) => debug!(method, "upstream server does not answer a subscription"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

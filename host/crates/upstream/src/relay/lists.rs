@@ -1,0 +1,398 @@
+//! Reads the lists of resources, templates and prompts: all pages, within bounds, one item at a
+//! time.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use tracing::warn;
+
+use super::super::{
+    decode,
+    limits::{
+        LIST_TIMEOUT, MAX_EXPRESSIONS, MAX_LIST_BYTES, MAX_OFFER_KEY_BYTES, MAX_OFFERS, MAX_PAGES,
+        MAX_TEMPLATE_BYTES, MAX_TEMPLATES, MAX_TREE_BYTES,
+    },
+    link::{AskError, Link, Request},
+};
+use airlock_core::{
+    secret::Scrubber,
+    tool::{ClientName, Offer, without_hidden},
+};
+use airlock_json::{self as json, JsonText, RawObject, raw};
+use airlock_strings::stripped;
+
+/// One of the lists of a server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    method: &'static str,
+    /// Member of a page with the items.
+    member: &'static str,
+    /// Member of an item that names it.
+    key: &'static str,
+    /// Longest key, in bytes.
+    key_bytes: usize,
+    /// Most items.
+    limit: usize,
+}
+
+impl Kind {
+    /// Resources by URI.
+    pub(super) const RESOURCES: Self = Self {
+        method: "resources/list",
+        member: "resources",
+        key: "uri",
+        key_bytes: MAX_OFFER_KEY_BYTES,
+        limit: MAX_OFFERS,
+    };
+    /// Templates of resources by URI template.
+    pub(super) const TEMPLATES: Self = Self {
+        method: "resources/templates/list",
+        member: "resourceTemplates",
+        key: "uriTemplate",
+        key_bytes: MAX_TEMPLATE_BYTES,
+        limit: MAX_TEMPLATES,
+    };
+    /// Prompts by name.
+    pub(super) const PROMPTS: Self = Self {
+        method: "prompts/list",
+        member: "prompts",
+        key: "name",
+        key_bytes: MAX_OFFER_KEY_BYTES,
+        limit: MAX_OFFERS,
+    };
+}
+
+/// The part of a list that was read.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// The items, sorted by their keys, without duplicates: the first of two counts.
+    items: BTreeMap<String, Offer>,
+    /// Time for which the server says that the list is valid.
+    pub(super) ttl: Option<Duration>,
+    /// Reason that the list is not complete, or that an item was left out.
+    flaw: Option<&'static str>,
+    cursors: HashSet<String>,
+    pages: usize,
+    bytes: usize,
+    tree_bytes: usize,
+}
+
+impl Listed {
+    /// Returns the items, sorted by their keys. Logs the reason if some are missing.
+    pub(super) fn into_items(self, client: &ClientName, kind: Kind) -> Vec<Offer> {
+        if let Some(reason) = self.flaw {
+            let (method, items) = (kind.method, self.items.len());
+            warn!(%client, method, reason, items, "upstream list is not complete");
+        }
+        self.items.into_values().collect()
+    }
+}
+
+/// Reads a whole list. Items that cannot be used are left out. Fails only if the first page cannot
+/// be read; the pages that were read before a later failure, or within [`LIST_TIMEOUT`], are kept.
+/// A server that does not know the method has an empty list.
+pub(super) async fn read(link: &Link, kind: Kind) -> Result<Listed, AskError> {
+    let deadline = Instant::now() + LIST_TIMEOUT;
+    let mut listed = Listed::default();
+    let mut cursor = None;
+    loop {
+        match timeout_at(deadline, page(link, kind, cursor.take())).await {
+            Ok(Ok(page)) => cursor = listed.add(&page, kind, &link.inbox().scrubber()),
+            Ok(Err(AskError::Refused(error)))
+                if error.code == decode::RpcError::METHOD_NOT_FOUND && listed.pages == 0 => {}
+            Ok(Err(error)) if listed.pages == 0 => return Err(error),
+            Ok(Err(_)) => listed.flaw = Some("a further page could not be read"),
+            Err(_) if listed.pages == 0 => {
+                return Err(AskError::Unreadable("no page arrived in time"));
+            }
+            Err(_) => listed.flaw = Some("a further page did not arrive in time"),
+        }
+        if cursor.is_none() {
+            return Ok(listed);
+        }
+    }
+}
+
+async fn page(link: &Link, kind: Kind, cursor: Option<String>) -> Result<Page, AskError> {
+    let mut request = Request::new(kind.method).in_pages();
+    if let Some(cursor) = cursor {
+        request = request.with("cursor", Value::from(cursor).to_string());
+    }
+    let text = link.ask_raw(request, |_| {}).await?;
+    Page::read(&text, kind)
+}
+
+/// One page, whose items are JSON text that may be invalid, each for itself.
+#[derive(Debug, Default)]
+struct Page {
+    /// `None` if the member is no list.
+    items: Option<Vec<String>>,
+    cursor: Option<String>,
+    ttl: Option<Duration>,
+}
+
+impl Page {
+    fn read(text: &[u8], kind: Kind) -> Result<Self, AskError> {
+        let Ok(text) = std::str::from_utf8(text) else {
+            return Err(AskError::Unreadable("it is not UTF-8"));
+        };
+        let members = raw::member(text, "result").and_then(raw::members);
+        let Some(members) = members else {
+            return match decode::response(text.as_bytes()) {
+                Ok(Err(error)) => Err(AskError::Refused(error)),
+                Ok(Ok(_)) => Err(AskError::Unreadable("its result is no object")),
+                Err(reason) => Err(AskError::Unreadable(reason)),
+            };
+        };
+        let mut page = Self { items: Some(Vec::new()), ..Self::default() };
+        for (name, value) in members {
+            if name == kind.member {
+                // The bound on the list follows; this one bounds the memory of a page.
+                let items = raw::elements(value);
+                page.items = items.map(|all| all.take(kind.limit + 1).map(str::to_owned).collect());
+            } else if name == "nextCursor" {
+                page.cursor = raw::string(value).map(Into::into);
+            } else if name == "ttlMs" {
+                page.ttl = value.parse().ok().map(Duration::from_millis);
+            }
+        }
+        Ok(page)
+    }
+}
+
+impl Listed {
+    /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
+    fn add(&mut self, page: &Page, kind: Kind, scrubber: &Scrubber) -> Option<String> {
+        self.pages += 1;
+        self.ttl = [self.ttl, page.ttl].into_iter().flatten().min();
+        let Some(items) = &page.items else {
+            self.flaw = Some("a page has no list");
+            return None;
+        };
+        for item in items {
+            self.bytes += item.len();
+            if self.items.len() >= kind.limit || self.bytes > MAX_LIST_BYTES {
+                self.flaw = Some("the list is larger than a list may be");
+                return None;
+            }
+            match self.item(item, kind, scrubber) {
+                Ok(offer) => drop(self.items.entry(offer.key().to_owned()).or_insert(offer)),
+                Err(reason) => self.flaw = Some(reason),
+            }
+        }
+        page.cursor.clone().and_then(|cursor| self.next(cursor))
+    }
+
+    fn next(&mut self, cursor: String) -> Option<String> {
+        // Cursors are kept too, so they count.
+        self.bytes += cursor.len();
+        if self.pages >= MAX_PAGES || self.bytes > MAX_LIST_BYTES {
+            self.flaw = Some("the list has more pages than a list may have");
+            return None;
+        }
+        if !self.cursors.insert(cursor.clone()) {
+            self.flaw = Some("a page was announced twice");
+            return None;
+        }
+        Some(cursor)
+    }
+
+    fn item(&mut self, text: &str, kind: Kind, scrubber: &Scrubber) -> Result<Offer, &'static str> {
+        let caps = json::Caps::memory(MAX_TREE_BYTES - self.tree_bytes);
+        let cost = json::check(text.as_bytes(), &caps)
+            .map_err(|_| "an item is nested too deeply, too large or no valid JSON")?;
+        self.tree_bytes += cost.tree_bytes;
+        let text = scrubber.json(text.as_bytes()).ok_or("an item has a number out of range")?;
+        let (object, _) = RawObject::parse(text.into_owned(), &caps)
+            .map_err(|_| "an item is no object, or has too many members")?;
+        repaired(object, kind)
+    }
+}
+
+/// Returns an item that every MCP client can read, without hidden characters. Clients check lists
+/// against types, and refuse a whole list for one odd member. Fails if a name or URI has hidden
+/// characters: without them it would be another one.
+fn repaired(mut item: RawObject, kind: Kind) -> Result<Offer, &'static str> {
+    let key = item.get(kind.key).and_then(raw::string).map(Cow::into_owned);
+    let key = key.filter(|key| (1..=kind.key_bytes).contains(&key.len()));
+    let key = key.ok_or("the name or URI of an item is missing or too long")?;
+    if kind.key == "uriTemplate" && key.matches('{').count() > MAX_EXPRESSIONS {
+        return Err("a URI template has too many expressions");
+    }
+    if !item.get("name").is_some_and(|name| name.starts_with('"')) {
+        item.set("name", Value::from(key.as_str()).to_string());
+    }
+    let arguments = item.get("arguments").filter(|_| kind.key == "name");
+    let named = |argument: &str| name_of(argument).is_some();
+    if arguments.is_some_and(|list| !raw::elements(list).is_some_and(|mut all| all.all(named))) {
+        return Err("the arguments of a prompt are no list of objects with names");
+    }
+    let is_hidden = |text: &str| stripped(text) != text;
+    let mut named = arguments.and_then(raw::elements).into_iter().flatten().filter_map(name_of);
+    let has_hidden = is_hidden(&key) || named.any(|name| is_hidden(&name));
+    drop(named);
+    if has_hidden {
+        return Err("a name or URI has hidden characters");
+    }
+    let odd: Vec<String> = item
+        .iter()
+        .filter(|(name, value)| !is_valid(name, value))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for name in odd {
+        item.remove(&name);
+    }
+    let text = item.to_text();
+    if stripped(&text) == text && !text.contains('\\') {
+        return Ok(Offer::new(&key, &text));
+    }
+    let text = JsonText::parse(&text).ok().and_then(without_hidden);
+    let text = text.ok_or("the name of a member has hidden characters")?;
+    Ok(Offer::new(&key, text.as_str()))
+}
+
+fn name_of(argument: &str) -> Option<Cow<'_, str>> {
+    raw::member(argument, "name").and_then(raw::string)
+}
+
+/// Returns whether an optional member has the type that the protocol gives it.
+fn is_valid(name: &str, value: &str) -> bool {
+    let begins = |with: char| value.starts_with(with);
+    match name {
+        "title" | "description" | "mimeType" => begins('"'),
+        "size" => value.parse::<f64>().is_ok(),
+        "icons" => begins('['),
+        "_meta" => begins('{'),
+        "annotations" => raw::members(value).is_some_and(|mut members| {
+            members.all(|(name, value)| match &*name {
+                "audience" => raw::elements(value).is_some_and(|mut roles| {
+                    roles.all(|role| matches!(role, "\"user\"" | "\"assistant\""))
+                }),
+                "priority" => value.parse().is_ok_and(|it: f64| (0.0..=1.0).contains(&it)),
+                "lastModified" => value.starts_with('"'),
+                _ => true,
+            })
+        }),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn page(items: &Value, cursor: Option<&str>) -> Page {
+        let text = json!({"result": {"resources": items, "nextCursor": cursor, "ttlMs": 5}});
+        Page::read(text.to_string().as_bytes(), Kind::RESOURCES).expect("a page")
+    }
+
+    fn add(listed: &mut Listed, items: &Value, cursor: Option<&str>) -> Option<String> {
+        listed.add(&page(items, cursor), Kind::RESOURCES, &Scrubber::default())
+    }
+
+    fn keys(listed: &Listed) -> Vec<&str> {
+        listed.items.keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn items_are_sorted_and_the_first_of_two_with_one_uri_counts() {
+        let mut listed = Listed::default();
+        let items = json!([{"uri": "b:", "name": "1"}, {"uri": "a:"}, {"uri": "b:", "name": "2"}]);
+        assert_eq!(add(&mut listed, &items, Some("next")).as_deref(), Some("next"));
+        assert_eq!((keys(&listed), listed.ttl), (vec!["a:", "b:"], Some(Duration::from_millis(5))));
+        assert_eq!(listed.items["b:"], Offer::new("b:", r#"{"uri":"b:","name":"1"}"#));
+        assert_eq!(listed.items["a:"], Offer::new("a:", r#"{"uri":"a:","name":"a:"}"#));
+    }
+
+    #[test]
+    fn an_odd_item_costs_only_itself_and_an_odd_member_only_itself() {
+        let mut listed = Listed::default();
+        let items = json!([
+            7, {}, {"uri": 7}, {"uri": ""}, {"uri": "x".repeat(MAX_OFFER_KEY_BYTES + 1)},
+            {"uri": "x".repeat(MAX_OFFER_KEY_BYTES)},
+            {"uri": "a:", "name": "n", "title": 7, "size": "big", "mimeType": "t", "x": [1],
+             "annotations": {"audience": ["system"]}, "icons": {}},
+        ]);
+        assert_eq!(add(&mut listed, &items, None), None);
+        assert_eq!((listed.items.len(), listed.flaw.is_some()), (2, true));
+        let expected = r#"{"uri":"a:","name":"n","mimeType":"t","x":[1]}"#;
+        assert_eq!(listed.items["a:"], Offer::new("a:", expected));
+    }
+
+    #[test]
+    fn items_pages_and_cursors_are_bounded() {
+        let items = |count: usize| -> Value {
+            (0..count).map(|n| json!({"uri": format!("a:{n}")})).collect()
+        };
+        let mut listed = Listed::default();
+        add(&mut listed, &items(MAX_OFFERS), None);
+        assert_eq!((listed.items.len(), listed.flaw), (MAX_OFFERS, None));
+        let mut listed = Listed::default();
+        assert_eq!(add(&mut listed, &items(100_000), Some("next")), None);
+        assert!(listed.items.len() == MAX_OFFERS && listed.flaw.is_some());
+        let mut listed = Listed::default();
+        let endless =
+            (0..).take_while(|n| add(&mut listed, &json!([]), Some(&n.to_string())).is_some());
+        assert_eq!(endless.count(), MAX_PAGES - 1);
+        let mut listed = Listed::default();
+        assert!(add(&mut listed, &json!([]), Some("one")).is_some());
+        assert!(add(&mut listed, &json!([]), Some("one")).is_none(), "a circle");
+        let mut listed = Listed::default();
+        let long = "x".repeat(MAX_LIST_BYTES + 1);
+        assert!(add(&mut listed, &json!([]), Some(&long)).is_none());
+    }
+
+    fn item(kind: Kind, item: &Value) -> Result<Offer, &'static str> {
+        let object = RawObject::parse(item.to_string().into(), &json::Caps::memory(1 << 20));
+        repaired(object.expect("an object").0, kind)
+    }
+
+    #[test]
+    fn a_template_has_a_bound_on_its_length_and_its_expressions() {
+        let template = |uri: &str| item(Kind::TEMPLATES, &json!({"uriTemplate": uri})).is_ok();
+        assert!(template(&"x".repeat(MAX_TEMPLATE_BYTES)));
+        assert!(!template(&"x".repeat(MAX_TEMPLATE_BYTES + 1)));
+        assert!(template(&format!("a://{}", "{x}".repeat(MAX_EXPRESSIONS))));
+        assert!(!template(&format!("a://{}", "{x}".repeat(MAX_EXPRESSIONS + 1))));
+        let resource = json!({"uri": "{".repeat(MAX_EXPRESSIONS + 1)});
+        assert!(item(Kind::RESOURCES, &resource).is_ok(), "it is no template");
+    }
+
+    #[test]
+    fn hidden_characters_are_removed_and_cost_an_item_whose_name_has_some() {
+        let hidden = "\u{e0041}\u{200b}\u{202e}";
+        let told = |text: &str| format!("{text}{hidden}");
+        let resource = json!({"uri": "a:", "name": told("n"), "title": told("t"),
+            "description": told("d\\\""), "_meta": {"k": [told("m")]}, "size": 1.5});
+        let expected = r#"{"uri":"a:","name":"n","title":"t","description":"d\\\"","_meta":{"k":["m"]},"size":1.5}"#;
+        assert_eq!(item(Kind::RESOURCES, &resource), Ok(Offer::new("a:", expected)));
+        let prompt = |name: &str, argument: &str| {
+            item(Kind::PROMPTS, &json!({"name": name, "arguments": [{"name": argument}]})).is_ok()
+        };
+        assert!(prompt("p", "a") && prompt("p", "می\u{200c}خواهم"));
+        assert!(!prompt(&told("p"), "a") && !prompt("p", &told("a")));
+        for (kind, key) in [(Kind::RESOURCES, "uri"), (Kind::TEMPLATES, "uriTemplate")] {
+            assert!(item(kind, &json!({key: told("a:")})).is_err(), "{key}");
+            let member = told("m");
+            assert!(item(kind, &json!({key: "a:", "_meta": {member: 1}})).is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_has_arguments_with_names() {
+        let prompt = |arguments: Value| {
+            let text = json!({"name": "p", "arguments": arguments}).to_string();
+            let object = RawObject::parse(text.into(), &json::Caps::memory(1 << 16));
+            repaired(object.expect("an object").0, Kind::PROMPTS).is_ok()
+        };
+        assert!(prompt(json!([])) && prompt(json!([{"name": "a", "required": true}])));
+        assert!(!prompt(json!({})) && !prompt(json!([{"description": "a"}])));
+    }
+}

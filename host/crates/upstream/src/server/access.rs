@@ -1,0 +1,266 @@
+//! The way to the server, and the permits that its calls share.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicU64},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
+    time::timeout,
+};
+
+use super::{
+    super::{
+        connection::{Attempt, Connection},
+        credentials::Credentials,
+        limits::RECONNECT_PATIENCE,
+        link::{HeldPermits, Link},
+        logs::Logs,
+        metrics::Metrics,
+        settings::{Bounds, Settings},
+        status::Status,
+    },
+    NoLink,
+    sending::Unavailable,
+};
+use airlock_core::{
+    tenant::Tenant,
+    tool::{Cause, ClientName, QuestionKinds},
+};
+
+/// State of a server that its calls share with the one who keeps it connected.
+pub(super) struct Shared {
+    pub(super) access: watch::Sender<Access>,
+    /// Notified by a call that waits for the server to be started.
+    pub(super) demand: Notify,
+    /// Calls so far.
+    pub(super) uses: AtomicU64,
+    pub(super) client: ClientName,
+    pub(super) status: Status,
+    pub(super) metrics: Metrics,
+    pub(super) logs: Logs,
+    pub(super) bounds: Bounds,
+    /// Interval between checks of an idle server; `None` for no checks.
+    pub(super) heartbeat: Option<Duration>,
+    /// Questions that the server may ask callers.
+    pub(super) questions: QuestionKinds,
+    /// Permits for running calls.
+    pub(super) permits: Arc<Semaphore>,
+    /// Permits for the running calls of each tenant that has a running or waiting call. There are
+    /// at most as many tenants as slots.
+    pub(super) tenant_permits: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
+}
+
+/// Way to the server for a call.
+#[derive(Clone, Default)]
+pub(crate) enum Access {
+    /// There is none at present.
+    #[default]
+    Down,
+    /// The server is started by a call, or is starting because of one.
+    OnDemand,
+    /// Over this link.
+    Up(Arc<Link>),
+    /// Over a connection of the call's own.
+    PerCall(Arc<PerCall>),
+}
+
+/// Settings for connections of single calls.
+pub(crate) struct PerCall {
+    pub(crate) settings: Settings,
+    pub(crate) credentials: Arc<Credentials>,
+    pub(crate) attempt: Attempt,
+}
+
+/// Permits of a running call: that of its tenant, and that of its server.
+pub(super) struct Permits {
+    _of_tenant: OwnedSemaphorePermit,
+    _of_server: OwnedSemaphorePermit,
+}
+
+impl Permits {
+    /// Shuts down the connection of a call in the background. The caller does not wait for it, and the
+    /// permits are kept until then, so that a server that does not end bounds its own processes.
+    pub(super) fn shut_down(self, connection: Connection) {
+        tokio::spawn(async move {
+            Box::pin(connection.shut_down()).await;
+            drop(self);
+        });
+    }
+}
+
+impl Shared {
+    /// Returns the permits of one tenant.
+    pub(super) fn tenant_permits(&self, tenant: &Tenant) -> Arc<Semaphore> {
+        // The map is consistent after every statement.
+        let mut permits = self.tenant_permits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = permits.get(tenant).and_then(Weak::upgrade) {
+            return known;
+        }
+        permits.retain(|_, known| known.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(per_tenant(self.bounds.running)));
+        permits.insert(tenant.clone(), Arc::downgrade(&own));
+        own
+    }
+
+    /// Waits for the permits of a call. The tenant's own comes first, so that its calls do not queue
+    /// ahead of other tenants' calls. `None` never occurs: the semaphores are never closed.
+    pub(super) async fn permits(&self, tenant: &Tenant) -> Option<Permits> {
+        let own = self.tenant_permits(tenant).acquire_owned().await.ok()?;
+        let of_server = self.permits.clone().acquire_owned().await.ok()?;
+        Some(Permits { _of_tenant: own, _of_server: of_server })
+    }
+
+    /// Runs `work` with a link to the server, within the permits of its calls, which `work` holds if they
+    /// are not those of a connection of its own.
+    pub(super) async fn with_link<T, F: Future<Output = T>>(
+        &self,
+        tenant: &Tenant,
+        work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F,
+    ) -> Result<T, NoLink> {
+        let permits = self.permits(tenant).await.ok_or(NoLink::Busy)?;
+        let down = |cause: Unavailable| NoLink::Unavailable(Cause::from(cause));
+        match self.access().await {
+            Access::Down | Access::OnDemand => Err(down(Unavailable::NotConnected)),
+            Access::Up(link) => Ok(work(link, Some(Arc::new(permits))).await),
+            Access::PerCall(own) => {
+                let opening =
+                    Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
+                let opened = Box::pin(opening).await;
+                let connection =
+                    opened.map_err(|failure| down(Unavailable::NotStarted(failure.error)))?;
+                let worked = work(connection.link.clone(), None).await;
+                permits.shut_down(connection);
+                Ok(worked)
+            }
+        }
+    }
+
+    /// Returns the way to the server. Waits for a server that is started on demand.
+    pub(super) async fn access(&self) -> Access {
+        let mut access = self.access.subscribe();
+        loop {
+            let now = access.borrow_and_update().clone();
+            if !matches!(now, Access::OnDemand) {
+                return now;
+            }
+            self.demand.notify_one();
+            if access.changed().await.is_err() {
+                return Access::Down;
+            }
+        }
+    }
+
+    /// Has the server checked, because a call reached its deadline, if the server has sent nothing for
+    /// as long as an idle server is left unchecked. One that hangs would be called again and again
+    /// otherwise, because a busy server is not checked at intervals.
+    pub(super) fn suspect(&self) {
+        let Some(heartbeat) = self.heartbeat else { return };
+        if let Access::Up(link) = &*self.access.borrow()
+            && link.inbox().last_received().elapsed() >= heartbeat
+        {
+            link.request_check();
+        }
+    }
+
+    /// Waits for the link of a later connection; `None` if there is none soon.
+    pub(super) async fn replacement(&self, old: &Arc<Link>) -> Option<Arc<Link>> {
+        let mut access = self.access.subscribe();
+        let waiting =
+            access.wait_for(|access| matches!(access, Access::Up(link) if !Arc::ptr_eq(link, old)));
+        match timeout(RECONNECT_PATIENCE, waiting).await {
+            Ok(Ok(found)) => match &*found {
+                Access::Up(link) => Some(link.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Returns the calls of one tenant that may run at the same time, so that other tenants get
+/// permits.
+pub(super) fn per_tenant(running: usize) -> usize {
+    (running / 4 * 3).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use tokio::runtime::Handle;
+
+    use super::{super::Server, *};
+    use crate::{Transport, inbox::Inbox, stdio::Stdio};
+
+    #[tokio::test]
+    async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {
+        let name = ClientName::parse("up").expect("a good name");
+        let url = Transport::Http(Box::default());
+        let server = Server::new(&Settings::new(name, url), Handle::current());
+        let tenant = |number: u8| Tenant::of_key([number; 32], "name");
+        let first = server.shared.tenant_permits(&tenant(0));
+        assert!(Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(0))));
+        assert!(!Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(1))));
+        assert_eq!(first.available_permits(), per_tenant(server.shared.bounds.running));
+        for number in 1..=u8::MAX {
+            drop(server.shared.tenant_permits(&tenant(number)));
+        }
+        let kept = server.shared.tenant_permits.lock().expect("not poisoned").len();
+        assert_eq!(kept, 2, "those of the first tenant and of the last");
+    }
+
+    #[test]
+    fn a_tenant_gets_three_quarters_of_the_permits_and_at_least_one() {
+        assert_eq!([1, 2, 4, 32].map(per_tenant), [1, 1, 3, 24]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_an_answer_has_a_silent_server_checked() {
+        let server = server(Some(Duration::from_secs(30)));
+        let (link, _server) = link();
+        server.set_access(Access::Up(link.clone()));
+        let is_checked = || link.check_requested().now_or_never().is_some();
+        server.shared.suspect();
+        assert!(!is_checked(), "it has just sent something");
+        tokio::time::advance(Duration::from_secs(30)).await;
+        server.shared.suspect();
+        assert!(is_checked());
+        link.inbox().touch();
+        server.shared.suspect();
+        assert!(!is_checked());
+    }
+
+    #[tokio::test]
+    async fn a_server_is_not_stopped_as_idle_while_a_call_has_a_permit() {
+        let server = server(None);
+        let (link, _server) = link();
+        server.set_access(Access::Up(link));
+        let permits = server.shared.permits(&Tenant::ANONYMOUS).await.expect("permits");
+        assert!(!server.retire());
+        assert!(matches!(server.shared.access().await, Access::Up(_)));
+        drop(permits);
+        assert!(server.retire());
+        assert!(matches!(&*server.shared.access.borrow(), Access::OnDemand));
+        assert!(server.is_idle());
+    }
+
+    fn server(heartbeat: Option<Duration>) -> Arc<Server> {
+        let name = ClientName::parse("up").expect("a good name");
+        let mut settings = Settings::new(name, Transport::Http(Box::default()));
+        settings.timeouts.heartbeat = heartbeat;
+        Server::new(&settings, Handle::current())
+    }
+
+    /// Returns a link, and the other end, which must live as long.
+    fn link() -> (Arc<Link>, impl Send) {
+        let (ours, theirs) = tokio::io::duplex(64);
+        let (read, write) = tokio::io::split(ours);
+        let (inbox, unsolicited) = Inbox::new(Arc::default());
+        let stdio = Arc::new(Stdio::new(read, write, inbox.clone(), false));
+        let (link, abandoned, receiver) = Link::open(stdio, inbox);
+        (link, (theirs, unsolicited, abandoned, receiver))
+    }
+}

@@ -1,0 +1,253 @@
+//! Sends one call to the server, in a task of its own.
+
+use std::{future::pending, sync::Arc, time::Instant};
+
+use http::{HeaderName, HeaderValue};
+use serde_json::Value;
+use tracing::warn;
+
+use super::{
+    super::{
+        answer,
+        connection::{Connection, Intake},
+        error::ConnectionError,
+        http::mirror,
+        inbox::{Party, Taker},
+        link::{AskError, HeldPermits, Link, Report, Request},
+        questions::TASK,
+        relay, result, tasks,
+        transport::SendError,
+    },
+    access::{Access, PerCall, Permits, Shared},
+    conversing::Ended,
+};
+use airlock_core::{
+    door::Admitted,
+    tool::{CallError, Cause, QuestionKinds, Tool, ToolName},
+};
+use airlock_json::raw;
+
+/// A call in its own task.
+pub(super) struct Sending {
+    pub(super) call: Admitted,
+    pub(super) permitted: QuestionKinds,
+    /// Parameters that resume a call, besides those of the call.
+    pub(super) parameters: Vec<(&'static str, String)>,
+    /// Takes the questions of a legacy server.
+    pub(super) taker: Taker,
+}
+
+/// Reason that a server could not be asked or its response was lost. For the operator.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unavailable {
+    #[error("it is not connected; nothing was sent")]
+    NotConnected,
+    #[error("it could not be started for the call; nothing was sent")]
+    NotStarted(#[source] ConnectionError),
+    #[error("nothing was sent")]
+    NotSent(#[source] Cause),
+    #[error("the connection broke; the tool may have run")]
+    ConnectionLost(#[source] Cause),
+}
+
+impl Shared {
+    /// Runs a call to its end, or until a modern server asks.
+    pub(super) async fn run(&self, sending: Sending) -> Ended {
+        match self.send(&sending).await {
+            Ok(ended) => ended,
+            Err(error) => Ended::Done(Err(error)),
+        }
+    }
+
+    async fn send(&self, sending: &Sending) -> Result<Ended, CallError> {
+        let tool = sending.call.tool().clone();
+        let tenant = sending.call.chain().tenant().clone();
+        let waiting = self.metrics.wait();
+        let permits = self.permits(&tenant).await.ok_or(CallError::Busy)?;
+        let access = self.access().await;
+        let running = waiting.granted();
+        if let Some(waited) = running.slow {
+            let (client, tool) = (&self.client, &tool.name);
+            warn!(%client, %tool, ?waited, "a call waited for its upstream server");
+        }
+        match access {
+            Access::Down | Access::OnDemand => {
+                Err(unavailable(&tool.name, Unavailable::NotConnected))
+            }
+            Access::PerCall(own) => self.run_alone(&own, sending, permits).await,
+            Access::Up(link) => {
+                let permits: HeldPermits = Arc::new(permits);
+                match ask(&link, sending, Some(&permits)).await {
+                    // A call that has asked is not repeated: the answers belong to its questions.
+                    Err(error) if may_repeat(&error, &tool) && !sending.taker.has_asked() => {
+                        link.request_check();
+                        match self.replacement(&link).await {
+                            Some(next) => {
+                                read(&tool, &next, ask(&next, sending, Some(&permits)).await)
+                            }
+                            None => read(&tool, &link, Err(error)),
+                        }
+                    }
+                    asked => read(&tool, &link, asked),
+                }
+            }
+        }
+    }
+
+    /// Runs a call over a connection of its own. If the future is dropped, so is the connection, and
+    /// its process group is killed.
+    async fn run_alone(
+        &self,
+        own: &PerCall,
+        sending: &Sending,
+        permits: Permits,
+    ) -> Result<Ended, CallError> {
+        let tool = sending.call.tool().clone();
+        let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
+        let mut connection = Box::pin(opening)
+            .await
+            .map_err(|failure| unavailable(&tool.name, Unavailable::NotStarted(failure.error)))?;
+        let (link, intake) = (connection.link.clone(), connection.intake.take());
+        let requests = async {
+            match intake {
+                Some(Intake { unsolicited, .. }) => {
+                    answer::requests(&link, unsolicited.requests, unsolicited.responses).await;
+                }
+                None => pending().await,
+            }
+        };
+        let asked = tokio::select! {
+            asked = ask(&link, sending, None) => asked,
+            () = requests => Err(AskError::Lost),
+        };
+        let result = read(&tool, &link, asked);
+        permits.shut_down(connection);
+        result
+    }
+}
+
+/// Sends a call, and follows the task that the server makes of it. Progress is passed on in the
+/// order of its arrival. The request holds `permits`.
+async fn ask(
+    link: &Link,
+    sending: &Sending,
+    permits: Option<&HeldPermits>,
+) -> Result<Value, AskError> {
+    let Sending { call, permitted, parameters, taker } = sending;
+    let tool = call.tool();
+    let hearing = call.chain().heard();
+    let caller = Party { tenant: call.chain().tenant().clone(), session: hearing.session };
+    let taker = (!link.is_modern()).then(|| taker.clone());
+    let mut request = Request::new("tools/call")
+        .about("name", &tool.original)
+        .with("arguments", on_one_line(call.arguments().as_str()))
+        .with_headers(headers(link, call))
+        .with_caller(caller.clone())
+        .holding(permits.cloned())
+        .asking(*permitted, taker.clone())
+        .taking_tasks()
+        .with_progress();
+    for (name, json) in parameters {
+        request = request.with(name, json.as_str());
+    }
+    let time_left = call.chain().deadline().saturating_duration_since(Instant::now());
+    if let Some(task) = tasks::parameter(link, tool, time_left) {
+        request = request.with("task", task);
+    }
+    let request = relay::with_log_level(link, request, hearing.log_level).await;
+    let reporter = call.chain().reporter();
+    let report = |report| match report {
+        Report::Progress(progress) => reporter.progress(progress),
+        Report::Log(text) => {
+            if let Some(log) = relay::read_log(tool.client.as_ref(), &text) {
+                reporter.log(log);
+            }
+        }
+    };
+    let conditions = tasks::Conditions { caller, permitted: *permitted, taker };
+    if let Some((_, id)) = parameters.iter().find(|(name, _)| *name == TASK) {
+        let id = raw::string(id).unwrap_or_default().into_owned();
+        return tasks::resume(link, id, parameters, &conditions).await;
+    }
+    let result = link.ask_with_reports(request, report).await?;
+    if tasks::is_created(link, &result) {
+        reporter.defer();
+    }
+    tasks::settled(link, result, &conditions).await
+}
+
+/// Returns the headers of a call: those of the caller that are passed on, and those that mirror
+/// arguments.
+fn headers(link: &Link, call: &Admitted) -> Vec<(HeaderName, HeaderValue)> {
+    let transport = link.transport();
+    let mut headers = transport.pass_on(call.chain().view().headers());
+    if transport.mirrors_parameters() {
+        let schema = call.tool().input_schema.as_str();
+        headers.extend(mirror::headers(schema, call.arguments().as_str()));
+    }
+    headers
+}
+
+/// Returns JSON text without line breaks, which are possible between its tokens alone.
+pub(crate) fn on_one_line(json: &str) -> String {
+    json.replace(['\n', '\r'], " ")
+}
+
+/// Returns whether a call may be sent once more over another connection: nothing was sent, or
+/// running the tool twice does no more than running it once.
+fn may_repeat(error: &AskError, tool: &Tool) -> bool {
+    let is_harmless =
+        tool.annotations.read_only == Some(true) || tool.annotations.idempotent == Some(true);
+    match error {
+        AskError::Send(SendError::NotSent(_)) => true,
+        AskError::Send(SendError::SessionExpired | SendError::Closed) | AskError::Lost => {
+            is_harmless
+        }
+        _ => false,
+    }
+}
+
+/// Reads the result of a call.
+fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> Result<Ended, CallError> {
+    let name = &tool.name;
+    match asked {
+        Ok(mut result) => match result::asks(&mut result) {
+            Some(asked) => asked.map(Ended::Asks).map_err(result::not_asked),
+            None => result::read(name, result).map(|output| Ended::Done(Ok(output))),
+        },
+        Err(AskError::Refused(error)) => Err(result::refusal(error)),
+        Err(AskError::TooLarge | AskError::Send(SendError::TooLarge)) => {
+            Err(result::too_large(name))
+        }
+        Err(AskError::Unreadable(reason)) => Err(result::no_result(name, reason)),
+        Err(error) if error.is_full() => Err(CallError::Busy),
+        Err(error) => {
+            link.request_check();
+            let is_unsent = error.is_unsent();
+            let cause = Cause::from(error);
+            Err(unavailable(
+                name,
+                if is_unsent {
+                    Unavailable::NotSent(cause)
+                } else {
+                    Unavailable::ConnectionLost(cause)
+                },
+            ))
+        }
+    }
+}
+
+/// Returns the error of a call that found no way to the server.
+pub(super) fn unavailable(tool: &ToolName, cause: Unavailable) -> CallError {
+    CallError::Unavailable { tool: tool.clone(), cause: Cause::from(cause) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_sent_on_one_line_with_their_numbers_as_written() {
+        assert_eq!(on_one_line("{\"n\":\r\n 1.10}"), "{\"n\":   1.10}");
+    }
+}

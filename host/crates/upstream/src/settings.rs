@@ -1,0 +1,215 @@
+//! Settings of one server.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use airlock_process::{Confinement, Limits as ProcessLimits};
+
+use super::{
+    docker::Docker,
+    http::HttpSettings,
+    limits::{
+        FIRST_RETRY, HEARTBEAT, LAST_RETRY, MAX_RUNNING, MAX_WAITING, STABLE_AFTER, STARTUP_TIMEOUT,
+    },
+    pins::Pinning,
+};
+use airlock_core::{
+    secret::Secret,
+    tool::{ClientName, QuestionKinds},
+};
+
+/// Settings for one MCP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The client's name.
+    pub name: ClientName,
+    /// Transport to the server.
+    pub transport: Transport,
+    /// Time limits.
+    pub timeouts: Timeouts,
+    /// Restarts after failures.
+    pub restart: Restart,
+    /// Life cycle of the connection.
+    pub lifecycle: Lifecycle,
+    /// Limits on calls.
+    pub bounds: Bounds,
+    /// Interval at which the list of tools is read again, besides the reports of the server; `None`
+    /// for no interval.
+    pub sync_interval: Option<Duration>,
+    /// Definitions of its tools that are used.
+    pub pin: Pinning,
+    /// Questions that it may ask the callers of its tools.
+    pub questions: QuestionKinds,
+    /// Eras of the protocol that are tried.
+    pub protocol: Protocol,
+    /// Framing of messages to a process.
+    pub framing: Framing,
+}
+
+impl Settings {
+    /// Creates settings with the default time limits, restarts and life cycle.
+    pub fn new(name: ClientName, transport: Transport) -> Self {
+        Self {
+            name,
+            transport,
+            timeouts: Timeouts::default(),
+            restart: Restart::default(),
+            lifecycle: Lifecycle::default(),
+            bounds: Bounds::default(),
+            sync_interval: None,
+            pin: Pinning::default(),
+            questions: QuestionKinds::NONE,
+            protocol: Protocol::default(),
+            framing: Framing::default(),
+        }
+    }
+}
+
+/// Settings of a child process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Program to run. Without a `/` it is looked up in the `PATH` of `env`, or in the gateway's
+    /// own `PATH` if `env` has none.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its whole environment. Nothing is inherited from the gateway here; the configuration file
+    /// adds a few basic variables, such as `PATH` and `HOME`.
+    pub env: BTreeMap<String, Secret>,
+    /// Its working directory. Default: that of the gateway.
+    pub directory: Option<PathBuf>,
+    /// Bounds on its resources.
+    pub limits: ProcessLimits,
+    /// Paths that it may use. `None` leaves it unconfined.
+    pub confinement: Option<Confinement>,
+}
+
+/// Transport to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A child process that communicates over stdin and stdout.
+    Stdio(Box<Process>),
+    /// A process in a container that communicates over stdin and stdout.
+    Docker(Box<Docker>),
+    /// Streamable HTTP.
+    Http(Box<HttpSettings>),
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Sse(Box<HttpSettings>),
+}
+
+impl Transport {
+    /// Returns the settings of a transport over HTTP; `None` for others.
+    pub fn http(&self) -> Option<&HttpSettings> {
+        match self {
+            Self::Http(settings) | Self::Sse(settings) => Some(settings),
+            Self::Stdio(_) | Self::Docker(_) => None,
+        }
+    }
+
+    /// Returns the name of the transport in the configuration.
+    pub fn connection_type(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Docker(_) => "docker",
+            Self::Http(_) => "http",
+            Self::Sse(_) => "sse",
+        }
+    }
+}
+
+/// Time limits of one server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Time for starting the server and the handshake. A package runner may have to download the
+    /// server first.
+    pub startup: Duration,
+    /// Time for one call, if that is less than the call has; `None` for no other limit than the
+    /// call's own.
+    pub request: Option<Duration>,
+    /// Interval between checks of an idle server; `None` for no checks.
+    pub heartbeat: Option<Duration>,
+    /// Time without a single byte from the server after which it is restarted, even during a call;
+    /// `None` for no limit.
+    pub stale: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { startup: STARTUP_TIMEOUT, request: None, heartbeat: Some(HEARTBEAT), stale: None }
+    }
+}
+
+/// Restarts after failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    /// Starts in a row that may fail. After the last one the server stays failed until the operator
+    /// reconnects it. `None` for no limit.
+    pub max_attempts: Option<u32>,
+    /// Delay before the second start. Each further one waits twice as long, with jitter.
+    pub backoff: Duration,
+    /// Longest delay.
+    pub max_backoff: Duration,
+    /// Time after which a connection counts as stable, which resets the attempts.
+    pub stable_after: Duration,
+}
+
+impl Default for Restart {
+    fn default() -> Self {
+        Self {
+            max_attempts: None,
+            backoff: FIRST_RETRY,
+            max_backoff: LAST_RETRY,
+            stable_after: STABLE_AFTER,
+        }
+    }
+}
+
+/// Eras of the protocol that are tried with a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Both: the legacy one first if the server may ask questions, else the modern one.
+    #[default]
+    Auto,
+    /// The legacy one, with `initialize`.
+    Legacy,
+    /// The modern one, with `server/discover`.
+    Modern,
+}
+
+/// Framing of messages to a process. Its own messages are read in either one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// Lines; `Content-Length` after two starts on which the process wrote nothing.
+    #[default]
+    Auto,
+    /// One message for each line, as MCP demands.
+    Lines,
+    /// A header `Content-Length` before each message, as the Language Server Protocol has it.
+    ContentLength,
+}
+
+/// Life cycle of the connection to a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// Connected for as long as the gateway runs.
+    #[default]
+    Persistent,
+    /// Stopped after this time without calls, and started again by the next call.
+    Idle(Duration),
+    /// One connection for each call, besides the one that lists the tools.
+    PerCall,
+}
+
+/// Limits on the calls of one server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Calls that run at the same time.
+    pub running: usize,
+    /// Calls that wait for others to end; a further call fails as busy.
+    pub waiting: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { running: MAX_RUNNING, waiting: MAX_WAITING }
+    }
+}

@@ -1,0 +1,178 @@
+//! Transport over a duplex of bytes, such as the pipes of a child process: one JSON-RPC message per
+//! line, or with a header `Content-Length`. Messages of the server are read in either framing.
+
+mod frames;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::{Mutex, mpsc, oneshot},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use self::frames::{Frame, Frames};
+use super::{
+    error::ConnectionError,
+    inbox::Inbox,
+    limits::{MAX_CONTROL_IN_FLIGHT, MAX_REQUESTS_IN_FLIGHT},
+    transport::{Outgoing, OutgoingKind, SendError, Transport},
+};
+use airlock_core::tool::Cause;
+use airlock_wire::version::Version;
+
+/// Reads and writes messages. A server that reads nothing fills the two queues; further messages
+/// fail. Notifications and responses have a queue of their own: abandoned calls can fill the one for
+/// requests, and their cancellations must still be sent.
+pub(super) struct Stdio<R> {
+    /// Taken by the one receiver.
+    frames: Mutex<Frames<R>>,
+    requests: mpsc::Sender<Line>,
+    control: mpsc::Sender<Line>,
+    closed: CancellationToken,
+    writer: Mutex<Option<AbortOnDropHandle<()>>>,
+    inbox: Arc<Inbox>,
+}
+
+/// A message that waits to be written.
+struct Line {
+    text: String,
+    written: oneshot::Sender<std::io::Result<()>>,
+    /// True if the message is left out when its sender no longer waits.
+    is_request: bool,
+}
+
+impl<R: AsyncRead + Send + Unpin + 'static> Stdio<R> {
+    /// Creates the transport. Messages are written with a header if it `has_headers`. Must be called inside a runtime, on which the messages are written.
+    pub(super) fn new(
+        read: R,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+        inbox: Arc<Inbox>,
+        has_headers: bool,
+    ) -> Self {
+        let (requests, queue) = mpsc::channel(MAX_REQUESTS_IN_FLIGHT);
+        let (control, control_queue) = mpsc::channel(MAX_CONTROL_IN_FLIGHT);
+        let closed = CancellationToken::new();
+        let receiving = inbox.clone();
+        let writing = write_all(write, has_headers, queue, control_queue, closed.clone());
+        Self {
+            frames: Mutex::new(Frames::new(read, move || receiving.touch())),
+            requests,
+            control,
+            closed,
+            writer: Mutex::new(Some(AbortOnDropHandle::new(tokio::spawn(writing)))),
+            inbox,
+        }
+    }
+}
+
+impl<R: AsyncRead + Send + Unpin + 'static> Transport for Stdio<R> {
+    fn send(&self, message: Outgoing) -> BoxFuture<'static, Result<(), SendError>> {
+        let is_request = matches!(message.kind, OutgoingKind::Request(_));
+        let queue = if is_request { &self.requests } else { &self.control };
+        let (written, done) = oneshot::channel();
+        let queued = queue.try_send(Line { text: message.text, written, is_request });
+        Box::pin(async move {
+            match queued {
+                Err(mpsc::error::TrySendError::Full(_)) => return Err(SendError::Full),
+                Err(mpsc::error::TrySendError::Closed(_)) => return Err(SendError::Closed),
+                Ok(()) => {}
+            }
+            match done.await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(SendError::Failed(Cause::from(error))),
+                Err(_) => Err(SendError::Closed),
+            }
+        })
+    }
+
+    fn receive(&self) -> BoxFuture<'_, ConnectionError> {
+        Box::pin(async {
+            let mut frames = self.frames.lock().await;
+            loop {
+                if let Err(flood) = self.inbox.ready().await {
+                    return ConnectionError::Flood(flood);
+                }
+                match frames.next().await {
+                    Frame::Message => {
+                        self.inbox.receive(frames.text());
+                        frames.clear();
+                    }
+                    Frame::TooLong { bytes, answered } => {
+                        self.inbox.touch();
+                        self.inbox.charge(bytes);
+                        if let Some(id) = answered {
+                            self.inbox.refuse_too_long(id);
+                        }
+                    }
+                    Frame::End => return ConnectionError::Closed,
+                }
+            }
+        })
+    }
+
+    fn negotiated(&self, _: Version) {}
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.closed.cancel();
+            // The writer ends at once, and closes the pipe by dropping it.
+            if let Some(writer) = self.writer.lock().await.take() {
+                let _ = writer.await;
+            }
+        })
+    }
+}
+
+fn framed(text: &str, has_headers: bool) -> Vec<u8> {
+    if has_headers {
+        format!("Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes()
+    } else {
+        [text.as_bytes(), b"\n"].concat()
+    }
+}
+
+/// Writes messages until the connection is closed or the pipe breaks.
+async fn write_all(
+    mut write: impl AsyncWrite + Unpin,
+    has_headers: bool,
+    mut requests: mpsc::Receiver<Line>,
+    mut control: mpsc::Receiver<Line>,
+    closed: CancellationToken,
+) {
+    let writing = async {
+        loop {
+            let line = tokio::select! {
+                biased;
+                Some(line) = control.recv() => line,
+                Some(line) = requests.recv() => line,
+                else => return,
+            };
+            if line.is_request && line.written.is_closed() {
+                continue;
+            }
+            let text = framed(&line.text, has_headers);
+            let outcome = async {
+                write.write_all(&text).await?;
+                write.flush().await
+            };
+            let outcome = outcome.await;
+            let has_failed = outcome.is_err();
+            // The sender may no longer wait.
+            let _ = line.written.send(outcome);
+            if has_failed {
+                return;
+            }
+        }
+    };
+    // A server that does not read would hold the message, and with it the pipe, for as long as the
+    // server lives.
+    tokio::select! {
+        () = closed.cancelled() => {}
+        () = writing => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,574 @@
+//! Tests with misbehaving servers that are real processes.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::join_all};
+use serde_json::json;
+use tokio::{
+    runtime::Handle,
+    task::JoinHandle,
+    time::{interval, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{credentials::Credentials, error::ConnectionError, supervise::supervise_with, *};
+use airlock_catalog::{Catalog, Client, State};
+use airlock_core::{
+    door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
+    secret::{BadSecret, Secret},
+    tool::{CallError, ClientName, Policy, Whitelist},
+};
+
+/// Time limit for every wait, longer than any step takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A supervised server and the catalog that it publishes into.
+struct Supervised {
+    catalog: Arc<Catalog>,
+    stop: CancellationToken,
+    control: Control,
+    task: JoinHandle<()>,
+}
+
+fn settings(transport: Transport) -> Settings {
+    let mut settings = Settings::new(ClientName::parse("up").expect("a good name"), transport);
+    settings.timeouts.startup = PATIENCE;
+    settings.pin = pins::Pinning::Off;
+    settings
+}
+
+impl Supervised {
+    fn start(settings: Settings) -> Self {
+        let redactor = secrets::redactor(&settings.transport).expect("good secrets");
+        let logins = Logins::new("unused".into());
+        let credentials = Credentials::new(&settings, redactor, &logins);
+        Self::start_with(settings, credentials)
+    }
+
+    fn start_with(settings: Settings, credentials: Result<Credentials, ConnectionError>) -> Self {
+        let (name, transport) = (settings.name.clone(), &settings.transport);
+        let catalog = Catalog::new();
+        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        catalog.add_client(&name, transport.connection_type(), policy);
+        let stop = CancellationToken::new();
+        let runtime = Handle::current();
+        let pins = pins::Pins::new(None, "unused".into(), [&settings]);
+        let pins = pins.client("up").expect("it has this name");
+        let (into, until) = (catalog.clone(), stop.clone());
+        let (control, supervising) =
+            supervise_with(settings, pins, credentials, into, until, &runtime);
+        let task = tokio::spawn(supervising);
+        Self { catalog, stop, control, task }
+    }
+
+    fn fake(how: &str) -> Self {
+        Self::start(settings(fake(how)))
+    }
+
+    async fn connected(how: &str) -> Self {
+        let server = Self::fake(how);
+        server.until(|client| client.state == State::Connected).await;
+        server
+    }
+
+    fn client(&self) -> Arc<Client> {
+        self.catalog.snapshot().clients().next().expect("one client").clone()
+    }
+
+    async fn until(&self, is_so: impl Fn(&Client) -> bool) -> Arc<Client> {
+        let found = eventually(|| Some(self.client()).filter(|client| is_so(client))).await;
+        found.unwrap_or_else(|| panic!("still {:?}", self.client().state))
+    }
+
+    async fn reason(&self) -> String {
+        let client = self.until(|client| client.state.reason().is_some()).await;
+        client.state.reason().unwrap_or_default().to_owned()
+    }
+
+    fn admit(&self, tool: &str, arguments: &str, deadline: Duration) -> Admitted {
+        self.admit_for(None, tool, arguments, deadline)
+    }
+
+    fn admit_for(
+        &self,
+        key: Option<&VirtualKey>,
+        tool: &str,
+        arguments: &str,
+        deadline: Duration,
+    ) -> Admitted {
+        let view = self.catalog.snapshot().view(&Filter::none(), key);
+        let caller = Caller::new(
+            view,
+            Origin::Caller,
+            Budget { deadline, script: deadline, nested_calls: 0, depth: 1, in_flight: 1 },
+        );
+        caller.admit(&format!("up-{tool}"), arguments).expect("an offered tool")
+    }
+
+    async fn call(&self, tool: &str) -> Result<String, CallError> {
+        self.admit(tool, "{}", PATIENCE).run().await.map(|output| output.to_text())
+    }
+
+    async fn answer(&self, tool: &str) -> String {
+        self.call(tool).await.expect("an answer")
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        timeout(PATIENCE, self.task).await.expect("it stops").expect("without a panic");
+    }
+}
+
+fn fake(how: &str) -> Transport {
+    python(&[include_str!("tests/server.py"), how])
+}
+
+fn python(args: &[&str]) -> Transport {
+    let args = ["-c"].iter().chain(args).map(|arg| (*arg).to_owned()).collect();
+    let env = BTreeMap::from([("TOKEN".to_owned(), Secret::new("open-sesame"))]);
+    let process = Process { command: "python3".into(), args, env, ..Process::default() };
+    Transport::Stdio(Box::new(process))
+}
+
+/// Polls `look` until it returns a value; `None` after [`PATIENCE`].
+async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let search = async {
+        let mut tick = interval(Duration::from_millis(2));
+        loop {
+            tick.tick().await;
+            if let Some(found) = look() {
+                return found;
+            }
+        }
+    };
+    timeout(PATIENCE, search).await.ok()
+}
+
+async fn is_gone(pid: &str) -> bool {
+    // A killed process without a parent may stay as a zombie if no process reaps it.
+    let status = format!("/proc/{pid}/status");
+    let look = || match std::fs::read_to_string(Path::new(&status)) {
+        Ok(status) => status.contains("State:\tZ").then_some(()),
+        Err(_) => Some(()),
+    };
+    eventually(look).await.is_some()
+}
+
+#[tokio::test]
+async fn a_child_has_only_its_configured_environment() {
+    let server = Supervised::connected("well").await;
+    let names = server.answer("env").await;
+    assert!(names.split(' ').any(|name| name == "TOKEN"), "{names}");
+    // Variables that Python's launcher sets itself may be there, but none that only the gateway
+    // could have passed on.
+    assert!(names.split(' ').all(|name| name != "HOME" && !name.starts_with("CARGO")), "{names}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn garbage_output_and_a_malformed_tool_do_not_disturb_a_session() {
+    let server = Supervised::connected("noisy").await;
+    assert_eq!(server.client().tools.len(), 11);
+    let echoed = server
+        .admit("echo", &json!({"text": "häh"}).to_string(), PATIENCE)
+        .run()
+        .await
+        .expect("an answer");
+    assert_eq!(echoed.to_text(), "häh");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_fails_its_call_and_is_restarted() {
+    let server = Supervised::connected("well").await;
+    let first = server.answer("pid").await;
+    let dead = server.call("die").await.expect_err("no answer from the dead");
+    insta::assert_snapshot!(dead, @"the source of tool up-die is unavailable");
+    let restarted = |client: &Client| client.state == State::Connected;
+    server.until(restarted).await;
+    let again = loop {
+        // Until the loss is noticed, calls still use the old connection.
+        if let Ok(pid) = server.call("pid").await {
+            break pid;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_ne!(first, again);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_stderr_of_a_server_that_exits_is_reported_without_secrets() {
+    let dying = r#"import os, sys; sys.stderr.write("no \x1b[1mcheese, only " + os.environ["TOKEN"]); sys.exit(3)"#;
+    let server = Supervised::start(settings(python(&[dying])));
+    insta::assert_snapshot!(
+        server.reason().await,
+        @"the connection ended; it ended with exit status: 3; its stderr ends with: no �[1mcheese, only [secret TOKEN]"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_server_fails_at_the_connect_timeout() {
+    let mut settings = settings(fake("silent"));
+    settings.timeouts.startup = Duration::from_millis(200);
+    let server = Supervised::start(settings);
+    insta::assert_snapshot!(server.reason().await, @"it was not ready within its startup timeout of 200ms");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_list_counts_within_the_startup_timeout() {
+    let mut settings = settings(fake("unlisted"));
+    settings.timeouts.startup = Duration::from_millis(1_500);
+    let server = Supervised::start(settings);
+    insta::assert_snapshot!(server.reason().await, @"it was not ready within its startup timeout of 1.5s");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_on_stdout_is_in_the_reason_of_a_failed_start_without_secrets() {
+    let chatty = "import os; print('Listening with ' + os.environ['TOKEN']); print(); print('2')";
+    let server = Supervised::start(settings(python(&[chatty])));
+    insta::assert_snapshot!(
+        server.reason().await,
+        @r#"the connection ended; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening with [secret TOKEN]"; it ended with exit status: 0"#
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_missing_command_fails_at_once() {
+    let env = BTreeMap::from([("PATH".to_owned(), Secret::new("/nowhere"))]);
+    let command = "nonesuch".into();
+    let missing = Process { command, env, ..Process::default() };
+    let server = Supervised::start(settings(Transport::Stdio(Box::new(missing))));
+    let client = server.until(|client| matches!(client.state, State::Failed { .. })).await;
+    insta::assert_snapshot!(
+        client.state.reason().unwrap_or_default(),
+        @r#"command "nonesuch" is not found in its PATH"#
+    );
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
+    let http = Transport::Http(Box::new(HttpSettings::new("ftp://host/")));
+    let bad_url = Supervised::start(settings(http));
+    let bad_secret = Supervised::start_with(
+        settings(fake("well")),
+        Err(ConnectionError::InvalidSettings(
+            BadSecret::TooShort { name: "TOKEN".into() }.to_string(),
+        )),
+    );
+    for (server, reason) in [
+        (bad_url, "the URL must begin with http:// or https://, found ftp://"),
+        (bad_secret, "the secret TOKEN has fewer than 4 bytes"),
+    ] {
+        let failed = State::Failed { reason: reason.into() };
+        server.until(|client| client.state == failed).await;
+        let mut changes = server.catalog.changes();
+        changes.mark_unchanged();
+        // The clock is paused and advances at once.
+        let retried = timeout(10 * limits::LAST_RETRY, changes.changed()).await;
+        assert!(retried.is_err(), "{:?}", server.client().state);
+        let catalog = server.catalog.clone();
+        server.stop().await;
+        let stopped = State::Disconnected { reason: "stopped".into() };
+        assert_eq!(catalog.snapshot().clients().next().map(|client| &client.state), Some(&stopped));
+    }
+}
+
+#[tokio::test]
+async fn a_call_past_its_deadline_or_dropped_is_cancelled_at_the_server() {
+    let server = Supervised::connected("well").await;
+    let late =
+        server.admit("hang", "{}", Duration::from_millis(50)).run().await.expect_err("it hangs");
+    insta::assert_snapshot!(late, @"tool up-hang ran past its 50ms deadline");
+
+    let mut dropped = Box::pin(server.admit("hang", "{}", PATIENCE).run());
+    assert!((&mut dropped).now_or_never().is_none());
+    // A further response means that the request before it was sent.
+    server.answer("pid").await;
+    assert!((&mut dropped).now_or_never().is_none());
+    drop(dropped);
+    let told = async {
+        while server.answer("cancelled").await != "2" {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, told).await.expect("the server is told of both");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_caller_spares_the_call_of_another() {
+    for lifecycle in [Lifecycle::Persistent, Lifecycle::Idle(Duration::from_millis(50))] {
+        let mut settings = settings(fake("well"));
+        settings.lifecycle = lifecycle;
+        let server = Supervised::start(settings);
+        server.until(|client| client.state == State::Connected).await;
+        let pid = server.answer("pid").await;
+        let held = json!({"text": "still here", "after_a_cancellation": true}).to_string();
+        let mut neighbour = Box::pin(server.admit("echo", &held, PATIENCE).run());
+        let mut leaving = Box::pin(server.admit("hang", "{}", PATIENCE).run());
+        assert!((&mut neighbour).now_or_never().is_none());
+        assert!((&mut leaving).now_or_never().is_none());
+        // A further response means that the requests before it were sent.
+        assert_eq!(server.answer("pid").await, pid, "both are calls of one process");
+        assert!((&mut neighbour).now_or_never().is_none());
+        drop(leaving);
+        let answered = neighbour.await.expect("the server answers after the cancellation");
+        assert_eq!(answered.to_text(), "still here");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn calls_beyond_the_waiting_limit_are_refused_at_once() {
+    let server = Supervised::connected("well").await;
+    let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let mut calls: Vec<_> =
+        (0..slots).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
+    assert!(join_all(&mut calls).now_or_never().is_none());
+    assert!(matches!(server.call("pid").await, Err(CallError::Busy)));
+    drop(calls);
+    server.answer("pid").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
+    let server = Supervised::connected("well").await;
+    let [greedy, other] = ["greedy", "other"].map(|name| {
+        let rows = BTreeMap::from([(server.client().name.clone(), Whitelist::All)]);
+        VirtualKey::new(name, &format!("sk-bf-{name}"), rows)
+    });
+    let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let hanging = || Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run());
+    let mut calls: Vec<_> = (0..slots).map(|_| hanging()).collect();
+    let ended: Vec<_> =
+        calls.iter_mut().filter_map(futures_util::FutureExt::now_or_never).collect();
+    assert_eq!(ended.len(), slots / 4);
+    assert!(ended.iter().all(|call| matches!(call, Err(CallError::Busy))));
+    let pid = server.admit_for(Some(&other), "pid", "{}", PATIENCE).run().await;
+    assert!(pid.is_ok(), "{pid:?}");
+    drop(calls);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn calls_to_a_server_that_stops_reading_end_at_their_deadline_and_keep_the_connection() {
+    let server = Supervised::connected("well").await;
+    let short = Duration::from_millis(20);
+    let late = server.admit("stall", "{}", short).run().await;
+    assert!(matches!(late, Err(CallError::Deadline { .. })), "{late:?}");
+    // Each call fills the pipe, or stays in the outbox after its caller is gone. It holds its permits, so
+    // a tenant alone does not get that far.
+    let large = json!({"text": "x".repeat(64 << 10)}).to_string();
+    for _ in 0..=limits::MAX_REQUESTS_IN_FLIGHT + 1 {
+        let ended = server.admit("echo", &large, short).run().await;
+        assert!(matches!(ended, Err(CallError::Deadline { .. })), "{ended:?}");
+    }
+    assert_eq!(server.client().state, State::Connected);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_changes_is_read_again() {
+    let server = Supervised::connected("well").await;
+    server.answer("grow").await;
+    server.until(|client| client.tools.iter().any(|tool| tool.original == "grown")).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_ends_the_server_and_all_that_it_started() {
+    for how in ["well", "stubborn"] {
+        let server = Supervised::connected(how).await;
+        let (pid, grandchild) = (server.answer("pid").await, server.answer("child").await);
+        server.stop().await;
+        assert!(is_gone(&pid).await, "{how}");
+        assert!(is_gone(&grandchild).await, "{how}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_to_a_stopped_server_is_not_sent() {
+    let server = Supervised::connected("well").await;
+    let call = server.admit("pid", "{}", PATIENCE);
+    server.stop().await;
+    let error = call.run().await.expect_err("nobody is there");
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
+    insta::assert_snapshot!(cause, @"it is not connected; nothing was sent");
+}
+
+fn phase(client: &Client) -> String {
+    let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
+    status.get("phase").and_then(|phase| phase.as_str()).unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_large_response_fails_its_call_at_once_and_the_connection_stays() {
+    let server = Supervised::connected("well").await;
+    let pid = server.answer("pid").await;
+    let large = server.call("huge").await.expect_err("too large");
+    assert!(matches!(large, CallError::ResultTooLarge { .. }), "{large:?}");
+    assert_eq!(server.answer("pid").await, pid);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_in_use_by_calls_alone_is_stopped_when_idle_and_started_by_the_next_call() {
+    let mut settings = settings(fake("well"));
+    settings.lifecycle = Lifecycle::Idle(Duration::from_millis(50));
+    let server = Supervised::start(settings);
+    server.until(|client| phase(client) == "stopped").await;
+    assert_eq!(server.client().state, State::Connected, "its tools can be called");
+    let first = server.answer("pid").await;
+    server.until(|client| phase(client) == "stopped").await;
+    assert!(is_gone(&first).await);
+    assert_ne!(server.answer("pid").await, first);
+    server.stop().await;
+}
+
+/// A server that reads messages with a header alone, and takes a line for an unfinished header.
+const FRAMED: &str = r#"
+import json, sys
+while True:
+    length = 0
+    while line := sys.stdin.buffer.readline().strip():
+        name, _, value = line.partition(b":")
+        if name == b"Content-Length":
+            length = int(value)
+    if not length:
+        break
+    message = json.loads(sys.stdin.buffer.read(length))
+    results = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "framed", "version": "1"}},
+        "tools/list": {"tools": [{"name": "say", "inputSchema": {}}]},
+        "tools/call": {"content": [{"type": "text", "text": "said"}]},
+    }
+    if "id" in message:
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        result = results.get(message["method"])
+        answer |= {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
+        text = json.dumps(answer).encode()
+        sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
+        sys.stdout.buffer.flush()
+"#;
+
+#[tokio::test]
+async fn a_server_that_reads_headers_alone_is_served_with_the_setting_or_after_two_silent_starts() {
+    for (framing, startup) in
+        [(Framing::ContentLength, PATIENCE), (Framing::Auto, Duration::from_millis(1_500))]
+    {
+        let mut settings = settings(python(&[FRAMED]));
+        settings.framing = framing;
+        settings.timeouts.startup = startup;
+        settings.restart.backoff = Duration::from_millis(1);
+        let server = Supervised::start(settings);
+        server.until(|client| client.state == State::Connected).await;
+        assert_eq!(server.answer("say").await, "said");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_per_call_that_does_not_end_keeps_its_caller_not_waiting() {
+    let mut settings = settings(fake("stubborn"));
+    settings.lifecycle = Lifecycle::PerCall;
+    let server = Supervised::start(settings);
+    server.until(|client| client.state == State::Connected).await;
+    let pid = server.answer("pid").await;
+    let process = Path::new("/proc").join(&pid);
+    // It has ignored the end of its input, and would be killed only seconds later.
+    assert!(process.exists(), "the caller waited for the end of {pid}");
+    eventually(|| (!process.exists()).then_some(())).await.expect("it is killed");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_per_call_is_a_process_of_its_own_that_ends_with_the_call() {
+    let mut settings = settings(fake("well"));
+    settings.lifecycle = Lifecycle::PerCall;
+    let server = Supervised::start(settings);
+    server.until(|client| client.state == State::Connected).await;
+    let [first, second] = [(); 2].map(|()| server.call("pid"));
+    let (first, second) = tokio::join!(first, second);
+    let (first, second) = (first.expect("an answer"), second.expect("an answer"));
+    assert_ne!(first, second);
+    assert!(is_gone(&first).await && is_gone(&second).await);
+    let mut dropped = Box::pin(server.admit("hang", "{}", PATIENCE).run());
+    assert!((&mut dropped).now_or_never().is_none());
+    drop(dropped);
+    server.answer("pid").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_operator_reconnects_a_server_and_reads_its_list_again() {
+    let server = Supervised::connected("well").await;
+    let first = server.answer("pid").await;
+    assert_eq!(server.control.reconnect().await, Ok(()));
+    assert_ne!(server.answer("pid").await, first);
+    assert_eq!(server.control.refresh().await, Ok(11));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn attempts_end_in_a_terminal_failure_until_the_operator_reconnects() {
+    let mut settings = settings(python(&["raise SystemExit(1)"]));
+    settings.restart.max_attempts = Some(2);
+    let server = Supervised::start(settings);
+    server.until(|client| matches!(client.state, State::Failed { .. })).await;
+    let refused = server.control.refresh().await;
+    assert_eq!(refused, Err(ControlError::Failed("it is not connected".to_owned())));
+    let failed = server.control.reconnect().await.expect_err("it fails again");
+    assert!(failed.to_string().contains("exit status: 1"), "{failed}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_empty_list_after_a_full_one_is_doubted() {
+    let server = Supervised::connected("well").await;
+    server.answer("empty").await;
+    assert_eq!(server.control.refresh().await, Ok(11));
+    let client = server.client();
+    assert_eq!((phase(&client).as_str(), client.tools.len()), ("degraded", 11));
+    server.answer("pid").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_server_is_restarted_even_while_a_call_runs() {
+    let mut settings = settings(fake("well"));
+    settings.timeouts.stale = Some(Duration::from_millis(300));
+    let server = Supervised::start(settings);
+    server.until(|client| client.state == State::Connected).await;
+    let lost = server.call("hang").await.expect_err("the connection is cut");
+    assert!(matches!(lost, CallError::Unavailable { .. }), "{lost:?}");
+    let has_restarted = |client: &Client| {
+        let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
+        status["restarts"].as_u64() >= Some(1) && status["phase"] == "ready"
+    };
+    server.until(has_restarted).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_timeout_ends_a_call_before_its_deadline_and_keeps_the_connection() {
+    let mut settings = settings(fake("well"));
+    settings.timeouts.request = Some(Duration::from_millis(50));
+    let server = Supervised::start(settings);
+    server.until(|client| client.state == State::Connected).await;
+    let late = server.call("hang").await.expect_err("it hangs");
+    insta::assert_snapshot!(late, @"tool up-hang ran past its 50ms deadline");
+    let told = async {
+        while server.answer("cancelled").await != "1" {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, told).await.expect("the server is told");
+    server.stop().await;
+}
