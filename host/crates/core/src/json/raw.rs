@@ -95,7 +95,9 @@ impl RawObject {
     /// Returns a member as a tree. Fails if the tree would exceed `caps`; `None` if there is no
     /// such member.
     pub fn value(&self, name: &str, caps: &Caps) -> Result<Option<Value>, Error> {
-        self.get(name).map(|text| super::parse(text.as_bytes(), caps).map(|(it, _)| it)).transpose()
+        self.get(name)
+            .map(|text| super::parse(text.as_bytes(), caps).map(|(value, _)| value))
+            .transpose()
     }
 
     /// Sets a member, at its place if it exists and else at the end. `json` must be JSON text; it
@@ -238,8 +240,9 @@ impl<'a> Reader<'a> {
             b'"' => self.string(),
             b'{' | b'[' => self.nested(),
             _ => {
-                let ends = |byte: &u8| is_between(*byte) || matches!(byte, b'}' | b']');
-                let length = bytes[start..].iter().position(ends);
+                let length = bytes[start..]
+                    .iter()
+                    .position(|byte| is_between(*byte) || matches!(byte, b'}' | b']'));
                 self.at = length.map_or(bytes.len(), |length| start + length);
             }
         }

@@ -1,6 +1,6 @@
 //! Amounts of limits, as manifests and the configuration write them.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
@@ -109,11 +109,11 @@ impl<'de> DeserializeSeed<'de> for AmountOf {
     type Value = Option<u64>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Option<u64>, D::Error> {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(match self.0.unit() {
             Unit::Count => Option::<u64>::deserialize(from)?,
             Unit::Bytes => Option::<Size>::deserialize(from)?.map(|size| size.0),
-            Unit::Nanoseconds => Option::<Span>::deserialize(from)?.map(|time| nanoseconds(time.0)),
+            Unit::Nanoseconds => Option::<Span>::deserialize(from)?
+                .map(|time| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX)),
         })
     }
 }

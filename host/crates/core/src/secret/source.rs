@@ -135,18 +135,16 @@ impl Source {
             }
             Self::File(path) => self.read_file(path)?,
         };
-        let origin = || self.clone();
         match value.len() {
-            0 => Err(SourceError::Empty { origin: origin() }),
-            1..MIN_BYTES => Err(SourceError::TooShort { origin: origin() }),
+            0 => Err(SourceError::Empty { origin: self.clone() }),
+            1..MIN_BYTES => Err(SourceError::TooShort { origin: self.clone() }),
             MIN_BYTES..=MAX_BYTES => Ok(Secret::new(value)),
-            _ => Err(SourceError::TooLong { origin: origin() }),
+            _ => Err(SourceError::TooLong { origin: self.clone() }),
         }
     }
 
     fn read_file(&self, path: &Path) -> Result<String, SourceError> {
-        let unreadable = |cause| SourceError::Unreadable { origin: self.clone(), cause };
-        let mode = mode(path).map_err(unreadable)?;
+        let mode = mode(path).map_err(|cause| self.unreadable(cause))?;
         if mode & 0o002 != 0 {
             return Err(SourceError::WorldWritable { origin: self.clone() });
         }
@@ -158,7 +156,7 @@ impl Source {
         let limit = MAX_BYTES as u64 + 3;
         File::open(path)
             .and_then(|file| file.take(limit).read_to_end(&mut bytes))
-            .map_err(unreadable)?;
+            .map_err(|cause| self.unreadable(cause))?;
         let mut text =
             String::from_utf8(bytes).map_err(|_| SourceError::NotText { origin: self.clone() })?;
         let end = text
@@ -166,6 +164,10 @@ impl Source {
             .map_or(text.len(), |line| line.strip_suffix('\r').unwrap_or(line).len());
         text.truncate(end);
         Ok(text)
+    }
+
+    fn unreadable(&self, cause: io::Error) -> SourceError {
+        SourceError::Unreadable { origin: self.clone(), cause }
     }
 }
 

@@ -190,15 +190,15 @@ impl Content {
                 }
             },
             ContentBlock::Other(members) => {
-                let member = |name| members.get(name).and_then(Value::as_str);
-                match (member("text").or_else(|| member("data")), member("mimeType")) {
+                let text = string(members, "text");
+                match (text.or_else(|| string(members, "data")), string(members, "mimeType")) {
                     (Some(_), Some(mime_type))
-                        if member("text").is_none() && !mime_type.starts_with("text/") =>
+                        if text.is_none() && !mime_type.starts_with("text/") =>
                     {
                         write!(
                             out,
                             "[{}: {}]",
-                            noted(member("type").unwrap_or_default()),
+                            noted(string(members, "type").unwrap_or_default()),
                             noted(mime_type)
                         )
                     }
@@ -219,6 +219,10 @@ impl Content {
         let members = [&self.annotations, &self.meta, &self.extra];
         self.block.size() + members.into_iter().map(members_size).sum::<usize>()
     }
+}
+
+fn string<'m>(members: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
+    members.get(name).and_then(Value::as_str)
 }
 
 impl From<ContentBlock> for Content {
@@ -252,7 +256,6 @@ impl ContentBlock {
     }
 
     fn size(&self) -> usize {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {
             Self::Text { text } => text.len(),
             Self::Image { data, mime_type } | Self::Audio { data, mime_type } => {
@@ -260,7 +263,9 @@ impl ContentBlock {
             }
             Self::ResourceLink(link) => {
                 let optional = [&link.title, &link.description, &link.mime_type];
-                link.uri.len() + link.name.len() + optional.into_iter().map(length).sum::<usize>()
+                link.uri.len()
+                    + link.name.len()
+                    + optional.into_iter().flatten().map(String::len).sum::<usize>()
             }
             Self::Resource { resource } => resource.size(),
             Self::Other(members) => json::text_len(members),

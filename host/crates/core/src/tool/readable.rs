@@ -88,8 +88,9 @@ impl Content {
                 ResourceContents::Blob(_) => (None, None),
             },
             ContentBlock::Other(members) => {
-                let member = |name| members.get(name).and_then(Value::as_str);
-                (member("text"), member("mimeType"))
+                let text = members.get("text").and_then(Value::as_str);
+                let mime_type = members.get("mimeType").and_then(Value::as_str);
+                (text, mime_type)
             }
             _ => (None, None),
         };
@@ -141,22 +142,25 @@ fn is_json_of(text: &str, data: &Value, caps: &Caps) -> bool {
 /// type.
 fn wraps(data: &Value, content: &[Content]) -> bool {
     let Some(members) = data.as_object().filter(|members| members.len() == 1) else { return false };
-    let said = |value: &Value, text: &str| match value {
+    let mut texts: VecDeque<&str> = content.iter().filter_map(Content::as_text).collect();
+    match members.get(WRAPPED) {
+        Some(Value::Array(items)) if !items.is_empty() => {
+            items.iter().all(|item| texts.pop_front().is_some_and(|text| reads_as(item, text)))
+                && texts.is_empty()
+        }
+        Some(value) => texts.len() == 1 && reads_as(value, texts[0]),
+        None => false,
+    }
+}
+
+fn reads_as(value: &Value, text: &str) -> bool {
+    match value {
         Value::String(value) => value == text,
         Value::Array(_) | Value::Object(_) => false,
         other => {
             let other = other.to_string();
             other == text
         }
-    };
-    let mut texts: VecDeque<&str> = content.iter().filter_map(Content::as_text).collect();
-    match members.get(WRAPPED) {
-        Some(Value::Array(items)) if !items.is_empty() => {
-            let mut is_said = |item| texts.pop_front().is_some_and(|text| said(item, text));
-            items.iter().all(&mut is_said) && texts.is_empty()
-        }
-        Some(value) => texts.len() == 1 && said(value, texts[0]),
-        None => false,
     }
 }
 

@@ -97,18 +97,6 @@ impl Suspension {
 
     /// Names the calls to decide about.
     pub(super) fn described(&self) -> String {
-        const SHOWN: usize = 8;
-        let named = |calls: &[RunCall]| {
-            let mut names: Vec<_> = calls
-                .iter()
-                .take(SHOWN)
-                .map(|call| format!("{} ({})", call.tool, call.position))
-                .collect();
-            if calls.len() > SHOWN {
-                names.push(format!("{} more", calls.len() - SHOWN));
-            }
-            names.join(", ")
-        };
         let mut parts = Vec::new();
         if !self.pending.is_empty() {
             parts.push(format!("waits for the approval of {}", named(&self.pending)));
@@ -121,6 +109,16 @@ impl Suspension {
         }
         parts.join(", and ")
     }
+}
+
+fn named(calls: &[RunCall]) -> String {
+    const SHOWN: usize = 8;
+    let mut names: Vec<_> =
+        calls.iter().take(SHOWN).map(|call| format!("{} ({})", call.tool, call.position)).collect();
+    if calls.len() > SHOWN {
+        names.push(format!("{} more", calls.len() - SHOWN));
+    }
+    names.join(", ")
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
