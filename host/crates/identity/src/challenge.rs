@@ -11,7 +11,9 @@ pub(crate) fn challenge(
     scopes: &[String],
 ) -> HeaderValue {
     let mut parameters = vec![format!("resource_metadata={}", quoted(metadata_url))];
-    if let Some((code, refusal)) = refusal.and_then(|it| Some((it.error()?, it))) {
+    if let Some(refusal) = refusal
+        && let Some(code) = refusal.error()
+    {
         parameters.push(format!("error={}", quoted(code)));
         parameters.push(format!("error_description={}", quoted(&refusal.to_string())));
     }

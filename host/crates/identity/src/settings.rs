@@ -100,11 +100,6 @@ impl Settings {
     /// Parses the URLs. Fails if one is unsafe.
     pub(crate) fn endpoints(&self) -> Result<Endpoints, BadSettings> {
         // RFC 8414, section 2, and RFC 9728, section 1.2: neither has a query or a fragment.
-        let identifier = |field, text: &str| {
-            endpoint(text).filter(|url| url.query().is_none()).ok_or_else(|| {
-                bad(field, "must be an https URL (http for localhost only) without user, query and fragment")
-            })
-        };
         // Keys may be behind a query, for example the policy of Azure AD B2C.
         let jwks = self.jwks_uri.as_deref().map(|text| {
             endpoint(text).ok_or_else(|| {
@@ -141,6 +136,15 @@ impl Settings {
         }
         scopes
     }
+}
+
+fn identifier(field: &str, text: &str) -> Result<Url, BadSettings> {
+    endpoint(text).filter(|url| url.query().is_none()).ok_or_else(|| {
+        bad(
+            field,
+            "must be an https URL (http for localhost only) without user, query and fragment",
+        )
+    })
 }
 
 fn check_list<T>(

@@ -24,15 +24,18 @@ impl ViewRule {
     }
 
     fn matches(&self, claims: &Object) -> bool {
-        let is_value = |text: &str| {
-            text == self.value
-                || self.is_about_scopes() && text.split(' ').any(|word| word == self.value)
-        };
         match find(claims, &self.claim) {
-            Some(Value::String(text)) => is_value(text),
-            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).any(is_value),
+            Some(Value::String(text)) => self.is_value(text),
+            Some(Value::Array(list)) => {
+                list.iter().filter_map(Value::as_str).any(|text| self.is_value(text))
+            }
             _ => false,
         }
+    }
+
+    fn is_value(&self, text: &str) -> bool {
+        text == self.value
+            || self.is_about_scopes() && text.split(' ').any(|word| word == self.value)
     }
 }
 
