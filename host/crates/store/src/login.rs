@@ -103,7 +103,8 @@ impl Database {
         access_token: &str,
         time: Duration,
     ) -> Result<RefreshClaim, Unavailable> {
-        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let key = Key::new(client, server);
+        let access_token = access_token.to_owned();
         let now = self.now_ms();
         let until = now.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
         self.write(move |transaction| {
@@ -132,7 +133,8 @@ impl Database {
         access_token: &str,
         login: UpstreamLogin,
     ) -> Result<bool, Unavailable> {
-        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let key = Key::new(client, server);
+        let access_token = access_token.to_owned();
         self.write(move |transaction| {
             let present = key.read(transaction)?;
             let is_present =
@@ -152,7 +154,8 @@ impl Database {
         server: &str,
         access_token: &str,
     ) -> Result<(), Unavailable> {
-        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let key = Key::new(client, server);
+        let access_token = access_token.to_owned();
         self.write(move |transaction| key.set(transaction, &access_token, "refreshing_until_ms", 0))
             .await
     }
@@ -166,7 +169,8 @@ impl Database {
         access_token: &str,
         wanted: &str,
     ) -> Result<(), Unavailable> {
-        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let key = Key::new(client, server);
+        let access_token = access_token.to_owned();
         let wanted = wanted.to_owned();
         self.write(move |transaction| key.set(transaction, &access_token, "wanted", wanted)).await
     }
