@@ -266,13 +266,9 @@ impl Credentials {
     /// does less harm than a leak.
     pub(super) fn occur_in(&self, text: &[u8]) -> bool {
         let Some(values) = &self.values else { return false };
-        let is_behind_escapes = |is_form| {
-            let undone = iter::successors(spelling::undo(text, is_form), |text| {
-                spelling::undo(text, is_form)
-            });
-            undone.take(MAX_UNDONE).any(|text| values.is_match(&text))
-        };
-        values.is_match(text) || is_behind_escapes(false) || is_behind_escapes(true)
+        values.is_match(text)
+            || occur_behind_escapes(values, text, false)
+            || occur_behind_escapes(values, text, true)
     }
 
     /// Returns a text for the operator's log in which each byte of a value is replaced by `*`,
@@ -291,6 +287,12 @@ impl Credentials {
     pub(super) fn blot(&self, bytes: &mut [u8]) {
         blot(self.spellings.as_ref(), bytes);
     }
+}
+
+fn occur_behind_escapes(values: &AhoCorasick, text: &[u8], is_form: bool) -> bool {
+    let undone =
+        iter::successors(spelling::undo(text, is_form), |text| spelling::undo(text, is_form));
+    undone.take(MAX_UNDONE).any(|text| values.is_match(&text))
 }
 
 /// Builds the search for `texts` in any case; `None` if there are none. A DFA, which would be

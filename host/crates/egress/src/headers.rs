@@ -94,10 +94,10 @@ pub(super) fn accept(
         if is_reserved(name.as_str()) {
             return Err(Error::invalid(format!("only the host may set header {name}")));
         }
-        let is_its = |credential: &&&Credential| {
-            credential.header().is_some_and(|its| are_alike(its, &name))
-        };
-        if let Some(owner) = credentials.iter().find(is_its) {
+        let owner = credentials
+            .iter()
+            .find(|credential| credential.header().is_some_and(|its| are_alike(its, &name)));
+        if let Some(owner) = owner {
             let owner = owner.name();
             return Err(Error::invalid(format!(
                 "header {name} belongs to the credential {owner:?}"
@@ -118,26 +118,30 @@ pub(super) fn accept(
 /// next caller for this one (RFC 4559, section 6). The scheme is the first token (RFC 9110, section
 /// 5.6.2), whatever delimiters surround it.
 pub(super) fn authenticates_the_connection(value: &[u8]) -> bool {
-    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let scheme =
-        value.split(|byte| !is_of_token(byte)).find(|token| !token.is_empty()).unwrap_or_default();
+        value.split(|byte| !is_of_token(*byte)).find(|token| !token.is_empty()).unwrap_or_default();
     [b"ntlm".as_slice(), b"negotiate"]
         .iter()
         .any(|of_connection| scheme.eq_ignore_ascii_case(of_connection))
 }
 
+fn is_of_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
 /// Drops all headers that another origin must not see: every header that is not known to be valid
 /// for any origin.
 pub(super) fn leave_origin(headers: &mut HeaderMap) {
-    let is_of_any = |name: &str| {
-        OF_ANY_ORIGIN.contains(&name)
-            || FAMILIES_OF_ANY_ORIGIN.iter().any(|beginning| name.starts_with(*beginning))
-    };
     let dropped: Vec<HeaderName> =
-        headers.keys().filter(|name| !is_of_any(name.as_str())).cloned().collect();
+        headers.keys().filter(|name| !is_of_any_origin(name.as_str())).cloned().collect();
     for name in dropped {
         headers.remove(name);
     }
+}
+
+fn is_of_any_origin(name: &str) -> bool {
+    OF_ANY_ORIGIN.contains(&name)
+        || FAMILIES_OF_ANY_ORIGIN.iter().any(|beginning| name.starts_with(*beginning))
 }
 
 /// Drops the headers that describe a body that is not sent.

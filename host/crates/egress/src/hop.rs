@@ -1,7 +1,7 @@
 //! One request of an exchange, and its change by a redirect. No I/O.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use super::{
     credential::{Credential, Credentials},
@@ -106,11 +106,11 @@ impl<'a> Hop<'a> {
     /// Returns whether the URL, the headers or the body contain the value of a credential that a
     /// server or the guest has written there.
     fn holds_any_of(&self, credentials: &Credentials) -> bool {
-        let in_header = |(name, value): (&HeaderName, &HeaderValue)| {
-            credentials.occur_in(name.as_str().as_bytes()) || credentials.occur_in(value.as_bytes())
-        };
         credentials.occur_in(self.target.url().as_str().as_bytes())
-            || self.headers.iter().any(in_header)
+            || self.headers.iter().any(|(name, value)| {
+                credentials.occur_in(name.as_str().as_bytes())
+                    || credentials.occur_in(value.as_bytes())
+            })
             || self.body.as_ref().is_some_and(|body| credentials.occur_in(body))
     }
 }

@@ -103,7 +103,8 @@ impl Injection {
         if let (Self::Query { parameter }, Self::Query { parameter: its }) = (self, other) {
             return (parameter == its).then(|| format!("query parameter {parameter}"));
         }
-        let (one, other) = (self.header_name()?, other.header_name()?);
+        let one = self.header_name()?;
+        let other = other.header_name()?;
         headers::are_alike(one, other).then(|| format!("header {one}"))
     }
 
@@ -134,11 +135,11 @@ impl Injection {
     /// Returns a query without the parameter that holds the value; `None` if it has none.
     pub(super) fn without(&self, value: &str, query: &str) -> Option<String> {
         let Self::Query { parameter } = self else { return None };
-        let is_ours = |piece: &&str| {
-            form_urlencoded::parse(piece.as_bytes())
+        let kept = query.split('&').filter(|piece| {
+            !form_urlencoded::parse(piece.as_bytes())
                 .any(|(name, its)| name == parameter.as_str() && its == value)
-        };
-        let kept: Vec<_> = query.split('&').filter(|piece| !is_ours(piece)).collect();
+        });
+        let kept: Vec<_> = kept.collect();
         (kept.len() < query.split('&').count()).then(|| kept.join("&"))
     }
 

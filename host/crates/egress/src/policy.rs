@@ -164,11 +164,10 @@ impl Policy {
         target: &Target,
         method: &Method,
     ) -> Vec<&'d str> {
-        let is_declared =
-            |name: &String| self.scope.as_ref().is_none_or(|scope| scope.declared.contains(name));
-        let matches = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(target, method));
-        let within =
-            destinations.iter().filter(|(name, rules)| is_declared(name) && matches(rules));
+        let within = destinations.iter().filter(|(name, rules)| {
+            self.scope.as_ref().is_none_or(|scope| scope.declared.contains(*name))
+                && rules.iter().any(|rule| rule.matches(target, method))
+        });
         within.map(|(name, _)| name.as_str()).collect()
     }
 
@@ -210,9 +209,10 @@ impl Scope {
         if matching.is_empty() {
             // The operator chose the hosts of one of them, and this one among them: of one that has
             // no rules of its own, if there is one.
-            let has_no_rules =
-                |name: &&String| self.destinations.get(name.as_str()).is_none_or(Vec::is_empty);
-            matching = audience.iter().filter(has_no_rules).collect();
+            matching = audience
+                .iter()
+                .filter(|name| self.destinations.get(name.as_str()).is_none_or(Vec::is_empty))
+                .collect();
         }
         if matching.is_empty() {
             matching = audience.iter().collect();
@@ -242,7 +242,8 @@ impl Permit {
 /// Describes a request that no requested rule matches. Of several requests on the host, the one that
 /// excludes only the path is named.
 fn unrequested(requested: &Destinations, target: &Target, method: &Method) -> Missing {
-    let rules = requested.iter().flat_map(|(name, rules)| rules.iter().map(move |it| (name, it)));
+    let rules =
+        requested.iter().flat_map(|(name, rules)| rules.iter().map(move |rule| (name, rule)));
     let on_host = rules.filter_map(|(name, rule)| Some((rule.excluded(target, method)?, name)));
     let nearest = on_host.min_by_key(|(excluded, _)| *excluded);
     nearest

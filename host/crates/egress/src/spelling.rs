@@ -26,10 +26,10 @@ const PLAIN: [&str; 9] = [
 
 /// Returns all spellings of a value, the unescaped value included.
 pub(super) fn of(value: &str) -> BTreeSet<String> {
-    let both_cases = |plain: &&str| {
+    let escaped = PLAIN.iter().flat_map(|plain| {
         [b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| escape(value, plain, digits))
-    };
-    PLAIN.iter().flat_map(both_cases).chain([value.to_owned()]).collect()
+    });
+    escaped.chain([value.to_owned()]).collect()
 }
 
 fn escape(value: &str, plain: &str, digits: &[u8; 16]) -> String {

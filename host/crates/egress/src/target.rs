@@ -153,13 +153,14 @@ impl Host {
 /// Returns whether a text is a valid name. `Url` accepts more characters, such as `*` and `$`,
 /// which could not be distinguished from the text of a rule.
 fn is_name(name: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=MAX_LABEL).contains(&label.len())
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
-    };
     name.len() <= MAX_NAME && name.split('.').all(is_label)
+}
+
+fn is_label(label: &str) -> bool {
+    (1..=MAX_LABEL).contains(&label.len())
+        && label
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
 }
 
 impl fmt::Display for Host {
