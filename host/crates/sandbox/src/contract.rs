@@ -122,8 +122,10 @@ pub(super) fn open(
             .take(MAX_LISTED)
             .map(|found| cut((*found).to_owned(), MAX_SHOWN))
             .collect();
-        let (found, supported) = (shown.join(", "), supported().join(", "));
-        return Err(LoadError::Version { found, supported });
+        return Err(LoadError::Version {
+            found: shown.join(", "),
+            supported: supported().join(", "),
+        });
     };
     let opened = linker.instantiate_pre(component).and_then(version.open);
     opened.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })
@@ -132,8 +134,9 @@ pub(super) fn open(
 /// Returns the range of which a component exports several versions. It would not be clear which of
 /// them a call runs.
 fn repeated(exported: &[&str]) -> Option<&'static str> {
-    let several = |range: &&str| exported.iter().filter(|found| is_of(range, found)).count() > 1;
-    supported().into_iter().find(several)
+    supported()
+        .into_iter()
+        .find(|range| exported.iter().filter(|found| is_of(range, found)).count() > 1)
 }
 
 /// Returns the newest supported version of those that a component exports. A component may export

@@ -53,21 +53,25 @@ pub(super) fn engine(
     slots: u32,
     functions: Option<&Arc<FunctionCache>>,
 ) -> wasmtime::Result<Engine> {
-    let with = |strategy| {
-        let mut config = config(strategy);
-        if let Some(functions) = functions {
-            config.enable_incremental_compilation(functions.clone())?;
-        }
-        Engine::new(&config)
-    };
     if let Err(reason) = mappings_suffice(slots) {
         warn!(slots, reason, "no instance pool; each call maps its own memory, which is slower");
-        return with(InstanceAllocationStrategy::OnDemand);
+        return engine_with(functions, InstanceAllocationStrategy::OnDemand);
     }
-    with(InstanceAllocationStrategy::Pooling(pool(slots))).or_else(|error| {
+    engine_with(functions, InstanceAllocationStrategy::Pooling(pool(slots))).or_else(|error| {
         warn!(slots, %error, "no instance pool; each call maps its own memory, which is slower");
-        with(InstanceAllocationStrategy::OnDemand)
+        engine_with(functions, InstanceAllocationStrategy::OnDemand)
     })
+}
+
+fn engine_with(
+    functions: Option<&Arc<FunctionCache>>,
+    strategy: InstanceAllocationStrategy,
+) -> wasmtime::Result<Engine> {
+    let mut config = config(strategy);
+    if let Some(functions) = functions {
+        config.enable_incremental_compilation(functions.clone())?;
+    }
+    Engine::new(&config)
 }
 
 /// Builds an engine that only compiles and reserves no room for instances. The code that it

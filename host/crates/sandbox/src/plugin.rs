@@ -178,7 +178,8 @@ impl Plugin {
         let arguments = call.arguments().as_str();
         let chain = call.chain();
         let ToolRights { grants, outlet, origin } = self.rights.of(&tool.original);
-        let recorder = grants.recorder.as_ref().map(|it| it.of_call(&self.client, &tool.original));
+        let recorder =
+            grants.recorder.as_ref().map(|recorder| recorder.of_call(&self.client, &tool.original));
         let slot = self
             .share
             .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
@@ -253,27 +254,30 @@ fn recorded(outlet: &Outlet, grants: &Grants, recorder: Option<&CallRecorder>) -
 /// exist or must not be granted. A plugin that can write to the gateway's own files can run any
 /// code in this process, or grant itself anything.
 fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), LoadError> {
-    let refuse = |reason: String| LoadError::Directory { path: directory.path.clone(), reason };
-    let path = directory.path.canonicalize().map_err(|error| refuse(error.to_string()))?;
+    let path = directory
+        .path
+        .canonicalize()
+        .map_err(|error| refused_directory(directory, error.to_string()))?;
     if !path.is_dir() {
-        return Err(refuse("it is not a directory".into()));
+        return Err(refused_directory(directory, "it is not a directory".into()));
     }
-    let overlaps = |own: &&PathBuf| {
-        resolved(own).is_some_and(|own| own.starts_with(&path) || path.starts_with(&own))
-    };
-    if let Some(own) = off_limits.unreadable.iter().find(overlaps) {
-        return Err(refuse(format!(
-            "{} belongs to the gateway; no plugin may read it",
-            own.display()
-        )));
+    if let Some(own) = off_limits.unreadable.iter().find(|own| overlaps(own, &path)) {
+        return Err(refused_directory(
+            directory,
+            format!("{} belongs to the gateway; no plugin may read it", own.display()),
+        ));
     }
-    match off_limits.unwritable.iter().find(overlaps) {
-        Some(own) if directory.access == Access::ReadWrite => Err(refuse(format!(
-            "{} belongs to the gateway; no plugin may write to it",
-            own.display()
-        ))),
+    match off_limits.unwritable.iter().find(|own| overlaps(own, &path)) {
+        Some(own) if directory.access == Access::ReadWrite => Err(refused_directory(
+            directory,
+            format!("{} belongs to the gateway; no plugin may write to it", own.display()),
+        )),
         _ => Ok(()),
     }
+}
+
+fn refused_directory(directory: &Directory, reason: String) -> LoadError {
+    LoadError::Directory { path: directory.path.clone(), reason }
 }
 
 /// Returns the path of a file with links resolved. The file itself need not exist.
@@ -282,6 +286,10 @@ fn resolved(path: &Path) -> Option<PathBuf> {
     path.canonicalize()
         .ok()
         .or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+}
+
+fn overlaps(own: &Path, path: &Path) -> bool {
+    resolved(own).is_some_and(|own| own.starts_with(path) || path.starts_with(&own))
 }
 
 #[cfg(test)]

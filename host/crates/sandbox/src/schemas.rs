@@ -70,14 +70,16 @@ enum Unusable {
 impl Schemas {
     /// Compiles the schemas of each definition. Leaves out the tools that cannot be used. Blocks.
     pub(super) fn compile(definitions: Vec<ToolDefinition>) -> (Self, Tools) {
-        let (mut schemas, mut tools) = (Self::default(), Tools::default());
+        let mut schemas = Self::default();
+        let mut tools = Tools::default();
         for definition in definitions {
             let name = cut(definition.name.clone(), 2 * MAX_NAME);
-            let named = |reason: &str| format!("tool {name:?}: {reason}");
             match schemas.add(&definition) {
-                Err(bad) => tools.left_out.push(named(&bad.to_string())),
+                Err(bad) => tools.left_out.push(format!("tool {name:?}: {bad}")),
                 Ok(unchecked) => {
-                    tools.unchecked.extend(unchecked.iter().map(|reason| named(reason)));
+                    let unchecked =
+                        unchecked.iter().map(|reason| format!("tool {name:?}: {reason}"));
+                    tools.unchecked.extend(unchecked);
                     tools.definitions.push(definition);
                 }
             }
@@ -141,8 +143,10 @@ impl Schemas {
         let Some(Check::Compiled(schema)) = self.tools.get(tool).map(|pair| &pair.input) else {
             return Ok(());
         };
-        let rule = |schema: &CompiledSchema, members: Value| schema.check(&members);
-        let checked = threads::check_arguments(tenant, schema, arguments, rule).await;
+        let checked = threads::check_arguments(tenant, schema, arguments, |schema, members| {
+            schema.check(&members)
+        })
+        .await;
         checked.map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
     }
 

@@ -70,18 +70,23 @@ fn outermost<'a, T: Default>(
     wasm: &'a [u8],
     mut gather: impl FnMut(Payload<'a>, &mut T) -> Result<(), wasmparser::BinaryReaderError>,
 ) -> Result<T, LoadError> {
-    let bad = |error: wasmparser::BinaryReaderError| LoadError::NotAComponent(error.to_string());
     let mut depth = 0_usize;
     let mut gathered = T::default();
     for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(bad)? {
+        match payload.map_err(|error| not_a_component(&error))? {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
-            payload if depth == 0 => gather(payload, &mut gathered).map_err(bad)?,
+            payload if depth == 0 => {
+                gather(payload, &mut gathered).map_err(|error| not_a_component(&error))?
+            }
             _ => {}
         }
     }
     Ok(gathered)
+}
+
+fn not_a_component(error: &wasmparser::BinaryReaderError) -> LoadError {
+    LoadError::NotAComponent(error.to_string())
 }
 
 /// Finds a custom section of the component itself, or else of the first nested module or component
@@ -128,11 +133,13 @@ pub(crate) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, 
 
 /// Returns whether a data segment of a nested module contains this text.
 pub(crate) fn data_contains(wasm: &[u8], text: &[u8]) -> Result<bool, LoadError> {
-    let bad = |error: wasmparser::BinaryReaderError| LoadError::NotAComponent(error.to_string());
     for payload in Parser::new(0).parse_all(wasm) {
-        let Payload::DataSection(section) = payload.map_err(bad)? else { continue };
+        let Payload::DataSection(section) = payload.map_err(|error| not_a_component(&error))?
+        else {
+            continue;
+        };
         for segment in section {
-            let data = segment.map_err(bad)?.data;
+            let data = segment.map_err(|error| not_a_component(&error))?.data;
             if data.windows(text.len()).any(|found| found == text) {
                 return Ok(true);
             }
@@ -154,28 +161,32 @@ pub(crate) fn of(tools: &[ToolDefinition]) -> String {
 
 /// Parses the content of the section. Fails if it is too large or of another form.
 pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
-    let bad = |reason: String| LoadError::Descriptors(reason.into());
     if section.len() > MAX_BYTES {
-        return Err(bad(format!(
+        return Err(bad_descriptors(format!(
             "{} bytes of descriptors; the limit is {MAX_BYTES}",
             section.len()
         )));
     }
     // The derived implementation would take a list of both members too.
     if !section.trim_ascii_start().starts_with(b"{") {
-        return Err(bad("descriptors that are no JSON object".to_owned()));
+        return Err(bad_descriptors("descriptors that are no JSON object".to_owned()));
     }
     // Dense JSON takes many times the memory of its text.
-    json::check(section, &Caps::memory(MAX_TREE_BYTES)).map_err(|error| bad(error.to_string()))?;
+    json::check(section, &Caps::memory(MAX_TREE_BYTES))
+        .map_err(|error| bad_descriptors(error.to_string()))?;
     let section: Section =
         serde_json::from_slice(section).map_err(|error| LoadError::Descriptors(error.into()))?;
     if section.schema != SCHEMA {
-        return Err(bad(format!(
+        return Err(bad_descriptors(format!(
             "descriptors of the form {:?}; this build reads {SCHEMA:?}",
             section.schema
         )));
     }
     Ok(section.tools)
+}
+
+fn bad_descriptors(reason: String) -> LoadError {
+    LoadError::Descriptors(reason.into())
 }
 
 #[cfg(test)]

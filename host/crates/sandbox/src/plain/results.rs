@@ -142,8 +142,10 @@ impl Writer {
 
     fn bytes(&mut self, vals: Vec<Val>) -> Result<Value, BadResult> {
         self.take(vals.len().div_ceil(3) * 4)?;
-        let byte = |val| if let Val::U8(byte) = val { Ok(byte) } else { Err(BadResult::Type) };
-        let bytes: Vec<u8> = vals.into_iter().map(byte).collect::<Result<_, _>>()?;
+        let bytes: Vec<u8> = vals
+            .into_iter()
+            .map(|val| if let Val::U8(byte) = val { Ok(byte) } else { Err(BadResult::Type) })
+            .collect::<Result<_, _>>()?;
         Ok(Value::String(BASE64.encode(bytes)))
     }
 

@@ -34,16 +34,19 @@ impl Rights {
             let others = ToolRights::new(grants, outlet.as_ref());
             return Self { by_tool: BTreeMap::new(), others };
         };
-        let narrowed = |effects: &Effects| {
-            ToolRights::new(Arc::new(grants.narrowed(effects)), outlet.as_ref())
-        };
+        let outlet = outlet.as_ref();
         // One value for each set of effects: a manifest may list thousands of tools.
         let mut by_effects = BTreeMap::new();
         let by_tool = declared.iter().map(|(tool, effects)| {
-            let rights = by_effects.entry(effects).or_insert_with(|| narrowed(effects));
+            let rights = by_effects
+                .entry(effects)
+                .or_insert_with(|| ToolRights::narrowed(&grants, effects, outlet));
             (tool.clone(), rights.clone())
         });
-        Self { by_tool: by_tool.collect(), others: narrowed(&Effects::default()) }
+        Self {
+            by_tool: by_tool.collect(),
+            others: ToolRights::narrowed(&grants, &Effects::default(), outlet),
+        }
     }
 
     /// Returns the rights of a tool, by the plugin's own name of it.
@@ -61,6 +64,10 @@ impl ToolRights {
             origin: Origin::Plugin(Arc::new(grants.tools.tools())),
             grants,
         })
+    }
+
+    fn narrowed(grants: &Arc<Grants>, effects: &Effects, outlet: Option<&Outlet>) -> Arc<Self> {
+        Self::new(Arc::new(grants.narrowed(effects)), outlet)
     }
 }
 

@@ -92,13 +92,12 @@ impl Share {
         deadline: Option<Instant>,
     ) -> Result<Slot, Full> {
         let level = (self.admission.levels.len() - 1).min(depth.saturating_sub(1) as usize);
-        let lease = || Lease {
-            admission: self.admission.clone(),
-            level,
-            flow: Flow { tenant: tenant.clone(), guest: self.guest },
-        };
         let (mut slot, waiting) = {
-            let lease = lease();
+            let lease = Lease {
+                admission: self.admission.clone(),
+                level,
+                flow: Flow { tenant: tenant.clone(), guest: self.guest },
+            };
             let mut schedule = self.admission.level(level);
             if schedule.try_start(&lease.flow) {
                 drop(schedule);

@@ -63,7 +63,8 @@ impl Drop for ScratchDirectory {
     /// Removes the directory, on a thread that may block if there is a runtime: a guest may have
     /// left many files.
     fn drop(&mut self) {
-        let (path, root) = (std::mem::take(&mut self.path), self.root.clone());
+        let path = std::mem::take(&mut self.path);
+        let root = self.root.clone();
         let remove = move || {
             if let Err(error) = remove(&path) {
                 warn!(%error, "a scratch directory is left behind");
@@ -84,7 +85,8 @@ fn remove(top: &Path) -> io::Result<()> {
     let staging = top.with_extension("removed");
     fs::create_dir(&staging)?;
     fs::rename(top, staging.join("0"))?;
-    let (mut emptied, mut staged) = (0_u64, 1_u64);
+    let mut emptied = 0_u64;
+    let mut staged = 1_u64;
     while emptied < staged {
         let directory = staging.join(emptied.to_string());
         for entry in fs::read_dir(&directory)? {

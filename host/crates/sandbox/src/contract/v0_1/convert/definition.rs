@@ -14,11 +14,13 @@ const FIELDS: [&str; 7] =
 
 /// Returns the bytes of JSON text in tool descriptors.
 pub(in super::super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
-    let bytes = |tool: &wit::ToolDescriptor| {
-        let optional = [&tool.output_schema, &tool.meta, &tool.extra, &tool.annotations.extra];
-        tool.input_schema.len() + lengths(optional)
-    };
-    tools.iter().map(bytes).sum()
+    tools
+        .iter()
+        .map(|tool| {
+            let optional = [&tool.output_schema, &tool.meta, &tool.extra, &tool.annotations.extra];
+            tool.input_schema.len() + lengths(optional)
+        })
+        .sum()
 }
 
 pub(in super::super) fn definition_from_guest(

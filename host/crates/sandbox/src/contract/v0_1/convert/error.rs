@@ -34,10 +34,6 @@ pub(in super::super) fn error_from_guest(
     let is_small = least_size(&error.content) <= limit;
     let content = is_small.then(|| contents_from_guest(error.content).ok()).flatten();
     // The error itself is always reported; of the rest, what is malformed or too long is left out.
-    let data = |text: Option<String>| {
-        let text = text.filter(|text| text.len() <= MAX_DETAILS_BYTES)?;
-        serde_json::from_str::<Value>(&text).ok()
-    };
     ToolError {
         kind: kind_from_guest(error.kind),
         code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)).and_then(own_code),
@@ -50,6 +46,11 @@ pub(in super::super) fn error_from_guest(
         meta: data(error.meta).and_then(object),
         extra: data(error.extra).and_then(object).and_then(result_extra),
     }
+}
+
+fn data(text: Option<String>) -> Option<Value> {
+    let text = text.filter(|text| text.len() <= MAX_DETAILS_BYTES)?;
+    serde_json::from_str::<Value>(&text).ok()
 }
 
 fn object(value: Value) -> Option<Map<String, Value>> {
