@@ -441,11 +441,6 @@ mod tests {
 
     #[test]
     fn a_malformed_block_is_repaired_or_becomes_text() {
-        let rendered = |block| {
-            let mut text = String::new();
-            Content::from_mcp(block).render(&mut text);
-            text
-        };
         assert_eq!(rendered(json!("plain")), "plain");
         assert_eq!(rendered(json!(null)), "null");
         assert_eq!(rendered(json!({"type": "sql", "text": "SELECT 1"})), "SELECT 1");
@@ -465,6 +460,12 @@ mod tests {
         );
         let whole = json!({"type": "resource", "resource": {"uri": "a:b"}});
         assert_eq!(rendered(whole.clone()), whole.to_string());
+    }
+
+    fn rendered(block: Value) -> String {
+        let mut text = String::new();
+        Content::from_mcp(block).render(&mut text);
+        text
     }
 
     #[test]

@@ -210,7 +210,6 @@ mod tests {
 
     #[test]
     fn a_text_in_a_member_named_result_is_not_repeated() {
-        let wrapped = |value: Value| json!({"result": value});
         assert_eq!(read(json!([text("a: b")]), wrapped(json!("a: b")), true), "a: b");
         assert_eq!(read(json!([text("7")]), wrapped(json!(7)), true), "7");
         assert_eq!(read(json!([text("a"), text("1")]), wrapped(json!(["a", 1])), true), "a\n1");
@@ -225,6 +224,11 @@ mod tests {
         assert_eq!(read(json!([text("x")]), json!({"result": "x", "more": 1}), false), "x");
     }
 
+    fn wrapped(value: impl Into<Value>) -> Value {
+        let value: Value = value.into();
+        json!({"result": value})
+    }
+
     #[test]
     fn a_text_that_takes_much_more_memory_than_the_data_is_kept() {
         let dense = format!("{{{}\"n\":1}}", "\"n\":[[],[],[]],".repeat(2_000));
@@ -233,17 +237,18 @@ mod tests {
 
     #[test]
     fn a_text_of_a_known_media_type_is_fenced() {
-        let resource = |mime_type: &str, text: &str| {
-            let block = json!({"type": "resource", "resource":
-                {"uri": "a:b", "mimeType": mime_type, "text": text}});
-            read(json!([block]), Value::Null, true)
-        };
         assert_eq!(resource("application/sql", "SELECT 1"), "```sql\nSELECT 1\n```");
         assert_eq!(resource("Text/X-SQL; charset=utf-8", "SELECT 1\n"), "```sql\nSELECT 1\n```");
         assert_eq!(resource("text/html", "a ```` b"), "`````html\na ```` b\n`````");
         assert_eq!(resource("text/plain", "as it is"), "as it is");
         let other = json!([{"type": "query", "text": "SELECT 1", "mimeType": "application/sql"}]);
         assert_eq!(read(other, Value::Null, true), "```sql\nSELECT 1\n```");
+    }
+
+    fn resource(mime_type: &str, text: &str) -> String {
+        let block = json!({"type": "resource", "resource":
+            {"uri": "a:b", "mimeType": mime_type, "text": text}});
+        read(json!([block]), Value::Null, true)
     }
 
     #[test]

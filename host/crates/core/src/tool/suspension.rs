@@ -150,12 +150,14 @@ mod tests {
     use super::*;
 
     fn calls(arguments: &[String]) -> Vec<RunCall> {
-        let call = |(block, arguments): (u32, &String)| RunCall {
-            position: Position { block, branch: 0 },
-            tool: "rec-write".to_owned(),
-            arguments: arguments.clone(),
-        };
-        (1..).zip(arguments).map(call).collect()
+        (1..)
+            .zip(arguments)
+            .map(|(block, arguments)| RunCall {
+                position: Position { block, branch: 0 },
+                tool: "rec-write".to_owned(),
+                arguments: arguments.clone(),
+            })
+            .collect()
     }
 
     fn suspension(pending: Vec<RunCall>, in_doubt: Vec<RunCall>) -> Suspension {

@@ -366,8 +366,6 @@ mod tests {
 
     #[test]
     fn the_output_is_bounded_by_the_size_of_the_json() {
-        let deep =
-            |items: usize| (1..MAX_LEVELS).fold(json!(vec![1; items]), |inner, _| json!([inner]));
         for value in [deep(10_000), json!(vec![json!([]); 10_000]), json!("\u{1}".repeat(10_000))] {
             let json = value.to_string().len();
             let yaml = to_yaml(&value);
@@ -375,6 +373,10 @@ mod tests {
         }
         assert_eq!(to_yaml(&deep(10_000)), deep(10_000).to_string());
         assert!(to_yaml(&deep(10)).starts_with("- - - - "));
+    }
+
+    fn deep(items: usize) -> Value {
+        (1..MAX_LEVELS).fold(json!(vec![1; items]), |inner, _| json!([inner]))
     }
 
     fn read(yaml: &str) -> Value {
@@ -392,11 +394,11 @@ mod tests {
             Yaml::Boolean(flag) => json!(flag),
             Yaml::Array(items) => items.iter().map(to_json).collect(),
             Yaml::Hash(members) => {
-                let member = |(key, value): (&Yaml, &Yaml)| {
+                let members = members.iter().map(|(key, value)| {
                     let Yaml::String(key) = key else { panic!("{key:?} is no text") };
                     (key.clone(), to_json(value))
-                };
-                Value::Object(members.iter().map(member).collect::<Map<_, _>>())
+                });
+                Value::Object(members.collect::<Map<_, _>>())
             }
             Yaml::Null => Value::Null,
             other => panic!("unexpected {other:?}"),

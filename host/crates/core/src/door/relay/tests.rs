@@ -31,13 +31,16 @@ fn policy() -> Policy {
 }
 
 fn offers() -> Arc<Offers> {
-    let list = |keys: &[&str]| keys.iter().map(|key| Offer::new(key, "{}")).collect();
     Arc::new(Offers {
         resources: list(&["memo://a", "file:///secret"]),
         templates: list(&["memo://{id}", "file:///{path}"]),
         prompts: list(&["greet", "other"]),
         instructions: Some("Be kind.".into()),
     })
+}
+
+fn list(keys: &[&str]) -> Vec<Offer> {
+    keys.iter().map(|key| Offer::new(key, "{}")).collect()
 }
 
 fn view(policy: &Policy, filter: &Filter, key: Option<&VirtualKey>) -> RelayView {
