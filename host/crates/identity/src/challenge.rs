@@ -109,8 +109,6 @@ mod tests {
 
     #[test]
     fn each_refusal_has_its_status_and_error() {
-        let unavailable =
-            |millis| Refusal::Unavailable { retry_after: Duration::from_millis(millis) };
         for (refusal, status, error, retry_after) in [
             (Invalid::Key.into(), 401, Some("invalid_token"), None),
             (Refusal::Scope { required: Vec::new() }, 403, Some("insufficient_scope"), None),
@@ -123,5 +121,9 @@ mod tests {
             assert_eq!(refusal.error(), error, "{refusal:?}");
             assert_eq!(refusal.retry_after_s(), retry_after, "{refusal:?}");
         }
+    }
+
+    fn unavailable(millis: u64) -> Refusal {
+        Refusal::Unavailable { retry_after: Duration::from_millis(millis) }
     }
 }

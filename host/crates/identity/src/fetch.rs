@@ -278,10 +278,6 @@ mod tests {
 
     #[test]
     fn metadata_is_looked_for_in_three_places() {
-        let urls = |issuer: &str| {
-            let urls = metadata_urls(&Url::parse(issuer).expect("a URL"));
-            urls.iter().map(Url::as_str).collect::<Vec<_>>().join("\n")
-        };
         insta::assert_snapshot!(urls("https://idp.example.com/realms/a%20b/"), @r"
         https://idp.example.com/.well-known/oauth-authorization-server/realms/a%20b
         https://idp.example.com/.well-known/openid-configuration/realms/a%20b
@@ -291,5 +287,10 @@ mod tests {
         https://idp.example.com/.well-known/oauth-authorization-server
         https://idp.example.com/.well-known/openid-configuration
         ");
+    }
+
+    fn urls(issuer: &str) -> String {
+        let urls = metadata_urls(&Url::parse(issuer).expect("a URL"));
+        urls.iter().map(Url::as_str).collect::<Vec<_>>().join("\n")
     }
 }

@@ -47,19 +47,24 @@ async fn requests_at_the_same_time_cause_one_fetch() {
 async fn a_caller_that_gives_up_does_not_stop_the_fetch_of_the_others() {
     let signer = Signer::es256("a");
     let gate = Arc::new(Gate::with(Page::IsSilent, |_| {}).await);
-    let verify = || {
-        let (gate, token) = (gate.clone(), signer.token(&claims()));
-        tokio::spawn(async move { gate.verify(&token).await })
-    };
-    let first = verify();
+    let first = start_verifying(&gate, &signer);
     until(|| gate.issuer.fetches() == 1).await;
-    let second = verify();
+    let second = start_verifying(&gate, &signer);
     tokio::task::yield_now().await;
     first.abort();
     assert!(first.await.expect_err("it was stopped").is_cancelled());
     pass(TIMEOUT).await;
     assert!(unavailable(&second.await.expect("no panic")));
     assert_eq!(gate.issuer.fetches(), 1);
+}
+
+fn start_verifying(
+    gate: &Arc<Gate>,
+    signer: &Signer,
+) -> tokio::task::JoinHandle<Result<Principal, Refusal>> {
+    let gate = gate.clone();
+    let token = signer.token(&claims());
+    tokio::spawn(async move { gate.verify(&token).await })
 }
 
 #[tokio::test]
@@ -127,18 +132,25 @@ async fn a_new_key_works_at_once_and_a_removed_key_stops_with_the_next_fetch() {
 
 #[tokio::test]
 async fn a_key_without_a_kid_is_replaced_as_well() {
-    let (old, new) = (Signer::es256("x"), Signer::es256("x"));
-    let nameless = |signer: &Signer| signer.jwk_with(json!({ "kid": null }));
-    let token = |signer: &Signer| signer.token_with(json!({ "kid": null }), &claims());
+    let old = Signer::es256("x");
+    let new = Signer::es256("x");
     let gate = Gate::new(&[nameless(&old)]).await;
-    assert!(gate.verify(&token(&old)).await.is_ok());
+    assert!(gate.verify(&nameless_token(&old)).await.is_ok());
     gate.issuer.set("/keys", Page::keys(&[nameless(&new)]));
     // Too early for another fetch.
-    assert_eq!(gate.invalid(&token(&new)).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&nameless_token(&new)).await, Invalid::Signature);
     pass(PAUSE).await;
-    assert!(gate.verify(&token(&new)).await.is_ok());
-    assert_eq!(gate.invalid(&token(&old)).await, Invalid::Signature);
+    assert!(gate.verify(&nameless_token(&new)).await.is_ok());
+    assert_eq!(gate.invalid(&nameless_token(&old)).await, Invalid::Signature);
     assert_eq!(gate.issuer.fetches(), 2);
+}
+
+fn nameless(signer: &Signer) -> Value {
+    signer.jwk_with(json!({ "kid": null }))
+}
+
+fn nameless_token(signer: &Signer) -> String {
+    signer.token_with(json!({ "kid": null }), &claims())
 }
 
 #[tokio::test]
@@ -169,7 +181,7 @@ async fn unknown_kids_cause_one_fetch_in_30_seconds() {
         async move { gate.verify(&token).await }
     });
     let outcomes = futures_util::future::join_all(all).await;
-    assert!(outcomes.iter().all(|it| *it == Err(Invalid::Key.into())));
+    assert!(outcomes.iter().all(|outcome| *outcome == Err(Invalid::Key.into())));
     assert_eq!(gate.issuer.fetches(), 4);
 }
 
@@ -270,7 +282,9 @@ async fn without_keys_the_issuer_is_asked_every_5_seconds() {
         for _ in 0..50 {
             match gate.verify(&token).await {
                 Err(refusal @ Refusal::Unavailable { .. }) => {
-                    assert!(refusal.retry_after_s().is_some_and(|it| (1..=5).contains(&it)));
+                    assert!(
+                        refusal.retry_after_s().is_some_and(|seconds| (1..=5).contains(&seconds))
+                    );
                 }
                 other => panic!("not unavailable: {other:?}"),
             }
