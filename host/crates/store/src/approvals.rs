@@ -210,10 +210,12 @@ mod tests {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let seconds = Arc::new(AtomicU64::new(1_000));
             let read = seconds.clone();
-            let clock =
-                move || SystemTime::UNIX_EPOCH + Duration::from_secs(read.load(Ordering::Relaxed));
-            let path = directory.path().join("store.db");
-            let settings = Settings { clock: Arc::new(clock), ..Settings::new(path) };
+            let settings = Settings {
+                clock: Arc::new(move || {
+                    SystemTime::UNIX_EPOCH + Duration::from_secs(read.load(Ordering::Relaxed))
+                }),
+                ..Settings::new(directory.path().join("store.db"))
+            };
             let database = Database::open(settings).await.expect("it opens");
             Self { database, seconds, _directory: directory }
         }
