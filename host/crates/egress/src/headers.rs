@@ -218,18 +218,24 @@ mod tests {
 
     #[test]
     fn the_number_and_size_of_headers_are_bounded() {
-        let many = |count| vec![("x-a", "b"); count];
         assert!(accepted(&many(MAX_HEADERS)).is_ok());
         assert_eq!(
             accepted(&many(MAX_HEADERS + 1)),
             Err("the request has more than 64 headers".to_owned())
         );
-        let long = |bytes: usize| accepted(&[("x-a", &"b".repeat(bytes - 3))]);
-        assert!(long(MAX_BYTES).is_ok());
+        assert!(accepted_of_length(MAX_BYTES).is_ok());
         assert_eq!(
-            long(MAX_BYTES + 1),
+            accepted_of_length(MAX_BYTES + 1),
             Err("the request's headers have more than 65536 bytes".to_owned())
         );
+    }
+
+    fn many(count: usize) -> Vec<(&'static str, &'static str)> {
+        vec![("x-a", "b"); count]
+    }
+
+    fn accepted_of_length(bytes: usize) -> Result<HeaderMap, String> {
+        accepted(&[("x-a", &"b".repeat(bytes - 3))])
     }
 
     #[test]
@@ -270,14 +276,12 @@ mod tests {
 
     #[test]
     fn a_guest_header_that_belongs_to_the_credential_is_refused() {
-        let of = |injection| {
-            Credential::new("token", Secret::new("value"), injection, Vec::new()).unwrap()
-        };
         for name in ["X-Key", "X_Key"] {
             let given = [(name.to_owned(), b"mine".to_vec())];
             for its in ["x-key", "x_key"] {
                 let error =
-                    accept(&given, &[&of(Injection::header(its, "").unwrap())]).unwrap_err();
+                    accept(&given, &[&credential_with(Injection::header(its, "").unwrap())])
+                        .unwrap_err();
                 assert_eq!(
                     error.to_string(),
                     format!("header {} belongs to the credential \"token\"", name.to_lowercase())
@@ -285,7 +289,14 @@ mod tests {
             }
         }
         let given = [("X-Key".to_owned(), b"mine".to_vec())];
-        assert!(accept(&given, &[&of(Injection::header("authorization", "").unwrap())]).is_ok());
-        assert!(accept(&given, &[&of(Injection::query("x-key").unwrap())]).is_ok());
+        assert!(
+            accept(&given, &[&credential_with(Injection::header("authorization", "").unwrap())])
+                .is_ok()
+        );
+        assert!(accept(&given, &[&credential_with(Injection::query("x-key").unwrap())]).is_ok());
+    }
+
+    fn credential_with(injection: Injection) -> Credential {
+        Credential::new("token", Secret::new("value"), injection, Vec::new()).unwrap()
     }
 }

@@ -230,8 +230,6 @@ mod tests {
 
     #[test]
     fn injections_conflict_if_they_set_the_same_part_of_a_request() {
-        let header = |name| Injection::header(name, "").unwrap();
-        let query = |name| Injection::query(name).unwrap();
         let basic = Injection::basic("me").unwrap();
         for (one, other, part) in [
             (header("X-Key"), header("x_key"), Some("header x-key")),
@@ -244,6 +242,14 @@ mod tests {
         ] {
             assert_eq!(one.conflict(&other).as_deref(), part, "{one:?} {other:?}");
         }
+    }
+
+    fn header(name: &str) -> Injection {
+        Injection::header(name, "").unwrap()
+    }
+
+    fn query(name: &str) -> Injection {
+        Injection::query(name).unwrap()
     }
 
     #[test]

@@ -447,7 +447,6 @@ mod tests {
 
     #[test]
     fn an_invalid_pattern_is_refused_with_a_reason() {
-        let why = |text: &str| Pattern::parse(text).unwrap_err().to_string();
         insta::assert_snapshot!(why("repos"), @"expected a `/` at the beginning");
         insta::assert_snapshot!(why(""), @"expected a `/` at the beginning");
         insta::assert_snapshot!(why("/a**"), @r#"expected `**` to be a whole segment, found "a**""#);
@@ -456,6 +455,10 @@ mod tests {
         insta::assert_snapshot!(why("/a?b=c"), @"expected only a path, found a `?` or `#`");
         insta::assert_snapshot!(why("/a%2fb"), @"an encoded slash cannot occur in a request");
         insta::assert_snapshot!(why("/a/../b"), @"a dot segment cannot occur in a request");
+    }
+
+    fn why(text: &str) -> String {
+        Pattern::parse(text).unwrap_err().to_string()
     }
 
     #[test]
