@@ -269,19 +269,6 @@ mod tests {
 
     /// Returns grants of everything that an effect covers, most of it twice.
     fn everything() -> Arc<Grants> {
-        let directory = |name: &str, request: &str| Directory {
-            name: name.to_owned(),
-            request: request.to_owned(),
-            path: "/d".into(),
-            access: Access::ReadWrite,
-            quota: Quota { bytes: 1, files: 1 },
-        };
-        let store = |name: &str| Store {
-            name: name.to_owned(),
-            max_bytes: 1,
-            is_shared: false,
-            is_cache: false,
-        };
         Arc::new(Grants {
             directories: vec![directory("a", "a"), directory("b", "b"), directory("c", "*")],
             scratch: Some(Quota { bytes: 1, files: 1 }),
@@ -299,20 +286,34 @@ mod tests {
         })
     }
 
+    fn directory(name: &str, request: &str) -> Directory {
+        Directory {
+            name: name.to_owned(),
+            request: request.to_owned(),
+            path: "/d".into(),
+            access: Access::ReadWrite,
+            quota: Quota { bytes: 1, files: 1 },
+        }
+    }
+
+    fn store(name: &str) -> Store {
+        Store { name: name.to_owned(), max_bytes: 1, is_shared: false, is_cache: false }
+    }
+
     fn narrowed(effects: &[&str]) -> Grants {
-        let parse = |text: &&str| text.parse::<DeclaredEffect>().expect("an effect");
-        everything().narrowed(&effects.iter().map(parse).collect())
+        let effects = effects.iter().map(|text| text.parse::<DeclaredEffect>().expect("an effect"));
+        everything().narrowed(&effects.collect())
     }
 
     /// Returns what is left of [`everything`], in words.
     fn left(effects: &[&str]) -> String {
         let grants = narrowed(effects);
         assert!(grants.scratch.is_some() && grants.clocks, "these are no effects");
-        let directories = grants.directories.iter().map(|it| match it.access {
-            Access::ReadOnly => format!("read/{}", it.name),
-            Access::ReadWrite => format!("write/{}", it.name),
+        let directories = grants.directories.iter().map(|directory| match directory.access {
+            Access::ReadOnly => format!("read/{}", directory.name),
+            Access::ReadWrite => format!("write/{}", directory.name),
         });
-        let stores = grants.stores.iter().map(|it| format!("store/{}", it.name));
+        let stores = grants.stores.iter().map(|store| format!("store/{}", store.name));
         let slots = grants.tools.slots.keys().map(|slot| format!("slot/{slot}"));
         let full = grants.tools.full.iter().map(|tool| format!("full/{tool}"));
         let http = grants.http.iter().map(|_| "http".to_owned());
@@ -373,9 +374,6 @@ mod tests {
 
     #[test]
     fn the_effect_to_declare_is_the_one_on_a_granted_request_or_else_none() {
-        let missing = |effects: &[&str], effect, request| {
-            narrowed(effects).undeclared(effect, request).map(|effect| effect.to_string())
-        };
         for (effect, one, other) in [
             (Effect::ReadFiles, "read_files.a", "read_files.b"),
             (Effect::WriteFiles, "write_files.a", "write_files.b"),
@@ -394,6 +392,10 @@ mod tests {
         let full = missing(&["call_tools.a"], Effect::CallTools, Some("p-b"));
         assert_eq!(full.as_deref(), Some("call_tools"));
         assert_eq!(everything().undeclared(Effect::Http, None), None, "it is not narrowed");
+    }
+
+    fn missing(effects: &[&str], effect: Effect, request: Option<&str>) -> Option<String> {
+        narrowed(effects).undeclared(effect, request).map(|effect| effect.to_string())
     }
 
     #[test]

@@ -300,40 +300,47 @@ mod tests {
     #[test]
     fn the_gateways_own_files_are_not_granted_to_plugins() {
         let home = tempfile::tempdir().expect("a directory");
-        let inside = |name: &str| home.path().join(name);
         for directory in ["cache/below", "config", "data", "other"] {
-            std::fs::create_dir_all(inside(directory)).expect("a directory");
+            std::fs::create_dir_all(home.path().join(directory)).expect("a directory");
         }
         // Neither file exists yet.
         let off_limits = OffLimits {
-            unwritable: vec![inside("config/airlock.lock")],
-            unreadable: vec![inside("cache"), inside("data/airlock.db")],
+            unwritable: vec![home.path().join("config/airlock.lock")],
+            unreadable: vec![home.path().join("cache"), home.path().join("data/airlock.db")],
         };
-        let check = |path: PathBuf, access| {
-            let quota = Quota { bytes: 1, files: 1 };
-            check_directory(
-                &Directory { name: "d".into(), request: "d".into(), path, access, quota },
-                &off_limits,
-            )
-            .is_ok()
-        };
-        for hidden in
-            [home.path().to_owned(), inside("cache"), inside("cache/below"), inside("data")]
-        {
+        for hidden in [
+            home.path().to_owned(),
+            home.path().join("cache"),
+            home.path().join("cache/below"),
+            home.path().join("data"),
+        ] {
             assert!(
-                !check(hidden.clone(), Access::ReadOnly)
-                    && !check(hidden.clone(), Access::ReadWrite),
+                !is_granted(&off_limits, hidden.clone(), Access::ReadOnly)
+                    && !is_granted(&off_limits, hidden.clone(), Access::ReadWrite),
                 "{}",
                 hidden.display()
             );
         }
         assert!(
-            check(inside("config"), Access::ReadOnly)
-                && !check(inside("config"), Access::ReadWrite)
+            is_granted(&off_limits, home.path().join("config"), Access::ReadOnly)
+                && !is_granted(&off_limits, home.path().join("config"), Access::ReadWrite)
         );
-        assert!(check(inside("other"), Access::ReadWrite));
-        std::os::unix::fs::symlink(inside("config"), inside("other/link")).expect("a link");
-        assert!(!check(inside("other/link"), Access::ReadWrite), "links are followed");
-        assert!(!check(inside("missing"), Access::ReadOnly));
+        assert!(is_granted(&off_limits, home.path().join("other"), Access::ReadWrite));
+        std::os::unix::fs::symlink(home.path().join("config"), home.path().join("other/link"))
+            .expect("a link");
+        assert!(
+            !is_granted(&off_limits, home.path().join("other/link"), Access::ReadWrite),
+            "links are followed"
+        );
+        assert!(!is_granted(&off_limits, home.path().join("missing"), Access::ReadOnly));
+    }
+
+    fn is_granted(off_limits: &OffLimits, path: PathBuf, access: Access) -> bool {
+        let quota = Quota { bytes: 1, files: 1 };
+        check_directory(
+            &Directory { name: "d".into(), request: "d".into(), path, access, quota },
+            off_limits,
+        )
+        .is_ok()
     }
 }

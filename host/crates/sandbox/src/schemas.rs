@@ -255,9 +255,9 @@ mod tests {
         let (schemas, _) = compile(&json!([tool(
             &json!({"properties": {"rows": {"items": {"type": "string"}}}})
         )]));
-        let check = |structured: Option<&Value>| check_result(&schemas, "t", structured);
-        assert!(check(Some(&json!({"rows": ["a"]}))).is_ok());
-        let refused = check(Some(&json!({"rows": ["a", 7]}))).expect_err("not a string");
+        assert!(check_result(&schemas, "t", Some(&json!({"rows": ["a"]}))).is_ok());
+        let refused = check_result(&schemas, "t", Some(&json!({"rows": ["a", 7]})))
+            .expect_err("not a string");
         assert_eq!(
             (refused.code(), refused.kind()),
             ("invalid_result", airlock_core::tool::ErrorKind::Internal)
@@ -266,7 +266,7 @@ mod tests {
         let cause =
             std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
         insta::assert_snapshot!(cause, @"rows[1]: found 7, expected a string");
-        insta::assert_snapshot!(check(None).expect_err("no result"), @"the result of tool p-t does not fit its output schema");
+        insta::assert_snapshot!(check_result(&schemas, "t", None).expect_err("no result"), @"the result of tool p-t does not fit its output schema");
     }
 
     #[test]
@@ -288,7 +288,6 @@ mod tests {
 
     #[test]
     fn a_tool_with_a_name_that_the_contract_does_not_permit_is_left_out() {
-        let named = |name: &str| json!({"name": name, "inputSchema": {}});
         let longest = "a".repeat(64);
         let (_, tools) = compile(&json!([
             named(&longest),
@@ -300,6 +299,10 @@ mod tests {
         let kept: Vec<_> = tools.definitions.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(kept, [longest.as_str(), "Get-it_2"]);
         insta::assert_snapshot!(tools.left_out[1], @r#"tool "get it": a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"#);
+    }
+
+    fn named(name: &str) -> Value {
+        json!({"name": name, "inputSchema": {}})
     }
 
     #[test]
@@ -314,11 +317,12 @@ mod tests {
         assert_eq!(tools.unchecked.len(), 3, "{:?}", tools.unchecked);
         insta::assert_snapshot!(tools.unchecked[0], @r##"tool "t": nothing can be checked against the inputSchema: #/properties/n: more than 256 subschemas inside each other for one value; does a reference lead back to itself?"##);
         assert!(check_arguments(&schemas, "t", r#"{"n": "any"}"#).is_ok());
-        let check =
-            |tool: &str, structured: Option<&Value>| check_result(&schemas, tool, structured);
-        assert!(check("t", Some(&json!({}))).is_err());
-        assert!(check("both", Some(&json!({}))).is_ok());
-        assert!(check("both", None).is_err(), "an output schema requires a structured result");
+        assert!(check_result(&schemas, "t", Some(&json!({}))).is_err());
+        assert!(check_result(&schemas, "both", Some(&json!({}))).is_ok());
+        assert!(
+            check_result(&schemas, "both", None).is_err(),
+            "an output schema requires a structured result"
+        );
     }
 
     #[test]

@@ -158,12 +158,6 @@ mod tests {
     use super::*;
 
     fn bindings() -> Bindings {
-        let bind = |namespace: &str, name: &str, alias: Option<&str>| Binding {
-            namespace: namespace.into(),
-            name: name.into(),
-            alias: alias.map(Into::into),
-            tool: ToolName::alias(&format!("{namespace}-{name}")),
-        };
         let all = [
             bind("fs", "read_file", Some("readFile")),
             bind("github", "get", None),
@@ -172,19 +166,31 @@ mod tests {
         all.into_iter().collect()
     }
 
+    fn bind(namespace: &str, name: &str, alias: Option<&str>) -> Binding {
+        Binding {
+            namespace: namespace.into(),
+            name: name.into(),
+            alias: alias.map(Into::into),
+            tool: ToolName::alias(&format!("{namespace}-{name}")),
+        }
+    }
+
     #[test]
     fn a_source_names_the_namespaces_that_are_words_in_it() {
-        let named = |source: &str| bindings().named_in(source).join(" ");
-        assert_eq!(named(""), "");
-        assert_eq!(named("fs.read_file()"), "fs");
-        assert_eq!(named("result=[github.get(),fs.x]"), "fs github");
-        assert_eq!(named("fs_.x, afs.x, fs1.x, 'gitHub'"), "");
-        assert_eq!(named("f'{github.get()}'"), "github");
+        assert_eq!(named_in(""), "");
+        assert_eq!(named_in("fs.read_file()"), "fs");
+        assert_eq!(named_in("result=[github.get(),fs.x]"), "fs github");
+        assert_eq!(named_in("fs_.x, afs.x, fs1.x, 'gitHub'"), "");
+        assert_eq!(named_in("f'{github.get()}'"), "github");
         assert_eq!(
-            named("\u{fb01}s = 'ä'"),
+            named_in("\u{fb01}s = 'ä'"),
             "fs github",
             "letters that a parser may read as others"
         );
+    }
+
+    fn named_in(source: &str) -> String {
+        bindings().named_in(source).join(" ")
     }
 
     #[test]

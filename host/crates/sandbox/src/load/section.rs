@@ -230,14 +230,15 @@ mod tests {
         ] {
             assert!(parse(bad.as_bytes()).is_err(), "{bad}");
         }
-        let dense = |count| {
-            let numbers = vec!["0"; count].join(",");
-            format!(
-                r#"{{"schema":"airlock.tools/1","tools":[{{"name":"t","inputSchema":{{}},"a":[{numbers}]}}]}}"#
-            )
-        };
         assert!(parse(dense(100_000).as_bytes()).is_ok());
         assert!(parse(dense(2_000_000).as_bytes()).is_err());
+    }
+
+    fn dense(count: usize) -> String {
+        let numbers = vec!["0"; count].join(",");
+        format!(
+            r#"{{"schema":"airlock.tools/1","tools":[{{"name":"t","inputSchema":{{}},"a":[{numbers}]}}]}}"#
+        )
     }
 
     /// Returns whether the section is read and each of its tools is offered. The gateway leaves out a
@@ -245,9 +246,10 @@ mod tests {
     fn is_offered(section: &Value) -> bool {
         let client = ClientName::parse("p").expect("a name");
         let Ok(tools) = parse(section.to_string().as_bytes()) else { return false };
-        let is_described = |tool: &ToolDefinition| !tool.description.trim().is_empty();
-        tools.iter().all(|tool| is_described(tool) && Tool::adopt(&client, tool.clone()).is_ok())
-            && Schemas::compile(tools).1.left_out.is_empty()
+        let is_usable = tools.iter().all(|tool| {
+            !tool.description.trim().is_empty() && Tool::adopt(&client, tool.clone()).is_ok()
+        });
+        is_usable && Schemas::compile(tools).1.left_out.is_empty()
     }
 
     #[test]
@@ -266,7 +268,6 @@ mod tests {
             },
             "_meta": {"k": 1},
         });
-        let section = |tool: Value| json!({"schema": "airlock.tools/1", "tools": [tool]});
         let values = [
             json!(null),
             json!(true),
@@ -290,9 +291,9 @@ mod tests {
             json!([{}]),
         ];
         let mut sections =
-            vec![section(tool.clone()), json!(["airlock.tools/1", [tool]]), json!({"tools": []})];
+            vec![section_with(&tool), json!(["airlock.tools/1", [tool]]), json!({"tools": []})];
         sections.extend(["schema", "tools", "more"].into_iter().flat_map(|name| {
-            let mut changed = section(tool.clone());
+            let mut changed = section_with(&tool);
             values.clone().map(|value| {
                 changed[name] = value;
                 changed.clone()
@@ -304,13 +305,13 @@ mod tests {
             for value in &values {
                 let mut changed = tool.clone();
                 *changed.pointer_mut(&place).expect("it is there") = value.clone();
-                sections.push(section(changed));
+                sections.push(section_with(&changed));
             }
             let (parent, name) = place.rsplit_once('/').expect("a place");
             let mut changed = tool.clone();
             let parent = changed.pointer_mut(parent).and_then(Value::as_object_mut);
             parent.expect("an object").remove(name);
-            sections.push(section(changed));
+            sections.push(section_with(&changed));
         }
         let verdicts = sections.iter().map(|section| (schema.check(section).is_ok(), section));
         let mut accepted = 0;
@@ -319,5 +320,9 @@ mod tests {
             assert_eq!(fits, is_offered(section), "{section}");
         }
         assert!(accepted > 60 && sections.len() - accepted > 100, "{accepted}");
+    }
+
+    fn section_with(tool: &Value) -> Value {
+        json!({"schema": "airlock.tools/1", "tools": [tool]})
     }
 }

@@ -84,21 +84,24 @@ mod tests {
         };
         let mut grants = Grants { tools, ..Grants::default() };
         let client = ClientName::parse("test").expect("a name");
-        let origin = |grants: &Grants, tool: &str| {
-            Rights::new(&client, grants, &HostResources::default()).of(tool).origin.clone()
-        };
         let all = Origin::Plugin(Arc::new(["p-a".to_owned()].into()));
-        assert_eq!(origin(&grants, "any"), all);
-        let effects = |effect| Effects::from_iter([effect]);
+        assert_eq!(origin(&client, &grants, "any"), all);
         grants.declared = Some(Arc::new(
-            [("a".to_owned(), effects(Effect::CallTools)), ("b".to_owned(), effects(Effect::Http))]
-                .into(),
+            [
+                ("a".to_owned(), Effects::from_iter([Effect::CallTools])),
+                ("b".to_owned(), Effects::from_iter([Effect::Http])),
+            ]
+            .into(),
         ));
-        assert_eq!(origin(&grants, "a"), all);
+        assert_eq!(origin(&client, &grants, "a"), all);
         for tool in ["b", "other"] {
-            assert_eq!(origin(&grants, tool), Origin::Plugin(Arc::default()), "{tool}");
+            assert_eq!(origin(&client, &grants, tool), Origin::Plugin(Arc::default()), "{tool}");
         }
         grants.declared = Some(Arc::default());
-        assert_eq!(origin(&grants, "a"), Origin::Plugin(Arc::default()));
+        assert_eq!(origin(&client, &grants, "a"), Origin::Plugin(Arc::default()));
+    }
+
+    fn origin(client: &ClientName, grants: &Grants, tool: &str) -> Origin {
+        Rights::new(client, grants, &HostResources::default()).of(tool).origin.clone()
     }
 }

@@ -103,14 +103,15 @@ mod tests {
 
     #[test]
     fn names_that_are_not_utf8_are_left_out_but_counted() {
-        let entries = || {
-            [&b"."[..], b"..", b"b", b"\xff", b"a"]
-                .map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
-        };
         let (listed, bytes) = collect(entries().into_iter(), 3 * 65).expect("at the edge");
         assert_eq!(listed.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(bytes, 3 * 65);
         assert!(collect(entries().into_iter(), 3 * 65 - 1).is_err());
+    }
+
+    fn entries() -> [rustix::io::Result<(CString, FileType)>; 5] {
+        [&b"."[..], b"..", b"b", b"\xff", b"a"]
+            .map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
     }
 
     #[test]

@@ -120,10 +120,13 @@ mod tests {
         for name in ["a", "b", "c"] {
             fs::write(directory.path().join(name), "1234").expect("a file");
         }
-        let measured = |bytes, files| measure(directory.path(), Quota { bytes, files });
-        assert_eq!(measured(12, 3), Some(Amount { bytes: 12, files: 3 }));
-        assert_eq!(measured(11, 3), None);
-        assert_eq!(measured(12, 2), None);
+        assert_eq!(measured(directory.path(), 12, 3), Some(Amount { bytes: 12, files: 3 }));
+        assert_eq!(measured(directory.path(), 11, 3), None);
+        assert_eq!(measured(directory.path(), 12, 2), None);
+    }
+
+    fn measured(directory: &Path, bytes: u64, files: u64) -> Option<Amount> {
+        measure(directory, Quota { bytes, files })
     }
 
     #[test]

@@ -371,10 +371,16 @@ mod tests {
 
     #[test]
     fn a_value_that_no_deletion_makes_room_for_is_too_large_and_not_beyond_the_quota() {
-        let told = |error: store::kv::KvError| kv_error_for_guest(&KvError::Store(error));
         let larger = store::kv::KvError::LargerThanQuota { bytes: 2, quota: 1 };
-        assert!(matches!(told(larger), GuestKvError::TooLarge));
-        assert!(matches!(told(store::kv::KvError::TooLarge), GuestKvError::TooLarge));
-        assert!(matches!(told(store::kv::KvError::QuotaExceeded), GuestKvError::QuotaExceeded));
+        assert!(matches!(for_guest(larger), GuestKvError::TooLarge));
+        assert!(matches!(for_guest(store::kv::KvError::TooLarge), GuestKvError::TooLarge));
+        assert!(matches!(
+            for_guest(store::kv::KvError::QuotaExceeded),
+            GuestKvError::QuotaExceeded
+        ));
+    }
+
+    fn for_guest(error: store::kv::KvError) -> GuestKvError {
+        kv_error_for_guest(&KvError::Store(error))
     }
 }

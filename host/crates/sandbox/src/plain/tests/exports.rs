@@ -6,16 +6,15 @@ use super::*;
 /// written as `name` or `interface#name`.
 fn exporting(functions: &[&str]) -> String {
     let core = core(r#"(func (export "f"))"#);
-    let exported = |name: &str| [format!(r#"(export "{name}" (func $f))"#)];
     let mut interfaces: std::collections::BTreeMap<&str, Vec<String>> =
         std::collections::BTreeMap::new();
     let mut exports = String::new();
     for function in functions {
         match function.split_once('#') {
             Some((interface, name)) => {
-                interfaces.entry(interface).or_default().extend(exported(name));
+                interfaces.entry(interface).or_default().push(exported(name));
             }
-            None => exports.extend(exported(function)),
+            None => exports.push_str(&exported(function)),
         }
     }
     for (at, (interface, functions)) in interfaces.iter().enumerate() {
@@ -25,6 +24,10 @@ fn exporting(functions: &[&str]) -> String {
         )]);
     }
     format!("(component {core} (func $f {}) {exports})", lift("f"))
+}
+
+fn exported(name: &str) -> String {
+    format!(r#"(export "{name}" (func $f))"#)
 }
 
 fn wasm(wat: &str, docs: &str) -> Vec<u8> {

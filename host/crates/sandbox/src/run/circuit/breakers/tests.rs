@@ -142,8 +142,8 @@ fn the_breakers_of_a_tenant_are_bounded_and_do_not_evict_those_of_others() {
 
 #[test]
 fn the_operator_sees_the_breaker_that_refuses_the_most() {
-    let (now, mut breakers) = (Instant::now(), Breakers::default());
-    let described = |breakers: &Breakers, now| Value::Object(breakers.describe(now)).to_string();
+    let now = Instant::now();
+    let mut breakers = Breakers::default();
     insta::assert_snapshot!(described(&breakers, now), @r#"{"state":"closed","scope":null,"failures":0,"retry_after_ms":null}"#);
     call(&mut breakers, now, 1, "t", Outcome::Overran, 3);
     insta::assert_snapshot!(described(&breakers, now), @r#"{"state":"closed","scope":null,"failures":3,"retry_after_ms":null}"#);
@@ -153,4 +153,8 @@ fn the_operator_sees_the_breaker_that_refuses_the_most() {
     call(&mut breakers, now + SECOND, 2, "t", Outcome::Crashed, 5);
     insta::assert_snapshot!(described(&breakers, now + SECOND), @r#"{"state":"open","scope":"one caller","failures":5,"retry_after_ms":30000}"#);
     insta::assert_snapshot!(described(&breakers, now + 31 * SECOND), @r#"{"state":"half_open","scope":"one caller","failures":5,"retry_after_ms":0}"#);
+}
+
+fn described(breakers: &Breakers, now: Instant) -> String {
+    Value::Object(breakers.describe(now)).to_string()
 }
