@@ -181,7 +181,6 @@ fn the_greatest_depth_is_that_of_serde_json() {
 
 #[test]
 fn numbers_are_accepted_exactly_if_serde_json_parses_them() {
-    let digits = |count| "9".repeat(count);
     for text in [
         digits(308),
         digits(309),
@@ -210,6 +209,10 @@ fn numbers_are_accepted_exactly_if_serde_json_parses_them() {
             "{text}"
         );
     }
+}
+
+fn digits(count: usize) -> String {
+    "9".repeat(count)
 }
 
 #[test]

@@ -148,8 +148,8 @@ fn property(limit: Limit, generator: &mut SchemaGenerator) -> Schema {
         schema.insert("minimum".to_owned(), json!(limit.minimum()));
         schema.insert("maximum".to_owned(), json!(limit.trusted_maximum()));
     }
-    let (default, trusted) =
-        (limit.show(limit.default_amount()), limit.show(limit.trusted_maximum()));
+    let default = limit.show(limit.default_amount());
+    let trusted = limit.show(limit.trusted_maximum());
     let maxima = if default == trusted {
         format!("Default and maximum: {default}.")
     } else {

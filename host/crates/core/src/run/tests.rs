@@ -15,7 +15,8 @@ const STAGES: [Stage; 7] = [
 ];
 
 fn called(is_repeatable: bool) -> Called {
-    let (tool, arguments) = ("notes.add".into(), r#"{"n":1}"#.into());
+    let tool = "notes.add".into();
+    let arguments = r#"{"n":1}"#.into();
     Called { tool, arguments, definition: "old".into(), is_repeatable }
 }
 
@@ -325,7 +326,8 @@ fn the_next_process_finds_calls_that_may_have_been_sent_in_doubt() {
 
 #[test]
 fn a_person_decides_what_waits_for_a_decision() {
-    let (not_pending, not_in_doubt) = (Err(Refused::NotPending), Err(Refused::NotInDoubt));
+    let not_pending = Err(Refused::NotPending);
+    let not_in_doubt = Err(Refused::NotInDoubt);
     let approved = Ok(Stage::Approved { attempts: 2, until_ms: 7 });
     let mut decided = [not_pending; 7];
     (decided[0], decided[1]) = (approved, approved);

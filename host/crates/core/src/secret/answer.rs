@@ -172,7 +172,8 @@ mod tests {
     const VALUE: &str = "s3cr3t/t0ken+ü";
 
     fn scrubber() -> Scrubber {
-        let (token, pin) = (Secret::new(VALUE), Secret::new("31415926"));
+        let token = Secret::new(VALUE);
+        let pin = Secret::new("31415926");
         Scrubber::new([("TOKEN", &token), ("PIN", &pin)]).expect("good secrets")
     }
 

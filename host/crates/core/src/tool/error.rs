@@ -654,7 +654,8 @@ mod tests {
     #[test]
     fn a_limit_with_a_report_is_the_limit_for_programs() {
         let limit = Box::new(CallError::Fuel { tool: ToolName::alias(SCRIPT), limit: 20 });
-        let (reason, report) = (limit.of_script(), "all".to_owned());
+        let reason = limit.of_script();
+        let report = "all".to_owned();
         let error = CallError::ScriptLimit { limit, reason, report };
         assert_eq!((error.code(), error.kind()), ("out_of_fuel", ErrorKind::LimitReached));
         assert!(error.is_limit() && error.to_text() == "all");

@@ -161,7 +161,8 @@ mod tests {
     }
 
     fn suspension(pending: Vec<RunCall>, in_doubt: Vec<RunCall>) -> Suspension {
-        let (run, token) = ("run_1".to_owned(), "run_1.1".to_owned());
+        let run = "run_1".to_owned();
+        let token = "run_1.1".to_owned();
         Suspension { run, token, completed: Vec::new(), pending, in_doubt }
     }
 

@@ -440,7 +440,8 @@ mod tests {
         #[test]
         fn a_reader_of_yaml_reads_the_same_value(value in value()) {
             let yaml = to_yaml(&value);
-            let (found, expected) = (read(&yaml).to_string(), value.to_string());
+            let found = read(&yaml).to_string();
+            let expected = value.to_string();
             prop_assert_eq!(found, expected, "{}", yaml);
         }
     }

@@ -7,7 +7,8 @@ use crate::{
 /// Opens a record and returns it with the report of its call.
 fn open(ledger: &Ledger, arguments: &str) -> (Open, Arc<Report>) {
     let client = ClientName::parse("desk").expect("a good name");
-    let (id, report) = (CallId::next(), Report::new());
+    let id = CallId::next();
+    let report = Report::new();
     let name = ToolName::new(&client, "t");
     let open = ledger.open((id, None), name, None, arguments.into(), report.clone());
     (open.expect("the request may make more calls"), report)

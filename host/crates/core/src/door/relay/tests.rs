@@ -44,8 +44,9 @@ fn list(keys: &[&str]) -> Vec<Offer> {
 }
 
 fn view(policy: &Policy, filter: &Filter, key: Option<&VirtualKey>) -> RelayView {
-    let (name, offers, provider): (_, _, Arc<dyn Provider>) =
-        (client("notes"), offers(), Arc::new(Echo));
+    let name = client("notes");
+    let offers = offers();
+    let provider: Arc<dyn Provider> = Arc::new(Echo);
     let source = RelaySource { client: &name, policy, offers: &offers, provider: Some(&provider) };
     RelayView::new([source], filter, key)
 }
