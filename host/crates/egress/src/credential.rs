@@ -207,7 +207,8 @@ impl Credentials {
     /// Collects credentials. Fails if two have the same name.
     pub fn new(credentials: Vec<Credential>) -> Result<Self, BadCredential> {
         let mut by_name = BTreeMap::new();
-        let (mut values, mut spellings) = (BTreeSet::new(), BTreeSet::new());
+        let mut values = BTreeSet::new();
+        let mut spellings = BTreeSet::new();
         for credential in credentials {
             let shown = credential.injection.shown(credential.value.expose());
             let long = shown.iter().filter(|text| text.len() >= MIN_BLOTTED_BYTES);
@@ -229,7 +230,8 @@ impl Credentials {
     /// or not known, or if two of them set the same part of the request.
     pub(super) fn select(&self, names: &[String]) -> Result<Vec<&Credential>, Error> {
         if names.len() > MAX_OF_REQUEST {
-            let (found, limit) = (names.len(), MAX_OF_REQUEST);
+            let found = names.len();
+            let limit = MAX_OF_REQUEST;
             return Err(Error::invalid(format!(
                 "the request names {found} credentials, expected at most {limit}"
             )));
@@ -392,8 +394,8 @@ mod tests {
             Injection::query("key").unwrap(),
         ] {
             let credentials = Credentials::new(vec![credential(injection)]).unwrap();
-            let (mut url, mut headers) =
-                (Url::parse("https://x.com/a?b=c").unwrap(), HeaderMap::new());
+            let mut url = Url::parse("https://x.com/a?b=c").unwrap();
+            let mut headers = HeaderMap::new();
             credentials.select(&["token".to_owned()]).unwrap()[0].attach(&mut url, &mut headers);
             assert!(
                 !format!("{credentials:?} {headers:?}").contains("s3cret"),

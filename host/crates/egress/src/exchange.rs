@@ -180,7 +180,8 @@ impl<'a> Exchange<'a> {
             resolve::check(&address.to_string(), &[*address], farthest)
                 .map_err(|bad| client::explain_unresolved(&bad, caller, credentials))?;
         }
-        let (mut url, mut headers) = (hop.target.url().clone(), hop.headers.clone());
+        let mut url = hop.target.url().clone();
+        let mut headers = hop.headers.clone();
         for credential in &hop.credentials {
             credential.attach(&mut url, &mut headers);
         }

@@ -182,8 +182,8 @@ mod tests {
     use super::*;
 
     fn attached(injection: &Injection, value: &str) -> String {
-        let (mut url, mut headers) =
-            (Url::parse("https://x.com/a?b=%63").unwrap(), HeaderMap::new());
+        let mut url = Url::parse("https://x.com/a?b=%63").unwrap();
+        let mut headers = HeaderMap::new();
         injection.attach(value, &mut url, &mut headers);
         let header = headers.iter().map(|(name, value)| {
             assert!(value.is_sensitive());

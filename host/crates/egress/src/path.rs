@@ -272,7 +272,8 @@ impl Pattern {
                 }
                 _ => {
                     let Some((after, from)) = resume else { return false };
-                    (part, at) = (after, from + 1);
+                    part = after;
+                    at = from + 1;
                     resume = Some((after, at));
                 }
             }

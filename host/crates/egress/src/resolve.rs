@@ -101,7 +101,8 @@ pub(super) struct Checked {
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
-        let (host, farthest) = (name.as_str().to_owned(), self.farthest);
+        let host = name.as_str().to_owned();
+        let farthest = self.farthest;
         let resolving = self.resolver.resolve(&host);
         Box::pin(async move {
             let addresses = resolving

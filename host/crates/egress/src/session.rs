@@ -108,7 +108,8 @@ impl Outlet {
         credentials: Arc<Credentials>,
     ) -> Self {
         let in_flight = Pool::new(MAX_OF_CALLER, CALLER_WEIGHT);
-        let (shared, caller) = (shared.clone(), caller.into());
+        let shared = shared.clone();
+        let caller = caller.into();
         Self { shared, caller, policy, credentials, observed: None, in_flight }
     }
 

@@ -272,7 +272,8 @@ fn an_intersection_keeps_only_requests_that_both_rules_match() {
         assert_eq!(parsed(one).intersect(&parsed(other)), expected, "{one} and {other}");
         assert_eq!(parsed(other).intersect(&parsed(one)), expected, "{other} and {one}");
     }
-    let (open, closed) = (parsed("https://a.com GET /** private"), parsed("https://a.com GET /**"));
+    let open = parsed("https://a.com GET /** private");
+    let closed = parsed("https://a.com GET /**");
     assert_eq!(
         (open.intersect(&open), open.intersect(&closed)),
         (Some(open.clone()), Some(closed))
