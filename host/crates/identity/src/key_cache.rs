@@ -74,7 +74,8 @@ impl KeyCache {
     /// an outage of the issuer, callers do not wait for a fetch while the old set is usable.
     pub(crate) async fn current(&self) -> Result<Arc<KeySet>, Unavailable> {
         let running = {
-            let (mut state, now) = (self.shared.state(), Instant::now());
+            let mut state = self.shared.state();
+            let now = Instant::now();
             if let Some(held) = state.held.as_ref().filter(|held| now < held.fresh_until) {
                 return Ok(held.keys.clone());
             }
@@ -92,7 +93,8 @@ impl KeyCache {
     /// Returns a key set newer than `old` if one can be had now, else `old` itself.
     pub(crate) async fn newer(&self, old: &Arc<KeySet>) -> Result<Arc<KeySet>, Unavailable> {
         let running = {
-            let (mut state, now) = (self.shared.state(), Instant::now());
+            let mut state = self.shared.state();
+            let now = Instant::now();
             if let Some(held) = state.held.as_ref().filter(|held| !Arc::ptr_eq(&held.keys, old)) {
                 return Ok(held.keys.clone());
             }

@@ -74,7 +74,8 @@ async fn a_dropped_verifier_stops_its_fetch() {
     let verifier =
         Arc::new(verifier(Settings { jwks_uri: Some(issuer.url("/keys")), ..settings() }));
     let waiting = tokio::spawn({
-        let (verifier, token) = (verifier.clone(), signer.token(&claims()));
+        let verifier = verifier.clone();
+        let token = signer.token(&claims());
         async move { verifier.verify(&token).await }
     });
     until(|| issuer.fetches() == 1).await;
@@ -110,8 +111,10 @@ async fn a_key_set_is_fetched_again_after_its_lifetime() {
 
 #[tokio::test]
 async fn a_new_key_works_at_once_and_a_removed_key_stops_with_the_next_fetch() {
-    let (old, new) = (Signer::es256("old"), Signer::es256("new"));
-    let (old_token, new_token) = (old.token(&claims()), new.token(&claims()));
+    let old = Signer::es256("old");
+    let new = Signer::es256("new");
+    let old_token = old.token(&claims());
+    let new_token = new.token(&claims());
     let gate = Gate::new(&[old.jwk()]).await;
     assert!(gate.verify(&old_token).await.is_ok());
     pass(PAUSE).await;
@@ -194,7 +197,8 @@ async fn a_known_key_does_not_wait_for_the_fetch_of_an_unknown_one() {
     pass(PAUSE).await;
     gate.issuer.set("/keys", Page::IsSilent);
     let waiting = tokio::spawn({
-        let (gate, token) = (gate.clone(), signer.token_with(json!({ "kid": "b" }), &claims()));
+        let gate = gate.clone();
+        let token = signer.token_with(json!({ "kid": "b" }), &claims());
         async move { gate.verify(&token).await }
     });
     until(|| gate.issuer.fetches() == 2).await;
@@ -206,7 +210,8 @@ async fn a_known_key_does_not_wait_for_the_fetch_of_an_unknown_one() {
 
 #[tokio::test]
 async fn a_wrong_signature_or_claim_of_a_known_key_causes_no_fetch() {
-    let (signer, thief) = (Signer::es256("a"), Signer::es256("a"));
+    let signer = Signer::es256("a");
+    let thief = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
     assert!(gate.verify(&signer.token(&claims())).await.is_ok());
     pass(PAUSE).await;
@@ -262,7 +267,8 @@ async fn during_an_outage_requests_do_not_wait_for_the_issuer() {
 
 #[tokio::test]
 async fn a_removed_key_does_not_profit_from_an_outage_long_ago() {
-    let (old, new) = (Signer::es256("old"), Signer::es256("new"));
+    let old = Signer::es256("old");
+    let new = Signer::es256("new");
     let gate = Gate::new(&[old.jwk()]).await;
     assert!(gate.verify(&old.token(&claims())).await.is_ok());
     pass(PAUSE).await;

@@ -42,7 +42,8 @@ async fn a_key_set_that_is_not_declared_as_json_is_refused() {
     let signer = Signer::es256("a");
     let body = json!({ "keys": [signer.jwk()] }).to_string();
     for headers in ["", "content-type: text/html\r\n", "content-type: text/plain\r\n"] {
-        let (headers, body) = (headers.to_owned(), body.clone());
+        let headers = headers.to_owned();
+        let body = body.clone();
         assert_unavailable(Page::Response { status: "200 OK", headers, body }).await;
     }
 }
@@ -105,7 +106,8 @@ async fn an_issuer_that_does_not_respond_is_given_5_seconds() {
     let signer = Signer::es256("a");
     let gate = std::sync::Arc::new(Gate::with(Page::IsSilent, |_| {}).await);
     let waiting = tokio::spawn({
-        let (gate, token) = (gate.clone(), signer.token(&claims()));
+        let gate = gate.clone();
+        let token = signer.token(&claims());
         async move { gate.verify(&token).await }
     });
     until(|| gate.issuer.fetches() == 1).await;
@@ -123,7 +125,8 @@ async fn an_issuer_that_does_not_respond_is_given_5_seconds() {
 
 #[tokio::test]
 async fn a_usable_key_beside_others_is_used() {
-    let (signer, other) = (Signer::es256("a"), Signer::es256("b"));
+    let signer = Signer::es256("a");
+    let other = Signer::es256("b");
     let odd = [
         json!(null),
         json!(7),
@@ -143,7 +146,8 @@ async fn a_usable_key_beside_others_is_used() {
 
 #[tokio::test]
 async fn of_two_keys_with_one_kid_none_is_used() {
-    let (one, two) = (Signer::es256("a"), Signer::es256("a"));
+    let one = Signer::es256("a");
+    let two = Signer::es256("a");
     let gate = Gate::new(&[one.jwk(), two.jwk()]).await;
     for signer in [&one, &two] {
         assert_eq!(gate.invalid(&signer.token(&claims())).await, Invalid::Key);

@@ -77,12 +77,13 @@ async fn the_name_of_ed25519_in_rfc_9864_is_accepted_for_token_and_key() {
 
 #[tokio::test]
 async fn a_signature_of_another_key_is_refused() {
-    let (signer, thief) = (Signer::es256("a"), Signer::es256("a"));
+    let signer = Signer::es256("a");
+    let thief = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
     assert_eq!(gate.invalid(&thief.token(&claims())).await, Invalid::Signature);
     // The signature of another token of the same key.
-    let (one, two) =
-        (signer.token(&claims()), signer.token(&claims_with(json!({ "groups": ["admins"] }))));
+    let one = signer.token(&claims());
+    let two = signer.token(&claims_with(json!({ "groups": ["admins"] })));
     let (content, _) = two.rsplit_once('.').expect("a signature");
     let (_, signature) = one.rsplit_once('.').expect("a signature");
     assert_eq!(gate.invalid(&format!("{content}.{signature}")).await, Invalid::Signature);
@@ -167,7 +168,9 @@ async fn the_algorithm_of_a_key_is_the_only_one_that_it_verifies() {
 
 #[tokio::test]
 async fn a_token_without_a_kid_needs_exactly_one_key_that_fits() {
-    let (one, two, ed) = (Signer::es256("a"), Signer::es256("b"), Signer::ed25519("c"));
+    let one = Signer::es256("a");
+    let two = Signer::es256("b");
+    let ed = Signer::ed25519("c");
     let token = one.token_with(json!({ "kid": null }), &claims());
 
     let gate = Gate::new(&[one.jwk(), ed.jwk()]).await;
@@ -184,7 +187,8 @@ async fn a_token_without_a_kid_needs_exactly_one_key_that_fits() {
 
 #[tokio::test]
 async fn a_kid_names_one_key_to_the_byte() {
-    let (one, two) = (Signer::es256("a"), Signer::es256("b"));
+    let one = Signer::es256("a");
+    let two = Signer::es256("b");
     let gate = Gate::new(&[one.jwk(), two.jwk()]).await;
     assert!(gate.verify(&two.token(&claims())).await.is_ok());
     for kid in [
@@ -218,7 +222,8 @@ async fn a_kid_names_one_key_to_the_byte() {
 
 #[tokio::test]
 async fn keys_in_a_header_are_ignored() {
-    let (signer, thief) = (Signer::es256("a"), Signer::es256("thief"));
+    let signer = Signer::es256("a");
+    let thief = Signer::es256("thief");
     let gate = Gate::new(&[signer.jwk()]).await;
     let elsewhere = Issuer::start([("/keys", Page::keys(&[thief.jwk()]))]).await;
     let sources = json!({
