@@ -94,7 +94,8 @@ fn directory(cgroups: &str, mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(3);
-        let (root, point) = (place.next()?, place.next()?);
+        let root = place.next()?;
+        let point = place.next()?;
         // The kernel escapes spaces; such a mount point is not used.
         let is_usable = kind.starts_with("cgroup2 ") && !point.contains('\\');
         let below = path.strip_prefix(root).ok().filter(|_| is_usable)?;
