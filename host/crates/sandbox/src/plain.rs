@@ -130,7 +130,8 @@ impl Plain {
         });
         let mut tools: BTreeMap<String, Tool> = BTreeMap::new();
         for function in functions {
-            let (name, export) = (function.export.tool_name(), function.export.to_string());
+            let name = function.export.tool_name();
+            let export = function.export.to_string();
             check_name(&name, &export)?;
             let description = docs
                 .function(function.export.interface.as_deref(), &function.export.name)

@@ -239,10 +239,12 @@ mod tests {
         let arguments = Arguments::parse("t", &text).expect("an object");
         let mut output = ToolOutput::text("x");
         output.structured = Some(json!({"a": "01".repeat(3_000)}));
-        let (name, tenant) = (name(), Tenant::ANONYMOUS);
+        let name = name();
+        let tenant = Tenant::ANONYMOUS;
         let arguments = schemas.check_arguments("t", &name, &tenant, &arguments);
         let result = schemas.check_result("t", &name, &tenant, &mut output);
-        let (mut arguments, mut result) = (Box::pin(arguments), Box::pin(result));
+        let mut arguments = Box::pin(arguments);
+        let mut result = Box::pin(result);
         assert!(arguments.as_mut().now_or_never().is_none());
         assert!(result.as_mut().now_or_never().is_none());
         drop(held);

@@ -195,13 +195,16 @@ mod tests {
 
     #[test]
     fn a_tool_is_found_by_its_name_before_an_alias() {
-        let (bindings, tool) =
-            (bindings(), |found: Option<&Binding>| Some(found?.tool.to_string()));
-        assert_eq!(tool(bindings.find("fs", "read_file")).as_deref(), Some("fs-read_file"));
-        assert_eq!(tool(bindings.find("fs", "readFile")).as_deref(), Some("fs-readFile"));
-        assert_eq!(tool(bindings.find("fs", "get")), None);
-        assert_eq!(tool(bindings.find("x", "get")), None);
+        let bindings = bindings();
+        assert_eq!(tool_of(bindings.find("fs", "read_file")).as_deref(), Some("fs-read_file"));
+        assert_eq!(tool_of(bindings.find("fs", "readFile")).as_deref(), Some("fs-readFile"));
+        assert_eq!(tool_of(bindings.find("fs", "get")), None);
+        assert_eq!(tool_of(bindings.find("x", "get")), None);
         assert_eq!(bindings.tools("fs").collect::<Vec<_>>(), ["read_file", "readFile"]);
         assert_eq!(bindings.iter().count(), 3);
+    }
+
+    fn tool_of(found: Option<&Binding>) -> Option<String> {
+        Some(found?.tool.to_string())
     }
 }

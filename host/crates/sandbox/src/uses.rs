@@ -63,7 +63,9 @@ impl UseRecorder {
 
     /// Returns the recorder for one call of a tool, by the plugin's own name of the tool.
     pub(crate) fn of_call(&self, client: &ClientName, tool: &str) -> CallRecorder {
-        let (recorder, client, tool) = (self.clone(), client.clone(), tool.to_owned());
+        let recorder = self.clone();
+        let client = client.clone();
+        let tool = tool.to_owned();
         CallRecorder(Arc::new(RecordedCall { recorder, client, tool }))
     }
 }

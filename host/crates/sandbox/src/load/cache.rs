@@ -245,7 +245,8 @@ fn check_metadata(metadata: &fs::Metadata) -> Result<(), Distrust> {
     if !metadata.is_file() {
         return Err(Distrust::Kind(if metadata.is_dir() { "directory" } else { "special file" }));
     }
-    let (found, own) = (metadata.uid(), own_user());
+    let found = metadata.uid();
+    let own = own_user();
     if found != own {
         return Err(Distrust::Owner { found, own });
     }

@@ -167,7 +167,8 @@ impl Drop for Slot {
     fn drop(&mut self) {
         // A loop and not a recursion: a slot that is sent to a call which has just been dropped
         // comes back here.
-        let (mut freed, mut refused) = (self.0.take(), Vec::new());
+        let mut freed = self.0.take();
+        let mut refused = Vec::new();
         while let Some(Lease { admission, level, flow }) = freed.take().or_else(|| refused.pop()) {
             let next = admission.level(level).leave(&flow);
             for (flow, waiter) in next {

@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn everything_below_is_counted_and_symlinks_are_not_followed() {
-        let (inside, outside) =
-            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let inside = tempfile::tempdir().expect("a directory");
+        let outside = tempfile::tempdir().expect("a directory");
         fs::write(outside.path().join("large"), vec![0; 1_000]).expect("a file");
         fs::create_dir_all(inside.path().join("a/b")).expect("directories");
         fs::write(inside.path().join("a/b/c"), "12345").expect("a file");

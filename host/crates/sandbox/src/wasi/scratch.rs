@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn a_scratch_directory_is_new_private_and_removed_with_its_value() {
         let root = root();
-        let (one, other) =
-            (root.create().expect("a directory"), root.create().expect("a directory"));
+        let one = root.create().expect("a directory");
+        let other = root.create().expect("a directory");
         assert_ne!(one.path(), other.path());
         assert!(is_empty(one.path()));
         for private in [one.path(), root.path()] {
@@ -148,7 +148,8 @@ mod tests {
         std::os::unix::fs::symlink("/", scratch.path().join("1/root")).expect("a link");
         // Deeper than a path can name. The tree is built from the bottom: each step moves it into a
         // new directory.
-        let (deep, new) = (scratch.path().join("deep"), scratch.path().join("new"));
+        let deep = scratch.path().join("deep");
+        let new = scratch.path().join("new");
         fs::create_dir(&deep).expect("a directory");
         for _ in 0..1_500 {
             fs::create_dir(&new).expect("a directory");
@@ -175,7 +176,8 @@ mod tests {
     #[test]
     fn the_root_is_removed_after_its_last_scratch_directory() {
         let root = root();
-        let (scratch, directory) = (root.create().expect("a directory"), root.path().to_owned());
+        let scratch = root.create().expect("a directory");
+        let directory = root.path().to_owned();
         drop(root);
         assert!(scratch.path().exists());
         drop(scratch);

@@ -81,7 +81,8 @@ async fn call(grants: Grants, name: &str) -> Result<String, CallError> {
 }
 
 async fn call_with(grants: Grants, name: &str, arguments: &str) -> Result<String, CallError> {
-    let (name, arguments) = (name.to_owned(), arguments.to_owned());
+    let name = name.to_owned();
+    let arguments = arguments.to_owned();
     let request = Request { name, arguments, timeout: None };
     let called = with(grants, Some(chain()), None, async |store| tools::call(store, request).await);
     Ok(called.await??.to_text())

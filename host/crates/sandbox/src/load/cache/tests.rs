@@ -114,7 +114,8 @@ fn a_truncated_or_extended_file_is_refused() {
 
 #[test]
 fn code_without_a_digest_under_the_caches_own_key_is_refused() {
-    let (own, other) = (kept(), kept());
+    let own = kept();
+    let other = kept();
     // Valid code, digested with the key of another cache.
     let foreign = fs::read(other.path()).expect("it is there");
     own.rewrite(|bytes| *bytes = foreign);

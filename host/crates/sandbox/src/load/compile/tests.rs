@@ -215,7 +215,8 @@ async fn the_same_component_is_compiled_once_and_others_take_turns() {
         "cd \"$(dirname \"$0\")\"; mkdir running || echo two at once >> failed; cat > /dev/null; echo x >> runs; sleep 0.2; rmdir running; exit 1",
     );
     let compiler = script.compiler(LONG);
-    let (one, other) = (component("(component)"), component("(component (core module))"));
+    let one = component("(component)");
+    let other = component("(component (core module))");
     let ten =
         (0..10).map(|n| compiler.component(if n % 2 == 0 { one.clone() } else { other.clone() }));
     let ended = futures_util::future::join_all(ten).await;

@@ -115,7 +115,8 @@ fn hoard(definitions: &str, element: &str, element_bytes: usize) -> Plain {
             (i32.store offset=4 (local.get $pair) (local.get $count))
             (local.get $pair))"#
     );
-    let (core, lift) = (core(&functions), lift("f"));
+    let core = core(&functions);
+    let lift = lift("f");
     let component = format!(
         r#"(component {definitions} {core} (func (export "f") (param "count" u32) (result (list {element})) {lift}))"#
     );
@@ -260,13 +261,15 @@ fn arguments_that_unpack_beyond_the_memory_limit_are_refused() {
     let plain = load(&echo(&named("r", &format!("(record {})", fields.concat())), "(list $r)"));
     let plain = plain.expect("a usable component");
     let parameters = &plain.tools["echo"].function.parameters;
-    let read = |records: usize| {
-        let arguments = json!({"value": vec![json!({}); records], "padding": vec![0; 16]});
-        crate::plain::arguments::read(parameters, &arguments.to_string()).map(|vals| vals.len())
-    };
-    assert_eq!(read(500), Ok(2));
+    let read = crate::plain::arguments::read(parameters, &empty_records(500));
+    assert_eq!(read.map(|vals| vals.len()), Ok(2));
+    let refused = crate::plain::arguments::read(parameters, &empty_records(1_000));
     assert_eq!(
-        read(1_000).expect_err("refused").to_string(),
+        refused.map(|vals| vals.len()).expect_err("refused").to_string(),
         "the arguments take more than 67108864 bytes, unpacked"
     );
+}
+
+fn empty_records(count: usize) -> String {
+    json!({"value": vec![json!({}); count], "padding": vec![0; 16]}).to_string()
 }

@@ -128,7 +128,8 @@ fn a_name_may_have_64_characters_and_no_more() {
     assert!(
         refused(&exporting(&[&long])).starts_with(&format!("its export {long} would be the tool"))
     );
-    let (interface, name) = ("i".repeat(32), "f".repeat(32));
+    let interface = "i".repeat(32);
+    let name = "f".repeat(32);
     let export = format!("a:b/{interface}#{name}");
     assert!(refused(&exporting(&[&export])).starts_with(&format!("its export {export} would be")));
 }
@@ -138,7 +139,9 @@ fn functions_that_json_cannot_call_are_left_out_with_the_reason() {
     let core = core(
         r#"(func (export "f") (param i32)) (func (export "g") (result i32) (i32.const 0)) (func (export "ok"))"#,
     );
-    let (f, g, ok) = (lift("f"), lift("g"), lift("ok"));
+    let f = lift("f");
+    let g = lift("g");
+    let ok = lift("ok");
     let component = format!(
         r#"(component {core}
             (type $internal (resource (rep i32))) (export $thing "thing" (type $internal))

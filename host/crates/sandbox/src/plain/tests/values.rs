@@ -416,7 +416,8 @@ fn answering(definitions: &str, result: &str, memory: &str) -> Plain {
     let functions = format!(
         r#"(data (i32.const 0) "{memory}") (func (export "f") (result i32) (i32.const 0))"#
     );
-    let (core, lift) = (core(&functions), lift("f"));
+    let core = core(&functions);
+    let lift = lift("f");
     let component =
         format!(r#"(component {definitions} {core} (func (export "f") (result {result}) {lift}))"#);
     load(&component).expect("a usable component")
@@ -495,7 +496,8 @@ async fn a_top_level_result_is_an_output_or_a_tool_error() {
 #[tokio::test]
 async fn a_function_that_returns_nothing_has_an_empty_output() {
     let core = core(r#"(func (export "f")) (func (export "g") (result i32) (i32.const 0))"#);
-    let (f, g) = (lift("f"), lift("g"));
+    let f = lift("f");
+    let g = lift("g");
     let component = format!(
         r#"(component {core} (func (export "f") {f}) (func (export "g") (result (result (error string))) {g}))"#
     );

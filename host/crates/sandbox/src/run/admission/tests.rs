@@ -68,7 +68,8 @@ async fn a_call_dropped_while_it_waits_or_after_it_got_a_slot_frees_its_place() 
 #[tokio::test(start_paused = true)]
 async fn a_call_beside_a_greedy_tenant_runs_at_once_and_is_next_when_it_waits() {
     let admission = Admission::new(1, 8, 10, WAIT);
-    let (one, other) = (admission.share(), admission.share());
+    let one = admission.share();
+    let other = admission.share();
     let greedy = take_all(&one, 0);
     assert_eq!(greedy.len(), 5);
     let mut behind: Vec<_> = (0..7).map(|_| Box::pin(enter(&one, 0, None))).collect();

@@ -94,7 +94,8 @@ async fn guests_cannot_make_links() {
             code(call.view().symlink_at(directory, target.into(), "link".into()).await),
             Err(ErrorCode::NotPermitted)
         );
-        let (from, to) = (call.docs(), call.docs());
+        let from = call.docs();
+        let to = call.docs();
         let linked =
             call.view().link_at(from, PathFlags::empty(), target.into(), to, "link".into()).await;
         assert_eq!(code(linked), Err(ErrorCode::NotPermitted));
@@ -164,8 +165,9 @@ async fn a_directory_swapped_for_a_symlink_during_a_call_does_not_lead_out() {
     fs::write(host.path("docs/real/file"), "granted").expect("a file");
     symlink("../secret", host.path("docs/fake")).expect("a link");
     let going = Arc::new(AtomicBool::new(true));
-    let (door, real, fake) =
-        (host.path("docs/door"), host.path("docs/real"), host.path("docs/fake"));
+    let door = host.path("docs/door");
+    let real = host.path("docs/real");
+    let fake = host.path("docs/fake");
     let swap = {
         let going = going.clone();
         move || {
@@ -236,7 +238,8 @@ async fn a_tool_with_effects_on_some_directories_sees_those_alone_with_their_own
     let mut call = host.call();
     let names: Vec<_> = call.directories.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["/in", "/out"]);
-    let (input, output) = (call.directory("/in"), call.directory("/out"));
+    let input = call.directory("/in");
+    let output = call.directory("/out");
     call.open_in(call.directory("/in"), "file", OpenMode::Read).await.expect("it may read");
     assert!(call.open_in(input, "file", OpenMode::Write).await.is_err());
     let file = call.open_in(output, "file", OpenMode::Create).await.expect("it may write");

@@ -64,7 +64,8 @@ fn object(value: Value) -> Option<Map<String, Value>> {
 pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
     let retry_after_ms =
         error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-    let (kind, message) = (kind_for_guest(error.kind()), error.to_string());
+    let kind = kind_for_guest(error.kind());
+    let message = error.to_string();
     match error {
         CallError::Tool(error) => wit::ToolError {
             kind,
