@@ -219,7 +219,8 @@ impl Runs {
 
     /// Ends a run, or requests that from the process that runs its script.
     pub async fn cancel(&self, id: &str, outcome: &str) -> Result<Cancelled, RunError> {
-        let (id, outcome) = (id.to_owned(), outcome.to_owned());
+        let id = id.to_owned();
+        let outcome = outcome.to_owned();
         self.change(move |tx| tx.cancel(&id, &outcome)).await
     }
 

@@ -472,7 +472,8 @@ async fn pages_list_every_key_once_in_the_order_of_its_bytes() {
 }
 
 async fn all(store: &Store, prefix: &str, limit: u32) -> Vec<String> {
-    let (mut keys, mut cursor) = (Vec::new(), None);
+    let mut keys = Vec::new();
+    let mut cursor = None;
     loop {
         let page = store.keys(prefix, cursor.as_deref(), limit).await.expect("listed");
         assert!(page.keys.len() <= limit.clamp(1, MAX_PAGE_KEYS) as usize);
@@ -591,7 +592,8 @@ proptest! {
     fn a_store_behaves_like_a_map_with_a_quota(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async {
-            let (bench, mut model) = (Bench::new().await, Model::default());
+            let bench = Bench::new().await;
+            let mut model = Model::default();
             let store = bench.store(1_500);
             for step in steps {
                 model.take(&store, step).await;

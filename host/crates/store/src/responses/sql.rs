@@ -212,7 +212,8 @@ pub(super) fn conversation<E>(
         let Some(row) = rows.next()? else {
             return Ok(Err(ReadError::Unknown { id }));
         };
-        let (input, output) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
+        let input = row.get_ref(2)?.as_str()?;
+        let output = row.get_ref(3)?.as_str()?;
         if let Err(refusal) = admit(OVERHEAD_BYTES + (input.len() + output.len()) as u64) {
             return Ok(Err(ReadError::Refused(refusal)));
         }

@@ -11,7 +11,8 @@ async fn the_head_of_a_run_has_its_script_and_its_state() {
     let runs = home.open(ANN, BOUNDS).await;
     let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
     runs.step("r", 1, steps).await.expect("stored");
-    let (head, whole) = (runs.head("r").await.expect("read"), runs.get("r").await.expect("read"));
+    let head = runs.head("r").await.expect("read");
+    let whole = runs.get("r").await.expect("read");
     assert_eq!((head.script.as_str(), head.pending, head.lease.epoch), ("s", 1, 1));
     assert_eq!(head, StoredRun { bindings: String::new(), calls: Vec::new(), ..whole });
     runs.cancel("r", "{}").await.expect("it is suspended");
