@@ -300,12 +300,15 @@ fn occur_behind_escapes(values: &AhoCorasick, text: &[u8], is_form: bool) -> boo
 /// Builds the search for `texts` in any case; `None` if there are none. A DFA, which would be
 /// chosen for so few, takes tens of megabytes for the spellings of a long value.
 fn search(texts: &BTreeSet<String>) -> Result<Option<AhoCorasick>, BadCredential> {
-    let mut builder = AhoCorasick::builder();
-    builder
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let searched = AhoCorasick::builder()
         .kind(Some(AhoCorasickKind::ContiguousNFA))
         .match_kind(MatchKind::LeftmostLongest)
-        .ascii_case_insensitive(true);
-    (!texts.is_empty()).then(|| builder.build(texts)).transpose().map_err(BadCredential::Search)
+        .ascii_case_insensitive(true)
+        .build(texts);
+    searched.map(Some).map_err(BadCredential::Search)
 }
 
 fn blot(texts: Option<&AhoCorasick>, bytes: &mut [u8]) {

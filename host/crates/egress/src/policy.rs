@@ -143,11 +143,13 @@ impl Policy {
     /// Fails with the side that has no matching rule. The requested side comes first: where it has
     /// none, no grant would help.
     pub(super) fn decide(&self, target: &Target, method: &Method) -> Result<Permit, Missing> {
-        let requested = self.requested.as_ref().map(|requested| {
-            let rules = requested.values().flatten();
-            side(rules, target, method).ok_or_else(|| unrequested(requested, target, method))
-        });
-        let requested = requested.transpose()?;
+        let requested = match &self.requested {
+            Some(requested) => {
+                let permit = side(requested.values().flatten(), target, method);
+                Some(permit.ok_or_else(|| unrequested(requested, target, method))?)
+            }
+            None => None,
+        };
         let granted = side(self.granted.iter(), target, method).ok_or(Missing::Grant)?;
         let permit = requested.map_or(granted, |requested| granted.and(requested));
         match &self.scope {
