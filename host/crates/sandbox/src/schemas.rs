@@ -98,10 +98,11 @@ impl Schemas {
         }
         let mut unchecked = Vec::new();
         let input = self.check("inputSchema", &definition.input_schema, &mut unchecked)?;
-        let output = definition.output_schema.as_ref();
-        let output = output.map(|schema| self.check("outputSchema", schema, &mut unchecked));
-        let pair = Pair { input, output: output.transpose()? };
-        self.tools.insert(definition.name.clone(), pair);
+        let output = match &definition.output_schema {
+            Some(schema) => Some(self.check("outputSchema", schema, &mut unchecked)?),
+            None => None,
+        };
+        self.tools.insert(definition.name.clone(), Pair { input, output });
         Ok(unchecked)
     }
 

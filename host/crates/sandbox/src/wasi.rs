@@ -63,7 +63,10 @@ impl Mounts {
         let directories = writable.map(|directory| {
             (directory.name.clone(), Mount::new(directory.path.clone(), directory.quota))
         });
-        let scratch = grants.scratch.map(|_| ScratchRoot::new()).transpose()?.map(Arc::new);
+        let scratch = match grants.scratch {
+            Some(_) => Some(Arc::new(ScratchRoot::new()?)),
+            None => None,
+        };
         Ok(Self { directories: directories.collect(), scratch })
     }
 }

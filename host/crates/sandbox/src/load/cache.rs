@@ -174,7 +174,10 @@ impl CodeCache {
 
     /// Stores the functions that were compiled, unless all of them are stored already.
     pub(crate) fn store_functions(&self, functions: &FunctionCache) -> io::Result<()> {
-        functions.to_bytes().map_or(Ok(()), |bytes| self.store(&CodeName::functions(), &bytes))
+        match functions.to_bytes() {
+            Some(bytes) => self.store(&CodeName::functions(), &bytes),
+            None => Ok(()),
+        }
     }
 
     fn read(&self, engine: &Engine, name: &CodeName, path: &Path) -> Result<Component, Distrust> {

@@ -31,11 +31,10 @@ pub(in super::super) fn definition_from_guest(
         title: tool.title,
         description: tool.description,
         input_schema: parse("input-schema", &tool.input_schema)?.into(),
-        output_schema: tool
-            .output_schema
-            .map(|text| parse("output-schema", &text))
-            .transpose()?
-            .map(Into::into),
+        output_schema: match tool.output_schema {
+            Some(text) => Some(parse("output-schema", &text)?.into()),
+            None => None,
+        },
         annotations: Annotations {
             read_only: tool.annotations.read_only,
             destructive: tool.annotations.destructive,
