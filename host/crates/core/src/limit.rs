@@ -117,7 +117,8 @@ impl Limit {
     /// Keys that a manifest may have.
     const REQUESTABLE: [&str; count_requestable()] = {
         let mut keys = [""; count_requestable()];
-        let (mut from, mut to) = (0, 0);
+        let mut from = 0;
+        let mut to = 0;
         while from < Self::ALL.len() {
             if Self::ALL[from].row().is_requestable {
                 keys[to] = Self::ALL[from].row().key;
@@ -174,7 +175,8 @@ impl Limit {
 }
 
 const fn count_requestable() -> usize {
-    let (mut at, mut count) = (0, 0);
+    let mut at = 0;
+    let mut count = 0;
     while at < Limit::ALL.len() {
         count += Limit::ALL[at].row().is_requestable as usize;
         at += 1;

@@ -105,13 +105,16 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, BadPosition> {
         let (block, branch) = text.split_once('.').unwrap_or((text, "0"));
-        let number = |digits: &str| {
-            let is_number = !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit());
-            is_number.then(|| digits.parse().ok()).flatten().ok_or(BadPosition)
-        };
         let position = Self { block: number(block)?, branch: number(branch)? };
         // Blocks count from 1, and each position has only one spelling.
         let is_position = position.block > 0 && position.to_string() == text;
         is_position.then_some(position).ok_or(BadPosition)
     }
+}
+
+fn number(digits: &str) -> Result<u32, BadPosition> {
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(BadPosition);
+    }
+    digits.parse().map_err(|_| BadPosition)
 }

@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn the_scope_of_a_tenant_depends_on_the_credential_alone_and_is_not_its_digest() {
         assert_eq!(key(1).scope(), Tenant::of_key([1; 32], "other name").scope());
-        let scopes = [key(1), key(2), Tenant::ANONYMOUS, Tenant::GATEWAY].map(|it| it.scope());
+        let scopes =
+            [key(1), key(2), Tenant::ANONYMOUS, Tenant::GATEWAY].map(|tenant| tenant.scope());
         let distinct: std::collections::BTreeSet<_> = scopes.iter().collect();
         assert_eq!(distinct.len(), scopes.len());
         assert_ne!(scopes[0], [1; 32]);

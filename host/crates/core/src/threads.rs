@@ -85,12 +85,13 @@ async fn check(
     drop(value);
     let thread = THREADS.take(tenant).await;
     let schema = schema.clone();
-    let check = move || {
-        let value = serde_json::from_str(&text).expect("a tree that was written is read");
-        let checked = schema.check(&value);
-        (value, checked)
-    };
-    thread.run(check).await
+    thread
+        .run(move || {
+            let value = serde_json::from_str(&text).expect("a tree that was written is read");
+            let checked = schema.check(&value);
+            (value, checked)
+        })
+        .await
 }
 
 /// Checks the structured result of a call of `tool`, which declares one, as [`check`] does. Without a
@@ -102,10 +103,13 @@ pub async fn check_result(
     schema: Option<&Arc<CompiledSchema>>,
     output: &mut ToolOutput,
 ) -> Result<(), CallError> {
-    let invalid = |place, cause| CallError::InvalidResult { tool: tool.clone(), place, cause };
-    let structured = output.structured.take();
-    let structured =
-        structured.ok_or_else(|| invalid(String::new(), Box::new(NoStructuredResult)))?;
+    let Some(structured) = output.structured.take() else {
+        return Err(CallError::InvalidResult {
+            tool: tool.clone(),
+            place: String::new(),
+            cause: Box::new(NoStructuredResult),
+        });
+    };
     let (structured, checked) = match schema {
         Some(schema) => check(tenant, schema, structured).await,
         None => (structured, Ok(())),
@@ -113,7 +117,7 @@ pub async fn check_result(
     output.structured = Some(structured);
     checked.map_err(|violations| {
         let place = violations.told().first().map_or(String::new(), |first| first.place.clone());
-        invalid(place, Box::new(violations))
+        CallError::InvalidResult { tool: tool.clone(), place, cause: Box::new(violations) }
     })
 }
 

@@ -114,24 +114,25 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
 /// Returns the reach of the IPv4 addresses that an IPv6 address carries; `None` if it carries none.
 fn carried(address: Ipv6Addr) -> Option<Reach> {
     let bits = address.to_bits();
-    let at = |shift: u32| {
-        Ipv4Addr::from_bits(
-            u32::try_from((bits >> shift) & 0xffff_ffff).expect("32 bits were kept"),
-        )
-    };
     if address == Ipv6Addr::LOCALHOST {
         None
     } else if EMBEDDING.into_iter().any(|block| within_v6(address, block)) {
-        Some(reach_v4(at(0)))
+        Some(reach_v4(v4_at(bits, 0)))
     } else if within_v6(address, SIX_TO_FOUR) {
-        Some(reach_v4(at(80)))
+        Some(reach_v4(v4_at(bits, 80)))
     } else if within_v6(address, TEREDO) {
         // Packets go first to the server and then to the client. The client's address is stored
         // inverted (RFC 4380, section 4).
-        Some(reach_v4(at(64)).max(reach_v4(Ipv4Addr::from_bits(!at(0).to_bits()))))
+        Some(
+            reach_v4(v4_at(bits, 64)).max(reach_v4(Ipv4Addr::from_bits(!v4_at(bits, 0).to_bits()))),
+        )
     } else {
         None
     }
+}
+
+fn v4_at(bits: u128, shift: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(u32::try_from((bits >> shift) & 0xffff_ffff).expect("32 bits were kept"))
 }
 
 fn within_v4(address: Ipv4Addr, (prefix, length): Block<Ipv4Addr>) -> bool {

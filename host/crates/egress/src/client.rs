@@ -105,8 +105,8 @@ pub(super) fn explain_unresolved(
 ) -> Error {
     match unresolved {
         Unresolved::Refused { host, address, .. } => {
-            let (host, reason) =
-                (credentials.blotted(host), credentials.blotted(&unresolved.to_string()));
+            let host = credentials.blotted(host);
+            let reason = credentials.blotted(&unresolved.to_string());
             warn!(caller, %host, %address, %reason, "outbound request refused");
             Error::denied()
         }

@@ -207,7 +207,8 @@ impl Credentials {
     /// Collects credentials. Fails if two have the same name.
     pub fn new(credentials: Vec<Credential>) -> Result<Self, BadCredential> {
         let mut by_name = BTreeMap::new();
-        let (mut values, mut spellings) = (BTreeSet::new(), BTreeSet::new());
+        let mut values = BTreeSet::new();
+        let mut spellings = BTreeSet::new();
         for credential in credentials {
             let shown = credential.injection.shown(credential.value.expose());
             let long = shown.iter().filter(|text| text.len() >= MIN_BLOTTED_BYTES);
@@ -229,7 +230,8 @@ impl Credentials {
     /// or not known, or if two of them set the same part of the request.
     pub(super) fn select(&self, names: &[String]) -> Result<Vec<&Credential>, Error> {
         if names.len() > MAX_OF_REQUEST {
-            let (found, limit) = (names.len(), MAX_OF_REQUEST);
+            let found = names.len();
+            let limit = MAX_OF_REQUEST;
             return Err(Error::invalid(format!(
                 "the request names {found} credentials, expected at most {limit}"
             )));
@@ -266,13 +268,9 @@ impl Credentials {
     /// does less harm than a leak.
     pub(super) fn occur_in(&self, text: &[u8]) -> bool {
         let Some(values) = &self.values else { return false };
-        let is_behind_escapes = |is_form| {
-            let undone = iter::successors(spelling::undo(text, is_form), |text| {
-                spelling::undo(text, is_form)
-            });
-            undone.take(MAX_UNDONE).any(|text| values.is_match(&text))
-        };
-        values.is_match(text) || is_behind_escapes(false) || is_behind_escapes(true)
+        values.is_match(text)
+            || occur_behind_escapes(values, text, false)
+            || occur_behind_escapes(values, text, true)
     }
 
     /// Returns a text for the operator's log in which each byte of a value is replaced by `*`,
@@ -293,15 +291,24 @@ impl Credentials {
     }
 }
 
+fn occur_behind_escapes(values: &AhoCorasick, text: &[u8], is_form: bool) -> bool {
+    let undone =
+        iter::successors(spelling::undo(text, is_form), |text| spelling::undo(text, is_form));
+    undone.take(MAX_UNDONE).any(|text| values.is_match(&text))
+}
+
 /// Builds the search for `texts` in any case; `None` if there are none. A DFA, which would be
 /// chosen for so few, takes tens of megabytes for the spellings of a long value.
 fn search(texts: &BTreeSet<String>) -> Result<Option<AhoCorasick>, BadCredential> {
-    let mut builder = AhoCorasick::builder();
-    builder
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let searched = AhoCorasick::builder()
         .kind(Some(AhoCorasickKind::ContiguousNFA))
         .match_kind(MatchKind::LeftmostLongest)
-        .ascii_case_insensitive(true);
-    (!texts.is_empty()).then(|| builder.build(texts)).transpose().map_err(BadCredential::Search)
+        .ascii_case_insensitive(true)
+        .build(texts);
+    searched.map(Some).map_err(BadCredential::Search)
 }
 
 fn blot(texts: Option<&AhoCorasick>, bytes: &mut [u8]) {
@@ -337,13 +344,12 @@ mod tests {
 
     #[test]
     fn an_invalid_credential_is_reported_without_its_value() {
-        let header = |name, prefix| Injection::header(name, prefix).unwrap_err().to_string();
-        insta::assert_snapshot!(header("a b", ""), @r#"found the header "a b", expected a header's name such as authorization that is not the host's own to set"#);
-        insta::assert_snapshot!(header("Host", ""), @r#"found the header "Host", expected a header's name such as authorization that is not the host's own to set"#);
-        insta::assert_snapshot!(header("x-key", "a\n"), @r#"found the prefix "a\n", expected printable ASCII such as "Bearer ""#);
+        insta::assert_snapshot!(header_error("a b", ""), @r#"found the header "a b", expected a header's name such as authorization that is not the host's own to set"#);
+        insta::assert_snapshot!(header_error("Host", ""), @r#"found the header "Host", expected a header's name such as authorization that is not the host's own to set"#);
+        insta::assert_snapshot!(header_error("x-key", "a\n"), @r#"found the prefix "a\n", expected printable ASCII such as "Bearer ""#);
         for prefix in ["NTLM ", " negotiate ", "Negotiate"] {
             insta::allow_duplicates! {
-                insta::assert_snapshot!(header("Authorization", prefix), @"found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer");
+                insta::assert_snapshot!(header_error("Authorization", prefix), @"found the scheme NTLM or Negotiate, expected one that is for a single request such as Bearer");
             }
         }
         for (prefix, value, fine) in
@@ -380,6 +386,10 @@ mod tests {
         insta::assert_snapshot!(Credentials::new(two).unwrap_err(), @r#"there are two credentials named "token""#);
     }
 
+    fn header_error(name: &str, prefix: &str) -> String {
+        Injection::header(name, prefix).unwrap_err().to_string()
+    }
+
     #[test]
     fn debug_output_of_credentials_and_headers_hides_the_value() {
         for injection in [
@@ -387,8 +397,8 @@ mod tests {
             Injection::query("key").unwrap(),
         ] {
             let credentials = Credentials::new(vec![credential(injection)]).unwrap();
-            let (mut url, mut headers) =
-                (Url::parse("https://x.com/a?b=c").unwrap(), HeaderMap::new());
+            let mut url = Url::parse("https://x.com/a?b=c").unwrap();
+            let mut headers = HeaderMap::new();
             credentials.select(&["token".to_owned()]).unwrap()[0].attach(&mut url, &mut headers);
             assert!(
                 !format!("{credentials:?} {headers:?}").contains("s3cret"),
@@ -431,43 +441,44 @@ mod tests {
 
     #[test]
     fn a_request_names_each_credential_once_and_at_most_eight() {
-        let header = |name: &str| Injection::header(name, "").unwrap();
-        let credential = |name: String, injection| {
-            Credential::new(&name, Secret::new(VALUE), injection, Vec::new()).unwrap()
-        };
         let mut all: Vec<_> = (0..9)
-            .map(|index| credential(index.to_string(), header(&format!("x-{index}"))))
+            .map(|index| named_credential(&index.to_string(), plain_header(&format!("x-{index}"))))
             .collect();
-        all.push(credential(
-            "bearer".to_owned(),
+        all.push(named_credential(
+            "bearer",
             Injection::header("authorization", "Bearer ").unwrap(),
         ));
-        all.push(credential("basic".to_owned(), Injection::basic("me").unwrap()));
-        all.push(credential("query".to_owned(), Injection::query("key").unwrap()));
+        all.push(named_credential("basic", Injection::basic("me").unwrap()));
+        all.push(named_credential("query", Injection::query("key").unwrap()));
         let credentials = Credentials::new(all).unwrap();
-        let count = |names: &str| {
-            let names: Vec<_> = names.split_whitespace().map(str::to_owned).collect();
-            let selected = credentials.select(&names).map_err(|error| error.to_string())?;
-            Ok::<_, String>(selected.len())
-        };
-        assert_eq!(count(""), Ok(0));
-        assert_eq!(count("0 1 2 3 4 5 6 query"), Ok(8));
-        let why = |names: &str| count(names).unwrap_err();
-        insta::assert_snapshot!(why("0 1 2 3 4 5 6 7 8"), @"the request names 9 credentials, expected at most 8");
-        insta::assert_snapshot!(why("0 1 0"), @r#"the credential "0" is named twice"#);
-        insta::assert_snapshot!(why("basic query bearer"), @r#"the credentials "basic" and "bearer" both set the header authorization"#);
-        insta::assert_snapshot!(why("0 unknown"), @"the request is not permitted");
+        assert_eq!(count(&credentials, ""), Ok(0));
+        assert_eq!(count(&credentials, "0 1 2 3 4 5 6 query"), Ok(8));
+        insta::assert_snapshot!(why(&credentials, "0 1 2 3 4 5 6 7 8"), @"the request names 9 credentials, expected at most 8");
+        insta::assert_snapshot!(why(&credentials, "0 1 0"), @r#"the credential "0" is named twice"#);
+        insta::assert_snapshot!(why(&credentials, "basic query bearer"), @r#"the credentials "basic" and "bearer" both set the header authorization"#);
+        insta::assert_snapshot!(why(&credentials, "0 unknown"), @"the request is not permitted");
+    }
+
+    fn plain_header(name: &str) -> Injection {
+        Injection::header(name, "").unwrap()
+    }
+
+    fn named_credential(name: &str, injection: Injection) -> Credential {
+        Credential::new(name, Secret::new(VALUE), injection, Vec::new()).unwrap()
+    }
+
+    fn count(credentials: &Credentials, names: &str) -> Result<usize, String> {
+        let names: Vec<_> = names.split_whitespace().map(str::to_owned).collect();
+        let selected = credentials.select(&names).map_err(|error| error.to_string())?;
+        Ok(selected.len())
+    }
+
+    fn why(credentials: &Credentials, names: &str) -> String {
+        count(credentials, names).unwrap_err()
     }
 
     #[test]
     fn a_value_is_redacted_in_any_case_and_as_basic_authentication_sends_it() {
-        let blotted = |user: &str, value: &str, text: &str| {
-            let injection = Injection::basic(user).unwrap();
-            let made = Credential::new("token", Secret::new(value), injection, Vec::new()).unwrap();
-            let mut bytes = text.as_bytes().to_vec();
-            Credentials::new(vec![made]).unwrap().blot(&mut bytes);
-            String::from_utf8(bytes).unwrap()
-        };
         // `printf 'me:s3cret-value' | base64`
         assert_eq!(
             blotted("me", "s3cret-value", "Basic bWU6czNjcmV0LXZhbHVl S3CRET-Value me"),
@@ -481,6 +492,14 @@ mod tests {
             blotted("", "me:s3cret-value?", text),
             format!("{padded} {escaped} {bare}. {password} me")
         );
+    }
+
+    fn blotted(user: &str, value: &str, text: &str) -> String {
+        let injection = Injection::basic(user).unwrap();
+        let made = Credential::new("token", Secret::new(value), injection, Vec::new()).unwrap();
+        let mut bytes = text.as_bytes().to_vec();
+        Credentials::new(vec![made]).unwrap().blot(&mut bytes);
+        String::from_utf8(bytes).unwrap()
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use super::{
     address::Reach,
     client,
-    credential::{Credential, Credentials},
+    credential::Credentials,
     error::{Error, ErrorKind},
     headers,
     hop::{self, Hop},
@@ -47,7 +47,8 @@ impl<'a> Exchange<'a> {
 
     pub(super) async fn run(&self, request: Request) -> Result<Response, Error> {
         let Outlet { caller, policy, credentials, .. } = &self.session.outlet;
-        let (redirects, wanted) = (request.redirects, request.max_response_bytes);
+        let redirects = request.redirects;
+        let wanted = request.max_response_bytes;
         self.session.count()?;
         self.report_unknown(&request.credentials);
         let mut hop = Hop::first(request, policy.bounds(), credentials)?;
@@ -72,15 +73,16 @@ impl<'a> Exchange<'a> {
             }
             followed += 1;
             self.session.count()?;
-            let unreadable = |_| {
+            let location = location.to_str().map_err(|_| {
                 Error::new(
                     ErrorKind::Protocol,
                     "the server redirects to a location that is not text",
                 )
-            };
-            hop = hop.redirected(status, location.to_str().map_err(unreadable)?, credentials)?;
+            })?;
+            hop = hop.redirected(status, location, credentials)?;
             permit = self.decide(&hop)?;
-            let (target, method) = (&hop.target, &hop.method);
+            let target = &hop.target;
+            let method = &hop.method;
             hop.credentials.retain(|credential| {
                 credential.is_for(target, method)
                     && policy.check_audience(credential.destinations(), target, method).is_ok()
@@ -123,7 +125,8 @@ impl<'a> Exchange<'a> {
         let Outlet { policy, observed, .. } = &self.session.outlet;
         let Some(Observed { observer, destinations }) = observed else { return };
         let destinations = policy.destinations_of(destinations, &hop.target, &hop.method);
-        let credentials: Vec<_> = hop.credentials.iter().map(|it| it.name()).collect();
+        let credentials: Vec<_> =
+            hop.credentials.iter().map(|credential| credential.name()).collect();
         observer.permitted(&destinations, &credentials);
     }
 
@@ -175,7 +178,8 @@ impl<'a> Exchange<'a> {
             resolve::check(&address.to_string(), &[*address], farthest)
                 .map_err(|bad| client::explain_unresolved(&bad, caller, credentials))?;
         }
-        let (mut url, mut headers) = (hop.target.url().clone(), hop.headers.clone());
+        let mut url = hop.target.url().clone();
+        let mut headers = hop.headers.clone();
         for credential in &hop.credentials {
             credential.attach(&mut url, &mut headers);
         }
@@ -254,10 +258,13 @@ fn shown(hop: &Hop<'_>, name: &HeaderName, value: &HeaderValue) -> Vec<u8> {
     }
     // A location that is no text cannot be searched for parameters, so it is not shown.
     let Ok(location) = std::str::from_utf8(value.as_bytes()) else { return Vec::new() };
-    let detach = |location: String, credential: &&Credential| {
-        credential.detached(&location).unwrap_or(location)
-    };
-    hop.credentials.iter().fold(location.to_owned(), detach).into_bytes()
+    let mut location = location.to_owned();
+    for credential in &hop.credentials {
+        if let Some(detached) = credential.detached(&location) {
+            location = detached;
+        }
+    }
+    location.into_bytes()
 }
 
 /// Reads a body of at most `limit` bytes. `memory` grows before a chunk is kept; fails if the
@@ -269,23 +276,26 @@ async fn read(
     caller: &str,
     credentials: &Credentials,
 ) -> Result<Vec<u8>, Error> {
-    let too_large = || {
-        Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"))
-    };
     let announced = response.content_length().unwrap_or(0);
-    let announced =
-        usize::try_from(announced).ok().filter(|bytes| *bytes <= limit).ok_or_else(too_large)?;
+    let announced = usize::try_from(announced)
+        .ok()
+        .filter(|bytes| *bytes <= limit)
+        .ok_or_else(|| too_large(limit))?;
     let mut body = Vec::with_capacity(announced.min(FIRST_BYTES));
     while let Some(chunk) =
         response.chunk().await.map_err(|error| client::explain(error, caller, credentials))?
     {
         if chunk.len() > limit - body.len() {
-            return Err(too_large());
+            return Err(too_large(limit));
         }
         hold(memory, body.len() + chunk.len(), caller)?;
         body.extend_from_slice(&chunk);
     }
     Ok(body)
+}
+
+fn too_large(limit: usize) -> Error {
+    Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"))
 }
 
 /// Grows `memory` to `bytes` if it holds less. Fails if the tenant has no memory left.

@@ -195,11 +195,8 @@ mod tests {
 
     #[test]
     fn another_host_of_the_same_client_is_checked_as_it_is_written() {
-        let guard = |url: &str| {
-            let url = url::Url::parse(url).expect("a URL");
-            Guard::new(&url.host().expect("it has a host"), false).expect("permitted")
-        };
-        let (public, private) = (guard("https://mcp.example.com/"), guard("http://10.0.0.1/"));
+        let public = guard_of("https://mcp.example.com/");
+        let private = guard_of("http://10.0.0.1/");
         assert!(!public.permits_private() && private.permits_private());
         for (other, by_public, by_private) in [
             ("https://as.example.com/", true, true),
@@ -214,5 +211,10 @@ mod tests {
             assert_eq!(public.check(&host).is_ok(), by_public, "{other}");
             assert_eq!(private.check(&host).is_ok(), by_private, "{other}");
         }
+    }
+
+    fn guard_of(url: &str) -> Guard {
+        let url = url::Url::parse(url).expect("a URL");
+        Guard::new(&url.host().expect("it has a host"), false).expect("permitted")
     }
 }

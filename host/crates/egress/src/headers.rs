@@ -94,10 +94,10 @@ pub(super) fn accept(
         if is_reserved(name.as_str()) {
             return Err(Error::invalid(format!("only the host may set header {name}")));
         }
-        let is_its = |credential: &&&Credential| {
-            credential.header().is_some_and(|its| are_alike(its, &name))
-        };
-        if let Some(owner) = credentials.iter().find(is_its) {
+        let owner = credentials
+            .iter()
+            .find(|credential| credential.header().is_some_and(|its| are_alike(its, &name)));
+        if let Some(owner) = owner {
             let owner = owner.name();
             return Err(Error::invalid(format!(
                 "header {name} belongs to the credential {owner:?}"
@@ -118,26 +118,30 @@ pub(super) fn accept(
 /// next caller for this one (RFC 4559, section 6). The scheme is the first token (RFC 9110, section
 /// 5.6.2), whatever delimiters surround it.
 pub(super) fn authenticates_the_connection(value: &[u8]) -> bool {
-    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let scheme =
-        value.split(|byte| !is_of_token(byte)).find(|token| !token.is_empty()).unwrap_or_default();
+        value.split(|byte| !is_of_token(*byte)).find(|token| !token.is_empty()).unwrap_or_default();
     [b"ntlm".as_slice(), b"negotiate"]
         .iter()
         .any(|of_connection| scheme.eq_ignore_ascii_case(of_connection))
 }
 
+fn is_of_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
 /// Drops all headers that another origin must not see: every header that is not known to be valid
 /// for any origin.
 pub(super) fn leave_origin(headers: &mut HeaderMap) {
-    let is_of_any = |name: &str| {
-        OF_ANY_ORIGIN.contains(&name)
-            || FAMILIES_OF_ANY_ORIGIN.iter().any(|beginning| name.starts_with(*beginning))
-    };
     let dropped: Vec<HeaderName> =
-        headers.keys().filter(|name| !is_of_any(name.as_str())).cloned().collect();
+        headers.keys().filter(|name| !is_of_any_origin(name.as_str())).cloned().collect();
     for name in dropped {
         headers.remove(name);
     }
+}
+
+fn is_of_any_origin(name: &str) -> bool {
+    OF_ANY_ORIGIN.contains(&name)
+        || FAMILIES_OF_ANY_ORIGIN.iter().any(|beginning| name.starts_with(*beginning))
 }
 
 /// Drops the headers that describe a body that is not sent.
@@ -214,18 +218,24 @@ mod tests {
 
     #[test]
     fn the_number_and_size_of_headers_are_bounded() {
-        let many = |count| vec![("x-a", "b"); count];
         assert!(accepted(&many(MAX_HEADERS)).is_ok());
         assert_eq!(
             accepted(&many(MAX_HEADERS + 1)),
             Err("the request has more than 64 headers".to_owned())
         );
-        let long = |bytes: usize| accepted(&[("x-a", &"b".repeat(bytes - 3))]);
-        assert!(long(MAX_BYTES).is_ok());
+        assert!(accepted_of_length(MAX_BYTES).is_ok());
         assert_eq!(
-            long(MAX_BYTES + 1),
+            accepted_of_length(MAX_BYTES + 1),
             Err("the request's headers have more than 65536 bytes".to_owned())
         );
+    }
+
+    fn many(count: usize) -> Vec<(&'static str, &'static str)> {
+        vec![("x-a", "b"); count]
+    }
+
+    fn accepted_of_length(bytes: usize) -> Result<HeaderMap, String> {
+        accepted(&[("x-a", &"b".repeat(bytes - 3))])
     }
 
     #[test]
@@ -266,14 +276,12 @@ mod tests {
 
     #[test]
     fn a_guest_header_that_belongs_to_the_credential_is_refused() {
-        let of = |injection| {
-            Credential::new("token", Secret::new("value"), injection, Vec::new()).unwrap()
-        };
         for name in ["X-Key", "X_Key"] {
             let given = [(name.to_owned(), b"mine".to_vec())];
             for its in ["x-key", "x_key"] {
                 let error =
-                    accept(&given, &[&of(Injection::header(its, "").unwrap())]).unwrap_err();
+                    accept(&given, &[&credential_with(Injection::header(its, "").unwrap())])
+                        .unwrap_err();
                 assert_eq!(
                     error.to_string(),
                     format!("header {} belongs to the credential \"token\"", name.to_lowercase())
@@ -281,7 +289,14 @@ mod tests {
             }
         }
         let given = [("X-Key".to_owned(), b"mine".to_vec())];
-        assert!(accept(&given, &[&of(Injection::header("authorization", "").unwrap())]).is_ok());
-        assert!(accept(&given, &[&of(Injection::query("x-key").unwrap())]).is_ok());
+        assert!(
+            accept(&given, &[&credential_with(Injection::header("authorization", "").unwrap())])
+                .is_ok()
+        );
+        assert!(accept(&given, &[&credential_with(Injection::query("x-key").unwrap())]).is_ok());
+    }
+
+    fn credential_with(injection: Injection) -> Credential {
+        Credential::new("token", Secret::new("value"), injection, Vec::new()).unwrap()
     }
 }

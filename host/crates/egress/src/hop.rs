@@ -1,7 +1,7 @@
 //! One request of an exchange, and its change by a redirect. No I/O.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use super::{
     credential::{Credential, Credentials},
@@ -106,11 +106,11 @@ impl<'a> Hop<'a> {
     /// Returns whether the URL, the headers or the body contain the value of a credential that a
     /// server or the guest has written there.
     fn holds_any_of(&self, credentials: &Credentials) -> bool {
-        let in_header = |(name, value): (&HeaderName, &HeaderValue)| {
-            credentials.occur_in(name.as_str().as_bytes()) || credentials.occur_in(value.as_bytes())
-        };
         credentials.occur_in(self.target.url().as_str().as_bytes())
-            || self.headers.iter().any(in_header)
+            || self.headers.iter().any(|(name, value)| {
+                credentials.occur_in(name.as_str().as_bytes())
+                    || credentials.occur_in(value.as_bytes())
+            })
             || self.body.as_ref().is_some_and(|body| credentials.occur_in(body))
     }
 }
@@ -147,24 +147,24 @@ mod tests {
         insta::assert_snapshot!(refused(request("CONNECT", "https://x.com")), @"InvalidRequest: the method cannot be used; a method is written in capitals, such as GET");
         insta::assert_snapshot!(refused(request("GET", "x.com")), @"InvalidRequest: the URL cannot be read: relative URL without a base");
         insta::assert_snapshot!(refused(request("GET", "https://x.com/a%2fb")), @"InvalidRequest: the URL's path holds an encoded slash");
-        let body = |method, bytes: &'static [u8]| Request {
-            body: Some(Bytes::from_static(bytes)),
-            ..request(method, "https://x.com")
-        };
-        insta::assert_snapshot!(refused(body("GET", b"1")), @"InvalidRequest: a GET request has no body");
-        insta::assert_snapshot!(refused(body("HEAD", b"1")), @"InvalidRequest: a HEAD request has no body");
-        insta::assert_snapshot!(refused(body("POST", b"12345")), @"TooLarge: the request's body has more than 4 bytes");
+        insta::assert_snapshot!(refused(with_body("GET", b"1")), @"InvalidRequest: a GET request has no body");
+        insta::assert_snapshot!(refused(with_body("HEAD", b"1")), @"InvalidRequest: a HEAD request has no body");
+        insta::assert_snapshot!(refused(with_body("POST", b"12345")), @"TooLarge: the request's body has more than 4 bytes");
         let unknown =
             Request { credentials: vec!["token".to_owned()], ..request("GET", "https://x.com") };
         insta::assert_snapshot!(refused(unknown), @"Denied: the request is not permitted");
         for fine in [
-            body("GET", b""),
-            body("POST", b"1234"),
-            body("DELETE", b"1"),
+            with_body("GET", b""),
+            with_body("POST", b"1234"),
+            with_body("DELETE", b"1"),
             request("POST", "https://x.com"),
         ] {
             assert!(Hop::first(fine, &BOUNDS, &Credentials::default()).is_ok());
         }
+    }
+
+    fn with_body(method: &str, bytes: &'static [u8]) -> Request {
+        Request { body: Some(Bytes::from_static(bytes)), ..request(method, "https://x.com") }
     }
 
     #[test]
@@ -177,14 +177,17 @@ mod tests {
         )
         .unwrap();
         let credentials = Credentials::new(vec![credential]).unwrap();
-        let with = |url| Request { credentials: vec!["token".to_owned()], ..request("GET", url) };
         for (url, fine) in [
             ("https://x.com/?a=key", true),
             ("https://x.com/?key=1", false),
             ("https://x.com/?a&k%65y", false),
         ] {
-            assert_eq!(Hop::first(with(url), &BOUNDS, &credentials).is_ok(), fine, "{url}");
+            assert_eq!(Hop::first(with_token(url), &BOUNDS, &credentials).is_ok(), fine, "{url}");
         }
+    }
+
+    fn with_token(url: &str) -> Request {
+        Request { credentials: vec!["token".to_owned()], ..request("GET", url) }
     }
 
     /// Follows one redirect of a request with several headers, a credential and, for POST and PUT,
@@ -217,26 +220,27 @@ mod tests {
 
     #[test]
     fn redirects_change_methods_and_bodies_as_browsers_do() {
-        let method = |method, status| {
-            let text = followed(method, "https://x.com/a", status, "/b");
-            (
-                text.split(' ').next().unwrap_or_default().to_owned(),
-                text.contains("+body"),
-                text.contains("content-type"),
-            )
-        };
         for status in [301, 302] {
-            assert_eq!(method("POST", status), ("GET".to_owned(), false, false));
-            assert_eq!(method("PUT", status), ("PUT".to_owned(), true, true));
-            assert_eq!(method("HEAD", status), ("HEAD".to_owned(), false, true));
+            assert_eq!(method_and_parts("POST", status), ("GET".to_owned(), false, false));
+            assert_eq!(method_and_parts("PUT", status), ("PUT".to_owned(), true, true));
+            assert_eq!(method_and_parts("HEAD", status), ("HEAD".to_owned(), false, true));
         }
-        assert_eq!(method("POST", 303), ("GET".to_owned(), false, false));
-        assert_eq!(method("PUT", 303), ("GET".to_owned(), false, false));
-        assert_eq!(method("HEAD", 303), ("HEAD".to_owned(), false, true));
+        assert_eq!(method_and_parts("POST", 303), ("GET".to_owned(), false, false));
+        assert_eq!(method_and_parts("PUT", 303), ("GET".to_owned(), false, false));
+        assert_eq!(method_and_parts("HEAD", 303), ("HEAD".to_owned(), false, true));
         for status in [307, 308] {
-            assert_eq!(method("POST", status), ("POST".to_owned(), true, true));
-            assert_eq!(method("GET", status), ("GET".to_owned(), false, true));
+            assert_eq!(method_and_parts("POST", status), ("POST".to_owned(), true, true));
+            assert_eq!(method_and_parts("GET", status), ("GET".to_owned(), false, true));
         }
+    }
+
+    fn method_and_parts(method: &str, status: u16) -> (String, bool, bool) {
+        let text = followed(method, "https://x.com/a", status, "/b");
+        (
+            text.split(' ').next().unwrap_or_default().to_owned(),
+            text.contains("+body"),
+            text.contains("content-type"),
+        )
     }
 
     #[test]
@@ -299,42 +303,61 @@ mod tests {
         )
         .unwrap();
         let credentials = Credentials::new(vec![token]).unwrap();
-        let redirected = |header: (&str, &str), body: &'static str, status: u16, location: &str| {
-            let request = Request {
-                headers: vec![(header.0.to_owned(), header.1.as_bytes().to_vec())],
-                body: Some(Bytes::from_static(body.as_bytes())),
-                ..request("POST", "https://x.com/")
-            };
-            let hop = Hop::first(request, &Bounds::PLUGIN, &credentials).unwrap();
-            let hop = hop.redirected(StatusCode::from_u16(status).unwrap(), location, &credentials);
-            hop.map(|hop| hop.body.is_some()).map_err(|error| error.kind)
-        };
-        let (accept, elsewhere) = (("accept", "x"), "https://y.com/");
-        assert_eq!(redirected(accept, "fine", 307, elsewhere), Ok(true));
+        let accept = ("accept", "x");
+        let elsewhere = "https://y.com/";
+        assert_eq!(redirected(&credentials, accept, "fine", 307, elsewhere), Ok(true));
         for body in ["<k 3+>", "key=k+3%2B", "key=k%203%2b", "key=%6B%203+"] {
-            assert_eq!(redirected(accept, body, 307, elsewhere), Err(ErrorKind::Denied), "{body}");
-            assert_eq!(redirected(accept, body, 307, "/b"), Ok(true), "{body}");
-            assert_eq!(redirected(accept, body, 303, elsewhere), Ok(false), "{body} stays behind");
+            assert_eq!(
+                redirected(&credentials, accept, body, 307, elsewhere),
+                Err(ErrorKind::Denied),
+                "{body}"
+            );
+            assert_eq!(redirected(&credentials, accept, body, 307, "/b"), Ok(true), "{body}");
+            assert_eq!(
+                redirected(&credentials, accept, body, 303, elsewhere),
+                Ok(false),
+                "{body} stays behind"
+            );
             let location = format!("{elsewhere}?{body}");
             assert_eq!(
-                redirected(accept, "fine", 307, &location),
+                redirected(&credentials, accept, "fine", 307, &location),
                 Err(ErrorKind::Denied),
                 "{location}"
             );
         }
-        assert_eq!(redirected(("accept", "k 3+"), "fine", 307, elsewhere), Err(ErrorKind::Denied));
         assert_eq!(
-            redirected(("content-type", "k%203+"), "fine", 307, elsewhere),
+            redirected(&credentials, ("accept", "k 3+"), "fine", 307, elsewhere),
             Err(ErrorKind::Denied)
         );
         assert_eq!(
-            redirected(("accept-k%203+", "x"), "fine", 307, elsewhere),
+            redirected(&credentials, ("content-type", "k%203+"), "fine", 307, elsewhere),
             Err(ErrorKind::Denied)
         );
         assert_eq!(
-            redirected(("x-key", "k 3+"), "fine", 307, elsewhere),
+            redirected(&credentials, ("accept-k%203+", "x"), "fine", 307, elsewhere),
+            Err(ErrorKind::Denied)
+        );
+        assert_eq!(
+            redirected(&credentials, ("x-key", "k 3+"), "fine", 307, elsewhere),
             Ok(true),
             "the header stays behind"
         );
+    }
+
+    fn redirected(
+        credentials: &Credentials,
+        header: (&str, &str),
+        body: &'static str,
+        status: u16,
+        location: &str,
+    ) -> Result<bool, ErrorKind> {
+        let request = Request {
+            headers: vec![(header.0.to_owned(), header.1.as_bytes().to_vec())],
+            body: Some(Bytes::from_static(body.as_bytes())),
+            ..request("POST", "https://x.com/")
+        };
+        let hop = Hop::first(request, &Bounds::PLUGIN, credentials).unwrap();
+        let hop = hop.redirected(StatusCode::from_u16(status).unwrap(), location, credentials);
+        hop.map(|hop| hop.body.is_some()).map_err(|error| error.kind)
     }
 }

@@ -103,7 +103,8 @@ impl Injection {
         if let (Self::Query { parameter }, Self::Query { parameter: its }) = (self, other) {
             return (parameter == its).then(|| format!("query parameter {parameter}"));
         }
-        let (one, other) = (self.header_name()?, other.header_name()?);
+        let one = self.header_name()?;
+        let other = other.header_name()?;
         headers::are_alike(one, other).then(|| format!("header {one}"))
     }
 
@@ -134,11 +135,11 @@ impl Injection {
     /// Returns a query without the parameter that holds the value; `None` if it has none.
     pub(super) fn without(&self, value: &str, query: &str) -> Option<String> {
         let Self::Query { parameter } = self else { return None };
-        let is_ours = |piece: &&str| {
-            form_urlencoded::parse(piece.as_bytes())
+        let kept = query.split('&').filter(|piece| {
+            !form_urlencoded::parse(piece.as_bytes())
                 .any(|(name, its)| name == parameter.as_str() && its == value)
-        };
-        let kept: Vec<_> = query.split('&').filter(|piece| !is_ours(piece)).collect();
+        });
+        let kept: Vec<_> = kept.collect();
         (kept.len() < query.split('&').count()).then(|| kept.join("&"))
     }
 
@@ -181,8 +182,8 @@ mod tests {
     use super::*;
 
     fn attached(injection: &Injection, value: &str) -> String {
-        let (mut url, mut headers) =
-            (Url::parse("https://x.com/a?b=%63").unwrap(), HeaderMap::new());
+        let mut url = Url::parse("https://x.com/a?b=%63").unwrap();
+        let mut headers = HeaderMap::new();
         injection.attach(value, &mut url, &mut headers);
         let header = headers.iter().map(|(name, value)| {
             assert!(value.is_sensitive());
@@ -229,8 +230,6 @@ mod tests {
 
     #[test]
     fn injections_conflict_if_they_set_the_same_part_of_a_request() {
-        let header = |name| Injection::header(name, "").unwrap();
-        let query = |name| Injection::query(name).unwrap();
         let basic = Injection::basic("me").unwrap();
         for (one, other, part) in [
             (header("X-Key"), header("x_key"), Some("header x-key")),
@@ -243,6 +242,14 @@ mod tests {
         ] {
             assert_eq!(one.conflict(&other).as_deref(), part, "{one:?} {other:?}");
         }
+    }
+
+    fn header(name: &str) -> Injection {
+        Injection::header(name, "").unwrap()
+    }
+
+    fn query(name: &str) -> Injection {
+        Injection::query(name).unwrap()
     }
 
     #[test]

@@ -229,13 +229,10 @@ impl Pattern {
     /// operator. Segments that are too long are shown as `*`; so are all of them if `is_secret`.
     /// Segments beyond the first eight are shown as `**`.
     pub(super) fn shown(path: &[String], is_secret: bool) -> Self {
-        let part = |segment: &String| {
-            let is_hidden = (is_secret || segment.len() > MAX_SHOWN_BYTES) && !segment.is_empty();
-            let star = || vec![String::new(), String::new()];
-            Part::One(if is_hidden { star() } else { vec![segment.clone()] })
-        };
+        let parts =
+            path.iter().take(MAX_SHOWN_SEGMENTS).map(|segment| shown_part(segment, is_secret));
         let rest = (path.len() > MAX_SHOWN_SEGMENTS).then_some(Part::Many);
-        Self(path.iter().take(MAX_SHOWN_SEGMENTS).map(part).chain(rest).collect())
+        Self(parts.chain(rest).collect())
     }
 
     /// Returns the narrower of two patterns if they are equal or one visibly contains the other.
@@ -257,7 +254,8 @@ impl Pattern {
     /// Returns whether it matches a path. The time is at worst proportional to the product of both
     /// lengths.
     pub(super) fn matches(&self, path: &[String]) -> bool {
-        let (mut part, mut at) = (0, 0);
+        let mut part = 0;
+        let mut at = 0;
         // Position to resume from if the parts after the last `**` do not match: one segment later.
         // Earlier `**` are not retried, because their parts were matched as far to the left as
         // possible.
@@ -274,12 +272,23 @@ impl Pattern {
                 }
                 _ => {
                     let Some((after, from)) = resume else { return false };
-                    (part, at) = (after, from + 1);
+                    part = after;
+                    at = from + 1;
                     resume = Some((after, at));
                 }
             }
         }
         part == self.0.len()
+    }
+}
+
+/// Returns the pattern of one segment: `*` for one that is secret or too long to be shown.
+fn shown_part(segment: &str, is_secret: bool) -> Part {
+    let is_hidden = (is_secret || segment.len() > MAX_SHOWN_BYTES) && !segment.is_empty();
+    if is_hidden {
+        Part::One(vec![String::new(), String::new()])
+    } else {
+        Part::One(vec![segment.to_owned()])
     }
 }
 
@@ -439,7 +448,6 @@ mod tests {
 
     #[test]
     fn an_invalid_pattern_is_refused_with_a_reason() {
-        let why = |text: &str| Pattern::parse(text).unwrap_err().to_string();
         insta::assert_snapshot!(why("repos"), @"expected a `/` at the beginning");
         insta::assert_snapshot!(why(""), @"expected a `/` at the beginning");
         insta::assert_snapshot!(why("/a**"), @r#"expected `**` to be a whole segment, found "a**""#);
@@ -448,6 +456,10 @@ mod tests {
         insta::assert_snapshot!(why("/a?b=c"), @"expected only a path, found a `?` or `#`");
         insta::assert_snapshot!(why("/a%2fb"), @"an encoded slash cannot occur in a request");
         insta::assert_snapshot!(why("/a/../b"), @"a dot segment cannot occur in a request");
+    }
+
+    fn why(text: &str) -> String {
+        Pattern::parse(text).unwrap_err().to_string()
     }
 
     #[test]

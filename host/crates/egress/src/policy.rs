@@ -143,11 +143,13 @@ impl Policy {
     /// Fails with the side that has no matching rule. The requested side comes first: where it has
     /// none, no grant would help.
     pub(super) fn decide(&self, target: &Target, method: &Method) -> Result<Permit, Missing> {
-        let requested = self.requested.as_ref().map(|requested| {
-            let rules = requested.values().flatten();
-            side(rules, target, method).ok_or_else(|| unrequested(requested, target, method))
-        });
-        let requested = requested.transpose()?;
+        let requested = match &self.requested {
+            Some(requested) => {
+                let permit = side(requested.values().flatten(), target, method);
+                Some(permit.ok_or_else(|| unrequested(requested, target, method))?)
+            }
+            None => None,
+        };
         let granted = side(self.granted.iter(), target, method).ok_or(Missing::Grant)?;
         let permit = requested.map_or(granted, |requested| granted.and(requested));
         match &self.scope {
@@ -164,11 +166,10 @@ impl Policy {
         target: &Target,
         method: &Method,
     ) -> Vec<&'d str> {
-        let is_declared =
-            |name: &String| self.scope.as_ref().is_none_or(|scope| scope.declared.contains(name));
-        let matches = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(target, method));
-        let within =
-            destinations.iter().filter(|(name, rules)| is_declared(name) && matches(rules));
+        let within = destinations.iter().filter(|(name, rules)| {
+            self.scope.as_ref().is_none_or(|scope| scope.declared.contains(*name))
+                && rules.iter().any(|rule| rule.matches(target, method))
+        });
         within.map(|(name, _)| name.as_str()).collect()
     }
 
@@ -210,9 +211,10 @@ impl Scope {
         if matching.is_empty() {
             // The operator chose the hosts of one of them, and this one among them: of one that has
             // no rules of its own, if there is one.
-            let has_no_rules =
-                |name: &&String| self.destinations.get(name.as_str()).is_none_or(Vec::is_empty);
-            matching = audience.iter().filter(has_no_rules).collect();
+            matching = audience
+                .iter()
+                .filter(|name| self.destinations.get(name.as_str()).is_none_or(Vec::is_empty))
+                .collect();
         }
         if matching.is_empty() {
             matching = audience.iter().collect();
@@ -242,7 +244,8 @@ impl Permit {
 /// Describes a request that no requested rule matches. Of several requests on the host, the one that
 /// excludes only the path is named.
 fn unrequested(requested: &Destinations, target: &Target, method: &Method) -> Missing {
-    let rules = requested.iter().flat_map(|(name, rules)| rules.iter().map(move |it| (name, it)));
+    let rules =
+        requested.iter().flat_map(|(name, rules)| rules.iter().map(move |rule| (name, rule)));
     let on_host = rules.filter_map(|(name, rule)| Some((rule.excluded(target, method)?, name)));
     let nearest = on_host.min_by_key(|(excluded, _)| *excluded);
     nearest
@@ -311,8 +314,10 @@ mod tests {
 
     #[test]
     fn a_request_is_permitted_only_if_a_rule_of_each_side_matches() {
-        let (wide, narrow) = ("https://*.x.com GET /**", "https://api.x.com GET /v1/**");
-        let (inside, outside) = ("https://api.x.com/v1/a", "https://api.x.com/v2");
+        let wide = "https://*.x.com GET /**";
+        let narrow = "https://api.x.com GET /v1/**";
+        let inside = "https://api.x.com/v1/a";
+        let outside = "https://api.x.com/v2";
         assert!(decide(Some(&[wide]), &[narrow], inside).is_ok());
         assert!(decide(Some(&[narrow]), &[wide], inside).is_ok());
         assert!(decide(None, &[narrow], inside).is_ok());
@@ -337,34 +342,54 @@ mod tests {
         ]
         .map(|(name, rule)| (name.to_owned(), rules(&[rule])))
         .into();
-        let decide = |granted: &[&str], method: Method, url: &str| {
-            let policy = Policy::new(Some(requested.clone()), rules(granted), Bounds::PLUGIN);
-            let missing = policy.unwrap().decide(&Target::parse(url).unwrap(), &method);
-            missing.unwrap_err()
-        };
-        let part = |name: &str, excluded| Missing::Part { name: name.to_owned(), excluded };
         let v1 = "https://api.x.com/v1/a";
         // With and without a grant: none would help.
         for granted in [&[][..], &["https://api.x.com GET,POST,PUT /**"]] {
-            let decide = |method, url| decide(granted, method, url);
-            assert_eq!(decide(Method::GET, "https://api.x.com/"), part("read", Excluded::Path));
-            assert_eq!(decide(Method::POST, v1), part("send", Excluded::Path));
-            assert_eq!(decide(Method::PUT, v1), part("read", Excluded::Method));
-            assert_eq!(decide(Method::PUT, "https://a.y.com/"), part("other", Excluded::Method));
+            assert_eq!(
+                missing(&requested, granted, &Method::GET, "https://api.x.com/"),
+                part("read", Excluded::Path)
+            );
+            assert_eq!(
+                missing(&requested, granted, &Method::POST, v1),
+                part("send", Excluded::Path)
+            );
+            assert_eq!(
+                missing(&requested, granted, &Method::PUT, v1),
+                part("read", Excluded::Method)
+            );
+            assert_eq!(
+                missing(&requested, granted, &Method::PUT, "https://a.y.com/"),
+                part("other", Excluded::Method)
+            );
             for elsewhere in ["http://api.x.com/v1/a", "https://api.x.com:1/v1/a", "https://x.com"]
             {
-                assert_eq!(decide(Method::GET, elsewhere), Missing::Request, "{elsewhere}");
+                assert_eq!(
+                    missing(&requested, granted, &Method::GET, elsewhere),
+                    Missing::Request,
+                    "{elsewhere}"
+                );
             }
         }
-        assert_eq!(decide(&["https://api.x.com GET /v2/**"], Method::GET, v1), Missing::Grant);
+        assert_eq!(
+            missing(&requested, &["https://api.x.com GET /v2/**"], &Method::GET, v1),
+            Missing::Grant
+        );
+    }
+
+    fn missing(requested: &Destinations, granted: &[&str], method: &Method, url: &str) -> Missing {
+        let policy = Policy::new(Some(requested.clone()), rules(granted), Bounds::PLUGIN);
+        let missing = policy.unwrap().decide(&Target::parse(url).unwrap(), method);
+        missing.unwrap_err()
+    }
+
+    fn part(name: &str, excluded: Excluded) -> Missing {
+        Missing::Part { name: name.to_owned(), excluded }
     }
 
     #[test]
     fn a_request_is_private_only_if_both_sides_have_a_private_rule() {
-        let (public, private) = ("http://x.com GET /**", "http://x.com GET /** private");
-        let is_private = |requested: Option<&[&str]>, granted: &[&str]| {
-            decide(requested, granted, "http://x.com/").map(|permit| permit.private)
-        };
+        let public = "http://x.com GET /**";
+        let private = "http://x.com GET /** private";
         assert_eq!(is_private(Some(&[private]), &[private]), Ok(true));
         assert_eq!(is_private(Some(&[public, private]), &[private, public]), Ok(true));
         assert_eq!(is_private(Some(&[public]), &[private]), Ok(false));
@@ -380,14 +405,20 @@ mod tests {
         );
     }
 
+    fn is_private(requested: Option<&[&str]>, granted: &[&str]) -> Result<bool, Missing> {
+        decide(requested, granted, "http://x.com/").map(|permit| permit.private)
+    }
+
     #[test]
     fn the_number_of_hosts_is_limited_if_one_side_names_them() {
-        let (wide, narrow) = ("https://*.x.com GET /**", "https://a.x.com GET /**");
-        let any_host = |requested: Option<&[&str]>, granted: &[&str]| {
-            decide(requested, granted, "https://a.x.com/").unwrap().any_host
-        };
+        let wide = "https://*.x.com GET /**";
+        let narrow = "https://a.x.com GET /**";
         assert!(any_host(Some(&[wide]), &[wide]) && any_host(None, &[wide]));
         assert!(!any_host(Some(&[narrow]), &[wide]) && !any_host(Some(&[wide]), &[wide, narrow]));
+    }
+
+    fn any_host(requested: Option<&[&str]>, granted: &[&str]) -> bool {
+        decide(requested, granted, "https://a.x.com/").unwrap().any_host
     }
 
     /// Returns a policy that grants three destinations to a plugin, two of them with the same host,
@@ -411,23 +442,27 @@ mod tests {
 
     #[test]
     fn a_tool_that_declares_some_destinations_reaches_no_other_and_learns_which_one_to_declare() {
-        let decide = |declared: &[&str], method: Method, url: &str| {
-            narrowed(declared).decide(&Target::parse(url).unwrap(), &method)
-        };
         let v1 = "https://api.x.com/v1/a";
-        assert!(decide(&["read"], Method::GET, v1).is_ok());
-        assert_eq!(decide(&["read"], Method::POST, v1), Err(declaration("write")));
-        assert!(decide(&["write"], Method::POST, v1).is_ok());
-        assert_eq!(decide(&["write"], Method::GET, "https://api.x.com/"), Err(declaration("read")));
+        assert!(decide_declared(&["read"], &Method::GET, v1).is_ok());
+        assert_eq!(decide_declared(&["read"], &Method::POST, v1), Err(declaration("write")));
+        assert!(decide_declared(&["write"], &Method::POST, v1).is_ok());
+        assert_eq!(
+            decide_declared(&["write"], &Method::GET, "https://api.x.com/"),
+            Err(declaration("read"))
+        );
         for declared in [&["read", "write"][..], &[]] {
-            let other = decide(declared, Method::GET, "https://a.y.com/");
+            let other = decide_declared(declared, &Method::GET, "https://a.y.com/");
             assert_eq!(other, Err(declaration("other")), "{declared:?}");
         }
         // A destination outside the requests is refused as ever.
         for declared in [&["other"][..], &["read"]] {
-            let outside = decide(declared, Method::GET, "https://z.com/");
+            let outside = decide_declared(declared, &Method::GET, "https://z.com/");
             assert_eq!(outside, Err(Missing::Request), "{declared:?}");
         }
+    }
+
+    fn decide_declared(declared: &[&str], method: &Method, url: &str) -> Result<Permit, Missing> {
+        narrowed(declared).decide(&Target::parse(url).unwrap(), method)
     }
 
     #[test]
@@ -435,35 +470,32 @@ mod tests {
         let plugin = narrowed(&["read", "other"]);
         let destinations = plugin.scope.as_ref().unwrap().destinations.clone();
         let whole = Policy { scope: None, ..plugin.clone() };
-        let within = |policy: &Policy, method: Method, url: &str| {
-            let target = Target::parse(url).unwrap();
-            policy.destinations_of(&destinations, &target, &method).join(" ")
-        };
         let v1 = "https://api.x.com/v1/a";
-        assert_eq!(within(&whole, Method::GET, v1), "read write");
-        assert_eq!(within(&whole, Method::POST, v1), "write");
-        assert_eq!(within(&plugin, Method::GET, v1), "read");
-        assert_eq!(within(&plugin, Method::GET, "https://a.y.com/"), "other");
+        assert_eq!(within(&destinations, &whole, &Method::GET, v1), "read write");
+        assert_eq!(within(&destinations, &whole, &Method::POST, v1), "write");
+        assert_eq!(within(&destinations, &plugin, &Method::GET, v1), "read");
+        assert_eq!(within(&destinations, &plugin, &Method::GET, "https://a.y.com/"), "other");
+    }
+
+    fn within(destinations: &Destinations, policy: &Policy, method: &Method, url: &str) -> String {
+        let target = Target::parse(url).unwrap();
+        policy.destinations_of(destinations, &target, method).join(" ")
     }
 
     #[test]
     fn a_tool_has_only_the_private_networks_and_the_host_patterns_of_its_destinations() {
-        let permit = |declared: &[&str], url: &str| {
-            narrowed(declared).decide(&Target::parse(url).unwrap(), &Method::GET).unwrap()
-        };
         let v1 = "https://api.x.com/v1/a";
         assert!(!permit(&["read"], v1).private);
         assert!(permit(&["write"], v1).private && permit(&["read", "write"], v1).private);
         assert!(permit(&["other"], "https://a.y.com/").any_host && !permit(&["read"], v1).any_host);
     }
 
+    fn permit(declared: &[&str], url: &str) -> Permit {
+        narrowed(declared).decide(&Target::parse(url).unwrap(), &Method::GET).unwrap()
+    }
+
     #[test]
     fn a_credential_goes_only_to_a_declared_destination_of_its_audience() {
-        let check = |declared: &[&str], audience: &[&str]| {
-            let audience = audience.iter().map(|name| (*name).to_owned()).collect();
-            let target = Target::parse("https://api.x.com/v1/a").unwrap();
-            narrowed(declared).check_audience(&audience, &target, &Method::GET)
-        };
         // Both destinations permit the request; only one is of the audience.
         assert_eq!(check(&["read"], &["write"]), Err(declaration("write")));
         assert_eq!(check(&["write"], &["write"]), Ok(()));
@@ -475,16 +507,26 @@ mod tests {
         assert_eq!(check(&["read"], &[]), Ok(()));
     }
 
+    fn check(declared: &[&str], audience: &[&str]) -> Result<(), Missing> {
+        let audience = audience.iter().map(|name| (*name).to_owned()).collect();
+        let target = Target::parse("https://api.x.com/v1/a").unwrap();
+        narrowed(declared).check_audience(&audience, &target, &Method::GET)
+    }
+
     #[test]
     fn more_than_64_rules_on_one_side_are_refused() {
-        let many = |count| vec!["https://x.com GET /".parse().unwrap(); count];
-        let requested = |of_one, of_other| -> Destinations {
-            [("one".to_owned(), many(of_one)), ("other".to_owned(), many(of_other))].into()
-        };
-        assert!(Policy::new(Some(requested(32, 32)), many(64), Bounds::PLUGIN).is_ok());
-        for (requested, granted) in [(requested(32, 33), 1), (requested(1, 0), 65)] {
+        assert!(Policy::new(Some(two_destinations(32, 32)), many(64), Bounds::PLUGIN).is_ok());
+        for (requested, granted) in [(two_destinations(32, 33), 1), (two_destinations(1, 0), 65)] {
             let error = Policy::new(Some(requested), many(granted), Bounds::PLUGIN).unwrap_err();
             assert_eq!(error.to_string(), "found 65 rules, expected at most 64");
         }
+    }
+
+    fn many(count: usize) -> Vec<Rule> {
+        vec!["https://x.com GET /".parse().unwrap(); count]
+    }
+
+    fn two_destinations(of_one: usize, of_other: usize) -> Destinations {
+        [("one".to_owned(), many(of_one)), ("other".to_owned(), many(of_other))].into()
     }
 }

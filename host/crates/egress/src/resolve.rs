@@ -41,16 +41,17 @@ impl SystemResolver {
 
 impl Resolver for SystemResolver {
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        let (lookups, name) = (self.lookups.clone(), name.to_owned());
+        let lookups = self.lookups.clone();
+        let name = name.to_owned();
         Box::pin(async move {
             let turn = lookups.acquire_owned().await.map_err(io::Error::other)?;
-            let lookup = move || {
+            let lookup = tokio::task::spawn_blocking(move || {
                 // The permit moves into the thread: a lookup cannot be stopped, and counts until it
                 // ends.
                 let _turn = turn;
                 Ok((name.as_str(), 0).to_socket_addrs()?.map(|address| address.ip()).collect())
-            };
-            tokio::task::spawn_blocking(lookup).await.map_err(io::Error::other)?
+            });
+            lookup.await.map_err(io::Error::other)?
         })
     }
 }
@@ -100,7 +101,8 @@ pub(super) struct Checked {
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
-        let (host, farthest) = (name.as_str().to_owned(), self.farthest);
+        let host = name.as_str().to_owned();
+        let farthest = self.farthest;
         let resolving = self.resolver.resolve(&host);
         Box::pin(async move {
             let addresses = resolving

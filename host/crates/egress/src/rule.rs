@@ -256,11 +256,11 @@ impl Rule {
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         let host = self.common_host(other)?.clone();
         let methods: BTreeSet<_> = self.methods.intersection(&other.methods).cloned().collect();
-        let narrower = |one: &Pattern| {
-            let narrower = other.paths.iter().filter_map(|other| one.narrower(other));
-            narrower.cloned().collect::<Vec<_>>()
-        };
-        let paths: BTreeSet<_> = self.paths.iter().flat_map(narrower).collect();
+        let narrower = self
+            .paths
+            .iter()
+            .flat_map(|one| other.paths.iter().filter_map(move |other| one.narrower(other)));
+        let paths: BTreeSet<_> = narrower.cloned().collect();
         if methods.is_empty() || paths.is_empty() || paths.len() > MAX_PATHS {
             return None;
         }
@@ -271,15 +271,16 @@ impl Rule {
     /// Returns whether every request that matches `other` matches this rule too, as far as the
     /// patterns show it: of two paths with wildcards, only a `/**` visibly contains another one.
     pub fn contains(&self, other: &Self) -> bool {
-        let is_inside = |path: &Pattern| {
-            self.paths.iter().any(|own| own.narrower(path).is_some_and(|narrower| narrower == path))
-        };
         self.scheme == other.scheme
             && self.port == other.port
             && self.host.contains(&other.host)
             && self.methods.is_superset(&other.methods)
-            && other.paths.iter().all(is_inside)
+            && other.paths.iter().all(|path| self.contains_path(path))
             && (self.private || !other.private)
+    }
+
+    fn contains_path(&self, path: &Pattern) -> bool {
+        self.paths.iter().any(|own| own.narrower(path).is_some_and(|narrower| narrower == path))
     }
 
     /// Returns whether a host matches both rules, with the same scheme and port.
@@ -307,53 +308,69 @@ fn bounded(what: &'static str, found: usize, limit: usize) -> Result<(), BadRule
 /// Parses scheme and host. Returns the URL too, for its port and path. The `*.` of a host pattern
 /// is removed before the rest is parsed as a host.
 fn origin(text: &str) -> Result<(Scheme, HostPattern, Url), BadRule> {
-    let no_scheme = || BadRule::Scheme { found: text.to_owned() };
-    let (scheme, rest) = text.split_once("://").ok_or_else(no_scheme)?;
+    let (scheme, rest) = text.split_once("://").ok_or_else(|| no_scheme(text))?;
     let scheme = match scheme.to_ascii_lowercase().as_str() {
         "https" => Scheme::Https,
         "http" => Scheme::Http,
-        _ => return Err(no_scheme()),
+        _ => return Err(no_scheme(text)),
     };
     let (is_wildcard, rest) = rest.strip_prefix("*.").map_or((false, rest), |rest| (true, rest));
-    let unreadable = |reason: String| BadRule::Url { found: text.to_owned(), reason };
     if rest.contains(char::is_control) {
-        return Err(unreadable("a control character".to_owned()));
+        return Err(unreadable(text, "a control character".to_owned()));
     }
     let url = Url::parse(&format!("{}://{rest}", scheme.as_str()))
-        .map_err(|error| unreadable(error.to_string()))?;
-    let extra = |found| Err(BadRule::Extra { found, url: text.to_owned() });
+        .map_err(|error| unreadable(text, error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return extra("a user or password");
+        return Err(extra("a user or password", text));
     }
     if url.query().is_some() {
-        return extra("a query");
+        return Err(extra("a query", text));
     }
     if url.fragment().is_some() {
-        return extra("a fragment");
+        return Err(extra("a fragment", text));
     }
-    let bad_host =
-        |expected| BadRule::Host { found: url.host_str().unwrap_or_default().to_owned(), expected };
     let host = match Host::of(&url) {
-        None => return Err(bad_host("a name, an address, or `*.` and a name")),
+        None => return Err(bad_host(&url, "a name, an address, or `*.` and a name")),
         Some(host) if !is_wildcard => HostPattern::Exactly(host),
         // `*.com` would match almost every host.
         Some(Host::Name(name)) if name.contains('.') => HostPattern::Below(name),
-        Some(_) => return Err(bad_host("at least two labels behind `*.`, as in *.example.com")),
+        Some(_) => {
+            return Err(bad_host(&url, "at least two labels behind `*.`, as in *.example.com"));
+        }
     };
     Ok((scheme, host, url))
+}
+
+fn no_scheme(text: &str) -> BadRule {
+    BadRule::Scheme { found: text.to_owned() }
+}
+
+fn unreadable(text: &str, reason: String) -> BadRule {
+    BadRule::Url { found: text.to_owned(), reason }
+}
+
+fn extra(found: &'static str, text: &str) -> BadRule {
+    BadRule::Extra { found, url: text.to_owned() }
+}
+
+fn bad_host(url: &Url, expected: &'static str) -> BadRule {
+    BadRule::Host { found: url.host_str().unwrap_or_default().to_owned(), expected }
 }
 
 /// Parses a method. CONNECT and TRACE are refused: CONNECT turns the connection into a tunnel, and
 /// TRACE returns headers that the guest must not see.
 pub(super) fn method(text: &str) -> Result<Method, BadRule> {
-    let bad = || BadRule::Method { found: text.chars().take(32).collect() };
     let is_name = !text.is_empty()
         && text.len() <= 32
         && text.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
     if !is_name || text == "CONNECT" || text == "TRACE" {
-        return Err(bad());
+        return Err(bad_method(text));
     }
-    Method::from_bytes(text.as_bytes()).map_err(|_| bad())
+    Method::from_bytes(text.as_bytes()).map_err(|_| bad_method(text))
+}
+
+fn bad_method(text: &str) -> BadRule {
+    BadRule::Method { found: text.chars().take(32).collect() }
 }
 
 fn pattern(text: &str) -> Result<Pattern, BadRule> {
@@ -432,13 +449,14 @@ impl FromStr for Rule {
     type Err = BadRule;
 
     fn from_str(text: &str) -> Result<Self, BadRule> {
-        let bad_form = || BadRule::Form { found: text.chars().take(200).collect() };
-        let (text, private) =
+        let (rule, private) =
             text.strip_suffix(" private").map_or((text, false), |rule| (rule, true));
-        let parts: Vec<_> = text.split(' ').collect();
-        let &[origin, methods, paths] = parts.as_slice() else { return Err(bad_form()) };
-        let (methods, paths): (Vec<_>, Vec<_>) =
-            (methods.split(',').collect(), paths.split(',').collect());
+        let parts: Vec<_> = rule.split(' ').collect();
+        let &[origin, methods, paths] = parts.as_slice() else {
+            return Err(BadRule::Form { found: text.chars().take(200).collect() });
+        };
+        let methods: Vec<_> = methods.split(',').collect();
+        let paths: Vec<_> = paths.split(',').collect();
         Self::new(origin, &methods, &paths, private)
     }
 }

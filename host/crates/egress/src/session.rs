@@ -108,7 +108,8 @@ impl Outlet {
         credentials: Arc<Credentials>,
     ) -> Self {
         let in_flight = Pool::new(MAX_OF_CALLER, CALLER_WEIGHT);
-        let (shared, caller) = (shared.clone(), caller.into());
+        let shared = shared.clone();
+        let caller = caller.into();
         Self { shared, caller, policy, credentials, observed: None, in_flight }
     }
 
@@ -143,14 +144,15 @@ impl Outlet {
 
     /// Takes a slot of the caller and a slot of the process. Fails if `tenant` can get no slot.
     fn reserve(&self, tenant: &Tenant) -> Result<[Held; 2], Error> {
-        let full = || {
-            warn!(caller = %self.caller, %tenant, "outbound request refused: too many are in flight");
-            Error::new(ErrorKind::Unavailable, "too many requests are in flight")
-        };
         Ok([
-            self.in_flight.take(tenant, 1).ok_or_else(full)?,
-            self.shared.in_flight.take(tenant, 1).ok_or_else(full)?,
+            self.in_flight.take(tenant, 1).ok_or_else(|| self.too_many_in_flight(tenant))?,
+            self.shared.in_flight.take(tenant, 1).ok_or_else(|| self.too_many_in_flight(tenant))?,
         ])
+    }
+
+    fn too_many_in_flight(&self, tenant: &Tenant) -> Error {
+        warn!(caller = %self.caller, %tenant, "outbound request refused: too many are in flight");
+        Error::new(ErrorKind::Unavailable, "too many requests are in flight")
     }
 }
 

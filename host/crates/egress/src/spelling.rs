@@ -26,10 +26,10 @@ const PLAIN: [&str; 9] = [
 
 /// Returns all spellings of a value, the unescaped value included.
 pub(super) fn of(value: &str) -> BTreeSet<String> {
-    let both_cases = |plain: &&str| {
+    let escaped = PLAIN.iter().flat_map(|plain| {
         [b"0123456789ABCDEF", b"0123456789abcdef"].map(|digits| escape(value, plain, digits))
-    };
-    PLAIN.iter().flat_map(both_cases).chain([value.to_owned()]).collect()
+    });
+    escaped.chain([value.to_owned()]).collect()
 }
 
 fn escape(value: &str, plain: &str, digits: &[u8; 16]) -> String {
@@ -108,13 +108,14 @@ mod tests {
 
     #[test]
     fn escapes_are_decoded_once_and_in_any_case() {
-        let undone = |text: &str, is_form| {
-            undo(text.as_bytes(), is_form).map(|bytes| String::from_utf8(bytes).unwrap())
-        };
         assert_eq!(undone("a%2Fb%2fc%252f+", false).as_deref(), Some("a/b/c%2f+"));
         assert_eq!(undone("a%2Bb+c", true).as_deref(), Some("a+b c"));
         for plain in ["", "a+b", "100%", "%zz%2", "%%"] {
             assert_eq!(undone(plain, false), None, "{plain}");
         }
+    }
+
+    fn undone(text: &str, is_form: bool) -> Option<String> {
+        undo(text.as_bytes(), is_form).map(|bytes| String::from_utf8(bytes).unwrap())
     }
 }

@@ -153,13 +153,14 @@ impl Host {
 /// Returns whether a text is a valid name. `Url` accepts more characters, such as `*` and `$`,
 /// which could not be distinguished from the text of a rule.
 fn is_name(name: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=MAX_LABEL).contains(&label.len())
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
-    };
     name.len() <= MAX_NAME && name.split('.').all(is_label)
+}
+
+fn is_label(label: &str) -> bool {
+    (1..=MAX_LABEL).contains(&label.len())
+        && label
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
 }
 
 impl fmt::Display for Host {
@@ -289,11 +290,6 @@ mod tests {
 
     #[test]
     fn the_length_of_a_url_is_limited_before_and_after_parsing() {
-        let of_length = |bytes: usize, with: char| {
-            let head = "https://h.example/";
-            let tail = with.to_string().repeat((bytes - head.len()) / with.len_utf8());
-            Target::parse(&format!("{head}{tail}"))
-        };
         assert!(of_length(MAX_URL_BYTES, 'a').is_ok());
         assert_eq!(of_length(MAX_URL_BYTES + 1, 'a'), Err(BadTarget::TooLong));
         assert_eq!(of_length(MAX_URL_BYTES, 'é'), Err(BadTarget::TooLong));
@@ -301,9 +297,14 @@ mod tests {
         assert_eq!(here.join(&"a".repeat(MAX_URL_BYTES + 1)), Err(BadTarget::TooLong));
     }
 
+    fn of_length(bytes: usize, with: char) -> Result<Target, BadTarget> {
+        let head = "https://h.example/";
+        let tail = with.to_string().repeat((bytes - head.len()) / with.len_utf8());
+        Target::parse(&format!("{head}{tail}"))
+    }
+
     #[test]
     fn an_origin_is_scheme_host_and_port() {
-        let origin = |text: &str| Target::parse(text).unwrap();
         let here = origin("https://h.example/a");
         for same in ["https://H.example:443/b", "https://h.example./"] {
             assert!(here.same_origin(&origin(same)), "{same}");
@@ -316,5 +317,9 @@ mod tests {
         ] {
             assert!(!here.same_origin(&origin(other)), "{other}");
         }
+    }
+
+    fn origin(text: &str) -> Target {
+        Target::parse(text).unwrap()
     }
 }

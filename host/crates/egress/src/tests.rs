@@ -217,8 +217,8 @@ async fn an_address_beyond_the_reach_of_a_rule_is_denied_in_every_spelling() {
 async fn a_private_address_needs_a_private_rule_on_both_sides() {
     let server = Server::start(|_| ok("")).await;
     let names = Names::new(&[("x.example.com", LOCAL)]);
-    let (public, private) =
-        ("http://x.example.com:PORT GET /**", "http://x.example.com:PORT GET /** private");
+    let public = "http://x.example.com:PORT GET /**";
+    let private = "http://x.example.com:PORT GET /** private";
     for (requested, granted, fine) in
         [(private, private, true), (public, private, false), (private, public, false)]
     {

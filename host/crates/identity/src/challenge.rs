@@ -11,7 +11,9 @@ pub(crate) fn challenge(
     scopes: &[String],
 ) -> HeaderValue {
     let mut parameters = vec![format!("resource_metadata={}", quoted(metadata_url))];
-    if let Some((code, refusal)) = refusal.and_then(|it| Some((it.error()?, it))) {
+    if let Some(refusal) = refusal
+        && let Some(code) = refusal.error()
+    {
         parameters.push(format!("error={}", quoted(code)));
         parameters.push(format!("error_description={}", quoted(&refusal.to_string())));
     }
@@ -107,8 +109,6 @@ mod tests {
 
     #[test]
     fn each_refusal_has_its_status_and_error() {
-        let unavailable =
-            |millis| Refusal::Unavailable { retry_after: Duration::from_millis(millis) };
         for (refusal, status, error, retry_after) in [
             (Invalid::Key.into(), 401, Some("invalid_token"), None),
             (Refusal::Scope { required: Vec::new() }, 403, Some("insufficient_scope"), None),
@@ -121,5 +121,9 @@ mod tests {
             assert_eq!(refusal.error(), error, "{refusal:?}");
             assert_eq!(refusal.retry_after_s(), retry_after, "{refusal:?}");
         }
+    }
+
+    fn unavailable(millis: u64) -> Refusal {
+        Refusal::Unavailable { retry_after: Duration::from_millis(millis) }
     }
 }

@@ -78,8 +78,11 @@ mod tests {
 
     #[test]
     fn a_url_may_have_2048_bytes_and_no_more() {
-        let url = |bytes: usize| format!("https://a/{}", "x".repeat(bytes - "https://a/".len()));
-        assert!(endpoint(&url(2048)).is_some());
-        assert!(endpoint(&url(2049)).is_none());
+        assert!(endpoint(&url_of(2048)).is_some());
+        assert!(endpoint(&url_of(2049)).is_none());
+    }
+
+    fn url_of(bytes: usize) -> String {
+        format!("https://a/{}", "x".repeat(bytes - "https://a/".len()))
     }
 }

@@ -162,7 +162,8 @@ impl Source {
 /// Follows a redirect if it stays at the origin of the request. Otherwise the redirect itself is
 /// the response, which is refused for its status.
 fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let stays = attempt.previous().first().is_some_and(|it| it.origin() == attempt.url().origin());
+    let stays =
+        attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
     if stays && attempt.previous().len() <= MAX_REDIRECTS {
         attempt.follow()
     } else {
@@ -209,14 +210,17 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Returns the time that a response is kept, by `Cache-Control` and within our limits.
 fn lifetime(headers: &HeaderMap) -> Duration {
     let values = headers.get_all(header::CACHE_CONTROL).iter();
-    let directives = values.filter_map(|value| value.to_str().ok()).flat_map(|it| it.split(','));
+    let directives =
+        values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let mut lifetime = DEFAULT_LIFETIME;
-    for directive in directives.map(|it| it.trim().to_ascii_lowercase()) {
+    for directive in directives.map(|directive| directive.trim().to_ascii_lowercase()) {
         if directive == "no-store" || directive == "no-cache" {
             return MIN_LIFETIME;
         }
-        let seconds = directive.strip_prefix("max-age=").map(|it| it.trim_matches('"'));
-        if let Some(seconds) = seconds.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit())) {
+        let seconds = directive.strip_prefix("max-age=").map(|seconds| seconds.trim_matches('"'));
+        if let Some(seconds) = seconds
+            && seconds.bytes().all(|byte| byte.is_ascii_digit())
+        {
             // RFC 9111, section 1.2.2: a number that is too great means a very long time.
             lifetime = Duration::from_secs(seconds.parse().unwrap_or(u64::MAX));
         }
@@ -274,10 +278,6 @@ mod tests {
 
     #[test]
     fn metadata_is_looked_for_in_three_places() {
-        let urls = |issuer: &str| {
-            let urls = metadata_urls(&Url::parse(issuer).expect("a URL"));
-            urls.iter().map(Url::as_str).collect::<Vec<_>>().join("\n")
-        };
         insta::assert_snapshot!(urls("https://idp.example.com/realms/a%20b/"), @r"
         https://idp.example.com/.well-known/oauth-authorization-server/realms/a%20b
         https://idp.example.com/.well-known/openid-configuration/realms/a%20b
@@ -287,5 +287,10 @@ mod tests {
         https://idp.example.com/.well-known/oauth-authorization-server
         https://idp.example.com/.well-known/openid-configuration
         ");
+    }
+
+    fn urls(issuer: &str) -> String {
+        let urls = metadata_urls(&Url::parse(issuer).expect("a URL"));
+        urls.iter().map(Url::as_str).collect::<Vec<_>>().join("\n")
     }
 }

@@ -132,14 +132,19 @@ fn check_purpose(jwk: &Object) -> Result<(), Unusable> {
     }
     match jwk.get("key_ops") {
         None => Ok(()),
-        Some(Value::Array(operations)) if operations.iter().any(|it| it == "verify") => Ok(()),
+        Some(Value::Array(operations))
+            if operations.iter().any(|operation| operation == "verify") =>
+        {
+            Ok(())
+        }
         Some(Value::Array(_)) => Err(Unusable::Purpose),
         Some(_) => Err(Unusable::Malformed),
     }
 }
 
 fn rsa(jwk: &Object) -> Result<Material, Unusable> {
-    let (n, e) = (integer(jwk, "n")?, integer(jwk, "e")?);
+    let n = integer(jwk, "n")?;
+    let e = integer(jwk, "e")?;
     let bits = n.len() * 8 - n.first().map_or(0, |byte| byte.leading_zeros() as usize);
     if !RSA_BITS.contains(&bits) {
         return Err(Unusable::Size);

@@ -74,7 +74,8 @@ impl KeyCache {
     /// an outage of the issuer, callers do not wait for a fetch while the old set is usable.
     pub(crate) async fn current(&self) -> Result<Arc<KeySet>, Unavailable> {
         let running = {
-            let (mut state, now) = (self.shared.state(), Instant::now());
+            let mut state = self.shared.state();
+            let now = Instant::now();
             if let Some(held) = state.held.as_ref().filter(|held| now < held.fresh_until) {
                 return Ok(held.keys.clone());
             }
@@ -92,7 +93,8 @@ impl KeyCache {
     /// Returns a key set newer than `old` if one can be had now, else `old` itself.
     pub(crate) async fn newer(&self, old: &Arc<KeySet>) -> Result<Arc<KeySet>, Unavailable> {
         let running = {
-            let (mut state, now) = (self.shared.state(), Instant::now());
+            let mut state = self.shared.state();
+            let now = Instant::now();
             if let Some(held) = state.held.as_ref().filter(|held| !Arc::ptr_eq(&held.keys, old)) {
                 return Ok(held.keys.clone());
             }
@@ -146,8 +148,10 @@ impl State {
     /// Returns the held set, unless its lifetime has ended too long ago.
     fn usable(&self, now: Instant) -> Result<Arc<KeySet>, Unavailable> {
         let held = self.held.as_ref().filter(|held| now < held.fresh_until + MAX_STALENESS);
-        let unavailable = || Unavailable { retry_after: self.due_at(now).duration_since(now) };
-        held.map(|held| held.keys.clone()).ok_or_else(unavailable)
+        match held {
+            Some(held) => Ok(held.keys.clone()),
+            None => Err(Unavailable { retry_after: self.due_at(now).duration_since(now) }),
+        }
     }
 
     /// Returns whether the issuer was not reachable a short time ago.
@@ -157,7 +161,8 @@ impl State {
 
     /// Time from which the next fetch may start.
     fn due_at(&self, now: Instant) -> Instant {
-        let is_usable = self.held.as_ref().is_some_and(|it| now < it.fresh_until + MAX_STALENESS);
+        let is_usable =
+            self.held.as_ref().is_some_and(|held| now < held.fresh_until + MAX_STALENESS);
         let pause = if is_usable { PAUSE } else { PAUSE_WITHOUT_KEYS };
         self.fetched_at.map_or(now, |fetched_at| fetched_at + pause)
     }

@@ -48,8 +48,11 @@ impl KeySet {
         if jwks.len() > MAX_KEYS {
             return Err(BadKeySet::TooManyKeys);
         }
-        let usable = |jwk| Key::parse(jwk).inspect_err(|reason| report(*reason)).ok();
-        Ok(Self { keys: jwks.iter().filter_map(usable).collect(), verified: Mutex::default() })
+        let keys = jwks
+            .iter()
+            .filter_map(|jwk| Key::parse(jwk).inspect_err(|reason| report(*reason)).ok())
+            .collect();
+        Ok(Self { keys, verified: Mutex::default() })
     }
 
     /// Number of usable keys.
@@ -59,23 +62,25 @@ impl KeySet {
 
     /// Checks the signature of a token.
     pub(crate) fn verify(&self, jws: &Jws<'_>, digest: &Digest) -> Result<(), Invalid> {
-        let verified = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
-        if verified().contains(digest) {
+        if self.verified.lock().unwrap_or_else(PoisonError::into_inner).contains(digest) {
             return Ok(());
         }
         let key = self.find(jws.header.kid.as_deref(), jws.header.algorithm)?;
         if !key.verifies(jws.header.algorithm, jws.signed, &jws.signature) {
             return Err(Invalid::Signature);
         }
-        verified().insert(*digest);
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(*digest);
         Ok(())
     }
 
     /// Finds the only key that fits. If there are several, none is used: which one the token means
     /// would be a guess.
     fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<&Key, Invalid> {
-        let named = |key: &&Key| kid.is_none() || key.kid.as_deref() == kid;
-        let mut fitting = self.keys.iter().filter(named).filter(|key| key.fits(algorithm));
+        let mut fitting = self
+            .keys
+            .iter()
+            .filter(|key| kid.is_none() || key.kid.as_deref() == kid)
+            .filter(|key| key.fits(algorithm));
         match (fitting.next(), fitting.next()) {
             (Some(key), None) => Ok(key),
             _ => Err(Invalid::Key),

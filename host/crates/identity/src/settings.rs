@@ -99,25 +99,13 @@ impl Settings {
 
     /// Parses the URLs. Fails if one is unsafe.
     pub(crate) fn endpoints(&self) -> Result<Endpoints, BadSettings> {
-        // RFC 8414, section 2, and RFC 9728, section 1.2: neither has a query or a fragment.
-        let identifier = |field, text: &str| {
-            endpoint(text).filter(|url| url.query().is_none()).ok_or_else(|| {
-                bad(field, "must be an https URL (http for localhost only) without user, query and fragment")
-            })
-        };
-        // Keys may be behind a query, for example the policy of Azure AD B2C.
-        let jwks = self.jwks_uri.as_deref().map(|text| {
-            endpoint(text).ok_or_else(|| {
-                bad(
-                    "jwks_uri",
-                    "must be an https URL (http for localhost only) without user and fragment",
-                )
-            })
-        });
         Ok(Endpoints {
             issuer: identifier("issuer", &self.issuer)?,
             resource: identifier("resource", &self.resource)?,
-            jwks: jwks.transpose()?,
+            jwks: match self.jwks_uri.as_deref() {
+                Some(text) => Some(key_endpoint(text)?),
+                None => None,
+            },
         })
     }
 
@@ -141,6 +129,24 @@ impl Settings {
         }
         scopes
     }
+}
+
+/// Parses the URL of an issuer or a resource.
+fn identifier(field: &str, text: &str) -> Result<Url, BadSettings> {
+    // RFC 8414, section 2, and RFC 9728, section 1.2: neither has a query or a fragment.
+    endpoint(text).filter(|url| url.query().is_none()).ok_or_else(|| {
+        bad(
+            field,
+            "must be an https URL (http for localhost only) without user, query and fragment",
+        )
+    })
+}
+
+fn key_endpoint(text: &str) -> Result<Url, BadSettings> {
+    // Keys may be behind a query, for example the policy of Azure AD B2C.
+    endpoint(text).ok_or_else(|| {
+        bad("jwks_uri", "must be an https URL (http for localhost only) without user and fragment")
+    })
 }
 
 fn check_list<T>(

@@ -65,12 +65,11 @@ impl Gate {
 }
 
 fn settings() -> Settings {
-    let rule = |value: &str, view: &str| ViewRule {
-        claim: "groups".to_owned(),
-        value: value.to_owned(),
-        view: view.to_owned(),
-    };
     Settings::new(ISSUER, RESOURCE, [rule("admins", "all"), rule("staff", "some")])
+}
+
+fn rule(value: &str, view: &str) -> ViewRule {
+    ViewRule { claim: "groups".to_owned(), value: value.to_owned(), view: view.to_owned() }
 }
 
 fn verifier(settings: Settings) -> Verifier {
@@ -153,10 +152,13 @@ async fn the_public_function_uses_the_clock_of_the_system() {
     let signer = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
-    let token = |exp: u64| signer.token(&claims_with(json!({ "iat": null, "exp": exp })));
-    assert!(gate.verifier.verify(&token(now + 600)).await.is_ok());
+    assert!(gate.verifier.verify(&token_until(&signer, now + 600)).await.is_ok());
     assert_eq!(
-        gate.verifier.verify(&token(now - 600)).await,
+        gate.verifier.verify(&token_until(&signer, now - 600)).await,
         Err(Refusal::Invalid(Invalid::Expired))
     );
+}
+
+fn token_until(signer: &Signer, exp: u64) -> String {
+    signer.token(&claims_with(json!({ "iat": null, "exp": exp })))
 }

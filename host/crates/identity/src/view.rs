@@ -24,15 +24,18 @@ impl ViewRule {
     }
 
     fn matches(&self, claims: &Object) -> bool {
-        let is_value = |text: &str| {
-            text == self.value
-                || self.is_about_scopes() && text.split(' ').any(|word| word == self.value)
-        };
         match find(claims, &self.claim) {
-            Some(Value::String(text)) => is_value(text),
-            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).any(is_value),
+            Some(Value::String(text)) => self.is_value(text),
+            Some(Value::Array(list)) => {
+                list.iter().filter_map(Value::as_str).any(|text| self.is_value(text))
+            }
             _ => false,
         }
+    }
+
+    fn is_value(&self, text: &str) -> bool {
+        text == self.value
+            || self.is_about_scopes() && text.split(' ').any(|word| word == self.value)
     }
 }
 
@@ -132,13 +135,14 @@ mod tests {
             rule("groups", "staff", "most"),
             rule("groups", "admins", "nothing"),
         ];
-        let view = |groups: &[&str]| {
-            let claims = json!({ "groups": groups });
-            view(&rules, claims.as_object().expect("an object")).map(str::to_owned)
-        };
-        assert_eq!(view(&["staff", "admins"]).as_deref(), Some("everything"));
-        assert_eq!(view(&["staff"]).as_deref(), Some("most"));
-        assert_eq!(view(&["guests"]), None);
-        assert_eq!(view(&[]), None);
+        assert_eq!(view_of(&rules, &["staff", "admins"]).as_deref(), Some("everything"));
+        assert_eq!(view_of(&rules, &["staff"]).as_deref(), Some("most"));
+        assert_eq!(view_of(&rules, &["guests"]), None);
+        assert_eq!(view_of(&rules, &[]), None);
+    }
+
+    fn view_of(rules: &[ViewRule], groups: &[&str]) -> Option<String> {
+        let claims = json!({ "groups": groups });
+        view(rules, claims.as_object().expect("an object")).map(str::to_owned)
     }
 }

@@ -95,7 +95,9 @@ impl RawObject {
     /// Returns a member as a tree. Fails if the tree would exceed `caps`; `None` if there is no
     /// such member.
     pub fn value(&self, name: &str, caps: &Caps) -> Result<Option<Value>, Error> {
-        self.get(name).map(|text| super::parse(text.as_bytes(), caps).map(|(it, _)| it)).transpose()
+        self.get(name)
+            .map(|text| super::parse(text.as_bytes(), caps).map(|(value, _)| value))
+            .transpose()
     }
 
     /// Sets a member, at its place if it exists and else at the end. `json` must be JSON text; it
@@ -238,8 +240,9 @@ impl<'a> Reader<'a> {
             b'"' => self.string(),
             b'{' | b'[' => self.nested(),
             _ => {
-                let ends = |byte: &u8| is_between(*byte) || matches!(byte, b'}' | b']');
-                let length = bytes[start..].iter().position(ends);
+                let length = bytes[start..]
+                    .iter()
+                    .position(|byte| is_between(*byte) || matches!(byte, b'}' | b']'));
                 self.at = length.map_or(bytes.len(), |length| start + length);
             }
         }
@@ -351,13 +354,15 @@ mod tests {
         for bad in ["[]", "1", "{", "", "{\"a\":1}}"] {
             assert!(RawObject::parse(bad.into(), &CAPS).is_err(), "{bad}");
         }
-        let with = |count: usize| {
-            let members: Vec<_> = (0..count).map(|n| format!("\"{n}\":0")).collect();
-            RawObject::parse(format!("{{{}}}", members.join(",")).into(), &CAPS)
-        };
-        assert!(with(MAX_MEMBERS).is_ok());
-        let error = with(MAX_MEMBERS + 1).expect_err("one too many").to_string();
+        assert!(RawObject::parse(object_with(MAX_MEMBERS), &CAPS).is_ok());
+        let error = RawObject::parse(object_with(MAX_MEMBERS + 1), &CAPS);
+        let error = error.expect_err("one too many").to_string();
         assert_eq!(error, "more than 512 members in one object");
+    }
+
+    fn object_with(count: usize) -> Vec<u8> {
+        let members: Vec<_> = (0..count).map(|n| format!("\"{n}\":0")).collect();
+        format!("{{{}}}", members.join(",")).into()
     }
 
     #[test]
@@ -373,7 +378,6 @@ mod tests {
         fn members_and_elements_are_those_of_the_tree(value in json_values(), pretty: bool) {
             let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
             let text = text.expect("it is JSON");
-            let parsed = |text: &str| serde_json::from_str::<Value>(text).expect("it is JSON");
             let read = members(&text).map(|members| members.map(|(name, text)| (name.into_owned(), parsed(text))).collect::<Map<_, _>>());
             prop_assert_eq!(read.as_ref(), value.as_object());
             let read = elements(&text).map(|elements| elements.map(parsed).collect::<Vec<_>>());
@@ -390,6 +394,10 @@ mod tests {
             let _ = elements(&text).map(Iterator::count);
             let _ = object_or_none(&text);
         }
+    }
+
+    fn parsed(text: &str) -> Value {
+        serde_json::from_str::<Value>(text).expect("it is JSON")
     }
 
     fn object_or_none(text: &str) -> Option<Value> {

@@ -235,10 +235,9 @@ impl<'a> Scanner<'a> {
     fn charge(&mut self, bytes: usize) -> Result<(), Error> {
         self.cost.tree_bytes = self.cost.tree_bytes.saturating_add(bytes);
         if self.cost.tree_bytes > self.caps.tree_bytes {
-            let (limit_bytes, found_bytes) = (self.caps.tree_bytes, self.cost.tree_bytes);
             return Err(Error::TooLarge {
-                limit_bytes,
-                found_bytes,
+                limit_bytes: self.caps.tree_bytes,
+                found_bytes: self.cost.tree_bytes,
                 at: self.at,
                 len: self.text.len(),
             });

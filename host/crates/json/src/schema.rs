@@ -211,22 +211,16 @@ impl CompiledSchema {
         schema: &Value,
         work: &mut Work,
     ) -> Result<Self, BadSchema> {
-        let bad = |(place, problem)| BadSchema { which, place, problem };
-        let failed = |what: &str| bad(("#".into(), Problem::Invalid(what.to_owned())));
-        thread::scope(|scope| {
+        let compiled = thread::scope(|scope| {
             let compiler =
                 thread::Builder::new().name("schema".into()).stack_size(COMPILER_STACK_BYTES);
             let compiler = compiler.spawn_scoped(scope, || compile(schema, work));
-            let compiler = compiler.map_err(|_| failed("there is no thread to compile it on"))?;
+            let compiler = compiler.map_err(|_| invalid("there is no thread to compile it on"))?;
             // `jsonschema` panics if one of its invariants is violated, and a malicious schema may
             // violate one.
-            compiler
-                .join()
-                .unwrap_or_else(|_| {
-                    Err(("#".into(), Problem::Invalid("it breaks the compiler".into())))
-                })
-                .map_err(bad)
-        })
+            compiler.join().unwrap_or_else(|_| Err(invalid("it breaks the compiler")))
+        });
+        compiled.map_err(|(place, problem)| BadSchema { which, place, problem })
     }
 
     /// Compiles a schema that is kept as text, like [`CompiledSchema::compile`].
@@ -243,8 +237,12 @@ impl CompiledSchema {
     ) -> Result<Self, BadSchema> {
         // The text was rendered from a value, so it is valid JSON. Parsing it can fail only if it
         // is nested too deeply.
-        let too_deep = |_| BadSchema { which, place: "#".into(), problem: Problem::TooDeep };
-        Self::compile_within(which, &schema.to_value().map_err(too_deep)?, work)
+        let schema = schema.to_value().map_err(|_| BadSchema {
+            which,
+            place: "#".into(),
+            problem: Problem::TooDeep,
+        })?;
+        Self::compile_within(which, &schema, work)
     }
 
     /// Returns the approximate upper bound on the memory of the compiled schema, in bytes.
@@ -284,6 +282,10 @@ impl CompiledSchema {
         }));
         checked.unwrap_or_else(|_| Err(Violations::unexplained()))
     }
+}
+
+fn invalid(reason: &str) -> graph::Misplaced {
+    ("#".into(), Problem::Invalid(reason.to_owned()))
 }
 
 fn compile(schema: &Value, work: &mut Work) -> Result<CompiledSchema, graph::Misplaced> {

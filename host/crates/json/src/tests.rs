@@ -111,19 +111,22 @@ proptest! {
         let Cost { nodes, depth, tree_bytes } = cost(&text);
         let exact = Caps { nodes, depth, tree_bytes };
         prop_assert_eq!(check(text.as_bytes(), &exact).expect("it fits"), cost(&text));
-        let fails = |caps: Caps| check(text.as_bytes(), &caps).expect_err("it does not fit");
-        let too_many = fails(Caps { nodes: nodes - 1, ..exact });
+        let too_many = fails(&text, Caps { nodes: nodes - 1, ..exact });
         let is_refused = matches!(too_many, Error::TooManyNodes { limit, .. } if limit == nodes - 1);
         prop_assert!(is_refused);
-        let too_large = fails(Caps { tree_bytes: tree_bytes - 1, ..exact });
+        let too_large = fails(&text, Caps { tree_bytes: tree_bytes - 1, ..exact });
         let is_refused = matches!(too_large, Error::TooLarge { found_bytes, .. } if found_bytes == tree_bytes);
         prop_assert!(is_refused);
         if depth > 0 {
-            let too_deep = fails(Caps { depth: depth - 1, ..exact });
+            let too_deep = fails(&text, Caps { depth: depth - 1, ..exact });
             let is_refused = matches!(too_deep, Error::TooDeep { limit, .. } if limit == depth - 1);
         prop_assert!(is_refused);
         }
     }
+}
+
+fn fails(text: &str, caps: Caps) -> Error {
+    check(text.as_bytes(), &caps).expect_err("it does not fit")
 }
 
 #[test]
@@ -178,7 +181,6 @@ fn the_greatest_depth_is_that_of_serde_json() {
 
 #[test]
 fn numbers_are_accepted_exactly_if_serde_json_parses_them() {
-    let digits = |count| "9".repeat(count);
     for text in [
         digits(308),
         digits(309),
@@ -207,6 +209,10 @@ fn numbers_are_accepted_exactly_if_serde_json_parses_them() {
             "{text}"
         );
     }
+}
+
+fn digits(count: usize) -> String {
+    "9".repeat(count)
 }
 
 #[test]

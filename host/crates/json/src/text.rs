@@ -101,10 +101,13 @@ mod tests {
 
     #[test]
     fn two_texts_of_one_value_are_equal() {
-        let text = |text| JsonText::parse(text).expect("it is JSON");
         assert_eq!(text(r#"{"a":1,"b":2}"#), text(r#"{"b":2,"a":1}"#));
         assert_ne!(text(r#"{"a":1}"#), text(r#"{"a":2}"#));
         assert_eq!(text(r#"{"b":2,"a":1}"#), json!({"a": 1, "b": 2}));
+    }
+
+    fn text(text: &str) -> JsonText {
+        JsonText::parse(text).expect("it is JSON")
     }
 
     #[test]

@@ -23,7 +23,10 @@ pub fn check_unique_keys(text: &str) -> Result<(), DuplicateKey> {
     let duplicate = RefCell::new(None);
     // All other errors are ignored here; the parser reports them.
     let _ = Unique(&duplicate).deserialize(&mut serde_json::Deserializer::from_str(text));
-    duplicate.into_inner().map_or(Ok(()), Err)
+    match duplicate.into_inner() {
+        Some(duplicate) => Err(duplicate),
+        None => Ok(()),
+    }
 }
 
 /// Visits a value and stores the first duplicate key in its field.

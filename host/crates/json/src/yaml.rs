@@ -367,8 +367,6 @@ mod tests {
 
     #[test]
     fn the_output_is_bounded_by_the_size_of_the_json() {
-        let deep =
-            |items: usize| (1..MAX_LEVELS).fold(json!(vec![1; items]), |inner, _| json!([inner]));
         for value in [deep(10_000), json!(vec![json!([]); 10_000]), json!("\u{1}".repeat(10_000))] {
             let json = value.to_string().len();
             let yaml = to_yaml(&value);
@@ -376,6 +374,10 @@ mod tests {
         }
         assert_eq!(to_yaml(&deep(10_000)), deep(10_000).to_string());
         assert!(to_yaml(&deep(10)).starts_with("- - - - "));
+    }
+
+    fn deep(items: usize) -> Value {
+        (1..MAX_LEVELS).fold(json!(vec![1; items]), |inner, _| json!([inner]))
     }
 
     fn read(yaml: &str) -> Value {
@@ -393,11 +395,11 @@ mod tests {
             Yaml::Boolean(flag) => json!(flag),
             Yaml::Array(items) => items.iter().map(to_json).collect(),
             Yaml::Hash(members) => {
-                let member = |(key, value): (&Yaml, &Yaml)| {
+                let members = members.iter().map(|(key, value)| {
                     let Yaml::String(key) = key else { panic!("{key:?} is no text") };
                     (key.clone(), to_json(value))
-                };
-                Value::Object(members.iter().map(member).collect::<Map<_, _>>())
+                });
+                Value::Object(members.collect::<Map<_, _>>())
             }
             Yaml::Null => Value::Null,
             other => panic!("unexpected {other:?}"),
@@ -439,7 +441,8 @@ mod tests {
         #[test]
         fn a_reader_of_yaml_reads_the_same_value(value in value()) {
             let yaml = to_yaml(&value);
-            let (found, expected) = (read(&yaml).to_string(), value.to_string());
+            let found = read(&yaml).to_string();
+            let expected = value.to_string();
             prop_assert_eq!(found, expected, "{}", yaml);
         }
     }

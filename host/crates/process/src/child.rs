@@ -87,7 +87,6 @@ impl Child {
         }
         platform::prepare(&mut prepared, command, reach)?;
         let mut child = prepared.spawn().map_err(SpawnError::Start)?;
-        let no_pipes = || SpawnError::Start(io::Error::other("it has no pipes"));
         let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let leader = leader.ok_or_else(no_pipes)?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -134,6 +133,10 @@ impl Child {
         self.is_reaped = status.is_some();
         Exit { status, before_signal }
     }
+}
+
+fn no_pipes() -> SpawnError {
+    SpawnError::Start(io::Error::other("it has no pipes"))
 }
 
 impl Drop for Child {

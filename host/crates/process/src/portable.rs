@@ -52,7 +52,7 @@ pub(crate) fn prepare(
     command: &Command,
     _: &Reach,
 ) -> Result<(), SpawnError> {
-    let is_confined = command.confinement.as_ref().is_some_and(|it| it.required);
+    let is_confined = command.confinement.as_ref().is_some_and(|confinement| confinement.required);
     if is_confined {
         return Err(SpawnError::NoLandlock);
     }

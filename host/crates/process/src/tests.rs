@@ -49,8 +49,10 @@ fn python(script: &str) -> Command {
 async fn run(command: Command) -> (Exit, String, String) {
     let (child, pipes) = command.spawn().await.expect("it starts");
     drop(pipes.stdin);
-    let (mut stdout, mut stderr) = (pipes.stdout, pipes.stderr);
-    let (mut out, mut err) = (String::new(), String::new());
+    let mut stdout = pipes.stdout;
+    let mut stderr = pipes.stderr;
+    let mut out = String::new();
+    let mut err = String::new();
     let read = tokio::join!(stdout.read_to_string(&mut out), stderr.read_to_string(&mut err));
     assert!(read.0.is_ok() && read.1.is_ok());
     (child.stop(PATIENCE).await, out, err)
@@ -122,14 +124,15 @@ async fn the_limits_are_set_soft_and_hard() {
         processes: Some(50),
     };
     let shown = output(Command { limits, ..shell("cat /proc/self/limits") }).await;
-    let row = |name: &str| {
-        let line = shown.lines().find(|line| line.starts_with(name)).expect("a row");
-        line[name.len()..].split_whitespace().take(2).collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(row("Max address space"), "1073741824 1073741824");
-    assert_eq!(row("Max cpu time"), "3 4");
-    assert_eq!(row("Max open files"), "40 40");
-    assert_eq!(row("Max processes"), "50 50");
+    assert_eq!(row(&shown, "Max address space"), "1073741824 1073741824");
+    assert_eq!(row(&shown, "Max cpu time"), "3 4");
+    assert_eq!(row(&shown, "Max open files"), "40 40");
+    assert_eq!(row(&shown, "Max processes"), "50 50");
+}
+
+fn row(shown: &str, name: &str) -> String {
+    let line = shown.lines().find(|line| line.starts_with(name)).expect("a row");
+    line[name.len()..].split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
 #[tokio::test]
@@ -226,15 +229,21 @@ async fn a_program_that_cannot_run_is_an_error() {
 /// Returns the outcome of a script under a required confinement; `None` where the kernel has no
 /// Landlock.
 async fn confined(script: &str, read: &[&Path], write: &[&Path]) -> Option<String> {
-    let paths = |paths: &[&Path]| paths.iter().map(|path| (*path).to_owned()).collect();
-    let confinement = Confinement { read: paths(read), write: paths(write), required: true };
-    let command = || Command { confinement: Some(confinement.clone()), ..shell(script) };
-    if matches!(command().spawn().await, Err(SpawnError::NoLandlock)) {
+    let confinement = Confinement { read: owned(read), write: owned(write), required: true };
+    if matches!(confined_shell(script, &confinement).spawn().await, Err(SpawnError::NoLandlock)) {
         println!("skipped: this kernel has no Landlock");
         return None;
     }
-    let (_, out, err) = run(command()).await;
+    let (_, out, err) = run(confined_shell(script, &confinement)).await;
     Some(out + &err)
+}
+
+fn confined_shell(script: &str, confinement: &Confinement) -> Command {
+    Command { confinement: Some(confinement.clone()), ..shell(script) }
+}
+
+fn owned(paths: &[&Path]) -> Vec<PathBuf> {
+    paths.iter().map(|path| (*path).to_owned()).collect()
 }
 
 #[tokio::test]
@@ -245,7 +254,6 @@ async fn a_confined_child_reads_and_writes_only_the_named_paths() {
         std::fs::create_dir(path).expect("a directory");
         std::fs::write(path.join("file"), "text").expect("a file");
     }
-    let attempt = |what: &str| format!("({what}) >/dev/null 2>&1 && echo yes || echo no; ");
     let script = [&read, &write, &other]
         .map(|path| {
             let path = path.display();
@@ -255,6 +263,10 @@ async fn a_confined_child_reads_and_writes_only_the_named_paths() {
     let Some(out) = confined(&script, &[&read], &[&write]).await else { return };
     assert_eq!(out.lines().collect::<Vec<_>>(), ["yes", "no", "yes", "yes", "no", "no"]);
     assert!(write.join("new").exists() && !read.join("new").exists());
+}
+
+fn attempt(what: &str) -> String {
+    format!("({what}) >/dev/null 2>&1 && echo yes || echo no; ")
 }
 
 #[tokio::test]

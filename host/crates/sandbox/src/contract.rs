@@ -120,8 +120,10 @@ pub(super) fn open(
             .take(MAX_LISTED)
             .map(|found| cut((*found).to_owned(), MAX_SHOWN))
             .collect();
-        let (found, supported) = (shown.join(", "), supported().join(", "));
-        return Err(LoadError::Version { found, supported });
+        return Err(LoadError::Version {
+            found: shown.join(", "),
+            supported: supported().join(", "),
+        });
     };
     let opened = linker.instantiate_pre(component).and_then(version.open);
     opened.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })
@@ -130,8 +132,9 @@ pub(super) fn open(
 /// Returns the range of which a component exports several versions. It would not be clear which of
 /// them a call runs.
 fn repeated(exported: &[&str]) -> Option<&'static str> {
-    let several = |range: &&str| exported.iter().filter(|found| is_of(range, found)).count() > 1;
-    supported().into_iter().find(several)
+    supported()
+        .into_iter()
+        .find(|range| exported.iter().filter(|found| is_of(range, found)).count() > 1)
 }
 
 /// Returns the newest supported version of those that a component exports. A component may export
@@ -172,16 +175,17 @@ mod tests {
 
     #[test]
     fn data_is_rendered_behind_emitted_parts_as_it_is_without_them() {
-        let rendered = |texts: &[&str], emitted| {
-            let content = texts.iter().map(|text| Content::text(*text)).collect();
-            let structured = Some(serde_json::json!({"n": 1}));
-            let output = ToolOutput { content, structured, ..ToolOutput::default() };
-            Returned { output, emitted }.readable().to_text()
-        };
         assert_eq!(rendered(&[], 0), r#"{"n":1}"#);
         assert_eq!(rendered(&["early"], 1), "early\n{\"n\":1}");
         assert_eq!(rendered(&["early", "late"], 1), "early\nlate");
         assert_eq!(rendered(&["late"], 0), "late");
+    }
+
+    fn rendered(texts: &[&str], emitted: usize) -> String {
+        let content = texts.iter().map(|text| Content::text(*text)).collect();
+        let structured = Some(serde_json::json!({"n": 1}));
+        let output = ToolOutput { content, structured, ..ToolOutput::default() };
+        Returned { output, emitted }.readable().to_text()
     }
 
     #[test]
@@ -197,29 +201,30 @@ mod tests {
         let engine = crate::engine::engine(1, None).expect("an engine");
         let mut linker = Linker::new(&engine);
         link(&mut linker).expect("it links");
-        let open_text = |text: &str| {
-            let wasm = wat::parse_str(text).expect("a component");
-            let component = Component::new(&engine, &wasm).expect("it compiles");
-            open(&linker, &component, &wasm).err().expect("refused").to_string()
-        };
         let instance = r#"(instance $i) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;
         insta::assert_snapshot!(
-            open_text(&format!("(component {instance})")),
+            refusal(&engine, &linker, &format!("(component {instance})")),
             @"the plugin was built for 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
         );
         let two = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i)) (export "airlock:plugin/tools@0.1.3" (instance $i))"#;
         insta::assert_snapshot!(
-            open_text(&format!("(component {two})")),
+            refusal(&engine, &linker, &format!("(component {two})")),
             @"the component exports several versions of 0.1 of the contract; a component exports one of each"
         );
         let two = r#"(instance $i) (export "airlock:plugin/tools@0.3.0" (instance $i)) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;
         insta::assert_snapshot!(
-            open_text(&format!("(component {two})")),
+            refusal(&engine, &linker, &format!("(component {two})")),
             @"the plugin was built for 0.3.0, 0.2.0 of the contract; this gateway supports 0.1; build the plugin again with the SDK of a supported version"
         );
         insta::assert_snapshot!(
-            open_text(r#"(component (import "acme:gpu/compute@1.0.0" (instance)) (import "run" (func)))"#),
+            refusal(&engine, &linker, r#"(component (import "acme:gpu/compute@1.0.0" (instance)) (import "run" (func)))"#),
             @"the component imports what this gateway does not provide: acme:gpu/compute@1.0.0, run"
         );
+    }
+
+    fn refusal(engine: &wasmtime::Engine, linker: &Linker<State>, text: &str) -> String {
+        let wasm = wat::parse_str(text).expect("a component");
+        let component = Component::new(engine, &wasm).expect("it compiles");
+        open(linker, &component, &wasm).err().expect("refused").to_string()
     }
 }

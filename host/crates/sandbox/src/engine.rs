@@ -53,21 +53,25 @@ pub(super) fn engine(
     slots: u32,
     functions: Option<&Arc<FunctionCache>>,
 ) -> wasmtime::Result<Engine> {
-    let with = |strategy| {
-        let mut config = config(strategy);
-        if let Some(functions) = functions {
-            config.enable_incremental_compilation(functions.clone())?;
-        }
-        Engine::new(&config)
-    };
     if let Err(reason) = mappings_suffice(slots) {
         warn!(slots, reason, "no instance pool; each call maps its own memory, which is slower");
-        return with(InstanceAllocationStrategy::OnDemand);
+        return engine_with(functions, InstanceAllocationStrategy::OnDemand);
     }
-    with(InstanceAllocationStrategy::Pooling(pool(slots))).or_else(|error| {
+    engine_with(functions, InstanceAllocationStrategy::Pooling(pool(slots))).or_else(|error| {
         warn!(slots, %error, "no instance pool; each call maps its own memory, which is slower");
-        with(InstanceAllocationStrategy::OnDemand)
+        engine_with(functions, InstanceAllocationStrategy::OnDemand)
     })
+}
+
+fn engine_with(
+    functions: Option<&Arc<FunctionCache>>,
+    strategy: InstanceAllocationStrategy,
+) -> wasmtime::Result<Engine> {
+    let mut config = config(strategy);
+    if let Some(functions) = functions {
+        config.enable_incremental_compilation(functions.clone())?;
+    }
+    Engine::new(&config)
 }
 
 /// Builds an engine that only compiles and reserves no room for instances. The code that it
@@ -163,12 +167,7 @@ mod tests {
     #[test]
     fn proposals_that_no_guest_needs_do_not_compile() {
         let engine = engine(1, None).expect("an engine");
-        let compiles = |module: &str| {
-            let wasm =
-                wat::parse_str(format!("(component (core module {module}))")).expect("a component");
-            engine.precompile_component(&wasm).is_ok()
-        };
-        assert!(compiles("(memory 1) (func (result i32) i32.const 1)"));
+        assert!(compiles(&engine, "(memory 1) (func (result i32) i32.const 1)"));
         for (proposal, module) in [
             ("threads", "(memory 1 1 shared)"),
             ("gc", "(type (struct (field i32)))"),
@@ -181,25 +180,32 @@ mod tests {
                 "(func (param v128) (result v128) local.get 0 local.get 0 i8x16.relaxed_swizzle)",
             ),
         ] {
-            assert!(!compiles(module), "{proposal}");
+            assert!(!compiles(&engine, module), "{proposal}");
         }
+    }
+
+    fn compiles(engine: &Engine, module: &str) -> bool {
+        let wasm =
+            wat::parse_str(format!("(component (core module {module}))")).expect("a component");
+        engine.precompile_component(&wasm).is_ok()
     }
 
     #[test]
     fn a_component_that_the_pool_has_no_room_for_is_refused_without_a_pool_too() {
         let engine = compiler().expect("an engine");
-        let checked = |module: &str, instances: usize| {
-            let instances = "(core instance (instantiate $m))".repeat(instances);
-            let text = format!("(component (core module $m {module}) {instances})");
-            let wasm = wat::parse_str(text).expect("a component");
-            let component = Component::new(&engine, wasm).expect("it compiles");
-            check_resources(&component).map_err(|error| error.to_string())
-        };
-        assert_eq!(checked("(memory 1)", 2), Ok(()));
+        assert_eq!(checked(&engine, "(memory 1)", 2), Ok(()));
         let memories = "the component has 3 memories; the limit is 2";
-        assert_eq!(checked("(memory 1)", 3), Err(memories.to_owned()));
-        assert_eq!(checked("(table 1 funcref)", 4), Ok(()));
+        assert_eq!(checked(&engine, "(memory 1)", 3), Err(memories.to_owned()));
+        assert_eq!(checked(&engine, "(table 1 funcref)", 4), Ok(()));
         let tables = "the component has 5 tables; the limit is 4";
-        assert_eq!(checked("(table 1 funcref)", 5), Err(tables.to_owned()));
+        assert_eq!(checked(&engine, "(table 1 funcref)", 5), Err(tables.to_owned()));
+    }
+
+    fn checked(engine: &Engine, module: &str, instances: usize) -> Result<(), String> {
+        let instances = "(core instance (instantiate $m))".repeat(instances);
+        let text = format!("(component (core module $m {module}) {instances})");
+        let wasm = wat::parse_str(text).expect("a component");
+        let component = Component::new(engine, wasm).expect("it compiles");
+        check_resources(&component).map_err(|error| error.to_string())
     }
 }

@@ -99,13 +99,14 @@ impl Grants {
     /// Returns the grants that a tool with these effects may use. The configuration, the scratch
     /// directory and the clocks are no effects: they change nothing outside the call.
     pub(crate) fn narrowed(self: &Arc<Self>, effects: &Effects) -> Self {
-        let has_secret = |name: &String| effects.covers(Effect::Secret, name);
-        let may_open =
-            |store: &&Store| store.is_cache || effects.covers(Effect::ReadKv, &store.name);
-        let stores = self.stores.iter().filter(may_open);
-        let secrets = self.secrets.iter().filter(|name| has_secret(name));
+        let stores = self
+            .stores
+            .iter()
+            .filter(|store| store.is_cache || effects.covers(Effect::ReadKv, &store.name));
+        let secrets = self.secrets.iter().filter(|name| effects.covers(Effect::Secret, name));
         let has_secrets = effects.contains(Effect::Secret);
-        let revealed = self.revealed.iter().filter(|(name, _)| has_secret(name));
+        let revealed =
+            self.revealed.iter().filter(|(name, _)| effects.covers(Effect::Secret, name));
         let revealed = revealed.map(|(name, secret)| (name.clone(), secret.clone()));
         Self {
             directories: self.directories_for(effects),
@@ -121,12 +122,16 @@ impl Grants {
     }
 
     fn directories_for(&self, effects: &Effects) -> Vec<Directory> {
-        let covers = |effect, directory: &Directory| effects.covers(effect, &directory.request);
-        let readable = self.directories.iter().filter(|it| covers(Effect::ReadFiles, it));
-        let access = |directory: &Directory| {
-            if covers(Effect::WriteFiles, directory) { directory.access } else { Access::ReadOnly }
-        };
-        readable.map(|it| Directory { access: access(it), ..it.clone() }).collect()
+        let readable = self
+            .directories
+            .iter()
+            .filter(|directory| effects.covers(Effect::ReadFiles, &directory.request));
+        let narrowed = readable.map(|directory| {
+            let is_writable = effects.covers(Effect::WriteFiles, &directory.request);
+            let access = if is_writable { directory.access } else { Access::ReadOnly };
+            Directory { access, ..directory.clone() }
+        });
+        narrowed.collect()
     }
 
     fn policy_for(&self, effects: &Effects) -> Option<Arc<Policy>> {
@@ -157,11 +162,13 @@ impl Grants {
     fn effect_on(&self, effect: Effect, request: &str) -> Option<DeclaredEffect> {
         let is_granted = match effect {
             Effect::ReadFiles | Effect::WriteFiles => {
-                self.directories.iter().any(|it| it.request == request)
+                self.directories.iter().any(|directory| directory.request == request)
             }
             Effect::Http => self.destinations.contains_key(request),
             Effect::Secret => self.secrets.contains(request),
-            Effect::ReadKv | Effect::WriteKv => self.stores.iter().any(|it| it.name == request),
+            Effect::ReadKv | Effect::WriteKv => {
+                self.stores.iter().any(|store| store.name == request)
+            }
             // A full name is no request of its own.
             Effect::CallTools if self.tools.full.contains(request) => return Some(effect.into()),
             Effect::CallTools => self.tools.slots.contains_key(request),
@@ -173,13 +180,18 @@ impl Grants {
     /// Returns the requests of the directories that the plugin may change and the running tool may
     /// not.
     pub(crate) fn unwritable(&self) -> Vec<String> {
-        let whole = self.narrowing.as_ref().map_or(&[][..], |it| &it.whole.directories);
-        let writable = |directories: &[Directory]| -> BTreeSet<String> {
-            let writable = directories.iter().filter(|it| it.access == Access::ReadWrite);
-            writable.map(|it| it.request.clone()).collect()
-        };
+        let whole =
+            self.narrowing.as_ref().map_or(&[][..], |narrowing| &narrowing.whole.directories);
         writable(whole).difference(&writable(&self.directories)).cloned().collect()
     }
+}
+
+fn writable(directories: &[Directory]) -> BTreeSet<String> {
+    directories
+        .iter()
+        .filter(|directory| directory.access == Access::ReadWrite)
+        .map(|directory| directory.request.clone())
+        .collect()
 }
 
 /// Names that are asked for and not granted.
@@ -257,19 +269,6 @@ mod tests {
 
     /// Returns grants of everything that an effect covers, most of it twice.
     fn everything() -> Arc<Grants> {
-        let directory = |name: &str, request: &str| Directory {
-            name: name.to_owned(),
-            request: request.to_owned(),
-            path: "/d".into(),
-            access: Access::ReadWrite,
-            quota: Quota { bytes: 1, files: 1 },
-        };
-        let store = |name: &str| Store {
-            name: name.to_owned(),
-            max_bytes: 1,
-            is_shared: false,
-            is_cache: false,
-        };
         Arc::new(Grants {
             directories: vec![directory("a", "a"), directory("b", "b"), directory("c", "*")],
             scratch: Some(Quota { bytes: 1, files: 1 }),
@@ -287,20 +286,34 @@ mod tests {
         })
     }
 
+    fn directory(name: &str, request: &str) -> Directory {
+        Directory {
+            name: name.to_owned(),
+            request: request.to_owned(),
+            path: "/d".into(),
+            access: Access::ReadWrite,
+            quota: Quota { bytes: 1, files: 1 },
+        }
+    }
+
+    fn store(name: &str) -> Store {
+        Store { name: name.to_owned(), max_bytes: 1, is_shared: false, is_cache: false }
+    }
+
     fn narrowed(effects: &[&str]) -> Grants {
-        let parse = |text: &&str| text.parse::<DeclaredEffect>().expect("an effect");
-        everything().narrowed(&effects.iter().map(parse).collect())
+        let effects = effects.iter().map(|text| text.parse::<DeclaredEffect>().expect("an effect"));
+        everything().narrowed(&effects.collect())
     }
 
     /// Returns what is left of [`everything`], in words.
     fn left(effects: &[&str]) -> String {
         let grants = narrowed(effects);
         assert!(grants.scratch.is_some() && grants.clocks, "these are no effects");
-        let directories = grants.directories.iter().map(|it| match it.access {
-            Access::ReadOnly => format!("read/{}", it.name),
-            Access::ReadWrite => format!("write/{}", it.name),
+        let directories = grants.directories.iter().map(|directory| match directory.access {
+            Access::ReadOnly => format!("read/{}", directory.name),
+            Access::ReadWrite => format!("write/{}", directory.name),
         });
-        let stores = grants.stores.iter().map(|it| format!("store/{}", it.name));
+        let stores = grants.stores.iter().map(|store| format!("store/{}", store.name));
         let slots = grants.tools.slots.keys().map(|slot| format!("slot/{slot}"));
         let full = grants.tools.full.iter().map(|tool| format!("full/{tool}"));
         let http = grants.http.iter().map(|_| "http".to_owned());
@@ -361,9 +374,6 @@ mod tests {
 
     #[test]
     fn the_effect_to_declare_is_the_one_on_a_granted_request_or_else_none() {
-        let missing = |effects: &[&str], effect, request| {
-            narrowed(effects).undeclared(effect, request).map(|effect| effect.to_string())
-        };
         for (effect, one, other) in [
             (Effect::ReadFiles, "read_files.a", "read_files.b"),
             (Effect::WriteFiles, "write_files.a", "write_files.b"),
@@ -382,6 +392,10 @@ mod tests {
         let full = missing(&["call_tools.a"], Effect::CallTools, Some("p-b"));
         assert_eq!(full.as_deref(), Some("call_tools"));
         assert_eq!(everything().undeclared(Effect::Http, None), None, "it is not narrowed");
+    }
+
+    fn missing(effects: &[&str], effect: Effect, request: Option<&str>) -> Option<String> {
+        narrowed(effects).undeclared(effect, request).map(|effect| effect.to_string())
     }
 
     #[test]

@@ -117,14 +117,11 @@ impl Sandbox {
             .map(|cache| Arc::new(cache.functions()));
         let engine = engine::engine(slots + slots / 12 + 1, functions.as_ref())
             .map_err(|error| LoadError::Compile(error.into()))?;
-        let link = |linker: wasmtime::Result<Linker<State>>| {
-            linker.map_err(|error| LoadError::Compile(error.into()))
-        };
         let compiler = Compiler::new(engine.clone(), cache, functions, settings.compiling.clone());
         let off_limits = settings.off_limits.clone().and_unreadable(compiler.cache_directory());
         Ok(Self(Arc::new(Inner {
-            plugin_linker: link(plugin::linker(&engine))?,
-            executor_linker: link(executor::linker(&engine))?,
+            plugin_linker: linked(plugin::linker(&engine))?,
+            executor_linker: linked(executor::linker(&engine))?,
             admission: Admission::new(
                 settings.depths.max(1),
                 settings.instances_per_depth,
@@ -156,12 +153,14 @@ impl Sandbox {
         host: HostResources,
     ) -> Result<Plugin, LoadError> {
         let component = self.0.compiler.component(wasm.clone()).await?;
-        let (sandbox, client) = (self.clone(), client.clone());
+        let sandbox = self.clone();
+        let client = client.clone();
         // Blocking: it walks the component and checks the directories.
-        let open = move || Plugin::new(sandbox, client, &component, &wasm, &grants, limits, host);
-        tokio::task::spawn_blocking(open)
-            .await
-            .unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
+        tokio::task::spawn_blocking(move || {
+            Plugin::new(sandbox, client, &component, &wasm, &grants, limits, host)
+        })
+        .await
+        .unwrap_or_else(|panic| Err(LoadError::Compile(panic.into())))
     }
 
     /// Prepares, compiles and links a script executor. Preparing runs the guest's `prepare` once,
@@ -226,4 +225,8 @@ impl Sandbox {
         drop(slot);
         ended
     }
+}
+
+fn linked(linker: wasmtime::Result<Linker<State>>) -> Result<Linker<State>, LoadError> {
+    linker.map_err(|error| LoadError::Compile(error.into()))
 }

@@ -130,7 +130,8 @@ impl Plain {
         });
         let mut tools: BTreeMap<String, Tool> = BTreeMap::new();
         for function in functions {
-            let (name, export) = (function.export.tool_name(), function.export.to_string());
+            let name = function.export.tool_name();
+            let export = function.export.to_string();
             check_name(&name, &export)?;
             let description = docs
                 .function(function.export.interface.as_deref(), &function.export.name)
@@ -153,17 +154,19 @@ impl Plain {
 
     /// Returns the tools, sorted by name. An undocumented tool has an empty description.
     fn definitions(&self) -> Vec<ToolDefinition> {
-        let definition = |(name, tool): (&String, &Tool)| ToolDefinition {
-            name: name.clone(),
-            title: None,
-            description: tool.description.clone(),
-            input_schema: schema::input(&tool.function.parameters).into(),
-            output_schema: schema::output(tool.function.result.as_ref()).map(Into::into),
-            annotations: Annotations::default(),
-            meta: None,
-            extra: serde_json::Map::new(),
-        };
-        self.tools.iter().map(definition).collect()
+        self.tools
+            .iter()
+            .map(|(name, tool)| ToolDefinition {
+                name: name.clone(),
+                title: None,
+                description: tool.description.clone(),
+                input_schema: schema::input(&tool.function.parameters).into(),
+                output_schema: schema::output(tool.function.result.as_ref()).map(Into::into),
+                annotations: Annotations::default(),
+                meta: None,
+                extra: serde_json::Map::new(),
+            })
+            .collect()
     }
 
     async fn call(

@@ -178,7 +178,8 @@ impl Plugin {
         let arguments = call.arguments().as_str();
         let chain = call.chain();
         let ToolRights { grants, outlet, origin } = self.rights.of(&tool.original);
-        let recorder = grants.recorder.as_ref().map(|it| it.of_call(&self.client, &tool.original));
+        let recorder =
+            grants.recorder.as_ref().map(|recorder| recorder.of_call(&self.client, &tool.original));
         let slot = self
             .share
             .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
@@ -253,27 +254,30 @@ fn recorded(outlet: &Outlet, grants: &Grants, recorder: Option<&CallRecorder>) -
 /// exist or must not be granted. A plugin that can write to the gateway's own files can run any
 /// code in this process, or grant itself anything.
 fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), LoadError> {
-    let refuse = |reason: String| LoadError::Directory { path: directory.path.clone(), reason };
-    let path = directory.path.canonicalize().map_err(|error| refuse(error.to_string()))?;
+    let path = directory
+        .path
+        .canonicalize()
+        .map_err(|error| refused_directory(directory, error.to_string()))?;
     if !path.is_dir() {
-        return Err(refuse("it is not a directory".into()));
+        return Err(refused_directory(directory, "it is not a directory".into()));
     }
-    let overlaps = |own: &&PathBuf| {
-        resolved(own).is_some_and(|own| own.starts_with(&path) || path.starts_with(&own))
-    };
-    if let Some(own) = off_limits.unreadable.iter().find(overlaps) {
-        return Err(refuse(format!(
-            "{} belongs to the gateway; no plugin may read it",
-            own.display()
-        )));
+    if let Some(own) = off_limits.unreadable.iter().find(|own| overlaps(own, &path)) {
+        return Err(refused_directory(
+            directory,
+            format!("{} belongs to the gateway; no plugin may read it", own.display()),
+        ));
     }
-    match off_limits.unwritable.iter().find(overlaps) {
-        Some(own) if directory.access == Access::ReadWrite => Err(refuse(format!(
-            "{} belongs to the gateway; no plugin may write to it",
-            own.display()
-        ))),
+    match off_limits.unwritable.iter().find(|own| overlaps(own, &path)) {
+        Some(own) if directory.access == Access::ReadWrite => Err(refused_directory(
+            directory,
+            format!("{} belongs to the gateway; no plugin may write to it", own.display()),
+        )),
         _ => Ok(()),
     }
+}
+
+fn refused_directory(directory: &Directory, reason: String) -> LoadError {
+    LoadError::Directory { path: directory.path.clone(), reason }
 }
 
 /// Returns the path of a file with links resolved. The file itself need not exist.
@@ -284,6 +288,10 @@ fn resolved(path: &Path) -> Option<PathBuf> {
         .or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
 }
 
+fn overlaps(own: &Path, path: &Path) -> bool {
+    resolved(own).is_some_and(|own| own.starts_with(path) || path.starts_with(&own))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,40 +300,47 @@ mod tests {
     #[test]
     fn the_gateways_own_files_are_not_granted_to_plugins() {
         let home = tempfile::tempdir().expect("a directory");
-        let inside = |name: &str| home.path().join(name);
         for directory in ["cache/below", "config", "data", "other"] {
-            std::fs::create_dir_all(inside(directory)).expect("a directory");
+            std::fs::create_dir_all(home.path().join(directory)).expect("a directory");
         }
         // Neither file exists yet.
         let off_limits = OffLimits {
-            unwritable: vec![inside("config/airlock.lock")],
-            unreadable: vec![inside("cache"), inside("data/airlock.db")],
+            unwritable: vec![home.path().join("config/airlock.lock")],
+            unreadable: vec![home.path().join("cache"), home.path().join("data/airlock.db")],
         };
-        let check = |path: PathBuf, access| {
-            let quota = Quota { bytes: 1, files: 1 };
-            check_directory(
-                &Directory { name: "d".into(), request: "d".into(), path, access, quota },
-                &off_limits,
-            )
-            .is_ok()
-        };
-        for hidden in
-            [home.path().to_owned(), inside("cache"), inside("cache/below"), inside("data")]
-        {
+        for hidden in [
+            home.path().to_owned(),
+            home.path().join("cache"),
+            home.path().join("cache/below"),
+            home.path().join("data"),
+        ] {
             assert!(
-                !check(hidden.clone(), Access::ReadOnly)
-                    && !check(hidden.clone(), Access::ReadWrite),
+                !is_granted(&off_limits, hidden.clone(), Access::ReadOnly)
+                    && !is_granted(&off_limits, hidden.clone(), Access::ReadWrite),
                 "{}",
                 hidden.display()
             );
         }
         assert!(
-            check(inside("config"), Access::ReadOnly)
-                && !check(inside("config"), Access::ReadWrite)
+            is_granted(&off_limits, home.path().join("config"), Access::ReadOnly)
+                && !is_granted(&off_limits, home.path().join("config"), Access::ReadWrite)
         );
-        assert!(check(inside("other"), Access::ReadWrite));
-        std::os::unix::fs::symlink(inside("config"), inside("other/link")).expect("a link");
-        assert!(!check(inside("other/link"), Access::ReadWrite), "links are followed");
-        assert!(!check(inside("missing"), Access::ReadOnly));
+        assert!(is_granted(&off_limits, home.path().join("other"), Access::ReadWrite));
+        std::os::unix::fs::symlink(home.path().join("config"), home.path().join("other/link"))
+            .expect("a link");
+        assert!(
+            !is_granted(&off_limits, home.path().join("other/link"), Access::ReadWrite),
+            "links are followed"
+        );
+        assert!(!is_granted(&off_limits, home.path().join("missing"), Access::ReadOnly));
+    }
+
+    fn is_granted(off_limits: &OffLimits, path: PathBuf, access: Access) -> bool {
+        let quota = Quota { bytes: 1, files: 1 };
+        check_directory(
+            &Directory { name: "d".into(), request: "d".into(), path, access, quota },
+            off_limits,
+        )
+        .is_ok()
     }
 }

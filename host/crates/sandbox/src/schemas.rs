@@ -72,14 +72,16 @@ enum Unusable {
 impl Schemas {
     /// Compiles the schemas of each definition. Leaves out the tools that cannot be used. Blocks.
     pub(super) fn compile(definitions: Vec<ToolDefinition>) -> (Self, Tools) {
-        let (mut schemas, mut tools) = (Self::default(), Tools::default());
+        let mut schemas = Self::default();
+        let mut tools = Tools::default();
         for definition in definitions {
             let name = cut(definition.name.clone(), 2 * MAX_NAME);
-            let named = |reason: &str| format!("tool {name:?}: {reason}");
             match schemas.add(&definition) {
-                Err(bad) => tools.left_out.push(named(&bad.to_string())),
+                Err(bad) => tools.left_out.push(format!("tool {name:?}: {bad}")),
                 Ok(unchecked) => {
-                    tools.unchecked.extend(unchecked.iter().map(|reason| named(reason)));
+                    let unchecked =
+                        unchecked.iter().map(|reason| format!("tool {name:?}: {reason}"));
+                    tools.unchecked.extend(unchecked);
                     tools.definitions.push(definition);
                 }
             }
@@ -98,10 +100,11 @@ impl Schemas {
         }
         let mut unchecked = Vec::new();
         let input = self.check("inputSchema", &definition.input_schema, &mut unchecked)?;
-        let output = definition.output_schema.as_ref();
-        let output = output.map(|schema| self.check("outputSchema", schema, &mut unchecked));
-        let pair = Pair { input, output: output.transpose()? };
-        self.tools.insert(definition.name.clone(), pair);
+        let output = match &definition.output_schema {
+            Some(schema) => Some(self.check("outputSchema", schema, &mut unchecked)?),
+            None => None,
+        };
+        self.tools.insert(definition.name.clone(), Pair { input, output });
         Ok(unchecked)
     }
 
@@ -143,8 +146,10 @@ impl Schemas {
         let Some(Check::Compiled(schema)) = self.tools.get(tool).map(|pair| &pair.input) else {
             return Ok(());
         };
-        let rule = |schema: &CompiledSchema, members: Value| schema.check(&members);
-        let checked = threads::check_arguments(tenant, schema, arguments, rule).await;
+        let checked = threads::check_arguments(tenant, schema, arguments, |schema, members| {
+            schema.check(&members)
+        })
+        .await;
         checked.map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
     }
 
@@ -237,10 +242,12 @@ mod tests {
         let arguments = Arguments::parse("t", &text).expect("an object");
         let mut output = ToolOutput::text("x");
         output.structured = Some(json!({"a": "01".repeat(3_000)}));
-        let (name, tenant) = (name(), Tenant::ANONYMOUS);
+        let name = name();
+        let tenant = Tenant::ANONYMOUS;
         let arguments = schemas.check_arguments("t", &name, &tenant, &arguments);
         let result = schemas.check_result("t", &name, &tenant, &mut output);
-        let (mut arguments, mut result) = (Box::pin(arguments), Box::pin(result));
+        let mut arguments = Box::pin(arguments);
+        let mut result = Box::pin(result);
         assert!(arguments.as_mut().now_or_never().is_none());
         assert!(result.as_mut().now_or_never().is_none());
         drop(held);
@@ -253,9 +260,9 @@ mod tests {
         let (schemas, _) = compile(&json!([tool(
             &json!({"properties": {"rows": {"items": {"type": "string"}}}})
         )]));
-        let check = |structured: Option<&Value>| check_result(&schemas, "t", structured);
-        assert!(check(Some(&json!({"rows": ["a"]}))).is_ok());
-        let refused = check(Some(&json!({"rows": ["a", 7]}))).expect_err("not a string");
+        assert!(check_result(&schemas, "t", Some(&json!({"rows": ["a"]}))).is_ok());
+        let refused = check_result(&schemas, "t", Some(&json!({"rows": ["a", 7]})))
+            .expect_err("not a string");
         assert_eq!(
             (refused.code(), refused.kind()),
             ("invalid_result", airlock_core::tool::ErrorKind::Internal)
@@ -264,7 +271,7 @@ mod tests {
         let cause =
             std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
         insta::assert_snapshot!(cause, @"rows[1]: found 7, expected a string");
-        insta::assert_snapshot!(check(None).expect_err("no result"), @"the result of tool p-t does not fit its output schema");
+        insta::assert_snapshot!(check_result(&schemas, "t", None).expect_err("no result"), @"the result of tool p-t does not fit its output schema");
     }
 
     #[test]
@@ -286,7 +293,6 @@ mod tests {
 
     #[test]
     fn a_tool_with_a_name_that_the_contract_does_not_permit_is_left_out() {
-        let named = |name: &str| json!({"name": name, "inputSchema": {}});
         let longest = "a".repeat(64);
         let (_, tools) = compile(&json!([
             named(&longest),
@@ -298,6 +304,10 @@ mod tests {
         let kept: Vec<_> = tools.definitions.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(kept, [longest.as_str(), "Get-it_2"]);
         insta::assert_snapshot!(tools.left_out[1], @r#"tool "get it": a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"#);
+    }
+
+    fn named(name: &str) -> Value {
+        json!({"name": name, "inputSchema": {}})
     }
 
     #[test]
@@ -312,11 +322,12 @@ mod tests {
         assert_eq!(tools.unchecked.len(), 3, "{:?}", tools.unchecked);
         insta::assert_snapshot!(tools.unchecked[0], @r##"tool "t": nothing can be checked against the inputSchema: #/properties/n: more than 256 subschemas inside each other for one value; does a reference lead back to itself?"##);
         assert!(check_arguments(&schemas, "t", r#"{"n": "any"}"#).is_ok());
-        let check =
-            |tool: &str, structured: Option<&Value>| check_result(&schemas, tool, structured);
-        assert!(check("t", Some(&json!({}))).is_err());
-        assert!(check("both", Some(&json!({}))).is_ok());
-        assert!(check("both", None).is_err(), "an output schema requires a structured result");
+        assert!(check_result(&schemas, "t", Some(&json!({}))).is_err());
+        assert!(check_result(&schemas, "both", Some(&json!({}))).is_ok());
+        assert!(
+            check_result(&schemas, "both", None).is_err(),
+            "an output schema requires a structured result"
+        );
     }
 
     #[test]

@@ -158,12 +158,6 @@ mod tests {
     use super::*;
 
     fn bindings() -> Bindings {
-        let bind = |namespace: &str, name: &str, alias: Option<&str>| Binding {
-            namespace: namespace.into(),
-            name: name.into(),
-            alias: alias.map(Into::into),
-            tool: ToolName::alias(&format!("{namespace}-{name}")),
-        };
         let all = [
             bind("fs", "read_file", Some("readFile")),
             bind("github", "get", None),
@@ -172,30 +166,45 @@ mod tests {
         all.into_iter().collect()
     }
 
+    fn bind(namespace: &str, name: &str, alias: Option<&str>) -> Binding {
+        Binding {
+            namespace: namespace.into(),
+            name: name.into(),
+            alias: alias.map(Into::into),
+            tool: ToolName::alias(&format!("{namespace}-{name}")),
+        }
+    }
+
     #[test]
     fn a_source_names_the_namespaces_that_are_words_in_it() {
-        let named = |source: &str| bindings().named_in(source).join(" ");
-        assert_eq!(named(""), "");
-        assert_eq!(named("fs.read_file()"), "fs");
-        assert_eq!(named("result=[github.get(),fs.x]"), "fs github");
-        assert_eq!(named("fs_.x, afs.x, fs1.x, 'gitHub'"), "");
-        assert_eq!(named("f'{github.get()}'"), "github");
+        assert_eq!(named_in(""), "");
+        assert_eq!(named_in("fs.read_file()"), "fs");
+        assert_eq!(named_in("result=[github.get(),fs.x]"), "fs github");
+        assert_eq!(named_in("fs_.x, afs.x, fs1.x, 'gitHub'"), "");
+        assert_eq!(named_in("f'{github.get()}'"), "github");
         assert_eq!(
-            named("\u{fb01}s = 'ä'"),
+            named_in("\u{fb01}s = 'ä'"),
             "fs github",
             "letters that a parser may read as others"
         );
     }
 
+    fn named_in(source: &str) -> String {
+        bindings().named_in(source).join(" ")
+    }
+
     #[test]
     fn a_tool_is_found_by_its_name_before_an_alias() {
-        let (bindings, tool) =
-            (bindings(), |found: Option<&Binding>| Some(found?.tool.to_string()));
-        assert_eq!(tool(bindings.find("fs", "read_file")).as_deref(), Some("fs-read_file"));
-        assert_eq!(tool(bindings.find("fs", "readFile")).as_deref(), Some("fs-readFile"));
-        assert_eq!(tool(bindings.find("fs", "get")), None);
-        assert_eq!(tool(bindings.find("x", "get")), None);
+        let bindings = bindings();
+        assert_eq!(tool_of(bindings.find("fs", "read_file")).as_deref(), Some("fs-read_file"));
+        assert_eq!(tool_of(bindings.find("fs", "readFile")).as_deref(), Some("fs-readFile"));
+        assert_eq!(tool_of(bindings.find("fs", "get")), None);
+        assert_eq!(tool_of(bindings.find("x", "get")), None);
         assert_eq!(bindings.tools("fs").collect::<Vec<_>>(), ["read_file", "readFile"]);
         assert_eq!(bindings.iter().count(), 3);
+    }
+
+    fn tool_of(found: Option<&Binding>) -> Option<String> {
+        Some(found?.tool.to_string())
     }
 }

@@ -63,7 +63,9 @@ impl UseRecorder {
 
     /// Returns the recorder for one call of a tool, by the plugin's own name of the tool.
     pub(crate) fn of_call(&self, client: &ClientName, tool: &str) -> CallRecorder {
-        let (recorder, client, tool) = (self.clone(), client.clone(), tool.to_owned());
+        let recorder = self.clone();
+        let client = client.clone();
+        let tool = tool.to_owned();
         CallRecorder(Arc::new(RecordedCall { recorder, client, tool }))
     }
 }
@@ -87,15 +89,20 @@ impl CallRecorder {
 
     /// Returns the recorder for one granted directory, by the name of its request.
     pub(crate) fn of_directory(&self, request: &str) -> DirectoryRecorder {
-        let name = || request.to_owned();
-        let (read, written) = (Use::ReadFiles(name()), Use::WriteFiles(name()));
-        DirectoryRecorder(Arc::new(RecordedDirectory { call: self.clone(), read, written }))
+        DirectoryRecorder(Arc::new(RecordedDirectory {
+            call: self.clone(),
+            read: Use::ReadFiles(request.to_owned()),
+            written: Use::WriteFiles(request.to_owned()),
+        }))
     }
 
     /// Returns the recorder for the scratch directory.
     pub(crate) fn of_scratch(&self) -> DirectoryRecorder {
-        let (read, written) = (Use::Scratch, Use::Scratch);
-        DirectoryRecorder(Arc::new(RecordedDirectory { call: self.clone(), read, written }))
+        DirectoryRecorder(Arc::new(RecordedDirectory {
+            call: self.clone(),
+            read: Use::Scratch,
+            written: Use::Scratch,
+        }))
     }
 }
 

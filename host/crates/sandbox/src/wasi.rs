@@ -58,10 +58,15 @@ impl Mounts {
     /// Prepares the mounts. Nothing is measured before a guest writes. Fails if the base of the
     /// scratch directories cannot be made.
     pub(super) fn new(grants: &Grants) -> io::Result<Self> {
-        let writable = grants.directories.iter().filter(|it| it.access == Access::ReadWrite);
-        let directories =
-            writable.map(|it| (it.name.clone(), Mount::new(it.path.clone(), it.quota)));
-        let scratch = grants.scratch.map(|_| ScratchRoot::new()).transpose()?.map(Arc::new);
+        let writable =
+            grants.directories.iter().filter(|directory| directory.access == Access::ReadWrite);
+        let directories = writable.map(|directory| {
+            (directory.name.clone(), Mount::new(directory.path.clone(), directory.quota))
+        });
+        let scratch = match grants.scratch {
+            Some(_) => Some(Arc::new(ScratchRoot::new()?)),
+            None => None,
+        };
         Ok(Self { directories: directories.collect(), scratch })
     }
 }
@@ -97,8 +102,9 @@ impl Wasi {
         recorder: Option<&CallRecorder>,
     ) -> Result<Self, Cause> {
         let mut context = WasiCtxBuilder::new();
-        let output = || stdio::Output::new(client, &grants.scrubber);
-        context.stdout(output()).stderr(output());
+        context
+            .stdout(stdio::Output::new(client, &grants.scrubber))
+            .stderr(stdio::Output::new(client, &grants.scrubber));
         let mut files = Files::new(tenant.clone(), memory.clone());
         for directory in &grants.directories {
             // The mounts are those of the plugin; the running tool may have less access.
@@ -106,7 +112,7 @@ impl Wasi {
             let mount = mounts.directories.get(&directory.name).filter(|_| is_writable).cloned();
             let access = if mount.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
             context.preopened_dir(&directory.path, format!("/{}", directory.name), access)?;
-            files.add(mount, recorder.map(|it| it.of_directory(&directory.request)));
+            files.add(mount, recorder.map(|recorder| recorder.of_directory(&directory.request)));
         }
         if let (Some(root), Some(quota)) = (&mounts.scratch, grants.scratch) {
             files.add_scratch(root.clone(), quota, recorder.map(CallRecorder::of_scratch));

@@ -163,16 +163,17 @@ fn list(
     let select = "SELECT id, asked, expires, approved, text FROM approval \
                   WHERE (?1 IS NULL OR scope = ?1) AND expires > ?2 ORDER BY asked, id LIMIT ?3";
     let mut select = connection.prepare(select)?;
-    let read = |row: &Row<'_>| {
-        Ok(WaitingCall {
-            id: row.get(0)?,
-            asked_ms: row.get(1)?,
-            expires_ms: row.get(2)?,
-            approved: row.get(3)?,
-            text: row.get(4)?,
-        })
-    };
-    select.query_map(params![scope, now, limit], read)?.collect()
+    select.query_map(params![scope, now, limit], waiting_call)?.collect()
+}
+
+fn waiting_call(row: &Row<'_>) -> rusqlite::Result<WaitingCall> {
+    Ok(WaitingCall {
+        id: row.get(0)?,
+        asked_ms: row.get(1)?,
+        expires_ms: row.get(2)?,
+        approved: row.get(3)?,
+        text: row.get(4)?,
+    })
 }
 
 fn purge(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
@@ -209,10 +210,12 @@ mod tests {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let seconds = Arc::new(AtomicU64::new(1_000));
             let read = seconds.clone();
-            let clock =
-                move || SystemTime::UNIX_EPOCH + Duration::from_secs(read.load(Ordering::Relaxed));
-            let path = directory.path().join("store.db");
-            let settings = Settings { clock: Arc::new(clock), ..Settings::new(path) };
+            let settings = Settings {
+                clock: Arc::new(move || {
+                    SystemTime::UNIX_EPOCH + Duration::from_secs(read.load(Ordering::Relaxed))
+                }),
+                ..Settings::new(directory.path().join("store.db"))
+            };
             let database = Database::open(settings).await.expect("it opens");
             Self { database, seconds, _directory: directory }
         }

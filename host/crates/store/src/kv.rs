@@ -221,7 +221,9 @@ impl Store {
     /// Reads an entry; `None` if it is absent or has expired.
     pub async fn get(&self, key: &str) -> Result<Option<Entry>, KvError> {
         check_key(key)?;
-        let (id, key, now) = (self.id.clone(), key.to_owned(), self.database.now_ms());
+        let id = self.id.clone();
+        let key = key.to_owned();
+        let now = self.database.now_ms();
         Ok(self.database.read(move |connection| sql::get(connection, &id, &key, now)).await?)
     }
 
@@ -237,7 +239,8 @@ impl Store {
             return Err(KvError::TooLarge);
         }
         keys.iter().try_for_each(|key| check_key(key))?;
-        let (id, now) = (self.id.clone(), self.database.now_ms());
+        let id = self.id.clone();
+        let now = self.database.now_ms();
         self.database
             .read(move |connection| sql::get_many(connection, &id, &keys, now, max_bytes))
             .await?
@@ -284,7 +287,9 @@ impl Store {
     /// the future is dropped, the entry is deleted or not.
     pub async fn delete(&self, key: &str, if_version: Option<u64>) -> Result<bool, KvError> {
         check_key(key)?;
-        let (id, key, now) = (self.id.clone(), key.to_owned(), self.database.now_ms());
+        let id = self.id.clone();
+        let key = key.to_owned();
+        let now = self.database.now_ms();
         self.database
             .write(move |transaction| sql::delete(transaction, &id, &key, if_version, now))
             .await?
@@ -303,8 +308,9 @@ impl Store {
             return Err(KvError::TooLarge);
         }
         let range = sql::Range::new(prefix, cursor);
-        let (id, now, limit) =
-            (self.id.clone(), self.database.now_ms(), limit.clamp(1, MAX_PAGE_KEYS));
+        let id = self.id.clone();
+        let now = self.database.now_ms();
+        let limit = limit.clamp(1, MAX_PAGE_KEYS);
         Ok(self
             .database
             .read(move |connection| sql::keys(connection, &id, &range, now, limit as usize))

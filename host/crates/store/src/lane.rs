@@ -93,12 +93,12 @@ impl Lane {
         // gone.
         let path = self.path.clone();
         let file = self.file;
-        let work = move || {
+        let work = tokio::task::spawn_blocking(move || {
             // SQLite would continue in the file without a name, whose contents are lost when the process
             // ends.
             (file.is_none() || FileId::at(&path) == file).then(|| job(&mut connection))
-        };
-        match tokio::task::spawn_blocking(work).await {
+        });
+        match work.await {
             Ok(Some(done)) => done.map_err(|error| self.failed(error)),
             Ok(None) => {
                 error!(path = %self.path.display(), "the database was deleted or replaced; restart the gateway");

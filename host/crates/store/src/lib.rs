@@ -164,10 +164,9 @@ impl Database {
 
     fn open_blocking(settings: &Settings) -> Result<Self, OpenError> {
         let (writer, reader) = open::open(settings)?;
-        let lane = |connection| Lane::new(&settings.path, connection);
         let inner = Inner {
-            writer: lane(writer),
-            reader: lane(reader),
+            writer: Lane::new(&settings.path, writer),
+            reader: Lane::new(&settings.path, reader),
             clock: settings.clock.clone(),
             stopped_runs: AtomicU32::new(0),
         };
@@ -209,7 +208,7 @@ impl Database {
         E: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
     {
-        let job = move |connection: &mut Connection| {
+        let done = self.inner.writer.run(self.party, move |connection| {
             // Immediate, because a transaction that begins with a read could not wait for another
             // process before its first change.
             let transaction =
@@ -219,8 +218,8 @@ impl Database {
                 transaction.commit()?;
             }
             Ok(done)
-        };
-        self.inner.writer.run(self.party, job).await
+        });
+        done.await
     }
 
     /// Returns the time in milliseconds since 1970.

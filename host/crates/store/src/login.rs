@@ -103,7 +103,8 @@ impl Database {
         access_token: &str,
         time: Duration,
     ) -> Result<RefreshClaim, Unavailable> {
-        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let key = Key::new(client, server);
+        let access_token = access_token.to_owned();
         let now = self.now_ms();
         let until = now.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
         self.write(move |transaction| {
@@ -132,7 +133,8 @@ impl Database {
         access_token: &str,
         login: UpstreamLogin,
     ) -> Result<bool, Unavailable> {
-        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let key = Key::new(client, server);
+        let access_token = access_token.to_owned();
         self.write(move |transaction| {
             let present = key.read(transaction)?;
             let is_present =
@@ -152,7 +154,8 @@ impl Database {
         server: &str,
         access_token: &str,
     ) -> Result<(), Unavailable> {
-        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let key = Key::new(client, server);
+        let access_token = access_token.to_owned();
         self.write(move |transaction| key.set(transaction, &access_token, "refreshing_until_ms", 0))
             .await
     }
@@ -166,7 +169,8 @@ impl Database {
         access_token: &str,
         wanted: &str,
     ) -> Result<(), Unavailable> {
-        let (key, access_token) = (Key::new(client, server), access_token.to_owned());
+        let key = Key::new(client, server);
+        let access_token = access_token.to_owned();
         let wanted = wanted.to_owned();
         self.write(move |transaction| key.set(transaction, &access_token, "wanted", wanted)).await
     }
@@ -349,7 +353,7 @@ mod tests {
         for file in std::fs::read_dir(home.path()).expect("a directory") {
             let path = file.expect("a file").path();
             let bytes = std::fs::read(&path).expect("readable");
-            let is_found = bytes.windows(7).any(|it| it == b"hunter2");
+            let is_found = bytes.windows(7).any(|window| window == b"hunter2");
             assert!(!is_found, "{}", path.display());
         }
     }
@@ -358,23 +362,44 @@ mod tests {
     async fn one_process_refreshes_at_a_time_until_its_claim_ends() {
         let home = tempfile::tempdir().expect("a directory");
         let (database, seconds) = open(&home).await;
-        let claim = |token: &'static str| database.claim_refresh("up", "s", token, TIME);
-        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Gone);
+        assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Gone);
         database.put_upstream_login("up", "s", login("1")).await.expect("written");
-        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Claimed(login("1")));
-        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Busy);
+        assert_eq!(
+            claim(&database, "1").await.expect("written"),
+            RefreshClaim::Claimed(login("1"))
+        );
+        assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
         seconds.fetch_add(29, Ordering::Relaxed);
-        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Busy);
+        assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
         seconds.fetch_add(1, Ordering::Relaxed);
-        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Claimed(login("1")));
+        assert_eq!(
+            claim(&database, "1").await.expect("written"),
+            RefreshClaim::Claimed(login("1"))
+        );
         database.release_refresh("up", "s", "1").await.expect("written");
-        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Claimed(login("1")));
+        assert_eq!(
+            claim(&database, "1").await.expect("written"),
+            RefreshClaim::Claimed(login("1"))
+        );
         seconds.store(1, Ordering::Relaxed);
-        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Claimed(login("1")));
+        assert_eq!(
+            claim(&database, "1").await.expect("written"),
+            RefreshClaim::Claimed(login("1"))
+        );
         let renewed = database.renew_upstream_login("up", "s", "1", login("2")).await;
         assert!(renewed.expect("written"));
-        assert_eq!(claim("1").await.expect("written"), RefreshClaim::Changed(login("2")));
-        assert_eq!(claim("2").await.expect("written"), RefreshClaim::Claimed(login("2")));
+        assert_eq!(
+            claim(&database, "1").await.expect("written"),
+            RefreshClaim::Changed(login("2"))
+        );
+        assert_eq!(
+            claim(&database, "2").await.expect("written"),
+            RefreshClaim::Claimed(login("2"))
+        );
+    }
+
+    async fn claim(database: &Database, token: &str) -> Result<RefreshClaim, Unavailable> {
+        database.claim_refresh("up", "s", token, TIME).await
     }
 
     #[tokio::test]

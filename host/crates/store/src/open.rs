@@ -35,14 +35,13 @@ pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), Open
     let path =
         std::path::absolute(&settings.path).map_err(|error| unusable(&settings.path, error))?;
     make_private(&path).map_err(|error| unusable(&path, error))?;
-    let sorted = |error| sort(&path, error);
-    let mut writer = connect(&path, settings.busy_timeout).map_err(sorted)?;
+    let mut writer = connect(&path, settings.busy_timeout).map_err(|error| sort(&path, error))?;
     // Checked before anything is written, so that a file that is not Airlock's stays as it is.
     schema::check(&writer, &path)?;
-    into_wal(&writer, &path, settings.busy_timeout).map_err(sorted)?;
+    into_wal(&writer, &path, settings.busy_timeout).map_err(|error| sort(&path, error))?;
     schema::migrate(&mut writer, &path)?;
-    let reader = connect(&path, settings.busy_timeout).map_err(sorted)?;
-    reader.pragma_update(None, "query_only", true).map_err(sorted)?;
+    let reader = connect(&path, settings.busy_timeout).map_err(|error| sort(&path, error))?;
+    reader.pragma_update(None, "query_only", true).map_err(|error| sort(&path, error))?;
     Ok((writer, reader))
 }
 

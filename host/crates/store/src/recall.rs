@@ -10,8 +10,6 @@ mod sql;
 
 use std::{sync::Arc, time::Duration};
 
-use rusqlite::Transaction;
-
 use self::sql::Progress;
 use super::{Database, Unavailable, responses::Scope};
 
@@ -83,8 +81,9 @@ impl Recall {
         loop {
             let put = put.clone();
             let scope = self.scope;
-            let change = move |transaction: &Transaction<'_>| sql::put(transaction, &scope, &put);
-            match self.database.write(change).await? {
+            let change =
+                self.database.write(move |transaction| sql::put(transaction, &scope, &put));
+            match change.await? {
                 Progress::Stored => return Ok(()),
                 Progress::MadeRoom => {}
             }

@@ -8,8 +8,6 @@ mod sql;
 
 use std::{sync::Arc, time::Duration};
 
-use rusqlite::Transaction;
-
 use self::sql::Progress;
 use super::{Database, Unavailable};
 
@@ -141,9 +139,11 @@ impl Responses {
         let expires = now.saturating_add(life);
         let put = Arc::new(sql::Put { response, now, expires, bounds: self.bounds });
         loop {
-            let (put, scope) = (put.clone(), self.scope);
-            let change = move |transaction: &Transaction<'_>| sql::put(transaction, &scope, &put);
-            match self.database.write(change).await?? {
+            let put = put.clone();
+            let scope = self.scope;
+            let change =
+                self.database.write(move |transaction| sql::put(transaction, &scope, &put));
+            match change.await?? {
                 Progress::Stored => return Ok(()),
                 Progress::MadeRoom => {}
             }
@@ -158,7 +158,9 @@ impl Responses {
         id: &str,
         admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Texts, ReadError<E>> {
-        let (scope, id, now) = (self.scope, id.to_owned(), self.database.now_ms());
+        let scope = self.scope;
+        let id = id.to_owned();
+        let now = self.database.now_ms();
         self.database.read(move |connection| sql::get(connection, &scope, &id, now, admit)).await?
     }
 
@@ -170,9 +172,12 @@ impl Responses {
         id: &str,
         admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Vec<Turn>, ReadError<E>> {
-        let (scope, id, now) = (self.scope, id.to_owned(), self.database.now_ms());
-        let read = move |connection: &_| sql::conversation(connection, &scope, id, now, admit);
-        self.database.read(read).await?
+        let scope = self.scope;
+        let id = id.to_owned();
+        let now = self.database.now_ms();
+        self.database
+            .read(move |connection| sql::conversation(connection, &scope, id, now, admit))
+            .await?
     }
 
     /// Reads lists of items of responses; `None` in the place of a response that the owner does not
@@ -185,15 +190,18 @@ impl Responses {
     ) -> Result<Vec<Option<String>>, ReadError<E>> {
         let scope = self.scope;
         let now = self.database.now_ms();
-        let read = move |connection: &_| sql::lists(connection, &scope, &wanted, now, admit);
-        self.database.read(read).await?
+        self.database
+            .read(move |connection| sql::lists(connection, &scope, &wanted, now, admit))
+            .await?
     }
 
     /// Deletes a response. Returns whether there was one. Responses that continue it can be read,
     /// but no longer continued. If the future is dropped, the response may or may not be deleted.
     /// Fails if the database cannot be used.
     pub async fn delete(&self, id: &str) -> Result<bool, Unavailable> {
-        let (scope, id, now) = (self.scope, id.to_owned(), self.database.now_ms());
+        let scope = self.scope;
+        let id = id.to_owned();
+        let now = self.database.now_ms();
         self.database.write(move |transaction| sql::delete(transaction, &scope, &id, now)).await
     }
 }

@@ -219,30 +219,43 @@ impl Runs {
 
     /// Ends a run, or requests that from the process that runs its script.
     pub async fn cancel(&self, id: &str, outcome: &str) -> Result<Cancelled, RunError> {
-        let (id, outcome) = (id.to_owned(), outcome.to_owned());
+        let id = id.to_owned();
+        let outcome = outcome.to_owned();
         self.change(move |tx| tx.cancel(&id, &outcome)).await
     }
 
     /// Reads a run with its calls and their answers. To show or to resume a run, [`Self::show`] and
     /// [`Self::head`] read less.
     pub async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
-        let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
-        let read = move |connection: &_| sql::read::get(connection, Some(&scope), &id, now);
-        self.database.read(read).await?.ok_or(RunError::Unknown)
+        let now = self.database.now_ms();
+        let scope = self.scope;
+        let id = id.to_owned();
+        self.database
+            .read(move |connection| sql::read::get(connection, Some(&scope), &id, now))
+            .await?
+            .ok_or(RunError::Unknown)
     }
 
     /// Reads a run without its tools, calls and outcome. Cheap, whatever the run holds.
     pub async fn head(&self, id: &str) -> Result<StoredRun, RunError> {
-        let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
-        let read = move |connection: &_| sql::read::head(connection, Some(&scope), &id, now);
-        self.database.read(read).await?.ok_or(RunError::Unknown)
+        let now = self.database.now_ms();
+        let scope = self.scope;
+        let id = id.to_owned();
+        self.database
+            .read(move |connection| sql::read::head(connection, Some(&scope), &id, now))
+            .await?
+            .ok_or(RunError::Unknown)
     }
 
     /// Reads a run as people see it, without the answers of its calls.
     pub async fn show(&self, id: &str) -> Result<ShownRun, RunError> {
-        let (now, scope, id) = (self.database.now_ms(), self.scope, id.to_owned());
-        let read = move |connection: &_| show::show(connection, Some(&scope), &id, now);
-        self.database.read(read).await?.ok_or(RunError::Unknown)
+        let now = self.database.now_ms();
+        let scope = self.scope;
+        let id = id.to_owned();
+        self.database
+            .read(move |connection| show::show(connection, Some(&scope), &id, now))
+            .await?
+            .ok_or(RunError::Unknown)
     }
 
     /// Reads a run like [`Self::show`]. `admit` is called with the size of its texts in bytes, and some
@@ -255,23 +268,29 @@ impl Runs {
         let now = self.database.now_ms();
         let scope = self.scope;
         let id = id.to_owned();
-        let read = move |connection: &_| show::show_within(connection, &scope, &id, now, admit);
-        self.database.read(read).await?.ok_or(RunError::Unknown)
+        self.database
+            .read(move |connection| show::show_within(connection, &scope, &id, now, admit))
+            .await?
+            .ok_or(RunError::Unknown)
     }
 
     /// Reads the latest runs without their scripts, tools and calls, the newest first. Of the outcome
     /// they have the member `status` alone.
     pub async fn list(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
-        let (now, scope) = (self.database.now_ms(), self.scope);
-        let read = move |connection: &_| sql::read::list(connection, Some(&scope), limit, now);
-        self.database.read(read).await
+        let now = self.database.now_ms();
+        let scope = self.scope;
+        self.database
+            .read(move |connection| sql::read::list(connection, Some(&scope), limit, now))
+            .await
     }
 
     async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&sql::Tx<'_>) -> Result<T, sql::Failure> + Send + 'static,
     ) -> Result<T, RunError> {
-        let (now, scope, bounds) = (self.database.now_ms(), self.scope, self.bounds);
+        let now = self.database.now_ms();
+        let scope = self.scope;
+        let bounds = self.bounds;
         self.database
             .attempt(move |transaction| {
                 match change(&sql::Tx { transaction, scope: &scope, now, bounds: &bounds }) {
@@ -287,7 +306,8 @@ impl Runs {
 impl Database {
     /// Reads a run of any owner, for the operator.
     pub async fn any_run(&self, id: &str) -> Result<StoredRun, RunError> {
-        let (now, id) = (self.now_ms(), id.to_owned());
+        let now = self.now_ms();
+        let id = id.to_owned();
         self.read(move |connection| sql::read::get(connection, None, &id, now))
             .await?
             .ok_or(RunError::Unknown)
@@ -295,7 +315,8 @@ impl Database {
 
     /// Reads a run of any owner as [`Runs::show`], for the operator.
     pub async fn show_any_run(&self, id: &str) -> Result<ShownRun, RunError> {
-        let (now, id) = (self.now_ms(), id.to_owned());
+        let now = self.now_ms();
+        let id = id.to_owned();
         self.read(move |connection| show::show(connection, None, &id, now))
             .await?
             .ok_or(RunError::Unknown)

@@ -46,10 +46,13 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<i32, OpenErr
 }
 
 fn look(connection: &Connection) -> rusqlite::Result<(i32, i32, i64)> {
-    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get(0));
     let tables =
         connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
-    Ok((number("application_id")?, number("user_version")?, tables))
+    Ok((number(connection, "application_id")?, number(connection, "user_version")?, tables))
+}
+
+fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, pragma, |row| row.get(0))
 }
 
 /// Migrates a database to [`VERSION`], in one transaction.
@@ -57,12 +60,14 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
     if check(connection, path)? == VERSION {
         return Ok(());
     }
-    let sorted = |error| sort(path, error);
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sorted)?;
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(|error| sort(path, error))?;
     // Checked again, because another process may have migrated it meanwhile.
     let version = check(&transaction, path)?;
-    apply(&transaction, version).and_then(|()| transaction.commit()).map_err(sorted)
+    apply(&transaction, version)
+        .and_then(|()| transaction.commit())
+        .map_err(|error| sort(path, error))
 }
 
 fn apply(transaction: &Transaction<'_>, version: i32) -> rusqlite::Result<()> {

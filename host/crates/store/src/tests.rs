@@ -216,28 +216,20 @@ async fn parties_take_turns_and_one_without_places_does_not_delay_another() {
     let directory = tempfile::tempdir().expect("a directory");
     let database =
         Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
-    let (ann, bob) = (database.of_party("ann"), database.of_party("bob"));
+    let ann = database.of_party("ann");
+    let bob = database.of_party("bob");
     let served = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let mut first = Box::pin(ann.read(move |_| Ok(wait.recv().is_err())));
     assert!(futures_util::poll!(&mut first).is_pending(), "it has the connection");
-    let serve = |database: &Database, name: &'static str| -> BoxFuture<'static, _> {
-        let (database, served) = (database.clone(), served.clone());
-        Box::pin(async move {
-            let job = move |_: &Connection| {
-                served.lock().expect("no panic").push(name);
-                Ok(())
-            };
-            database.read(job).await
-        })
-    };
-    let mut waiting: Vec<_> = (1..lane::MAX_PLACES / 2).map(|_| serve(&ann, "ann")).collect();
+    let mut waiting: Vec<_> =
+        (1..lane::MAX_PLACES / 2).map(|_| serve(&served, &ann, "ann")).collect();
     for operation in &mut waiting {
         assert!(futures_util::poll!(operation).is_pending(), "it has a place");
     }
     assert!(matches!(ann.read(|_| Ok(())).await, Err(Unavailable::Busy)));
     for _ in 0..2 {
-        let mut operation = serve(&bob, "bob");
+        let mut operation = serve(&served, &bob, "bob");
         assert!(futures_util::poll!(&mut operation).is_pending(), "another party has places");
         waiting.push(operation);
     }
@@ -249,6 +241,22 @@ async fn parties_take_turns_and_one_without_places_does_not_delay_another() {
     let served = served.lock().expect("no panic");
     let bobs: Vec<_> = (0..served.len()).filter(|at| served[*at] == "bob").collect();
     assert_eq!(bobs, [1, 3], "of {} operations", served.len());
+}
+
+fn serve(
+    served: &Arc<std::sync::Mutex<Vec<&'static str>>>,
+    database: &Database,
+    name: &'static str,
+) -> BoxFuture<'static, Result<(), Unavailable>> {
+    let database = database.clone();
+    let served = served.clone();
+    Box::pin(async move {
+        let read = database.read(move |_| {
+            served.lock().expect("no panic").push(name);
+            Ok(())
+        });
+        read.await
+    })
 }
 
 #[tokio::test]
@@ -292,9 +300,12 @@ async fn a_database_that_was_deleted_or_replaced_is_noticed_by_the_next_operatio
     let store = database.kv("p", "s", kv::Opener::Own([1; 32]), 1 << 20);
     store.set("key", vec![1], None, None).await.expect("written");
     fs::remove_file(&path).expect("deleted");
-    let refused = |error: kv::KvError| matches!(error, kv::KvError::Unavailable(Unavailable::Gone));
-    assert!(refused(store.set("key", vec![2], None, None).await.expect_err("it is gone")));
-    assert!(refused(store.get("key").await.expect_err("it is gone")));
+    assert!(is_gone(&store.set("key", vec![2], None, None).await.expect_err("it is gone")));
+    assert!(is_gone(&store.get("key").await.expect_err("it is gone")));
     fs::write(&path, "another file").expect("written");
-    assert!(refused(store.get("key").await.expect_err("it is another file")));
+    assert!(is_gone(&store.get("key").await.expect_err("it is another file")));
+}
+
+fn is_gone(error: &kv::KvError) -> bool {
+    matches!(error, kv::KvError::Unavailable(Unavailable::Gone))
 }

@@ -145,9 +145,12 @@ mod tests {
 
     #[test]
     fn each_cause_appears_once() {
-        let error = |message| Outer { message, cause: io::Error::other("no such thing") };
         assert_eq!(with_causes(&error("it failed")), "it failed: no such thing");
         assert_eq!(with_causes(&error("it failed: no such thing")), "it failed: no such thing");
         assert_eq!(causes(&error("it failed")).count(), 1);
+    }
+
+    fn error(message: &'static str) -> Outer {
+        Outer { message, cause: io::Error::other("no such thing") }
     }
 }

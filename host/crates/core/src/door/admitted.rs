@@ -98,7 +98,8 @@ pub struct Admitted {
 
 impl Admitted {
     pub(super) fn new(entry: &Entry, arguments: Arguments, chain: Chain) -> Self {
-        let (tool, provider) = (entry.tool.clone(), entry.provider.clone());
+        let tool = entry.tool.clone();
+        let provider = entry.provider.clone();
         Self { tool, server: entry.is_server.then_some(entry.trust), provider, arguments, chain }
     }
 
@@ -139,7 +140,8 @@ impl Admitted {
 
     async fn recorded(self, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
         let untrusted = self.tool.client.clone().filter(|_| self.server == Some(Trust::Untrusted));
-        let (name, arguments) = (self.tool.name.clone(), self.arguments.0.clone());
+        let name = self.tool.name.clone();
+        let arguments = self.arguments.0.clone();
         let record = self.chain.record(name, untrusted, arguments)?;
         // Waits before the provider measures any time, because the wait for siblings is the
         // chain's own cost.

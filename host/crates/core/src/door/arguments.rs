@@ -27,23 +27,22 @@ impl Arguments {
     /// object, or has an object with a duplicate key. Parsers differ in which value of a duplicate
     /// key they keep, so the tool could run with a value that was not checked.
     pub fn parse(tool: &str, text: &str) -> Result<Self, CallError> {
-        let bad = |detail: String| CallError::BadArguments {
-            name: cut(tool.to_owned(), MAX_NAME_BYTES),
-            detail,
-        };
         if text.len() > MAX_ARGUMENT_BYTES {
-            return Err(bad(format!("{} bytes; the limit is {MAX_ARGUMENT_BYTES}", text.len())));
+            let detail = format!("{} bytes; the limit is {MAX_ARGUMENT_BYTES}", text.len());
+            return Err(bad_arguments(tool, detail));
         }
         if text.trim().is_empty() {
             return Ok(Self("{}".into()));
         }
         json::check(text.as_bytes(), &ARGUMENT_CAPS).map_err(|error| {
-            bad(if error.is_cap() { error.to_string() } else { format!("not JSON: {error}") })
+            let detail =
+                if error.is_cap() { error.to_string() } else { format!("not JSON: {error}") };
+            bad_arguments(tool, detail)
         })?;
         if let Some(kind) = kind_other_than_object(text) {
-            return Err(bad(format!("found {kind}, expected a JSON object")));
+            return Err(bad_arguments(tool, format!("found {kind}, expected a JSON object")));
         }
-        json::check_unique_keys(text).map_err(|error| bad(error.to_string()))?;
+        json::check_unique_keys(text).map_err(|error| bad_arguments(tool, error.to_string()))?;
         Ok(Self(text.into()))
     }
 
@@ -68,6 +67,10 @@ impl Arguments {
     pub fn to_object(&self) -> Map<String, Value> {
         serde_json::from_str(&self.0).expect("parse() let only objects through")
     }
+}
+
+fn bad_arguments(tool: &str, detail: String) -> CallError {
+    CallError::BadArguments { name: cut(tool.to_owned(), MAX_NAME_BYTES), detail }
 }
 
 /// Arguments of a call as a door takes them: text, or text that was checked before.

@@ -51,13 +51,14 @@ impl Budget {
 
 impl Shared {
     pub(super) fn new(budget: &Budget) -> Self {
-        let room = |_| Arc::new(Semaphore::new(budget.in_flight.max(1)));
         Self {
             budget: *budget,
             nested_left: AtomicU32::new(budget.nested_calls),
             host_calls_left: AtomicU32::new(u32::MAX),
             fuel_left: AtomicU64::new(u64::MAX),
-            rooms: (1..budget.depth).map(room).collect(),
+            rooms: (1..budget.depth)
+                .map(|_| Arc::new(Semaphore::new(budget.in_flight.max(1))))
+                .collect(),
         }
     }
 

@@ -45,7 +45,8 @@ impl VirtualKey {
         credential: &str,
         rows: BTreeMap<ClientName, Whitelist>,
     ) -> Self {
-        let (name, digest) = (name.into(), digest(credential));
+        let name = name.into();
+        let digest = digest(credential);
         let tenant = Tenant::of_key(digest, name.clone());
         Self { tenant, name, digest, rows, relayed: BTreeMap::new(), approval: None }
     }

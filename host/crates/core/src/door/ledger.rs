@@ -147,7 +147,8 @@ impl Ledger {
     /// and those of the calls that it made, and of their calls.
     pub fn untrusted_within(&self, call: CallId) -> BTreeSet<ClientName> {
         let records = self.lock();
-        let (mut within, mut servers) = (HashSet::from([call]), BTreeSet::new());
+        let mut within = HashSet::from([call]);
+        let mut servers = BTreeSet::new();
         // A call is recorded before the calls that it makes.
         for record in &records.calls {
             if record.id == call || record.parent.is_some_and(|parent| within.contains(&parent)) {

@@ -274,24 +274,30 @@ impl RelayView {
     /// Iterates over the listed resources, sorted by client.
     pub fn resources(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
         self.clients.iter().flat_map(|(client, granted)| {
-            let all = granted.offers.resources.iter();
-            all.filter(|it| granted.may_read(it.key())).map(move |it| (client, it))
+            let resources = granted.offers.resources.iter();
+            resources
+                .filter(|resource| granted.may_read(resource.key()))
+                .map(move |resource| (client, resource))
         })
     }
 
     /// Iterates over the listed templates of resources, sorted by client.
     pub fn templates(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
         self.clients.iter().flat_map(|(client, granted)| {
-            let all = granted.offers.templates.iter();
-            all.filter(|it| granted.may_expand(it.key())).map(move |it| (client, it))
+            let templates = granted.offers.templates.iter();
+            templates
+                .filter(|template| granted.may_expand(template.key()))
+                .map(move |template| (client, template))
         })
     }
 
     /// Iterates over the listed prompts, sorted by client.
     pub fn prompts(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
         self.clients.iter().flat_map(|(client, granted)| {
-            let all = granted.offers.prompts.iter();
-            all.filter(|it| granted.may_get(it.key())).map(move |it| (client, it))
+            let prompts = granted.offers.prompts.iter();
+            prompts
+                .filter(|prompt| granted.may_get(prompt.key()))
+                .map(move |prompt| (client, prompt))
         })
     }
 
@@ -395,13 +401,11 @@ impl Granted {
     }
 
     fn admits(&self, request: &RelayRequest) -> bool {
-        let lists = |list: &[Offer], key: &str| list.iter().any(|offer| offer.key() == key);
-        let may_get = |name: &String| self.may_get(name) && lists(&self.offers.prompts, name);
         match request {
             RelayRequest::Read { uri } | RelayRequest::Subscribe { uri } => self.may_read(uri),
-            RelayRequest::Prompt { name, .. } => may_get(name),
+            RelayRequest::Prompt { name, .. } => self.admits_prompt(name),
             RelayRequest::Complete { subject, .. } => match subject {
-                Subject::Prompt(name) => may_get(name),
+                Subject::Prompt(name) => self.admits_prompt(name),
                 Subject::Template(template) => {
                     self.may_expand(template) && lists(&self.offers.templates, template)
                         || self.may_read(template) && lists(&self.offers.resources, template)
@@ -409,6 +413,14 @@ impl Granted {
             },
         }
     }
+
+    fn admits_prompt(&self, name: &str) -> bool {
+        self.may_get(name) && lists(&self.offers.prompts, name)
+    }
+}
+
+fn lists(offers: &[Offer], key: &str) -> bool {
+    offers.iter().any(|offer| offer.key() == key)
 }
 
 #[cfg(test)]

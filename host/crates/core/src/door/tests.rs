@@ -205,18 +205,27 @@ proptest! {
     #[test]
     fn a_filter_or_a_key_never_adds_tools(policies in prop::collection::vec(policy(), 3), filter in filter(), key in key(), origin in origin()) {
         let sources = sources(&policies);
-        let names = |filter: &Filter, key: Option<&VirtualKey>| -> BTreeSet<ToolName> {
-            caller(&sources, filter, key, origin.clone()).list().map(|entry| entry.tool.name.clone()).collect()
-        };
-        let narrowed = names(&filter, key.as_ref());
-        prop_assert!(narrowed.is_subset(&names(&Filter::none(), key.as_ref())));
-        prop_assert!(narrowed.is_subset(&names(&filter, None)));
+        let narrowed = visible_names(&sources, &origin, &filter, key.as_ref());
+        prop_assert!(narrowed.is_subset(&visible_names(&sources, &origin, &Filter::none(), key.as_ref())));
+        prop_assert!(narrowed.is_subset(&visible_names(&sources, &origin, &filter, None)));
         for name in narrowed.iter().filter(|name| name.as_str() != "executeToolCode") {
             let (client_name, tool) = name.as_str().split_once('-').expect("a prefix");
             let index = CLIENTS.iter().position(|c| *c == client_name).expect("a known client");
             prop_assert!(policies[index].execute.allows(tool));
         }
     }
+}
+
+fn visible_names(
+    sources: &Sources,
+    origin: &Origin,
+    filter: &Filter,
+    key: Option<&VirtualKey>,
+) -> BTreeSet<ToolName> {
+    caller(sources, filter, key, origin.clone())
+        .list()
+        .map(|entry| entry.tool.name.clone())
+        .collect()
 }
 
 #[test]
@@ -234,12 +243,18 @@ fn an_unaccepted_tool_needs_approval_even_if_every_tool_is_in_auto_execute() {
     sources.unaccepted.insert("write".to_owned());
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
     let script = model.admit("executeToolCode", "").expect("it is listed");
-    let scripted = |name: &str| script.chain().admit(&Origin::Script, name, "").map(drop);
-    let direct = |name: &str| model.admit(name, "").map(drop);
-    for decided in [direct("alpha-write"), scripted("beta-write")] {
+    for decided in [direct(&model, "alpha-write"), scripted(&script, "beta-write")] {
         assert!(matches!(decided, Err(CallError::NeedsApproval { .. })), "{decided:?}");
     }
-    assert!(direct("alpha-read").is_ok() && scripted("beta-read").is_ok());
+    assert!(direct(&model, "alpha-read").is_ok() && scripted(&script, "beta-read").is_ok());
+}
+
+fn direct(model: &Caller, name: &str) -> Result<(), CallError> {
+    model.admit(name, "").map(drop)
+}
+
+fn scripted(script: &Admitted, name: &str) -> Result<(), CallError> {
+    script.chain().admit(&Origin::Script, name, "").map(drop)
 }
 
 #[test]
@@ -298,19 +313,25 @@ fn a_call_of_a_script_needs_an_approval_of_its_own() {
         code_mode: true,
         ..Policy::default()
     }]);
-    let caller = |origin| caller(&sources, &Filter::none(), None, origin);
-    let script = |caller: Caller| caller.admit("executeToolCode", "").expect("it is listed");
-    let nested =
-        |origin, name| script(caller(origin)).chain().admit(&Origin::Script, name, "").map(drop);
     for origin in [Origin::Model, Origin::Caller, Origin::McpClient(Approval::Given)] {
-        assert!(nested(origin.clone(), "alpha-read").is_ok());
-        let unapproved = nested(origin.clone(), "alpha-write");
+        assert!(nested(&sources, origin.clone(), "alpha-read").is_ok());
+        let unapproved = nested(&sources, origin.clone(), "alpha-write");
         assert!(matches!(unapproved, Err(CallError::NeedsApproval { .. })), "{origin:?}");
-        let unknown = nested(origin, "executeToolCode");
+        let unknown = nested(&sources, origin, "executeToolCode");
         assert!(matches!(unknown, Err(CallError::NotFound { .. })));
     }
-    let approving = script(caller(Origin::Model).approving_scripts());
+    let caller = caller(&sources, &Filter::none(), None, Origin::Model);
+    let approving = script(&caller.approving_scripts());
     assert!(approving.chain().admit(&Origin::Script, "alpha-write", "").is_ok());
+}
+
+fn nested(sources: &Sources, origin: Origin, name: &str) -> Result<(), CallError> {
+    let caller = caller(sources, &Filter::none(), None, origin);
+    script(&caller).chain().admit(&Origin::Script, name, "").map(drop)
+}
+
+fn script(caller: &Caller) -> Admitted {
+    caller.admit("executeToolCode", "").expect("it is listed")
 }
 
 #[test]
@@ -322,11 +343,7 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         code_mode: true,
         ..Policy::default()
     }]);
-    let root = || {
-        let caller = caller(&sources, &Filter::none(), None, Origin::Model);
-        caller.admit("executeToolCode", "").expect("it is listed")
-    };
-    let first = root();
+    let first = script(&caller(&sources, &Filter::none(), None, Origin::Model));
     let write = first.chain().view().find(&Origin::Script, "alpha-write").expect("it is there");
     let approved = Approved {
         tool: "alpha-write".into(),
@@ -334,14 +351,11 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         arguments: "{\"a\":1}".into(),
         covers_nested: true,
     };
-    let admit = |approved: &Approved, arguments: &str| {
-        root().chain().admit_approved(&Origin::Script, "alpha-write", arguments, Some(approved))
-    };
-    let admitted = admit(&approved, "{\"a\":1}").expect("it is approved");
+    let admitted = admit_write(&sources, &approved, "{\"a\":1}").expect("it is approved");
     let granted = Origin::Plugin(Arc::new(["alpha-write".to_owned()].into()));
     assert!(admitted.chain().admit(&granted, "alpha-write", "").is_ok(), "its own calls are too");
     let retried = Approved { covers_nested: false, ..approved.clone() };
-    let admitted = admit(&retried, "{\"a\":1}").expect("it is approved");
+    let admitted = admit_write(&sources, &retried, "{\"a\":1}").expect("it is approved");
     let nested = admitted.chain().admit(&granted, "alpha-write", "");
     assert!(matches!(nested, Err(CallError::NeedsApproval { .. })), "its own calls are not");
     for (approved, arguments) in [
@@ -350,9 +364,18 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         (Approved { tool: "alpha-read".into(), ..approved.clone() }, "{\"a\":1}"),
         (Approved { definition: "other".into(), ..approved.clone() }, "{\"a\":1}"),
     ] {
-        let refused = admit(&approved, arguments);
+        let refused = admit_write(&sources, &approved, arguments);
         assert!(matches!(refused, Err(CallError::NeedsApproval { .. })), "{approved:?}");
     }
+}
+
+fn admit_write(
+    sources: &Sources,
+    approved: &Approved,
+    arguments: &str,
+) -> Result<Admitted, CallError> {
+    let model = caller(sources, &Filter::none(), None, Origin::Model);
+    script(&model).chain().admit_approved(&Origin::Script, "alpha-write", arguments, Some(approved))
 }
 
 #[test]
@@ -409,11 +432,14 @@ fn arguments_with_a_duplicate_key_are_refused_at_any_depth() {
 
 #[test]
 fn arguments_that_take_too_much_memory_are_refused_before_they_are_parsed() {
-    let small_objects = |count: usize| format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(count));
     assert!(Arguments::parse("t", &small_objects(10_000)).is_ok());
     let error = Arguments::parse("t", &small_objects(140_000)).expect_err("it takes 64 MiB");
     let CallError::BadArguments { detail, .. } = error else { panic!("{error:?}") };
     assert!(detail.starts_with("takes more than 33554432 bytes of memory when parsed"), "{detail}");
+}
+
+fn small_objects(count: usize) -> String {
+    format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(count))
 }
 
 #[tokio::test]
@@ -453,23 +479,27 @@ async fn the_ledger_keeps_every_call_and_leaves_out_arguments_beyond_its_quota()
 #[test]
 fn a_present_header_admits_only_the_items_that_it_names() {
     let sources = sources(&[open_policy(false), open_policy(false)]);
-    let names = |clients, tools| -> Vec<String> {
-        let filter = Filter::parse(clients, tools);
-        caller(&sources, &filter, None, Origin::Model)
-            .list()
-            .map(|entry| entry.tool.name.to_string())
-            .collect()
-    };
-    assert_eq!(names(None, None).len(), 8);
-    assert_eq!(names(Some("*"), None).len(), 8);
-    assert_eq!(names(Some("alpha"), Some("beta-*, alpha-read")), ["alpha-read"]);
-    assert_eq!(names(None, Some(" alpha-a-b ,alpha-a_b")), ["alpha-a-b", "alpha-a_b"]);
+    assert_eq!(listed_names(&sources, None, None).len(), 8);
+    assert_eq!(listed_names(&sources, Some("*"), None).len(), 8);
+    assert_eq!(listed_names(&sources, Some("alpha"), Some("beta-*, alpha-read")), ["alpha-read"]);
+    assert_eq!(
+        listed_names(&sources, None, Some(" alpha-a-b ,alpha-a_b")),
+        ["alpha-a-b", "alpha-a_b"]
+    );
     for denies in [Some(""), Some(" , "), Some("Alpha"), Some("nobody")] {
-        assert!(names(denies, None).is_empty(), "{denies:?}");
+        assert!(listed_names(&sources, denies, None).is_empty(), "{denies:?}");
     }
     for denies in [Some(""), Some(","), Some("*"), Some("alpha-Read")] {
-        assert!(names(None, denies).is_empty(), "{denies:?}");
+        assert!(listed_names(&sources, None, denies).is_empty(), "{denies:?}");
     }
+}
+
+fn listed_names(sources: &Sources, clients: Option<&str>, tools: Option<&str>) -> Vec<String> {
+    let filter = Filter::parse(clients, tools);
+    caller(sources, &filter, None, Origin::Model)
+        .list()
+        .map(|entry| entry.tool.name.to_string())
+        .collect()
 }
 
 #[test]
@@ -514,28 +544,37 @@ fn a_storm_of_progress_does_not_displace_content_from_the_queue_of_events() {
 
 #[test]
 fn the_reader_is_offered_to_models_that_see_a_tool_of_a_server() {
-    let own = |sources: &Sources| OwnTools {
-        tools: vec![Arc::new(Tool::own("readContent", "", json!({"type": "object"})))],
-        provider: sources.echo.clone(),
-    };
-    let names = |sources: &Sources, filter: &Filter, origin: &Origin| -> Vec<String> {
-        let view = sources.view(filter, None).with_reader(&own(sources));
-        view.list(origin).map(|entry| entry.tool.name.to_string()).collect()
-    };
-    let reads = |policies: &[Policy], filter: &Filter, origin: &Origin| {
-        names(&sources(policies), filter, origin).contains(&"readContent".to_owned())
-    };
     // The first client is a server.
     let open = [open_policy(false), open_policy(false)];
-    assert!(reads(&open, &Filter::none(), &Origin::Model));
-    assert!(reads(&open, &Filter::none(), &Origin::Caller));
+    assert!(offers_reader(&open, &Filter::none(), &Origin::Model));
+    assert!(offers_reader(&open, &Filter::none(), &Origin::Caller));
     for origin in [
         Origin::Script,
         Origin::McpClient(Approval::Given),
         Origin::Plugin(Arc::new(BTreeSet::from(["readContent".to_owned()]))),
     ] {
-        assert!(!reads(&open, &Filter::none(), &origin), "{origin:?}");
+        assert!(!offers_reader(&open, &Filter::none(), &origin), "{origin:?}");
     }
-    assert!(!reads(&open, &Filter::parse(Some("beta"), None), &Origin::Model));
-    assert!(!reads(&[open_policy(true), open_policy(false)], &Filter::none(), &Origin::Model));
+    assert!(!offers_reader(&open, &Filter::parse(Some("beta"), None), &Origin::Model));
+    assert!(!offers_reader(
+        &[open_policy(true), open_policy(false)],
+        &Filter::none(),
+        &Origin::Model
+    ));
+}
+
+fn offers_reader(policies: &[Policy], filter: &Filter, origin: &Origin) -> bool {
+    names_with_reader(&sources(policies), filter, origin).contains(&"readContent".to_owned())
+}
+
+fn names_with_reader(sources: &Sources, filter: &Filter, origin: &Origin) -> Vec<String> {
+    let view = sources.view(filter, None).with_reader(&reader(sources));
+    view.list(origin).map(|entry| entry.tool.name.to_string()).collect()
+}
+
+fn reader(sources: &Sources) -> OwnTools {
+    OwnTools {
+        tools: vec![Arc::new(Tool::own("readContent", "", json!({"type": "object"})))],
+        provider: sources.echo.clone(),
+    }
 }

@@ -153,8 +153,8 @@ impl View {
     /// the provider's cache of the prompt would be lost.
     #[must_use]
     pub fn with_reader(mut self, reader: &OwnTools) -> Self {
-        let is_read = |entry: &Entry| entry.is_server && entry.placement == Placement::Direct;
-        if self.entries.values().any(is_read) {
+        let mut entries = self.entries.values();
+        if entries.any(|entry| entry.is_server && entry.placement == Placement::Direct) {
             let entries = Arc::make_mut(&mut self.entries);
             for tool in &reader.tools {
                 let entry = Entry::own(tool, &reader.provider, Placement::Reader);
@@ -167,8 +167,8 @@ impl View {
     /// Adds the search for tools, if the view has more than `above` tools for scripts.
     #[must_use]
     pub fn with_search(mut self, search: &OwnTools, above: usize) -> Self {
-        let scripted = |entry: &&Entry| entry.placement == Placement::Script;
-        if self.entries.values().filter(scripted).count() > above {
+        let entries = self.entries.values();
+        if entries.filter(|entry| entry.placement == Placement::Script).count() > above {
             let entries = Arc::make_mut(&mut self.entries);
             for tool in &search.tools {
                 let entry = Entry::own(tool, &search.provider, Placement::Meta);

@@ -1,6 +1,6 @@
 //! Amounts of limits, as manifests and the configuration write them.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
@@ -109,11 +109,11 @@ impl<'de> DeserializeSeed<'de> for AmountOf {
     type Value = Option<u64>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Option<u64>, D::Error> {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(match self.0.unit() {
             Unit::Count => Option::<u64>::deserialize(from)?,
             Unit::Bytes => Option::<Size>::deserialize(from)?.map(|size| size.0),
-            Unit::Nanoseconds => Option::<Span>::deserialize(from)?.map(|time| nanoseconds(time.0)),
+            Unit::Nanoseconds => Option::<Span>::deserialize(from)?
+                .map(|time| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX)),
         })
     }
 }
@@ -148,8 +148,8 @@ fn property(limit: Limit, generator: &mut SchemaGenerator) -> Schema {
         schema.insert("minimum".to_owned(), json!(limit.minimum()));
         schema.insert("maximum".to_owned(), json!(limit.trusted_maximum()));
     }
-    let (default, trusted) =
-        (limit.show(limit.default_amount()), limit.show(limit.trusted_maximum()));
+    let default = limit.show(limit.default_amount());
+    let trusted = limit.show(limit.trusted_maximum());
     let maxima = if default == trusted {
         format!("Default and maximum: {default}.")
     } else {
@@ -182,7 +182,6 @@ mod tests {
 
     #[test]
     fn unknown_and_repeated_keys_and_wrong_units_are_refused() {
-        let read = |text: &str| serde_json::from_str::<LimitSet>(text).map_err(|e| e.to_string());
         for (text, problem) in [
             (r#"{"feul": 1}"#, "unknown field `feul`, expected one of `fuel`, `cpu_time`"),
             (r#"{"fuel": 1, "fuel": 2}"#, "duplicate field `fuel`"),
@@ -191,21 +190,22 @@ mod tests {
             (r#"{"fuel": "1"}"#, "expected u64"),
             ("[1]", "invalid type: sequence"),
         ] {
-            let error = read(text).expect_err(text);
+            let error = serde_json::from_str::<LimitSet>(text).expect_err(text).to_string();
             assert!(error.contains(problem), "{error}");
         }
     }
 
     #[test]
     fn a_manifest_may_request_some_limits_and_no_others() {
-        let read = |text: &str| {
-            LimitSet::deserialize_requested(&mut serde_json::Deserializer::from_str(text))
-                .map_err(|error| error.to_string())
-        };
         assert_eq!(read(r#"{"fuel": 1}"#), Ok(LimitSet::default().with(Limit::Fuel, 1)));
         insta::assert_snapshot!(
             read(r#"{"handles": 1}"#).expect_err("refused"),
             @"unknown field `handles`, expected one of `fuel`, `cpu_time`, `deadline`, `memory`, `host_calls`, `result`, `http_requests`, `http_request`, `http_response`, `http_timeout` at line 1 column 10"
         );
+    }
+
+    fn read(text: &str) -> Result<LimitSet, String> {
+        LimitSet::deserialize_requested(&mut serde_json::Deserializer::from_str(text))
+            .map_err(|error| error.to_string())
     }
 }

@@ -112,22 +112,22 @@ enum Action {
 
 impl Run {
     fn new(script: &[(&str, bool, Approval)]) -> Self {
-        let line = |&(position, is_repeatable, approval): &(&str, bool, Approval)| Line {
+        let lines = script.iter().map(|&(position, is_repeatable, approval)| Line {
             position: position.parse().expect("a position"),
             is_repeatable,
             approval,
-        };
-        let called = |&(position, is_repeatable, _): &(&str, bool, Approval)| {
+        });
+        let called = script.iter().map(|&(position, is_repeatable, _)| {
             ["old", "new"].map(|definition| Called {
                 tool: position.into(),
                 arguments: "{}".into(),
                 definition: definition.into(),
                 is_repeatable,
             })
-        };
+        });
         Self {
-            script: script.iter().map(line).collect(),
-            called: script.iter().map(called).collect(),
+            script: lines.collect(),
+            called: called.collect(),
             epochs: 3,
             end_ms: 3,
             decisions: 3,

@@ -15,7 +15,8 @@ const STAGES: [Stage; 7] = [
 ];
 
 fn called(is_repeatable: bool) -> Called {
-    let (tool, arguments) = ("notes.add".into(), r#"{"n":1}"#.into());
+    let tool = "notes.add".into();
+    let arguments = r#"{"n":1}"#.into();
     Called { tool, arguments, definition: "old".into(), is_repeatable }
 }
 
@@ -219,16 +220,21 @@ fn a_run_that_is_idle_is_cancelled_at_once() {
 
 #[test]
 fn a_call_that_the_journal_does_not_have_is_asked_sent_or_recorded() {
-    let stage = |result: Result<Call, Refused>| result.map(|call| (call.called, call.stage));
-    let (asked, sent) = (Stage::Pending { attempts: 0 }, Stage::Sent { attempt: 1 });
-    assert_eq!(stage(Call::ask(None, write(), 0)), Ok((write(), asked)));
-    assert_eq!(stage(Call::intend(None, write(), 0)), Ok((write(), sent)));
-    assert_eq!(stage(Call::record(None, write())), Ok((write(), Stage::Answered)));
+    let asked = Stage::Pending { attempts: 0 };
+    let sent = Stage::Sent { attempt: 1 };
+    assert_eq!(made(Call::ask(None, write(), 0)), Ok((write(), asked)));
+    assert_eq!(made(Call::intend(None, write(), 0)), Ok((write(), sent)));
+    assert_eq!(made(Call::record(None, write())), Ok((write(), Stage::Answered)));
+}
+
+fn made(result: Result<Call, Refused>) -> Result<(Called, Stage), Refused> {
+    result.map(|call| (call.called, call.stage))
 }
 
 #[test]
 fn another_call_at_the_same_position_is_refused_at_every_stage() {
-    for (stage, other) in STAGES.into_iter().flat_map(|stage| others().map(|it| (stage, it))) {
+    for (stage, other) in STAGES.into_iter().flat_map(|stage| others().map(|other| (stage, other)))
+    {
         let present = at(stage);
         assert!(!present.called.is_same_call(&other));
         let results = [
@@ -242,10 +248,8 @@ fn another_call_at_the_same_position_is_refused_at_every_stage() {
 
 #[test]
 fn a_call_is_asked_for_until_it_is_sent() {
-    let (pending, not) = (Ok(Stage::Pending { attempts: 2 }), Err(Refused::NotPending));
-    let asked = |called: fn() -> Called, now_ms| {
-        stages(move |present| Call::ask(Some(present), called(), now_ms))
-    };
+    let pending = Ok(Stage::Pending { attempts: 2 });
+    let not = Err(Refused::NotPending);
     // The attempt found that it needs an approval. Its number is not used again.
     let sent = Ok(Stage::Pending { attempts: 3 });
     assert_eq!(asked(write, 99), [pending, not, not, sent, not, not, not]);
@@ -256,17 +260,24 @@ fn a_call_is_asked_for_until_it_is_sent() {
     assert_eq!(asked.called, redefined(write()), "the person approves the newer definition");
 }
 
+fn asked(called: fn() -> Called, now_ms: i64) -> [Result<Stage, Refused>; 7] {
+    stages(move |present| Call::ask(Some(present), called(), now_ms))
+}
+
 #[test]
 fn an_approval_is_used_until_it_expires() {
-    let (not, sent) = (Err(Refused::NotDue), Ok(Stage::Sent { attempt: 3 }));
-    let (expired, void) = (Err(Refused::Expired), Err(Refused::Redefined));
-    let intended = |called: fn() -> Called, now_ms| {
-        stages(move |present| Call::intend(Some(present), called(), now_ms))
-    };
+    let not = Err(Refused::NotDue);
+    let sent = Ok(Stage::Sent { attempt: 3 });
+    let expired = Err(Refused::Expired);
+    let void = Err(Refused::Redefined);
     assert_eq!(intended(write, 99), [not, sent, not, not, not, not, sent]);
     assert_eq!(intended(write, 100), [not, expired, not, not, not, not, expired]);
     let redefined = intended(|| redefined(write()), 99);
     assert_eq!(redefined, [not, void, not, not, not, not, void]);
+}
+
+fn intended(called: fn() -> Called, now_ms: i64) -> [Result<Stage, Refused>; 7] {
+    stages(move |present| Call::intend(Some(present), called(), now_ms))
 }
 
 #[test]
@@ -287,15 +298,19 @@ fn a_repeatable_call_without_an_answer_is_sent_again_with_a_new_number() {
 
 #[test]
 fn an_answer_belongs_to_the_attempt_that_was_sent_last() {
-    let (yes, stale) = (Ok(Stage::Answered), Err(Refused::Stale));
-    let answered = |attempt| stages(move |present| present.answer(attempt));
+    let yes = Ok(Stage::Answered);
+    let stale = Err(Refused::Stale);
     assert_eq!(answered(3), [stale, stale, stale, yes, yes, stale, stale]);
     assert_eq!((answered(2), answered(4)), ([stale; 7], [stale; 7]));
 }
 
+fn answered(attempt: u32) -> [Result<Stage, Refused>; 7] {
+    stages(move |present| present.answer(attempt))
+}
+
 #[test]
 fn a_call_without_an_intent_is_recorded_once() {
-    assert_eq!(stages(|it| Call::record(Some(it), write())), [Err(Refused::Stale); 7]);
+    assert_eq!(stages(|present| Call::record(Some(present), write())), [Err(Refused::Stale); 7]);
 }
 
 #[test]
@@ -311,7 +326,8 @@ fn the_next_process_finds_calls_that_may_have_been_sent_in_doubt() {
 
 #[test]
 fn a_person_decides_what_waits_for_a_decision() {
-    let (not_pending, not_in_doubt) = (Err(Refused::NotPending), Err(Refused::NotInDoubt));
+    let not_pending = Err(Refused::NotPending);
+    let not_in_doubt = Err(Refused::NotInDoubt);
     let approved = Ok(Stage::Approved { attempts: 2, until_ms: 7 });
     let mut decided = [not_pending; 7];
     (decided[0], decided[1]) = (approved, approved);

@@ -172,7 +172,8 @@ mod tests {
     const VALUE: &str = "s3cr3t/t0ken+ü";
 
     fn scrubber() -> Scrubber {
-        let (token, pin) = (Secret::new(VALUE), Secret::new("31415926"));
+        let token = Secret::new(VALUE);
+        let pin = Secret::new("31415926");
         Scrubber::new([("TOKEN", &token), ("PIN", &pin)]).expect("good secrets")
     }
 
@@ -192,25 +193,30 @@ mod tests {
 
     #[test]
     fn json_stays_valid_wherever_a_secret_is_redacted() {
-        let (pin, quote) = (Secret::new("31415926"), Secret::new(r#"a","b":"c"#));
+        let pin = Secret::new("31415926");
+        let quote = Secret::new(r#"a","b":"c"#);
         let scrubber = Scrubber::new([("PIN", &pin), ("QUOTE", &quote)]).expect("good secrets");
-        let redacted = |text: &str| {
-            scrubber
-                .json(text.as_bytes())
-                .map(|text| String::from_utf8(text.into_owned()).expect("UTF-8"))
-        };
         assert_eq!(
-            redacted(r#"{"a":31415926,"31415926":1}"#).as_deref(),
+            redacted(&scrubber, r#"{"a":31415926,"31415926":1}"#).as_deref(),
             Some(r#"{"a":"[secret PIN]","[secret PIN]":1}"#)
         );
         assert_eq!(
-            redacted(r#"{"\u0033\u0031415926":1}"#).as_deref(),
+            redacted(&scrubber, r#"{"\u0033\u0031415926":1}"#).as_deref(),
             Some(r#"{"[secret PIN]":1}"#)
         );
         // The text that looks like the secret is JSON syntax here.
-        assert_eq!(redacted(r#"{"a":"a","b":"c"}"#).as_deref(), Some(r#"{"a":"a","b":"c"}"#));
+        assert_eq!(
+            redacted(&scrubber, r#"{"a":"a","b":"c"}"#).as_deref(),
+            Some(r#"{"a":"a","b":"c"}"#)
+        );
         assert!(matches!(scrubber.json(br#"{"n":[1,2]}"#), Some(Cow::Borrowed(_))));
         assert_eq!(scrubber.json(b"{31415926"), None);
+    }
+
+    fn redacted(scrubber: &Scrubber, text: &str) -> Option<String> {
+        scrubber
+            .json(text.as_bytes())
+            .map(|text| String::from_utf8(text.into_owned()).expect("UTF-8"))
     }
 
     fn object(text: &str) -> Option<Map<String, Value>> {
@@ -257,38 +263,43 @@ mod tests {
 
     #[test]
     fn secrets_in_every_field_of_a_result_are_redacted() {
-        let answer = |text: &str| ToolOutput {
+        let mut output = output_with(VALUE);
+        assert!(scrubber().output(&mut output));
+        assert_eq!(output, output_with("[secret TOKEN]"));
+        assert!(!scrubber().output(&mut output));
+    }
+
+    fn output_with(text: &str) -> ToolOutput {
+        ToolOutput {
             content: parts(text),
             structured: Some(json!({"text": text})),
             meta: object(text),
             extra: members(text),
-        };
-        let mut output = answer(VALUE);
-        assert!(scrubber().output(&mut output));
-        assert_eq!(output, answer("[secret TOKEN]"));
-        assert!(!scrubber().output(&mut output));
+        }
     }
 
     #[test]
     fn secrets_in_every_field_of_an_error_are_redacted() {
-        let error = |text: &str| ToolError {
+        let mut failed = error_with(VALUE);
+        assert!(scrubber().error(&mut failed));
+        assert_eq!(failed, error_with("[secret TOKEN]"));
+        assert!(!scrubber().error(&mut failed));
+    }
+
+    fn error_with(text: &str) -> ToolError {
+        ToolError {
             code: Some(text.into()),
             content: parts(text),
             details: Some(json!({text: text})),
             meta: object(text),
             extra: members(text),
             ..ToolError::new(ErrorKind::Internal, text)
-        };
-        let mut failed = error(VALUE);
-        assert!(scrubber().error(&mut failed));
-        assert_eq!(failed, error("[secret TOKEN]"));
-        assert!(!scrubber().error(&mut failed));
+        }
     }
 
     #[test]
     fn binary_data_with_a_secret_is_replaced_by_a_text() {
-        let bytes = |text: &str| [b"\x89PNG\0", text.as_bytes(), b"\xff\xfe"].concat();
-        let hidden = bytes(VALUE);
+        let hidden = binary_with(VALUE);
         let wrapped = PADDED
             .encode(&hidden)
             .as_bytes()
@@ -298,9 +309,9 @@ mod tests {
             .join(&b"\r\n"[..]);
         for data in [
             PADDED.encode(&hidden),
-            PADDED.encode(bytes("31415926")),
-            PADDED.encode(bytes(&PADDED.encode(VALUE))),
-            PADDED.encode(bytes("s3cr3t%2Ft0ken%2b%C3%BC")),
+            PADDED.encode(binary_with("31415926")),
+            PADDED.encode(binary_with(&PADDED.encode(VALUE))),
+            PADDED.encode(binary_with("s3cr3t%2Ft0ken%2b%C3%BC")),
             URL_SAFE_NO_PAD.encode(&hidden),
             String::from_utf8(wrapped).expect("ASCII"),
             format!("not base64: {VALUE}"),
@@ -327,6 +338,10 @@ mod tests {
                 );
             }
         }
+    }
+
+    fn binary_with(text: &str) -> Vec<u8> {
+        [b"\x89PNG\0", text.as_bytes(), b"\xff\xfe"].concat()
     }
 
     #[test]

@@ -95,10 +95,9 @@ impl Scrubber {
         if secrets.is_empty() {
             return Ok(Self(None));
         }
-        let numbered = || secrets.iter().enumerate().map(|(secret, (_, value))| (secret, *value));
         let mut texts = Vec::new();
         let mut hex = Vec::new();
-        for (secret, value) in numbered() {
+        for (secret, &(_, value)) in secrets.iter().enumerate() {
             let is_long = value.len() >= LONG_BYTES;
             let owner = Owner { secret, is_long };
             texts.push((owner, value.to_owned()));
@@ -107,14 +106,15 @@ impl Scrubber {
                 hex.push((owner, text::hex(value.as_bytes())));
             }
         }
-        let is_number = |value: &str| value.parse::<serde_json::Number>().is_ok();
         Ok(Self(Some(Inner {
             markers: markers(&secrets),
             texts: Patterns::new(texts, false)?,
             hex: Patterns::new(hex, true)?,
-            numbers: numbered()
-                .filter(|(_, value)| is_number(value))
-                .map(|(secret, value)| (value.to_owned(), secret))
+            numbers: secrets
+                .iter()
+                .enumerate()
+                .filter(|(_, (_, value))| value.parse::<serde_json::Number>().is_ok())
+                .map(|(secret, (_, value))| ((*value).to_owned(), secret))
                 .collect(),
             has_space: secrets.iter().any(|(_, value)| value.contains(' ')),
         })))
@@ -181,15 +181,15 @@ impl Scrubber {
 /// Returns the replacement text of each secret. A marker must not hold a secret itself, which it
 /// would if a password is equal to its name.
 fn markers(secrets: &[(&str, &str)]) -> Vec<String> {
-    let is_safe = |marker: &String| !secrets.iter().any(|(_, value)| marker.contains(value));
-    let marker = |name: &str| {
-        // `***` has fewer bytes than any secret, so it cannot hold one.
-        [format!("[secret {name}]"), "[secret]".to_owned()]
-            .into_iter()
-            .find(is_safe)
-            .unwrap_or_else(|| "***".to_owned())
-    };
-    secrets.iter().map(|(name, _)| marker(name)).collect()
+    secrets.iter().map(|(name, _)| marker(name, secrets)).collect()
+}
+
+fn marker(name: &str, secrets: &[(&str, &str)]) -> String {
+    // `***` has fewer bytes than any secret, so it cannot hold one.
+    [format!("[secret {name}]"), "[secret]".to_owned()]
+        .into_iter()
+        .find(|marker| !secrets.iter().any(|(_, value)| marker.contains(value)))
+        .unwrap_or_else(|| "***".to_owned())
 }
 
 impl Inner {

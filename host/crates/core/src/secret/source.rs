@@ -135,18 +135,16 @@ impl Source {
             }
             Self::File(path) => self.read_file(path)?,
         };
-        let origin = || self.clone();
         match value.len() {
-            0 => Err(SourceError::Empty { origin: origin() }),
-            1..MIN_BYTES => Err(SourceError::TooShort { origin: origin() }),
+            0 => Err(SourceError::Empty { origin: self.clone() }),
+            1..MIN_BYTES => Err(SourceError::TooShort { origin: self.clone() }),
             MIN_BYTES..=MAX_BYTES => Ok(Secret::new(value)),
-            _ => Err(SourceError::TooLong { origin: origin() }),
+            _ => Err(SourceError::TooLong { origin: self.clone() }),
         }
     }
 
     fn read_file(&self, path: &Path) -> Result<String, SourceError> {
-        let unreadable = |cause| SourceError::Unreadable { origin: self.clone(), cause };
-        let mode = mode(path).map_err(unreadable)?;
+        let mode = mode(path).map_err(|cause| self.unreadable(cause))?;
         if mode & 0o002 != 0 {
             return Err(SourceError::WorldWritable { origin: self.clone() });
         }
@@ -158,7 +156,7 @@ impl Source {
         let limit = MAX_BYTES as u64 + 3;
         File::open(path)
             .and_then(|file| file.take(limit).read_to_end(&mut bytes))
-            .map_err(unreadable)?;
+            .map_err(|cause| self.unreadable(cause))?;
         let mut text =
             String::from_utf8(bytes).map_err(|_| SourceError::NotText { origin: self.clone() })?;
         let end = text
@@ -166,6 +164,10 @@ impl Source {
             .map_or(text.len(), |line| line.strip_suffix('\r').unwrap_or(line).len());
         text.truncate(end);
         Ok(text)
+    }
+
+    fn unreadable(&self, cause: io::Error) -> SourceError {
+        SourceError::Unreadable { origin: self.clone(), cause }
     }
 }
 
@@ -208,33 +210,43 @@ mod tests {
     #[test]
     fn a_source_is_a_variable_or_a_file_relative_to_the_base() {
         let base = Path::new("/etc/airlock");
-        let parse = |text| Source::parse(text, base);
-        assert_eq!(parse("env:GITHUB_TOKEN"), Ok(Source::Env("GITHUB_TOKEN".into())));
-        assert_eq!(parse("file:keys/github"), Ok(Source::File("/etc/airlock/keys/github".into())));
-        assert_eq!(parse("file:/run/secrets/x"), Ok(Source::File("/run/secrets/x".into())));
+        assert_eq!(parsed(base, "env:GITHUB_TOKEN"), Ok(Source::Env("GITHUB_TOKEN".into())));
+        assert_eq!(
+            parsed(base, "file:keys/github"),
+            Ok(Source::File("/etc/airlock/keys/github".into()))
+        );
+        assert_eq!(parsed(base, "file:/run/secrets/x"), Ok(Source::File("/run/secrets/x".into())));
         for text in ["env:", "env:1A", "env:A B", "env:A=B", "env:Ä"] {
-            assert_eq!(parse(text), Err(BadSource::Name), "{text}");
+            assert_eq!(parsed(base, text), Err(BadSource::Name), "{text}");
         }
-        assert_eq!(parse("file:"), Err(BadSource::Path));
+        assert_eq!(parsed(base, "file:"), Err(BadSource::Path));
         for text in ["", "GITHUB_TOKEN", "env.GITHUB_TOKEN", "ENV:A", "vault:x", "hunter2hunter2"] {
-            assert_eq!(parse(text), Err(BadSource::Form), "{text}");
+            assert_eq!(parsed(base, text), Err(BadSource::Form), "{text}");
         }
+    }
+
+    fn parsed(base: &Path, text: &str) -> Result<Source, BadSource> {
+        Source::parse(text, base)
     }
 
     #[test]
     fn a_variable_is_read_unchanged() {
         let source = Source::parse("env:TOKEN", Path::new("")).expect("a source");
-        let read = |value: Option<&str>| {
-            source.read(&|name| value.filter(|_| name == "TOKEN").map(str::to_owned))
-        };
-        assert_eq!(read(Some("pass word\n")).expect("read").expose(), "pass word\n");
-        assert_eq!(read(Some("four")).expect("read").expose(), "four");
-        insta::assert_snapshot!(read(None).expect_err("refused"), @"the environment variable TOKEN is not set, or is not text");
-        insta::assert_snapshot!(read(Some("")).expect_err("refused"), @"the environment variable TOKEN is empty");
-        insta::assert_snapshot!(read(Some("abc")).expect_err("refused"), @"the environment variable TOKEN has fewer than 4 bytes, which is too short to redact");
+        assert_eq!(read_with(&source, Some("pass word\n")).expect("read").expose(), "pass word\n");
+        assert_eq!(read_with(&source, Some("four")).expect("read").expose(), "four");
+        insta::assert_snapshot!(read_with(&source, None).expect_err("refused"), @"the environment variable TOKEN is not set, or is not text");
+        insta::assert_snapshot!(read_with(&source, Some("")).expect_err("refused"), @"the environment variable TOKEN is empty");
+        insta::assert_snapshot!(read_with(&source, Some("abc")).expect_err("refused"), @"the environment variable TOKEN has fewer than 4 bytes, which is too short to redact");
         let long = "x".repeat(MAX_BYTES);
-        assert_eq!(read(Some(&long)).expect("read").expose(), long);
-        assert!(matches!(read(Some(&format!("{long}x"))), Err(SourceError::TooLong { .. })));
+        assert_eq!(read_with(&source, Some(&long)).expect("read").expose(), long);
+        assert!(matches!(
+            read_with(&source, Some(&format!("{long}x"))),
+            Err(SourceError::TooLong { .. })
+        ));
+    }
+
+    fn read_with(source: &Source, value: Option<&str>) -> Result<Secret, SourceError> {
+        source.read(&|name| value.filter(|_| name == "TOKEN").map(str::to_owned))
     }
 
     #[test]

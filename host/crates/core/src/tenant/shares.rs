@@ -152,7 +152,8 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Take(number, amount) => {
-                        let (before, admitted) = (shares.of(&tenant(number)), shares.admits(&tenant(number), amount));
+                        let before = shares.of(&tenant(number));
+                        let admitted = shares.admits(&tenant(number), amount);
                         prop_assert_eq!(shares.take(&tenant(number), amount), admitted);
                         prop_assert_eq!(shares.of(&tenant(number)), before + if admitted { amount } else { 0 });
                     }
@@ -180,7 +181,8 @@ mod tests {
                 }
             }
             let held: Vec<_> = (0..tenants).map(|number| shares.of(&tenant(number))).collect();
-            let (least, most) = (held.iter().min().expect("some"), held.iter().max().expect("some"));
+            let least = held.iter().min().expect("some");
+            let most = held.iter().max().expect("some");
             prop_assert!(most - least <= weight + 1, "{:?} of {}", held, capacity);
         }
     }

@@ -163,7 +163,7 @@ impl Tool {
         };
         let title = definition.title.map(|title| Text::new(title, MAX_TITLE));
         let description = Text::new(definition.description, MAX_DESCRIPTION);
-        let is_changed = title.as_ref().is_some_and(|it| it.announced.is_some())
+        let is_changed = title.as_ref().is_some_and(|title| title.announced.is_some())
             || description.announced.is_some()
             || input.announced.is_some();
         let announced = is_changed.then(|| {

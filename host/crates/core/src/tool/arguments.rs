@@ -43,22 +43,32 @@ mod tests {
 
     #[test]
     fn a_value_is_whole_up_to_the_limit_and_has_both_ends_beyond() {
-        let of = |length: usize| argument_lines(&format!(r#"{{"a":{}}}"#, "7".repeat(length)));
-        assert_eq!(of(SHOWN_CHARACTERS), [format!("a: {}", "7".repeat(SHOWN_CHARACTERS))]);
+        assert_eq!(
+            lines_of_value(SHOWN_CHARACTERS),
+            [format!("a: {}", "7".repeat(SHOWN_CHARACTERS))]
+        );
         let half = "7".repeat(SHOWN_CHARACTERS / 2);
         let beyond = format!("a: {half} [1 characters are not shown] {half}");
-        assert_eq!(of(SHOWN_CHARACTERS + 1), [beyond]);
+        assert_eq!(lines_of_value(SHOWN_CHARACTERS + 1), [beyond]);
+    }
+
+    fn lines_of_value(length: usize) -> Vec<String> {
+        argument_lines(&format!(r#"{{"a":{}}}"#, "7".repeat(length)))
     }
 
     #[test]
     fn omitted_members_are_counted() {
-        let of = |count: usize| {
-            let members: Vec<_> = (0..count).map(|n| format!(r#""k{n}":{n}"#)).collect();
-            argument_lines(&format!("{{{}}}", members.join(",")))
-        };
-        assert_eq!(of(0), [""; 0]);
-        assert_eq!((of(SHOWN_MEMBERS).len(), of(SHOWN_MEMBERS)[19].as_str()), (20, "k19: 19"));
-        assert_eq!(of(SHOWN_MEMBERS + 1)[20], "[1 more arguments are not shown]");
+        assert_eq!(lines_of_members(0), [""; 0]);
+        assert_eq!(
+            (lines_of_members(SHOWN_MEMBERS).len(), lines_of_members(SHOWN_MEMBERS)[19].as_str()),
+            (20, "k19: 19")
+        );
+        assert_eq!(lines_of_members(SHOWN_MEMBERS + 1)[20], "[1 more arguments are not shown]");
+    }
+
+    fn lines_of_members(count: usize) -> Vec<String> {
+        let members: Vec<_> = (0..count).map(|n| format!(r#""k{n}":{n}"#)).collect();
+        argument_lines(&format!("{{{}}}", members.join(",")))
     }
 
     #[test]

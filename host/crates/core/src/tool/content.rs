@@ -191,15 +191,15 @@ impl Content {
                 }
             },
             ContentBlock::Other(members) => {
-                let member = |name| members.get(name).and_then(Value::as_str);
-                match (member("text").or_else(|| member("data")), member("mimeType")) {
+                let text = string(members, "text");
+                match (text.or_else(|| string(members, "data")), string(members, "mimeType")) {
                     (Some(_), Some(mime_type))
-                        if member("text").is_none() && !mime_type.starts_with("text/") =>
+                        if text.is_none() && !mime_type.starts_with("text/") =>
                     {
                         write!(
                             out,
                             "[{}: {}]",
-                            noted(member("type").unwrap_or_default()),
+                            noted(string(members, "type").unwrap_or_default()),
                             noted(mime_type)
                         )
                     }
@@ -220,6 +220,10 @@ impl Content {
         let members = [&self.annotations, &self.meta, &self.extra];
         self.block.size() + members.into_iter().map(members_size).sum::<usize>()
     }
+}
+
+fn string<'m>(members: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
+    members.get(name).and_then(Value::as_str)
 }
 
 impl From<ContentBlock> for Content {
@@ -253,7 +257,6 @@ impl ContentBlock {
     }
 
     fn size(&self) -> usize {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {
             Self::Text { text } => text.len(),
             Self::Image { data, mime_type } | Self::Audio { data, mime_type } => {
@@ -261,7 +264,9 @@ impl ContentBlock {
             }
             Self::ResourceLink(link) => {
                 let optional = [&link.title, &link.description, &link.mime_type];
-                link.uri.len() + link.name.len() + optional.into_iter().map(length).sum::<usize>()
+                link.uri.len()
+                    + link.name.len()
+                    + optional.into_iter().flatten().map(String::len).sum::<usize>()
             }
             Self::Resource { resource } => resource.size(),
             Self::Other(members) => json::text_len(members),
@@ -437,11 +442,6 @@ mod tests {
 
     #[test]
     fn a_malformed_block_is_repaired_or_becomes_text() {
-        let rendered = |block| {
-            let mut text = String::new();
-            Content::from_mcp(block).render(&mut text);
-            text
-        };
         assert_eq!(rendered(json!("plain")), "plain");
         assert_eq!(rendered(json!(null)), "null");
         assert_eq!(rendered(json!({"type": "sql", "text": "SELECT 1"})), "SELECT 1");
@@ -461,6 +461,12 @@ mod tests {
         );
         let whole = json!({"type": "resource", "resource": {"uri": "a:b"}});
         assert_eq!(rendered(whole.clone()), whole.to_string());
+    }
+
+    fn rendered(block: Value) -> String {
+        let mut text = String::new();
+        Content::from_mcp(block).render(&mut text);
+        text
     }
 
     #[test]

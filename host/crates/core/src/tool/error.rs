@@ -590,25 +590,27 @@ mod tests {
 
     #[test]
     fn a_limit_of_a_script_says_what_to_do_and_that_of_a_tool_does_not() {
-        let message = |tool: &str| {
-            let (tool, limit) = (ToolName::alias(tool), Duration::from_secs(30));
-            [
-                CallError::Fuel { tool: tool.clone(), limit: 20 },
-                CallError::Cpu { tool: tool.clone(), limit },
-                CallError::Deadline { tool: tool.clone(), limit },
-                CallError::Memory { tool: tool.clone(), limit_bytes: 64 },
-                CallError::Stack { tool },
-            ]
-            .map(|error| error.to_string())
-        };
-        let of_tool = message("text-count");
+        let of_tool = messages("text-count");
         assert_eq!(of_tool[0], "tool text-count used up its fuel of 20");
-        for (of_tool, of_script) in of_tool.iter().zip(message(SCRIPT)) {
+        for (of_tool, of_script) in of_tool.iter().zip(messages(SCRIPT)) {
             let what = of_tool.strip_prefix("tool text-count ").expect("it names the tool");
             let expected = format!("the script {what}; the line where it stopped is not known; ");
             let remedy = of_script.strip_prefix(&expected).expect("it has a remedy");
             assert!(remedy.len() > 20, "{of_script}");
         }
+    }
+
+    fn messages(tool: &str) -> [String; 5] {
+        let tool = ToolName::alias(tool);
+        let limit = Duration::from_secs(30);
+        [
+            CallError::Fuel { tool: tool.clone(), limit: 20 },
+            CallError::Cpu { tool: tool.clone(), limit },
+            CallError::Deadline { tool: tool.clone(), limit },
+            CallError::Memory { tool: tool.clone(), limit_bytes: 64 },
+            CallError::Stack { tool },
+        ]
+        .map(|error| error.to_string())
     }
     #[test]
     fn each_limit_of_a_script_has_a_remedy() {
@@ -626,29 +628,34 @@ mod tests {
 
     #[test]
     fn a_tools_own_code_never_looks_like_one_of_the_gateway() {
-        let code = |error: CallError| CallFailure::from(&error).code;
-        let own = |code: Option<&str>| {
-            let error = ToolError::new(ErrorKind::Timeout, "too late");
-            // As every source does.
-            let code = code.map(str::to_owned).and_then(own_code);
-            CallError::Tool(ToolError { code, ..error })
-        };
         let limit = Duration::from_secs(1);
         let deadline = CallError::Deadline { tool: ToolName::alias("a"), limit };
-        assert_eq!(code(deadline), "airlock.deadline");
-        assert_eq!(code(own(Some("deadline"))), "deadline");
-        assert_eq!(code(own(Some("airlock.deadline"))), "deadline");
+        assert_eq!(code_of(&deadline), "airlock.deadline");
+        assert_eq!(code_of(&own(Some("deadline"))), "deadline");
+        assert_eq!(code_of(&own(Some("airlock.deadline"))), "deadline");
         for none in [None, Some(""), Some("airlock.")] {
-            assert_eq!(code(own(none)), "airlock.tool_error");
+            assert_eq!(code_of(&own(none)), "airlock.tool_error");
         }
         let busy = CallFailure::from(&CallError::Busy);
         assert_eq!((busy.kind, busy.retry_after_ms), (ErrorKind::Unavailable, Some(1_000)));
     }
 
+    fn code_of(error: &CallError) -> String {
+        CallFailure::from(error).code
+    }
+
+    fn own(code: Option<&str>) -> CallError {
+        let error = ToolError::new(ErrorKind::Timeout, "too late");
+        // As every source does.
+        let code = code.map(str::to_owned).and_then(own_code);
+        CallError::Tool(ToolError { code, ..error })
+    }
+
     #[test]
     fn a_limit_with_a_report_is_the_limit_for_programs() {
         let limit = Box::new(CallError::Fuel { tool: ToolName::alias(SCRIPT), limit: 20 });
-        let (reason, report) = (limit.of_script(), "all".to_owned());
+        let reason = limit.of_script();
+        let report = "all".to_owned();
         let error = CallError::ScriptLimit { limit, reason, report };
         assert_eq!((error.code(), error.kind()), ("out_of_fuel", ErrorKind::LimitReached));
         assert!(error.is_limit() && error.to_text() == "all");

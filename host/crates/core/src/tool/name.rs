@@ -248,18 +248,21 @@ mod tests {
     #[test]
     fn a_name_made_to_equal_anothers_digest_takes_no_tool_away() {
         let fs = client("fs");
-        let digested = |attempt| ToolName::digested(&fs, "a/b", attempt).as_str()[3..].to_owned();
-        let plain = digested(0);
+        let plain = digest_part(&fs, 0);
         let names = distinct_names(&fs, ["a/b", &plain]);
         assert_eq!(names[plain.as_str()].as_str(), format!("fs-{plain}"));
-        assert_eq!(names["a/b"].as_str(), format!("fs-{}", digested(1)));
+        assert_eq!(names["a/b"].as_str(), format!("fs-{}", digest_part(&fs, 1)));
         // Without the other tool, the name is the one of a plugin's manifest or a grant.
         assert_eq!(distinct_names(&fs, ["a/b"])["a/b"], ToolName::new(&fs, "a/b"));
-        let all: Vec<_> = (0..ATTEMPTS).map(digested).collect();
+        let all: Vec<_> = (0..ATTEMPTS).map(|attempt| digest_part(&fs, attempt)).collect();
         let taken = distinct_names(&fs, all.iter().map(String::as_str).chain(["a/b"]));
         assert_eq!((taken.len(), taken.get("a/b")), (ATTEMPTS.into(), None));
         let left = distinct_names(&fs, all[1..].iter().map(String::as_str).chain(["a/b"]));
         assert_eq!(left["a/b"].as_str(), format!("fs-{plain}"));
+    }
+
+    fn digest_part(fs: &ClientName, attempt: u8) -> String {
+        ToolName::digested(fs, "a/b", attempt).as_str()[3..].to_owned()
     }
 
     #[test]

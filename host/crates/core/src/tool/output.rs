@@ -53,8 +53,10 @@ impl ToolOutput {
     /// Returns whether the result has anything but texts.
     pub fn has_more_than_text(&self) -> bool {
         let Self { content, structured, meta, extra } = self;
-        let is_other = |part: &Content| part.as_text().is_none();
-        structured.is_some() || meta.is_some() || extra.is_some() || content.iter().any(is_other)
+        structured.is_some()
+            || meta.is_some()
+            || extra.is_some()
+            || content.iter().any(|part| part.as_text().is_none())
     }
 
     /// Returns the approximate size of the result in bytes, for the limits on results.

@@ -282,22 +282,26 @@ mod tests {
 
     #[test]
     fn an_entry_means_exactly_its_tool_where_names_differ_only_in_case() {
-        let tool = |name: &str, has_twin| {
-            let mut tool = Tool::own("t", "", serde_json::json!({}));
-            (tool.original, tool.has_twin) = (name.to_owned(), has_twin);
-            tool
-        };
         let list = Whitelist::parse(&["getuser"]).expect("a good list");
         assert!(
-            list.allows_tool(&tool("GetUser", false)) && list.allows_tool(&tool("getuser", true))
+            list.allows_tool(&tool_named("GetUser", false))
+                && list.allows_tool(&tool_named("getuser", true))
         );
-        assert!(!list.allows_tool(&tool("GetUser", true)));
+        assert!(!list.allows_tool(&tool_named("GetUser", true)));
         // An entry that is neither of them opens none of them.
         let list = Whitelist::parse(&["GETUSER"]).expect("a good list");
         assert!(
-            !list.allows_tool(&tool("GetUser", true)) && !list.allows_tool(&tool("getuser", true))
+            !list.allows_tool(&tool_named("GetUser", true))
+                && !list.allows_tool(&tool_named("getuser", true))
         );
-        assert!(Whitelist::All.allows_tool(&tool("GetUser", true)));
+        assert!(Whitelist::All.allows_tool(&tool_named("GetUser", true)));
+    }
+
+    fn tool_named(name: &str, has_twin: bool) -> Tool {
+        let mut tool = Tool::own("t", "", serde_json::json!({}));
+        tool.original = name.to_owned();
+        tool.has_twin = has_twin;
+        tool
     }
 
     #[test]
@@ -331,10 +335,13 @@ mod tests {
 
     #[test]
     fn beyond_returns_a_name_that_the_other_list_does_not_allow() {
-        let list = |names: &[&str]| Whitelist::parse(names).expect("a good list");
         assert_eq!(list(&["a"]).beyond(&list(&["a", "b"])), None);
         assert_eq!(list(&["a", "c"]).beyond(&list(&["a", "b"])), Some("c".into()));
         assert_eq!(Whitelist::All.beyond(&list(&["a"])), Some("*".into()));
         assert_eq!(Whitelist::All.beyond(&Whitelist::All), None);
+    }
+
+    fn list(names: &[&str]) -> Whitelist {
+        Whitelist::parse(names).expect("a good list")
     }
 }

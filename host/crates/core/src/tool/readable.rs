@@ -85,8 +85,9 @@ impl Content {
                 ResourceContents::Blob(_) => (None, None),
             },
             ContentBlock::Other(members) => {
-                let member = |name| members.get(name).and_then(Value::as_str);
-                (member("text"), member("mimeType"))
+                let text = members.get("text").and_then(Value::as_str);
+                let mime_type = members.get("mimeType").and_then(Value::as_str);
+                (text, mime_type)
             }
             _ => (None, None),
         };
@@ -138,22 +139,25 @@ fn is_json_of(text: &str, data: &Value, caps: &Caps) -> bool {
 /// type.
 fn wraps(data: &Value, content: &[Content]) -> bool {
     let Some(members) = data.as_object().filter(|members| members.len() == 1) else { return false };
-    let said = |value: &Value, text: &str| match value {
+    let mut texts: VecDeque<&str> = content.iter().filter_map(Content::as_text).collect();
+    match members.get(WRAPPED) {
+        Some(Value::Array(items)) if !items.is_empty() => {
+            items.iter().all(|item| texts.pop_front().is_some_and(|text| reads_as(item, text)))
+                && texts.is_empty()
+        }
+        Some(value) => texts.len() == 1 && reads_as(value, texts[0]),
+        None => false,
+    }
+}
+
+fn reads_as(value: &Value, text: &str) -> bool {
+    match value {
         Value::String(value) => value == text,
         Value::Array(_) | Value::Object(_) => false,
         other => {
             let other = other.to_string();
             other == text
         }
-    };
-    let mut texts: VecDeque<&str> = content.iter().filter_map(Content::as_text).collect();
-    match members.get(WRAPPED) {
-        Some(Value::Array(items)) if !items.is_empty() => {
-            let mut is_said = |item| texts.pop_front().is_some_and(|text| said(item, text));
-            items.iter().all(&mut is_said) && texts.is_empty()
-        }
-        Some(value) => texts.len() == 1 && said(value, texts[0]),
-        None => false,
     }
 }
 
@@ -203,7 +207,6 @@ mod tests {
 
     #[test]
     fn a_text_in_a_member_named_result_is_not_repeated() {
-        let wrapped = |value: Value| json!({"result": value});
         assert_eq!(read(json!([text("a: b")]), wrapped(json!("a: b")), true), "a: b");
         assert_eq!(read(json!([text("7")]), wrapped(json!(7)), true), "7");
         assert_eq!(read(json!([text("a"), text("1")]), wrapped(json!(["a", 1])), true), "a\n1");
@@ -218,6 +221,11 @@ mod tests {
         assert_eq!(read(json!([text("x")]), json!({"result": "x", "more": 1}), false), "x");
     }
 
+    fn wrapped(value: impl Into<Value>) -> Value {
+        let value: Value = value.into();
+        json!({"result": value})
+    }
+
     #[test]
     fn a_text_that_takes_much_more_memory_than_the_data_is_kept() {
         let dense = format!("{{{}\"n\":1}}", "\"n\":[[],[],[]],".repeat(2_000));
@@ -226,17 +234,18 @@ mod tests {
 
     #[test]
     fn a_text_of_a_known_media_type_is_fenced() {
-        let resource = |mime_type: &str, text: &str| {
-            let block = json!({"type": "resource", "resource":
-                {"uri": "a:b", "mimeType": mime_type, "text": text}});
-            read(json!([block]), Value::Null, true)
-        };
         assert_eq!(resource("application/sql", "SELECT 1"), "```sql\nSELECT 1\n```");
         assert_eq!(resource("Text/X-SQL; charset=utf-8", "SELECT 1\n"), "```sql\nSELECT 1\n```");
         assert_eq!(resource("text/html", "a ```` b"), "`````html\na ```` b\n`````");
         assert_eq!(resource("text/plain", "as it is"), "as it is");
         let other = json!([{"type": "query", "text": "SELECT 1", "mimeType": "application/sql"}]);
         assert_eq!(read(other, Value::Null, true), "```sql\nSELECT 1\n```");
+    }
+
+    fn resource(mime_type: &str, text: &str) -> String {
+        let block = json!({"type": "resource", "resource":
+            {"uri": "a:b", "mimeType": mime_type, "text": text}});
+        read(json!([block]), Value::Null, true)
     }
 
     #[test]

@@ -95,18 +95,6 @@ impl Suspension {
 
     /// Names the calls to decide about.
     pub(super) fn described(&self) -> String {
-        const SHOWN: usize = 8;
-        let named = |calls: &[RunCall]| {
-            let mut names: Vec<_> = calls
-                .iter()
-                .take(SHOWN)
-                .map(|call| format!("{} ({})", call.tool, call.position))
-                .collect();
-            if calls.len() > SHOWN {
-                names.push(format!("{} more", calls.len() - SHOWN));
-            }
-            names.join(", ")
-        };
         let mut parts = Vec::new();
         if !self.pending.is_empty() {
             parts.push(format!("waits for the approval of {}", named(&self.pending)));
@@ -119,6 +107,16 @@ impl Suspension {
         }
         parts.join(", and ")
     }
+}
+
+fn named(calls: &[RunCall]) -> String {
+    const SHOWN: usize = 8;
+    let mut names: Vec<_> =
+        calls.iter().take(SHOWN).map(|call| format!("{} ({})", call.tool, call.position)).collect();
+    if calls.len() > SHOWN {
+        names.push(format!("{} more", calls.len() - SHOWN));
+    }
+    names.join(", ")
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
@@ -150,16 +148,19 @@ mod tests {
     use super::*;
 
     fn calls(arguments: &[String]) -> Vec<RunCall> {
-        let call = |(block, arguments): (u32, &String)| RunCall {
-            position: Position { block, branch: 0 },
-            tool: "rec-write".to_owned(),
-            arguments: arguments.clone(),
-        };
-        (1..).zip(arguments).map(call).collect()
+        (1..)
+            .zip(arguments)
+            .map(|(block, arguments)| RunCall {
+                position: Position { block, branch: 0 },
+                tool: "rec-write".to_owned(),
+                arguments: arguments.clone(),
+            })
+            .collect()
     }
 
     fn suspension(pending: Vec<RunCall>, in_doubt: Vec<RunCall>) -> Suspension {
-        let (run, token) = ("run_1".to_owned(), "run_1.1".to_owned());
+        let run = "run_1".to_owned();
+        let token = "run_1.1".to_owned();
         Suspension { run, token, completed: Vec::new(), pending, in_doubt }
     }
 

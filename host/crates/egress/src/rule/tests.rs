@@ -14,28 +14,25 @@ fn lets_out(rule: &Rule, method: &Method, url: &str) -> bool {
 
 #[test]
 fn rules_print_in_one_canonical_form() {
-    let text = |url: &str, methods: &[&str], paths: &[&str], private| {
-        Rule::new(url, methods, paths, private).unwrap().to_string()
-    };
-    insta::assert_snapshot!(text("https://API.github.com:443", &[], &[], false), @"https://api.github.com GET,HEAD /**");
+    insta::assert_snapshot!(printed("https://API.github.com:443", &[], &[], false), @"https://api.github.com GET,HEAD /**");
     insta::assert_snapshot!(
-        text("HTTPS://api.github.com./", &["POST", "GET", "GET"], &["/user", "/repos/**"], true),
+        printed("HTTPS://api.github.com./", &["POST", "GET", "GET"], &["/user", "/repos/**"], true),
         @"https://api.github.com GET,POST /repos/**,/user private"
     );
-    insta::assert_snapshot!(text("http://*.Bücher.de:8080", &["GET"], &[], false), @"http://*.xn--bcher-kva.de:8080 GET /**");
-    insta::assert_snapshot!(text("http://0x7f.1:80/v1", &["PUT"], &[], true), @"http://127.0.0.1 PUT /v1,/v1/** private");
-    insta::assert_snapshot!(text("http://[::FFFF:10.0.0.1]/v1/", &["GET"], &[], true), @"http://10.0.0.1 GET /v1/** private");
-    insta::assert_snapshot!(text("https://[2606:4700::1111]:8443", &["GET"], &["/"], false), @"https://[2606:4700::1111]:8443 GET /");
-    insta::assert_snapshot!(text("https://h.example", &["GET"], &["/a,b c/%2A/é"], false), @"https://h.example GET /a%2Cb%20c/%2A/%C3%A9");
-    insta::assert_snapshot!(text("https://h.example/a*b", &["GET"], &[], false), @"https://h.example GET /a%2Ab,/a%2Ab/**");
+    insta::assert_snapshot!(printed("http://*.Bücher.de:8080", &["GET"], &[], false), @"http://*.xn--bcher-kva.de:8080 GET /**");
+    insta::assert_snapshot!(printed("http://0x7f.1:80/v1", &["PUT"], &[], true), @"http://127.0.0.1 PUT /v1,/v1/** private");
+    insta::assert_snapshot!(printed("http://[::FFFF:10.0.0.1]/v1/", &["GET"], &[], true), @"http://10.0.0.1 GET /v1/** private");
+    insta::assert_snapshot!(printed("https://[2606:4700::1111]:8443", &["GET"], &["/"], false), @"https://[2606:4700::1111]:8443 GET /");
+    insta::assert_snapshot!(printed("https://h.example", &["GET"], &["/a,b c/%2A/é"], false), @"https://h.example GET /a%2Cb%20c/%2A/%C3%A9");
+    insta::assert_snapshot!(printed("https://h.example/a*b", &["GET"], &[], false), @"https://h.example GET /a%2Ab,/a%2Ab/**");
+}
+
+fn printed(url: &str, methods: &[&str], paths: &[&str], private: bool) -> String {
+    Rule::new(url, methods, paths, private).unwrap().to_string()
 }
 
 #[test]
 fn an_invalid_rule_is_refused_with_the_found_and_expected_text() {
-    let why = |url: &str, method: &str, path: &str| {
-        let paths: &[&str] = if path.is_empty() { &[] } else { &[path] };
-        Rule::new(url, &[method], paths, false).unwrap_err().to_string()
-    };
     insta::assert_snapshot!(why("api.x.com", "GET", ""), @r#"found "api.x.com", expected a URL that begins with https:// or http://"#);
     insta::assert_snapshot!(why("ftp://x.com", "GET", ""), @r#"found "ftp://x.com", expected a URL that begins with https:// or http://"#);
     insta::assert_snapshot!(why("https://", "GET", ""), @r#"found "https://", expected a URL such as https://api.example.com: empty host"#);
@@ -61,6 +58,11 @@ fn an_invalid_rule_is_refused_with_the_found_and_expected_text() {
     insta::assert_snapshot!("https://x.com GET".parse::<Rule>().unwrap_err(), @r#"found "https://x.com GET", expected "<origin> <METHOD,METHOD> <path,path>", and "private" after it where that is meant"#);
     assert!("https://x.com GET / public".parse::<Rule>().is_err());
     assert!("https://x.com  GET /".parse::<Rule>().is_err());
+}
+
+fn why(url: &str, method: &str, path: &str) -> String {
+    let paths: &[&str] = if path.is_empty() { &[] } else { &[path] };
+    Rule::new(url, &[method], paths, false).unwrap_err().to_string()
 }
 
 #[test]
@@ -200,7 +202,6 @@ fn a_rule_contains_another_if_it_visibly_permits_everything_that_the_other_permi
 
 #[test]
 fn a_rule_for_an_address_that_no_request_would_reach_is_refused() {
-    let reachable = |text: &str| parsed(text).reachable().map_err(|bad| bad.to_string());
     for text in
         ["http://10.0.0.1:80", "http://127.0.0.1:8080", "https://[::1]", "https://[fd00::1]"]
     {
@@ -217,6 +218,10 @@ fn a_rule_for_an_address_that_no_request_would_reach_is_refused() {
         reachable("http://169.254.169.254 GET /** private").unwrap_err(),
         @"found the address 169.254.169.254, which no rule can permit, expected a public or a private one"
     );
+}
+
+fn reachable(text: &str) -> Result<Rule, String> {
+    parsed(text).reachable().map_err(|bad| bad.to_string())
 }
 
 #[test]
@@ -267,7 +272,8 @@ fn an_intersection_keeps_only_requests_that_both_rules_match() {
         assert_eq!(parsed(one).intersect(&parsed(other)), expected, "{one} and {other}");
         assert_eq!(parsed(other).intersect(&parsed(one)), expected, "{other} and {one}");
     }
-    let (open, closed) = (parsed("https://a.com GET /** private"), parsed("https://a.com GET /**"));
+    let open = parsed("https://a.com GET /** private");
+    let closed = parsed("https://a.com GET /**");
     assert_eq!(
         (open.intersect(&open), open.intersect(&closed)),
         (Some(open.clone()), Some(closed))
@@ -276,17 +282,18 @@ fn an_intersection_keeps_only_requests_that_both_rules_match() {
 
 #[test]
 fn an_intersection_with_more_paths_than_a_rule_may_hold_is_none() {
-    let paths = |below: &str, count: usize| {
-        let narrow = (0..count).map(|index| format!("/{below}/{index}"));
-        narrow.collect::<Vec<_>>()
-    };
-    let rule = |wide: &str, below: &str, count| {
-        let paths = [vec![format!("/{wide}/**")], paths(below, count)].concat();
-        Rule::new("https://a.com", &["GET"], &paths, false).unwrap()
-    };
-    let kept = rule("a", "b", 16).intersect(&rule("b", "a", 16)).unwrap();
+    let kept = rule_with("a", "b", 16).intersect(&rule_with("b", "a", 16)).unwrap();
     assert_eq!(kept.to_string().parse(), Ok(kept));
-    assert_eq!(rule("a", "b", 17).intersect(&rule("b", "a", 16)), None);
+    assert_eq!(rule_with("a", "b", 17).intersect(&rule_with("b", "a", 16)), None);
+}
+
+fn rule_with(wide: &str, below: &str, count: usize) -> Rule {
+    let paths = [vec![format!("/{wide}/**")], paths_below(below, count)].concat();
+    Rule::new("https://a.com", &["GET"], &paths, false).unwrap()
+}
+
+fn paths_below(below: &str, count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("/{below}/{index}")).collect()
 }
 
 #[test]

@@ -9,16 +9,17 @@ const BOTH: [&str; 2] = [
 /// Opens a session with the credentials `header`, `query` and `basic`, all for `a.example.com` below
 /// `/for/`.
 fn with_credentials(server: &Server) -> Session {
-    let audience = || rules(server, &["http://a.example.com:PORT GET /for/**"]);
-    let credential =
-        |name, injection| Credential::new(name, Secret::new(VALUE), injection, audience()).unwrap();
-    let credentials = vec![
-        credential("header", Injection::header("Authorization", "Bearer ").unwrap()),
-        credential("query", Injection::query("api_key").unwrap()),
-        credential("basic", Injection::basic("me").unwrap()),
-    ];
+    let credentials = [
+        ("header", Injection::header("Authorization", "Bearer ").unwrap()),
+        ("query", Injection::query("api_key").unwrap()),
+        ("basic", Injection::basic("me").unwrap()),
+    ]
+    .map(|(name, injection)| {
+        let audience = rules(server, &["http://a.example.com:PORT GET /for/**"]);
+        Credential::new(name, Secret::new(VALUE), injection, audience).unwrap()
+    });
     let names = Names::new(&[("a.example.com", LOCAL), ("b.example.com", LOCAL)]);
-    session(&names, server, None, &BOTH, credentials, Bounds::PLUGIN, LONG)
+    session(&names, server, None, &BOTH, credentials.into(), Bounds::PLUGIN, LONG)
 }
 
 /// Builds a request with the credentials `name`, separated by spaces.
@@ -75,12 +76,10 @@ async fn several_credentials_are_attached_to_one_request_if_they_set_different_p
 #[tokio::test]
 async fn a_request_is_denied_if_one_of_its_credentials_is_for_other_requests() {
     let server = Server::start(|_| ok("")).await;
-    let credential = |name, path: &str| {
-        let audience = rules(&server, &[&format!("http://a.example.com:PORT GET {path}")]);
-        let injection = Injection::header(name, "").unwrap();
-        Credential::new(name, Secret::new(VALUE), injection, audience).unwrap()
-    };
-    let credentials = vec![credential("x-wide", "/**"), credential("x-narrow", "/for/**")];
+    let credentials = vec![
+        header_credential(&server, "x-wide", "/**"),
+        header_credential(&server, "x-narrow", "/for/**"),
+    ];
     let names = Names::new(&[("a.example.com", LOCAL)]);
     let session = session(&names, &server, None, &BOTH, credentials, Bounds::PLUGIN, LONG);
     let denied = session.send(using("x-wide x-narrow", &server.url("a.example.com", "/x"))).await;
@@ -89,15 +88,23 @@ async fn a_request_is_denied_if_one_of_its_credentials_is_for_other_requests() {
     assert_eq!(server.requests().len(), 1);
 }
 
+fn header_credential(server: &Server, name: &str, path: &str) -> Credential {
+    let audience = rules(server, &[&format!("http://a.example.com:PORT GET {path}")]);
+    let injection = Injection::header(name, "").unwrap();
+    Credential::new(name, Secret::new(VALUE), injection, audience).unwrap()
+}
+
 #[tokio::test]
 async fn a_tool_reaches_the_destinations_that_it_declares_and_has_only_their_credentials() {
     let server = Server::start(|_| ok("")).await;
-    let rule = |rule: &str| rules(&server, &[rule]);
     let destinations: Arc<Destinations> = Arc::new(
         [
-            ("wide".to_owned(), rule("http://a.example.com:PORT GET /** private")),
-            ("narrow".to_owned(), rule("http://a.example.com:PORT GET /for/** private")),
-            ("other".to_owned(), rule("http://b.example.com:PORT GET /** private")),
+            ("wide".to_owned(), rules(&server, &["http://a.example.com:PORT GET /** private"])),
+            (
+                "narrow".to_owned(),
+                rules(&server, &["http://a.example.com:PORT GET /for/** private"]),
+            ),
+            ("other".to_owned(), rules(&server, &["http://b.example.com:PORT GET /** private"])),
         ]
         .into(),
     );
@@ -117,10 +124,8 @@ async fn a_tool_reaches_the_destinations_that_it_declares_and_has_only_their_cre
         let sent = session.send(using(credential, &server.url(host, path))).await;
         sent.map(|response| response.status).map_err(|error| error.to_string())
     };
-    let undeclared = |name: &str| {
-        Err(format!("the tool does not declare the effect \"http.{name}\" in plugin.toml"))
-    };
-    let (a, b) = ("a.example.com", "b.example.com");
+    let a = "a.example.com";
+    let b = "b.example.com";
     assert_eq!(send(&["wide"], "", b, "/").await, undeclared("other"));
     assert_eq!(send(&["narrow"], "", a, "/").await, undeclared("wide"));
     // The destination is declared; the credential belongs to another one with the same host.
@@ -129,6 +134,10 @@ async fn a_tool_reaches_the_destinations_that_it_declares_and_has_only_their_cre
     assert_eq!(send(&["wide"], "", a, "/for/x").await, Ok(200));
     assert_eq!(send(&["narrow"], "key", a, "/for/x").await, Ok(200));
     assert_eq!(server.requests().len(), 2);
+}
+
+fn undeclared(name: &str) -> Result<u16, String> {
+    Err(format!("the tool does not declare the effect \"http.{name}\" in plugin.toml"))
 }
 
 #[tokio::test]
@@ -203,10 +212,7 @@ async fn reserved_headers_are_refused_in_every_spelling() {
     .unwrap();
     let names = Names::new(&[("a.example.com", LOCAL)]);
     let session = session(&names, &server, None, &BOTH, vec![key], Bounds::PLUGIN, LONG);
-    let with = |name: &str| {
-        let headers = vec![(name.to_owned(), b"mine".to_vec())];
-        session.send(Request { headers, ..using("key", &server.url("a.example.com", "/for/x")) })
-    };
+    let url = server.url("a.example.com", "/for/x");
     for name in [
         "x-api-key",
         "X_Api_Key",
@@ -215,10 +221,19 @@ async fn reserved_headers_are_refused_in_every_spelling() {
         "X_Original_URL",
         "Content_Length",
     ] {
-        assert_eq!(kind_of(with(name).await), (ErrorKind::InvalidRequest, false), "{name}");
+        assert_eq!(
+            kind_of(session.send(with_header(name, &url)).await),
+            (ErrorKind::InvalidRequest, false),
+            "{name}"
+        );
     }
     assert_eq!(server.connections(), 0);
-    with("x_api_keys").await.expect("this is another one");
+    session.send(with_header("x_api_keys", &url)).await.expect("this is another one");
+}
+
+fn with_header(name: &str, url: &str) -> Request {
+    let headers = vec![(name.to_owned(), b"mine".to_vec())];
+    Request { headers, ..using("key", url) }
 }
 
 #[tokio::test]

@@ -117,7 +117,6 @@ async fn responses_without_a_body_end_with_their_head() {
 async fn a_slow_server_fails_at_the_shortest_time_limit() {
     let short = Duration::from_millis(100);
     for path in ["/silent", "/drips"] {
-        let behave = |path: &str| if path == "/drips" { Answer::Drips } else { Answer::IsSilent };
         // The deadline of the call, the bound of the policy, and the timeout of the request: the
         // shortest applies.
         let (server, session) =
@@ -141,18 +140,24 @@ async fn a_slow_server_fails_at_the_shortest_time_limit() {
     }
 }
 
+fn behave(path: &str) -> Answer {
+    if path == "/drips" { Answer::Drips } else { Answer::IsSilent }
+}
+
 #[tokio::test]
 async fn a_request_ends_before_its_call_so_that_the_timeout_can_be_handled() {
     let call = Duration::from_secs(3);
-    let until_timeout = async |timeout| {
-        let (server, session) = limited(Bounds::PLUGIN, call, |_| Answer::IsSilent).await;
-        let began = Instant::now();
-        let request = Request { timeout, ..get(&url(&server, "/")) };
-        assert_eq!(kind_of(session.send(request).await), (ErrorKind::Timeout, true));
-        began.elapsed()
-    };
-    let (default, as_long) = tokio::join!(until_timeout(None), until_timeout(Some(call)));
+    let (default, as_long) =
+        tokio::join!(until_timeout(call, None), until_timeout(call, Some(call)));
     assert!(default < call && as_long < call, "{default:?} {as_long:?}");
+}
+
+async fn until_timeout(call: Duration, timeout: Option<Duration>) -> Duration {
+    let (server, session) = limited(Bounds::PLUGIN, call, |_| Answer::IsSilent).await;
+    let began = Instant::now();
+    let request = Request { timeout, ..get(&url(&server, "/")) };
+    assert_eq!(kind_of(session.send(request).await), (ErrorKind::Timeout, true));
+    began.elapsed()
 }
 
 #[tokio::test]
@@ -220,56 +225,66 @@ async fn requests_in_flight_are_limited_for_the_whole_process() {
     let egress = Egress::assemble(&names, 1).unwrap();
     let policy = Policy::new(None, rules(&server, &ANY), Bounds::PLUGIN).unwrap();
     let outlet = egress.outlet("plugin", policy, Credentials::default());
-    let open = || outlet.session(&Tenant::ANONYMOUS, &memory(), Instant::now() + LONG);
-    let waiting = tokio::spawn(open().send(get(&url(&server, "/"))));
+    let waiting = tokio::spawn(open(&outlet).send(get(&url(&server, "/"))));
     while server.requests().is_empty() {
         tokio::task::yield_now().await;
     }
     assert_eq!(
-        kind_of(open().send(get(&url(&server, "/"))).await),
+        kind_of(open(&outlet).send(get(&url(&server, "/"))).await),
         (ErrorKind::Unavailable, false)
     );
     waiting.abort();
+}
+
+fn open(outlet: &Outlet) -> Session {
+    outlet.session(&Tenant::ANONYMOUS, &memory(), Instant::now() + LONG)
 }
 
 #[tokio::test]
 async fn no_caller_takes_all_slots() {
     let server = Server::start(|_| Answer::IsSilent).await;
     let egress = Egress::with_resolver(Names::new(&[("x.example.com", LOCAL)])).unwrap();
-    let outlet = || {
-        let policy = Policy::new(None, rules(&server, &ANY), Bounds::PLUGIN).unwrap();
-        egress.outlet("plugin", policy, Credentials::default())
-    };
-    let (greedy, other) = (outlet(), outlet());
-    let tenant = |number: u8| Tenant::of_key([number; 32], number.to_string());
-    let send = |outlet: &Outlet, number: u8| {
-        outlet
-            .session(&tenant(number), &memory(), Instant::now() + LONG)
-            .send(get(&url(&server, "/")))
-    };
+    let greedy = outlet_to(&egress, &server);
+    let other = outlet_to(&egress, &server);
     let mut waiting = Vec::new();
     // Slots of a caller that each further tenant can take.
     for (number, count) in [(1, 48), (2, 12), (3, 3), (4, 1)] {
         let before = server.requests().len();
         waiting.extend(
-            (0..count).map(|_| AbortOnDropHandle::new(tokio::spawn(send(&greedy, number)))),
+            (0..count)
+                .map(|_| AbortOnDropHandle::new(tokio::spawn(send_as(&greedy, &server, number)))),
         );
         while server.requests().len() < before + count {
             tokio::task::yield_now().await;
         }
         assert_eq!(
-            kind_of(send(&greedy, number).await),
+            kind_of(send_as(&greedy, &server, number).await),
             (ErrorKind::Unavailable, false),
             "tenant {number}"
         );
     }
     assert_eq!(waiting.len(), MAX_OF_CALLER);
-    assert_eq!(kind_of(send(&greedy, 5).await), (ErrorKind::Unavailable, false));
-    let welcome = AbortOnDropHandle::new(tokio::spawn(send(&other, 5)));
+    assert_eq!(kind_of(send_as(&greedy, &server, 5).await), (ErrorKind::Unavailable, false));
+    let welcome = AbortOnDropHandle::new(tokio::spawn(send_as(&other, &server, 5)));
     while server.requests().len() == MAX_OF_CALLER {
         tokio::task::yield_now().await;
     }
     assert!(!welcome.is_finished() && waiting.iter().all(|task| !task.is_finished()));
+}
+
+fn send_as(
+    outlet: &Outlet,
+    server: &Server,
+    number: u8,
+) -> impl Future<Output = Result<Response, Error>> + Send + 'static + use<> {
+    let tenant = Tenant::of_key([number; 32], number.to_string());
+    let session = outlet.session(&tenant, &memory(), Instant::now() + LONG);
+    session.send(get(&url(server, "/")))
+}
+
+fn outlet_to(egress: &Egress, server: &Server) -> Outlet {
+    let policy = Policy::new(None, rules(server, &ANY), Bounds::PLUGIN).unwrap();
+    egress.outlet("plugin", policy, Credentials::default())
 }
 
 #[tokio::test]

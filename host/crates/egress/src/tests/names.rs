@@ -21,12 +21,12 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn new(names: &[(&str, &[&[&str]])]) -> Arc<Self> {
-        let parse = |addresses: &&[&str]| {
-            addresses.iter().map(|address| address.parse().unwrap()).collect()
-        };
-        let answers = names
-            .iter()
-            .map(|(name, answers)| ((*name).to_owned(), answers.iter().map(parse).rev().collect()));
+        let answers = names.iter().map(|(name, answers)| {
+            let answers = answers.iter().rev().map(|addresses| {
+                addresses.iter().map(|address| address.parse().unwrap()).collect()
+            });
+            ((*name).to_owned(), answers.collect())
+        });
         Arc::new(Self { answers: Mutex::new(answers.collect()), asked: Mutex::default() })
     }
 

@@ -6,6 +6,12 @@ use super::*;
 #[derive(Default)]
 struct Lines(Mutex<Vec<String>>);
 
+impl Lines {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
 impl Observer for Lines {
     fn permitted(&self, destinations: &[&str], credentials: &[&str]) {
         let line = format!("{} with {}", destinations.join(" "), credentials.join(" "));
@@ -48,13 +54,11 @@ async fn observed() -> (Server, Session, Arc<Lines>) {
 async fn an_observer_receives_the_destinations_and_the_attached_credentials_of_permitted_requests()
 {
     let (server, session, lines) = observed().await;
-    let seen = || std::mem::take(&mut *lines.0.lock().unwrap());
-    let with_token = |url: &str| Request { credentials: vec!["token".to_owned()], ..get(url) };
     session.send(get(&server.url("b.example.com", "/x"))).await.unwrap();
-    assert_eq!(seen(), ["other with "]);
+    assert_eq!(lines.take(), ["other with "]);
     // The credential stays behind on the redirect to another host.
     session.send(with_token(&server.url("a.example.com", "/v1/start"))).await.unwrap();
-    assert_eq!(seen(), ["all first with token", "other with "]);
+    assert_eq!(lines.take(), ["all first with token", "other with "]);
     for refused in [
         get(&server.url("a.example.com", "/v2")),
         get(&server.url("c.example.com", "/")),
@@ -62,5 +66,9 @@ async fn an_observer_receives_the_destinations_and_the_attached_credentials_of_p
     ] {
         assert_eq!(kind_of(session.send(refused).await), (ErrorKind::Denied, false));
     }
-    assert_eq!(seen(), Vec::<String>::new());
+    assert_eq!(lines.take(), Vec::<String>::new());
+}
+
+fn with_token(url: &str) -> Request {
+    Request { credentials: vec!["token".to_owned()], ..get(url) }
 }

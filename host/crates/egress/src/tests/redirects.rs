@@ -124,7 +124,8 @@ async fn headers_of_one_origin_are_not_sent_to_another() {
         .iter()
         .map(|request| names.map(|name| request.contains(&format!("{name}: mine"))))
         .collect();
-    let (all, other) = ([true; 4], [false, false, false, true]);
+    let all = [true; 4];
+    let other = [false, false, false, true];
     assert_eq!(shown, [all, all, other, other]);
 }
 

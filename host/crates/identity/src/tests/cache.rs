@@ -47,19 +47,24 @@ async fn requests_at_the_same_time_cause_one_fetch() {
 async fn a_caller_that_gives_up_does_not_stop_the_fetch_of_the_others() {
     let signer = Signer::es256("a");
     let gate = Arc::new(Gate::with(Page::IsSilent, |_| {}).await);
-    let verify = || {
-        let (gate, token) = (gate.clone(), signer.token(&claims()));
-        tokio::spawn(async move { gate.verify(&token).await })
-    };
-    let first = verify();
+    let first = start_verifying(&gate, &signer);
     until(|| gate.issuer.fetches() == 1).await;
-    let second = verify();
+    let second = start_verifying(&gate, &signer);
     tokio::task::yield_now().await;
     first.abort();
     assert!(first.await.expect_err("it was stopped").is_cancelled());
     pass(TIMEOUT).await;
     assert!(unavailable(&second.await.expect("no panic")));
     assert_eq!(gate.issuer.fetches(), 1);
+}
+
+fn start_verifying(
+    gate: &Arc<Gate>,
+    signer: &Signer,
+) -> tokio::task::JoinHandle<Result<Principal, Refusal>> {
+    let gate = gate.clone();
+    let token = signer.token(&claims());
+    tokio::spawn(async move { gate.verify(&token).await })
 }
 
 #[tokio::test]
@@ -69,7 +74,8 @@ async fn a_dropped_verifier_stops_its_fetch() {
     let verifier =
         Arc::new(verifier(Settings { jwks_uri: Some(issuer.url("/keys")), ..settings() }));
     let waiting = tokio::spawn({
-        let (verifier, token) = (verifier.clone(), signer.token(&claims()));
+        let verifier = verifier.clone();
+        let token = signer.token(&claims());
         async move { verifier.verify(&token).await }
     });
     until(|| issuer.fetches() == 1).await;
@@ -105,8 +111,10 @@ async fn a_key_set_is_fetched_again_after_its_lifetime() {
 
 #[tokio::test]
 async fn a_new_key_works_at_once_and_a_removed_key_stops_with_the_next_fetch() {
-    let (old, new) = (Signer::es256("old"), Signer::es256("new"));
-    let (old_token, new_token) = (old.token(&claims()), new.token(&claims()));
+    let old = Signer::es256("old");
+    let new = Signer::es256("new");
+    let old_token = old.token(&claims());
+    let new_token = new.token(&claims());
     let gate = Gate::new(&[old.jwk()]).await;
     assert!(gate.verify(&old_token).await.is_ok());
     pass(PAUSE).await;
@@ -127,18 +135,25 @@ async fn a_new_key_works_at_once_and_a_removed_key_stops_with_the_next_fetch() {
 
 #[tokio::test]
 async fn a_key_without_a_kid_is_replaced_as_well() {
-    let (old, new) = (Signer::es256("x"), Signer::es256("x"));
-    let nameless = |signer: &Signer| signer.jwk_with(json!({ "kid": null }));
-    let token = |signer: &Signer| signer.token_with(json!({ "kid": null }), &claims());
+    let old = Signer::es256("x");
+    let new = Signer::es256("x");
     let gate = Gate::new(&[nameless(&old)]).await;
-    assert!(gate.verify(&token(&old)).await.is_ok());
+    assert!(gate.verify(&nameless_token(&old)).await.is_ok());
     gate.issuer.set("/keys", Page::keys(&[nameless(&new)]));
     // Too early for another fetch.
-    assert_eq!(gate.invalid(&token(&new)).await, Invalid::Signature);
+    assert_eq!(gate.invalid(&nameless_token(&new)).await, Invalid::Signature);
     pass(PAUSE).await;
-    assert!(gate.verify(&token(&new)).await.is_ok());
-    assert_eq!(gate.invalid(&token(&old)).await, Invalid::Signature);
+    assert!(gate.verify(&nameless_token(&new)).await.is_ok());
+    assert_eq!(gate.invalid(&nameless_token(&old)).await, Invalid::Signature);
     assert_eq!(gate.issuer.fetches(), 2);
+}
+
+fn nameless(signer: &Signer) -> Value {
+    signer.jwk_with(json!({ "kid": null }))
+}
+
+fn nameless_token(signer: &Signer) -> String {
+    signer.token_with(json!({ "kid": null }), &claims())
 }
 
 #[tokio::test]
@@ -169,7 +184,7 @@ async fn unknown_kids_cause_one_fetch_in_30_seconds() {
         async move { gate.verify(&token).await }
     });
     let outcomes = futures_util::future::join_all(all).await;
-    assert!(outcomes.iter().all(|it| *it == Err(Invalid::Key.into())));
+    assert!(outcomes.iter().all(|outcome| *outcome == Err(Invalid::Key.into())));
     assert_eq!(gate.issuer.fetches(), 4);
 }
 
@@ -182,7 +197,8 @@ async fn a_known_key_does_not_wait_for_the_fetch_of_an_unknown_one() {
     pass(PAUSE).await;
     gate.issuer.set("/keys", Page::IsSilent);
     let waiting = tokio::spawn({
-        let (gate, token) = (gate.clone(), signer.token_with(json!({ "kid": "b" }), &claims()));
+        let gate = gate.clone();
+        let token = signer.token_with(json!({ "kid": "b" }), &claims());
         async move { gate.verify(&token).await }
     });
     until(|| gate.issuer.fetches() == 2).await;
@@ -194,7 +210,8 @@ async fn a_known_key_does_not_wait_for_the_fetch_of_an_unknown_one() {
 
 #[tokio::test]
 async fn a_wrong_signature_or_claim_of_a_known_key_causes_no_fetch() {
-    let (signer, thief) = (Signer::es256("a"), Signer::es256("a"));
+    let signer = Signer::es256("a");
+    let thief = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
     assert!(gate.verify(&signer.token(&claims())).await.is_ok());
     pass(PAUSE).await;
@@ -250,7 +267,8 @@ async fn during_an_outage_requests_do_not_wait_for_the_issuer() {
 
 #[tokio::test]
 async fn a_removed_key_does_not_profit_from_an_outage_long_ago() {
-    let (old, new) = (Signer::es256("old"), Signer::es256("new"));
+    let old = Signer::es256("old");
+    let new = Signer::es256("new");
     let gate = Gate::new(&[old.jwk()]).await;
     assert!(gate.verify(&old.token(&claims())).await.is_ok());
     pass(PAUSE).await;
@@ -270,7 +288,9 @@ async fn without_keys_the_issuer_is_asked_every_5_seconds() {
         for _ in 0..50 {
             match gate.verify(&token).await {
                 Err(refusal @ Refusal::Unavailable { .. }) => {
-                    assert!(refusal.retry_after_s().is_some_and(|it| (1..=5).contains(&it)));
+                    assert!(
+                        refusal.retry_after_s().is_some_and(|seconds| (1..=5).contains(&seconds))
+                    );
                 }
                 other => panic!("not unavailable: {other:?}"),
             }

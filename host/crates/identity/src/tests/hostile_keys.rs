@@ -42,7 +42,8 @@ async fn a_key_set_that_is_not_declared_as_json_is_refused() {
     let signer = Signer::es256("a");
     let body = json!({ "keys": [signer.jwk()] }).to_string();
     for headers in ["", "content-type: text/html\r\n", "content-type: text/plain\r\n"] {
-        let (headers, body) = (headers.to_owned(), body.clone());
+        let headers = headers.to_owned();
+        let body = body.clone();
         assert_unavailable(Page::Response { status: "200 OK", headers, body }).await;
     }
 }
@@ -68,24 +69,29 @@ async fn a_key_set_without_end_is_read_up_to_its_limit() {
 #[tokio::test]
 async fn a_key_set_may_have_256_kib_and_no_more() {
     let signer = Signer::es256("a");
-    let body = |bytes: usize| {
-        let mut body = json!({ "keys": [signer.jwk()] }).to_string();
-        body.push_str(&" ".repeat(bytes - body.len()));
-        body
-    };
-    let gate = Gate::with(Page::json(body(256 * 1024)), |_| {}).await;
+    let gate = Gate::with(Page::json(key_set_of(&signer, 256 * 1024)), |_| {}).await;
     assert!(gate.verify(&signer.token(&claims())).await.is_ok());
-    assert_unavailable(Page::json(body(256 * 1024 + 1))).await;
+    assert_unavailable(Page::json(key_set_of(&signer, 256 * 1024 + 1))).await;
+}
+
+fn key_set_of(signer: &Signer, bytes: usize) -> String {
+    let mut body = json!({ "keys": [signer.jwk()] }).to_string();
+    body.push_str(&" ".repeat(bytes - body.len()));
+    body
 }
 
 #[test]
 fn a_key_set_may_have_100_keys_and_no_more() {
-    let set = |keys: usize| {
-        let signer = Signer::ed25519("a");
-        json!({ "keys": vec![signer.jwk(); keys] }).to_string()
-    };
-    assert_eq!(KeySet::parse(set(MAX_KEYS).as_bytes()).map(|keys| keys.len()).ok(), Some(100));
-    assert_eq!(KeySet::parse(set(MAX_KEYS + 1).as_bytes()).err(), Some(BadKeySet::TooManyKeys));
+    assert_eq!(KeySet::parse(set_with(MAX_KEYS).as_bytes()).map(|keys| keys.len()).ok(), Some(100));
+    assert_eq!(
+        KeySet::parse(set_with(MAX_KEYS + 1).as_bytes()).err(),
+        Some(BadKeySet::TooManyKeys)
+    );
+}
+
+fn set_with(keys: usize) -> String {
+    let signer = Signer::ed25519("a");
+    json!({ "keys": vec![signer.jwk(); keys] }).to_string()
 }
 
 #[test]
@@ -100,7 +106,8 @@ async fn an_issuer_that_does_not_respond_is_given_5_seconds() {
     let signer = Signer::es256("a");
     let gate = std::sync::Arc::new(Gate::with(Page::IsSilent, |_| {}).await);
     let waiting = tokio::spawn({
-        let (gate, token) = (gate.clone(), signer.token(&claims()));
+        let gate = gate.clone();
+        let token = signer.token(&claims());
         async move { gate.verify(&token).await }
     });
     until(|| gate.issuer.fetches() == 1).await;
@@ -118,7 +125,8 @@ async fn an_issuer_that_does_not_respond_is_given_5_seconds() {
 
 #[tokio::test]
 async fn a_usable_key_beside_others_is_used() {
-    let (signer, other) = (Signer::es256("a"), Signer::es256("b"));
+    let signer = Signer::es256("a");
+    let other = Signer::es256("b");
     let odd = [
         json!(null),
         json!(7),
@@ -138,7 +146,8 @@ async fn a_usable_key_beside_others_is_used() {
 
 #[tokio::test]
 async fn of_two_keys_with_one_kid_none_is_used() {
-    let (one, two) = (Signer::es256("a"), Signer::es256("a"));
+    let one = Signer::es256("a");
+    let two = Signer::es256("a");
     let gate = Gate::new(&[one.jwk(), two.jwk()]).await;
     for signer in [&one, &two] {
         assert_eq!(gate.invalid(&signer.token(&claims())).await, Invalid::Key);
@@ -155,7 +164,6 @@ async fn of_two_keys_with_one_kid_none_is_used() {
 #[test]
 fn a_key_that_must_not_be_used_is_left_out() {
     let signer = Signer::es256("a");
-    let usable = |changes: Value| Key::parse(&signer.jwk_with(changes)).err();
     for changes in [
         json!({}),
         json!({ "use": null }),
@@ -164,7 +172,7 @@ fn a_key_that_must_not_be_used_is_left_out() {
         json!({ "key_ops": ["sign", "verify"] }),
         json!({ "x5c": ["AA"], "x5t": "AA", "exp": 1, "unknown": {} }),
     ] {
-        assert_eq!(usable(changes.clone()), None, "{changes}");
+        assert_eq!(fault_with(&signer, changes.clone()), None, "{changes}");
     }
     for (changes, reason) in [
         (json!({ "use": "enc" }), Unusable::Purpose),
@@ -200,7 +208,7 @@ fn a_key_that_must_not_be_used_is_left_out() {
         (json!({ "kty": "oct", "k": "AA" }), Unusable::Secret),
         (json!({ "kty": "oct" }), Unusable::Secret),
     ] {
-        assert_eq!(usable(changes.clone()), Some(reason), "{changes}");
+        assert_eq!(fault_with(&signer, changes.clone()), Some(reason), "{changes}");
     }
     for curve in ["X25519", "Ed448"] {
         let jwk = Signer::ed25519("a").jwk_with(json!({ "crv": curve }));
@@ -208,17 +216,12 @@ fn a_key_that_must_not_be_used_is_left_out() {
     }
 }
 
+fn fault_with(signer: &Signer, changes: Value) -> Option<Unusable> {
+    Key::parse(&signer.jwk_with(changes)).err()
+}
+
 #[test]
 fn an_rsa_key_has_2048_to_8192_bits_and_an_odd_exponent_of_3_or_more() {
-    // A number of so many bits.
-    let modulus = |bits: usize| {
-        let mut bytes = vec![0xff; bits.div_ceil(8)];
-        bytes[0] = 0xff >> (bytes.len() * 8 - bits);
-        bytes
-    };
-    let usable = |n: Vec<u8>, e: &[u8]| {
-        Key::parse(&json!({ "kty": "RSA", "n": encode(n), "e": encode(e) })).err()
-    };
     let exponent = [1, 0, 1];
     for (bits, outcome) in [
         (0, Some(Unusable::Size)),
@@ -231,18 +234,32 @@ fn an_rsa_key_has_2048_to_8192_bits_and_an_odd_exponent_of_3_or_more() {
         (100_000, Some(Unusable::Size)),
     ] {
         let modulus = if bits == 0 { Vec::new() } else { modulus(bits) };
-        assert_eq!(usable(modulus, &exponent), outcome, "{bits}");
+        assert_eq!(rsa_fault(modulus, &exponent), outcome, "{bits}");
     }
     // Zeros before the number add no bits.
-    let padded = |bits: usize| [vec![0; 8], modulus(bits)].concat();
-    assert_eq!(usable(padded(2048), &exponent), None);
-    assert_eq!(usable(padded(2040), &exponent), Some(Unusable::Size));
+    assert_eq!(rsa_fault(padded(2048), &exponent), None);
+    assert_eq!(rsa_fault(padded(2040), &exponent), Some(Unusable::Size));
     for e in [&[3][..], &[0, 1, 0, 1], &[1, 0, 1]] {
-        assert_eq!(usable(modulus(2048), e), None, "{e:?}");
+        assert_eq!(rsa_fault(modulus(2048), e), None, "{e:?}");
     }
     for e in [&[][..], &[0], &[1], &[0, 1], &[2], &[4], &[1, 0, 0]] {
-        assert_eq!(usable(modulus(2048), e), Some(Unusable::Malformed), "{e:?}");
+        assert_eq!(rsa_fault(modulus(2048), e), Some(Unusable::Malformed), "{e:?}");
     }
+}
+
+fn rsa_fault(n: Vec<u8>, e: &[u8]) -> Option<Unusable> {
+    Key::parse(&json!({ "kty": "RSA", "n": encode(n), "e": encode(e) })).err()
+}
+
+/// Returns a number of so many bits.
+fn modulus(bits: usize) -> Vec<u8> {
+    let mut bytes = vec![0xff; bits.div_ceil(8)];
+    bytes[0] = 0xff >> (bytes.len() * 8 - bits);
+    bytes
+}
+
+fn padded(bits: usize) -> Vec<u8> {
+    [vec![0; 8], modulus(bits)].concat()
 }
 
 #[tokio::test]

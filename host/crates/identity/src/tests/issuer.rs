@@ -96,8 +96,9 @@ impl Issuer {
 
     /// Returns the paths of the requests so far.
     pub(super) fn requests(&self) -> Vec<String> {
-        let path = |request: &String| request.split(' ').nth(1).unwrap_or_default().to_owned();
-        self.server.requests().iter().map(path).collect()
+        let requests = self.server.requests();
+        let paths = requests.iter().map(|request| request.split(' ').nth(1).unwrap_or_default());
+        paths.map(str::to_owned).collect()
     }
 
     /// Returns the heads of the requests so far.

@@ -67,21 +67,22 @@ fn metadata_is_served_under_the_path_of_the_resource_and_at_the_root() {
 #[test]
 fn a_challenge_is_sent_if_another_token_would_help() {
     let verifier = verifier_of(RESOURCE);
-    let challenge = |refusal: Option<Refusal>| {
-        let value = verifier.challenge(refusal.as_ref())?;
-        Some(value.to_str().expect("ASCII").to_owned())
-    };
     let start = concat!(
         "Bearer resource_metadata=",
         r#""https://gw.example.com/.well-known/oauth-protected-resource/mcp""#
     );
-    assert_eq!(challenge(None).as_deref(), Some(start));
+    assert_eq!(challenge(&verifier, None).as_deref(), Some(start));
     for refusal in
         [Refusal::Invalid(Invalid::Expired), Refusal::Scope { required: vec!["x".to_owned()] }]
     {
-        assert!(challenge(Some(refusal)).is_some_and(|it| it.starts_with(start)));
+        assert!(challenge(&verifier, Some(&refusal)).is_some_and(|value| value.starts_with(start)));
     }
-    assert_eq!(challenge(Some(Refusal::View)), None);
+    assert_eq!(challenge(&verifier, Some(&Refusal::View)), None);
     let unavailable = Refusal::Unavailable { retry_after: Duration::from_secs(1) };
-    assert_eq!(challenge(Some(unavailable)), None);
+    assert_eq!(challenge(&verifier, Some(&unavailable)), None);
+}
+
+fn challenge(verifier: &Verifier, refusal: Option<&Refusal>) -> Option<String> {
+    let value = verifier.challenge(refusal)?;
+    Some(value.to_str().expect("ASCII").to_owned())
 }

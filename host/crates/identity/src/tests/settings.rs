@@ -28,20 +28,34 @@ fn complete_settings_are_accepted() {
 #[test]
 fn unsafe_urls_are_refused_by_name() {
     for unsafe_url in ["http://idp.example.com", "https://idp.example.com/#x", "idp", ""] {
-        let url = || unsafe_url.to_owned();
-        assert_eq!(refused(|it| it.issuer = url()).as_deref(), Some("issuer"));
-        assert_eq!(refused(|it| it.resource = url()).as_deref(), Some("resource"));
-        assert_eq!(refused(|it| it.jwks_uri = Some(url())).as_deref(), Some("jwks_uri"));
+        assert_eq!(
+            refused(|settings| settings.issuer = unsafe_url.to_owned()).as_deref(),
+            Some("issuer")
+        );
+        assert_eq!(
+            refused(|settings| settings.resource = unsafe_url.to_owned()).as_deref(),
+            Some("resource")
+        );
+        assert_eq!(
+            refused(|settings| settings.jwks_uri = Some(unsafe_url.to_owned())).as_deref(),
+            Some("jwks_uri")
+        );
     }
     for query in ["https://idp.example.com/?", "https://idp.example.com/?tenant=a"] {
-        assert_eq!(refused(|it| it.issuer = query.to_owned()).as_deref(), Some("issuer"));
-        assert_eq!(refused(|it| it.resource = query.to_owned()).as_deref(), Some("resource"));
+        assert_eq!(
+            refused(|settings| settings.issuer = query.to_owned()).as_deref(),
+            Some("issuer")
+        );
+        assert_eq!(
+            refused(|settings| settings.resource = query.to_owned()).as_deref(),
+            Some("resource")
+        );
     }
 }
 
 #[test]
 fn an_empty_table_of_views_is_refused() {
-    assert_eq!(refused(|it| it.views.clear()).as_deref(), Some("views"));
+    assert_eq!(refused(|settings| settings.views.clear()).as_deref(), Some("views"));
     let error = Settings { views: Vec::new(), ..settings() }.check().expect_err("no views");
     insta::assert_snapshot!(error, @"views: must have a row: without one, every token is refused");
 }
@@ -49,27 +63,51 @@ fn an_empty_table_of_views_is_refused() {
 #[test]
 fn empty_and_oversized_texts_are_refused() {
     for odd in [String::new(), "x".repeat(1025), "a\nb".to_owned()] {
-        let odd = || odd.clone();
-        assert_eq!(refused(|it| it.views[1].claim = odd()).as_deref(), Some("views[1].claim"));
-        assert_eq!(refused(|it| it.views[1].value = odd()).as_deref(), Some("views[1].value"));
-        assert_eq!(refused(|it| it.views[0].view = odd()).as_deref(), Some("views[0].view"));
-        assert_eq!(refused(|it| it.audiences = vec![odd()]).as_deref(), Some("audiences[0]"));
-        assert_eq!(refused(|it| it.scopes = vec![odd()]).as_deref(), Some("scopes[0]"));
-        assert_eq!(refused(|it| it.resource_name = odd()).as_deref(), Some("resource_name"));
+        assert_eq!(
+            refused(|settings| settings.views[1].claim = odd.clone()).as_deref(),
+            Some("views[1].claim")
+        );
+        assert_eq!(
+            refused(|settings| settings.views[1].value = odd.clone()).as_deref(),
+            Some("views[1].value")
+        );
+        assert_eq!(
+            refused(|settings| settings.views[0].view = odd.clone()).as_deref(),
+            Some("views[0].view")
+        );
+        assert_eq!(
+            refused(|settings| settings.audiences = vec![odd.clone()]).as_deref(),
+            Some("audiences[0]")
+        );
+        assert_eq!(
+            refused(|settings| settings.scopes = vec![odd.clone()]).as_deref(),
+            Some("scopes[0]")
+        );
+        assert_eq!(
+            refused(|settings| settings.resource_name = odd.clone()).as_deref(),
+            Some("resource_name")
+        );
     }
     for scope in ["two words", "qu\"ote", "back\\slash", "ä", "\t"] {
         let scopes = vec!["good".to_owned(), scope.to_owned()];
-        assert_eq!(refused(|it| it.scopes = scopes).as_deref(), Some("scopes[1]"), "{scope}");
+        assert_eq!(
+            refused(|settings| settings.scopes = scopes).as_deref(),
+            Some("scopes[1]"),
+            "{scope}"
+        );
     }
 }
 
 #[test]
 fn lists_and_skew_are_bounded() {
-    let rows = |count: usize| vec![settings().views[0].clone(); count];
-    assert_eq!(refused(|it| it.views = rows(1000)), None);
-    assert_eq!(refused(|it| it.views = rows(1001)).as_deref(), Some("views"));
+    assert_eq!(refused(|settings| settings.views = rows(1000)), None);
+    assert_eq!(refused(|settings| settings.views = rows(1001)).as_deref(), Some("views"));
     let beyond = Duration::from_mins(5) + Duration::from_nanos(1);
-    assert_eq!(refused(|it| it.clock_skew = beyond).as_deref(), Some("clock_skew"));
+    assert_eq!(refused(|settings| settings.clock_skew = beyond).as_deref(), Some("clock_skew"));
+}
+
+fn rows(count: usize) -> Vec<ViewRule> {
+    vec![settings().views[0].clone(); count]
 }
 
 #[test]

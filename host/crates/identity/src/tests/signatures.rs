@@ -29,7 +29,8 @@ async fn tokens_of_another_implementation_verify_with_each_algorithm() {
         ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"]
     {
         let token = text(&other["tokens"][algorithm]);
-        let principal = gate.verify(token).await.unwrap_or_else(|it| panic!("{algorithm}: {it}"));
+        let principal =
+            gate.verify(token).await.unwrap_or_else(|refusal| panic!("{algorithm}: {refusal}"));
         assert_eq!(principal.subject, "ann");
     }
     // P-521 and secp256k1: good signatures with algorithms that are not accepted.
@@ -76,12 +77,13 @@ async fn the_name_of_ed25519_in_rfc_9864_is_accepted_for_token_and_key() {
 
 #[tokio::test]
 async fn a_signature_of_another_key_is_refused() {
-    let (signer, thief) = (Signer::es256("a"), Signer::es256("a"));
+    let signer = Signer::es256("a");
+    let thief = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
     assert_eq!(gate.invalid(&thief.token(&claims())).await, Invalid::Signature);
     // The signature of another token of the same key.
-    let (one, two) =
-        (signer.token(&claims()), signer.token(&claims_with(json!({ "groups": ["admins"] }))));
+    let one = signer.token(&claims());
+    let two = signer.token(&claims_with(json!({ "groups": ["admins"] })));
     let (content, _) = two.rsplit_once('.').expect("a signature");
     let (_, signature) = one.rsplit_once('.').expect("a signature");
     assert_eq!(gate.invalid(&format!("{content}.{signature}")).await, Invalid::Signature);
@@ -166,7 +168,9 @@ async fn the_algorithm_of_a_key_is_the_only_one_that_it_verifies() {
 
 #[tokio::test]
 async fn a_token_without_a_kid_needs_exactly_one_key_that_fits() {
-    let (one, two, ed) = (Signer::es256("a"), Signer::es256("b"), Signer::ed25519("c"));
+    let one = Signer::es256("a");
+    let two = Signer::es256("b");
+    let ed = Signer::ed25519("c");
     let token = one.token_with(json!({ "kid": null }), &claims());
 
     let gate = Gate::new(&[one.jwk(), ed.jwk()]).await;
@@ -183,7 +187,8 @@ async fn a_token_without_a_kid_needs_exactly_one_key_that_fits() {
 
 #[tokio::test]
 async fn a_kid_names_one_key_to_the_byte() {
-    let (one, two) = (Signer::es256("a"), Signer::es256("b"));
+    let one = Signer::es256("a");
+    let two = Signer::es256("b");
     let gate = Gate::new(&[one.jwk(), two.jwk()]).await;
     assert!(gate.verify(&two.token(&claims())).await.is_ok());
     for kid in [
@@ -217,7 +222,8 @@ async fn a_kid_names_one_key_to_the_byte() {
 
 #[tokio::test]
 async fn keys_in_a_header_are_ignored() {
-    let (signer, thief) = (Signer::es256("a"), Signer::es256("thief"));
+    let signer = Signer::es256("a");
+    let thief = Signer::es256("thief");
     let gate = Gate::new(&[signer.jwk()]).await;
     let elsewhere = Issuer::start([("/keys", Page::keys(&[thief.jwk()]))]).await;
     let sources = json!({
@@ -280,7 +286,9 @@ async fn a_token_in_another_form_than_the_compact_one_is_refused() {
     let gate = Gate::new(&[signer.jwk()]).await;
     let token = signer.token(&claims());
     let parts: Vec<_> = token.split('.').collect();
-    let (header, payload, signature) = (parts[0], parts[1], parts[2]);
+    let header = parts[0];
+    let payload = parts[1];
+    let signature = parts[2];
     let json_form =
         json!({ "protected": header, "payload": payload, "signature": signature }).to_string();
     for odd in [
@@ -316,15 +324,15 @@ async fn a_token_in_another_form_than_the_compact_one_is_refused() {
 async fn json_that_is_not_an_object_or_has_a_member_twice_is_refused() {
     let signer = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
-    let (header, claims) = (signer.header().to_string(), claims().to_string());
-    let twice = |text: &str, member: &str| format!("{{{member},{}", &text[1..]);
+    let header = signer.header().to_string();
+    let claims = claims().to_string();
     for (header, claims) in [
-        (twice(&header, r#""alg":"none""#), claims.clone()),
-        (twice(&header, r#""a\u006cg":"ES256""#), claims.clone()),
-        (twice(&header, r#""x":{"y":1,"y":2}"#), claims.clone()),
-        (header.clone(), twice(&claims, r#""sub":"eve""#)),
-        (header.clone(), twice(&claims, r#""s\u0075b":"eve""#)),
-        (header.clone(), twice(&claims, r#""x":[{"y":1,"y":2}]"#)),
+        (with_member(&header, r#""alg":"none""#), claims.clone()),
+        (with_member(&header, r#""a\u006cg":"ES256""#), claims.clone()),
+        (with_member(&header, r#""x":{"y":1,"y":2}"#), claims.clone()),
+        (header.clone(), with_member(&claims, r#""sub":"eve""#)),
+        (header.clone(), with_member(&claims, r#""s\u0075b":"eve""#)),
+        (header.clone(), with_member(&claims, r#""x":[{"y":1,"y":2}]"#)),
         (String::new(), claims.clone()),
         ("[]".to_owned(), claims.clone()),
         (r#""ES256""#.to_owned(), claims.clone()),
@@ -334,7 +342,7 @@ async fn json_that_is_not_an_object_or_has_a_member_twice_is_refused() {
         (header.clone(), "null".to_owned()),
         (header.clone(), format!("[{claims}]")),
         (header.clone(), format!("{claims} x")),
-        (header.clone(), twice(&claims, r#""x":"\ud800""#)),
+        (header.clone(), with_member(&claims, r#""x":"\ud800""#)),
         (format!("{}{}", "[".repeat(5000), header), claims.clone()),
         (header.clone(), format!(r#"{{"x":{}"#, "[".repeat(5000))),
     ] {
@@ -346,6 +354,10 @@ async fn json_that_is_not_an_object_or_has_a_member_twice_is_refused() {
     assert_eq!(gate.invalid(&token).await, Invalid::Signature);
     let token = format!("{}.{payload}.AA", encode(b"{\"alg\":\"ES256\",\"x\":\"\xff\"}"));
     assert_eq!(gate.invalid(&token).await, Invalid::Malformed);
+}
+
+fn with_member(text: &str, member: &str) -> String {
+    format!("{{{member},{}", &text[1..])
 }
 
 #[tokio::test]
@@ -360,17 +372,21 @@ async fn a_header_that_takes_much_memory_is_refused_before_its_signature_is_chec
 async fn a_token_may_have_8192_bytes_and_no_more() {
     let signer = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
-    let token = |padding: usize| signer.token(&claims_with(json!({ "x": "x".repeat(padding) })));
     // Base64 grows by one or two bytes for one of the padding, so each length but every fourth exists.
-    let mut padding = (MAX_TOKEN_BYTES - token(0).len()) * 3 / 4 - 8;
-    while token(padding).len() < MAX_TOKEN_BYTES {
+    let mut padding = (MAX_TOKEN_BYTES - padded_token(&signer, 0).len()) * 3 / 4 - 8;
+    while padded_token(&signer, padding).len() < MAX_TOKEN_BYTES {
         padding += 1;
     }
-    let (fits, too_long) = (token(padding), format!("{}x", token(padding)));
+    let fits = padded_token(&signer, padding);
+    let too_long = format!("{}x", padded_token(&signer, padding));
     assert_eq!(fits.len(), MAX_TOKEN_BYTES);
     assert!(gate.verify(&fits).await.is_ok());
     assert_eq!(gate.invalid(&too_long).await, Invalid::TooLong);
     assert_eq!(gate.invalid(&"x".repeat(100 * 1024 * 1024)).await, Invalid::TooLong);
+}
+
+fn padded_token(signer: &Signer, padding: usize) -> String {
+    signer.token(&claims_with(json!({ "x": "x".repeat(padding) })))
 }
 
 #[tokio::test]

@@ -22,7 +22,6 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn read(schema: &Value) -> Result<Self, Misplaced> {
-        let everywhere = |problem| ("#".to_owned(), problem);
         // The depth is checked before the schema is rendered, because rendering recurses too.
         if is_deeper(schema, MAX_DEPTH) {
             return Err(everywhere(Problem::TooDeep));
@@ -54,6 +53,10 @@ impl Document {
         }
         Ok(Self { draft, schema: Value::Object(keywords), bytes })
     }
+}
+
+fn everywhere(problem: Problem) -> Misplaced {
+    ("#".to_owned(), problem)
 }
 
 fn dialect(default: Draft, keywords: &Map<String, Value>) -> Result<Draft, Problem> {
@@ -94,10 +97,11 @@ fn shown(value: &Value) -> String {
 
 /// Returns whether a value is nested deeper than `left` levels.
 pub(super) fn is_deeper(value: &Value, left: usize) -> bool {
-    let deeper = |inner: &Value| left == 0 || is_deeper(inner, left - 1);
     match value {
-        Value::Array(items) => items.iter().any(deeper),
-        Value::Object(members) => members.values().any(deeper),
+        Value::Array(items) => items.iter().any(|item| left == 0 || is_deeper(item, left - 1)),
+        Value::Object(members) => {
+            members.values().any(|member| left == 0 || is_deeper(member, left - 1))
+        }
         _ => false,
     }
 }

@@ -58,14 +58,16 @@ impl Expansion<'_> {
         }
         let graph = self.graph;
         let node = &graph.nodes[number];
-        let failed = |problem| Err((graph.places[number].clone(), problem));
         // Ends the recursion where a reference leads back to a subschema that contains it.
         if nesting > MAX_NESTING {
-            return failed(Problem::TooNested);
+            return Err(self.misplaced(number, Problem::TooNested));
         }
-        let (mut inner, mut height) = (0_u64, 1);
-        let same = |edge: &Edge| matches!(edge, Edge::Same | Edge::Reference);
-        for (_, child) in node.edges.iter().filter(|(edge, _)| same(edge)) {
+        let mut inner = 0_u64;
+        let mut height = 1;
+        for (edge, child) in &node.edges {
+            if !matches!(edge, Edge::Same | Edge::Reference) {
+                continue;
+            }
             let child = self.expand(*child, nesting + 1)?;
             inner = inner.saturating_add(child.evaluations);
             height = height.max(child.height + 1);
@@ -75,14 +77,18 @@ impl Expansion<'_> {
         let repeats = if node.is_unevaluated { 2 + height } else { 1 };
         let evaluations = inner.saturating_mul(repeats).saturating_add(1);
         if height > MAX_NESTING {
-            return failed(Problem::TooNested);
+            return Err(self.misplaced(number, Problem::TooNested));
         }
         if evaluations > MAX_EVALUATIONS {
-            return failed(Problem::TooManyEvaluations);
+            return Err(self.misplaced(number, Problem::TooManyEvaluations));
         }
         let expanded = Expanded { evaluations, height, repeats };
         self.known[number] = Some(expanded);
         Ok(expanded)
+    }
+
+    fn misplaced(&self, number: usize, problem: Problem) -> Misplaced {
+        (self.graph.places[number].clone(), problem)
     }
 }
 

@@ -255,31 +255,39 @@ impl<'s> Reader<'s, '_> {
 
 /// Returns the subschemas under one keyword, each with its path from there.
 fn subschemas<'s>(keyword: &str, value: &'s Value) -> Vec<(Edge, String, &'s Value)> {
-    let one = |edge| vec![(edge, String::new(), value)];
-    let each = |edge: fn(usize) -> Edge| {
-        let items = value.as_array().into_iter().flatten().enumerate();
-        items.map(|(index, item)| (edge(index), format!("/{index}"), item)).collect()
-    };
-    let every = |edge: fn(&str) -> Edge| {
-        // An array is not a subschema: `dependencies` may also list names of members.
-        let members =
-            value.as_object().into_iter().flatten().filter(|(_, member)| !member.is_array());
-        let step = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-        members.map(|(name, member)| (edge(name), step(name), member)).collect()
-    };
     match keyword {
-        "allOf" | "anyOf" | "oneOf" => each(|_| Edge::Same),
-        "not" | "if" | "then" | "else" => one(Edge::Same),
-        "dependentSchemas" | "dependencies" => every(|_| Edge::Same),
-        "propertyNames" => one(Edge::Key),
-        "properties" => every(|name| Edge::Member(name.to_owned())),
-        "patternProperties" => every(|_| Edge::AnyMember),
-        "additionalProperties" | "unevaluatedProperties" => one(Edge::AnyMember),
-        "prefixItems" => each(Edge::Item),
-        "items" if value.is_array() => each(Edge::Item),
-        "items" | "additionalItems" | "contains" | "unevaluatedItems" => one(Edge::AnyItem),
+        "allOf" | "anyOf" | "oneOf" => each(value, |_| Edge::Same),
+        "not" | "if" | "then" | "else" => one(value, Edge::Same),
+        "dependentSchemas" | "dependencies" => every(value, |_| Edge::Same),
+        "propertyNames" => one(value, Edge::Key),
+        "properties" => every(value, |name| Edge::Member(name.to_owned())),
+        "patternProperties" => every(value, |_| Edge::AnyMember),
+        "additionalProperties" | "unevaluatedProperties" => one(value, Edge::AnyMember),
+        "prefixItems" => each(value, Edge::Item),
+        "items" if value.is_array() => each(value, Edge::Item),
+        "items" | "additionalItems" | "contains" | "unevaluatedItems" => one(value, Edge::AnyItem),
         _ => Vec::new(),
     }
+}
+
+fn one(value: &Value, edge: Edge) -> Vec<(Edge, String, &Value)> {
+    vec![(edge, String::new(), value)]
+}
+
+fn each(value: &Value, edge: fn(usize) -> Edge) -> Vec<(Edge, String, &Value)> {
+    let items = value.as_array().into_iter().flatten().enumerate();
+    items.map(|(index, item)| (edge(index), format!("/{index}"), item)).collect()
+}
+
+fn every(value: &Value, edge: fn(&str) -> Edge) -> Vec<(Edge, String, &Value)> {
+    // An array is not a subschema: `dependencies` may also list names of members.
+    let members = value.as_object().into_iter().flatten().filter(|(_, member)| !member.is_array());
+    members
+        .map(|(name, member)| {
+            let step = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            (edge(name), step, member)
+        })
+        .collect()
 }
 
 fn collect_anchors<'s>(value: &'s Value, anchors: &mut HashMap<&'s str, Vec<&'s Value>>) {

@@ -88,22 +88,24 @@ const FOLDED_RANGE: usize = 8_000;
 /// The classes of Perl are replaced, because they mean other characters in ECMA-262, and
 /// `jsonschema` parses the pattern again after each: 512 times `\s` took 1.2 s.
 fn price(pattern: &str) -> u64 {
-    let escapes = |letters: &str| {
-        let pairs = pattern.as_bytes().windows(2);
-        pairs.filter(|pair| pair[0] == b'\\' && letters.as_bytes().contains(&pair[1])).count()
-    };
-    let (spaces, words) = (escapes("sS"), escapes("wW"));
-    let replaced = spaces + words + escapes("dDc");
+    let spaces = escapes(pattern, "sS");
+    let words = escapes(pattern, "wW");
+    let replaced = spaces + words + escapes(pattern, "dDc");
     // The lengths of what stands in their place.
     let parsed = pattern.len() + spaces * 130 + words * 12 + replaced * 5;
-    let unicode = escapes("pP");
+    let unicode = escapes(pattern, "pP");
     let folded = if has_case_flag(pattern) {
-        unicode + escapes("xuU") + pattern.chars().filter(|c| !c.is_ascii()).count()
+        unicode + escapes(pattern, "xuU") + pattern.chars().filter(|c| !c.is_ascii()).count()
     } else {
         0
     };
     let parsing = (replaced + 1) * parsed / PARSED_BYTES_PER_UNIT;
     (parsing + unicode * UNICODE_CLASS + folded * FOLDED_RANGE) as u64
+}
+
+fn escapes(pattern: &str, letters: &str) -> usize {
+    let pairs = pattern.as_bytes().windows(2);
+    pairs.filter(|pair| pair[0] == b'\\' && letters.as_bytes().contains(&pair[1])).count()
 }
 
 /// Returns whether a pattern may match letters in any case (`(?i)`), in all or in part.
@@ -121,16 +123,17 @@ fn compiled_bytes(pattern: &str) -> Option<usize> {
     // In the default draft, whose only rule for a pattern is that it is text.
     let schema =
         Value::Object(Map::from_iter([("pattern".to_owned(), Value::String(pattern.to_owned()))]));
-    let fits = |bytes: usize| {
-        let engine =
-            jsonschema::PatternOptions::regex().size_limit(bytes).dfa_size_limit(MAX_STATES_BYTES);
-        jsonschema::options().with_pattern_options(engine).build(&schema).is_ok()
-    };
-    if !fits(MAX_COMPILED_BYTES) {
+    if !fits(&schema, MAX_COMPILED_BYTES) {
         return None;
     }
-    let smaller = SIZES.partition_point(|bytes| !fits(*bytes));
+    let smaller = SIZES.partition_point(|bytes| !fits(&schema, *bytes));
     Some(SIZES.get(smaller).copied().unwrap_or(MAX_COMPILED_BYTES))
+}
+
+fn fits(schema: &Value, bytes: usize) -> bool {
+    let engine =
+        jsonschema::PatternOptions::regex().size_limit(bytes).dfa_size_limit(MAX_STATES_BYTES);
+    jsonschema::options().with_pattern_options(engine).build(schema).is_ok()
 }
 
 #[cfg(test)]
@@ -144,9 +147,11 @@ mod tests {
         for pattern in ordinary {
             assert!(price(pattern) < 30, "{pattern}: {}", price(pattern));
         }
-        let spaces = |count: usize| price(&r"\s".repeat(count));
-        assert!(spaces(64) > 12 * spaces(16), "each is replaced in the whole pattern");
-        assert!(spaces(512) > MAX_WORK && spaces(100) < MAX_WORK);
+        assert!(
+            price_of_spaces(64) > 12 * price_of_spaces(16),
+            "each is replaced in the whole pattern"
+        );
+        assert!(price_of_spaces(512) > MAX_WORK && price_of_spaces(100) < MAX_WORK);
         assert_eq!(price(r"\pL\PL") / UNICODE_CLASS as u64, 2);
         for folded in
             [r"(?i)[a-\u{10FFFF}]", "(?i)[a-\u{10FFFF}]", r"(?s-i:[a-\x{10FFFF}])", r"(?i)\pL"]
@@ -154,6 +159,10 @@ mod tests {
             assert_eq!(price(folded) / FOLDED_RANGE as u64, 1, "{folded}");
         }
         assert!(price(r"(?<i>[a-\u{10FFFF}])") < 30, "a name is no flag");
+    }
+
+    fn price_of_spaces(count: usize) -> u64 {
+        price(&r"\s".repeat(count))
     }
 
     #[test]

@@ -42,8 +42,10 @@ pub(super) fn member(place: &str, key: &str) -> String {
 }
 
 fn push_key(place: &mut String, key: &str) {
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$');
-    if !key.is_empty() && key.len() <= MAX_KEY && key.chars().all(is_name) {
+    let is_name = !key.is_empty()
+        && key.len() <= MAX_KEY
+        && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
+    if is_name {
         if !place.is_empty() {
             place.push('.');
         }

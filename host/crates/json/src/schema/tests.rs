@@ -100,11 +100,14 @@ fn a_value_out_of_bounds_is_reported_with_the_bound() {
 
 #[test]
 fn a_value_that_fits_no_form_is_explained_by_the_nearest_form() {
-    let form = |kind: &str, member: &str| json!({"type": "object", "properties": {"kind": {"const": kind}, member: {"type": "number"}}, "required": ["kind", member]});
     let shape = json!({"oneOf": [form("square", "side"), form("circle", "radius")]});
     insta::assert_snapshot!(told(&shape, &json!({"kind": "circle", "radius": "x"})), @r#"radius: found "x", expected a number (of 2 forms, what was given is nearest to this)"#);
     insta::assert_snapshot!(told(&json!({"anyOf": [{"const": 1}, {"enum": ["a", "b"]}, {"type": "null"}]}), &json!(2)), @r#"found 2, expected 1 or one of "a", "b" or null"#);
     insta::assert_snapshot!(told(&json!({"oneOf": [{"type": "number"}, {"minimum": 1}]}), &json!(2)), @"found 2, expected exactly one of several forms, and it has more than one");
+}
+
+fn form(kind: &str, member: &str) -> Value {
+    json!({"type": "object", "properties": {"kind": {"const": kind}, member: {"type": "number"}}, "required": ["kind", member]})
 }
 
 #[test]
@@ -172,7 +175,6 @@ fn a_recursion_that_goes_into_the_value_is_accepted() {
     let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}, "additionalProperties": false});
     assert!(fits(&tree, &json!({"children": [{"children": []}, {}]})));
     insta::assert_snapshot!(told(&tree, &json!({"children": [{"childern": []}]})), @r#"children[0].childern: not allowed here; allowed are "children"; did you mean "children"?"#);
-    let group = |operator: &str| json!({"type": "object", "properties": {operator: {"type": "array", "items": {"$ref": "#/$defs/e"}}}, "required": [operator]});
     let expression = json!({"$ref": "#/$defs/e", "$defs": {"e": {"anyOf": [group("and"), group("or"), group("not"), {"type": "string"}]}}});
     let mut deep = json!("leaf");
     for _ in 0..31 {
@@ -181,19 +183,12 @@ fn a_recursion_that_goes_into_the_value_is_accepted() {
     assert!(fits(&expression, &deep));
 }
 
+fn group(operator: &str) -> Value {
+    json!({"type": "object", "properties": {operator: {"type": "array", "items": {"$ref": "#/$defs/e"}}}, "required": [operator]})
+}
+
 #[test]
 fn a_schema_whose_subschemas_multiply_has_no_bound() {
-    let fan = |levels: usize, width: usize| {
-        let definition = |level: usize| {
-            (
-                format!("d{level}"),
-                json!({"anyOf": vec![json!({"$ref": format!("#/$defs/d{}", level + 1)}); width]}),
-            )
-        };
-        let mut definitions: Map<String, Value> = (0..levels).map(definition).collect();
-        definitions.insert(format!("d{levels}"), json!({"type": "string"}));
-        json!({"$ref": "#/$defs/d0", "$defs": definitions})
-    };
     assert!(fits(&fan(7, 2), &json!("x")));
     for (levels, width) in [(9, 2), (26, 2), (200, 2), (40, 50)] {
         let problem = unbounded(&fan(levels, width));
@@ -207,6 +202,16 @@ fn a_schema_whose_subschemas_multiply_has_no_bound() {
     assert_eq!(unbounded(&chain), Problem::TooNested);
 }
 
+fn fan(levels: usize, width: usize) -> Value {
+    let definitions = (0..levels).map(|level| {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        (format!("d{level}"), json!({"anyOf": vec![next; width]}))
+    });
+    let mut definitions: Map<String, Value> = definitions.collect();
+    definitions.insert(format!("d{levels}"), json!({"type": "string"}));
+    json!({"$ref": "#/$defs/d0", "$defs": definitions})
+}
+
 #[test]
 fn a_branching_recursion_is_checked_until_the_value_is_too_expensive() {
     let schema = json!({"anyOf": [
@@ -214,34 +219,35 @@ fn a_branching_recursion_is_checked_until_the_value_is_too_expensive() {
         {"type": "object", "properties": {"op": {"const": "or"}, "of": {"items": {"$ref": "#"}}}, "required": ["op"]},
         {"type": "string"},
     ]});
-    let nested = |levels: usize, leaf: Value| {
-        (0..levels).fold(leaf, |inner, _| json!({"op": "or", "of": [inner]}))
-    };
-    assert!(fits(&schema, &nested(8, json!("x"))));
+    assert!(fits(&schema, &nested_ors(8, json!("x"))));
     assert!(
-        told(&schema, &nested(3, json!(1))).contains("of[0].of[0].of[0]"),
+        told(&schema, &nested_ors(3, json!(1))).contains("of[0].of[0].of[0]"),
         "{}",
-        told(&schema, &nested(3, json!(1)))
+        told(&schema, &nested_ors(3, json!(1)))
     );
-    insta::assert_snapshot!(told(&schema, &nested(30, json!(1))), @"too large to be checked against the schema; pass less at once");
+    insta::assert_snapshot!(told(&schema, &nested_ors(30, json!(1))), @"too large to be checked against the schema; pass less at once");
     let eight = json!({"anyOf": vec![json!({"properties": {"in": {"$ref": "#"}}}); 8]});
-    let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"in": inner}));
-    assert!(fits(&eight, &nested(4)));
-    insta::assert_snapshot!(told(&eight, &nested(12)), @"too large to be checked against the schema; pass less at once");
+    assert!(fits(&eight, &nested_ins(4)));
+    insta::assert_snapshot!(told(&eight, &nested_ins(12)), @"too large to be checked against the schema; pass less at once");
+}
+
+fn nested_ins(levels: usize) -> Value {
+    (0..levels).fold(json!({}), |inner, _| json!({"in": inner}))
+}
+
+fn nested_ors(levels: usize, leaf: Value) -> Value {
+    (0..levels).fold(leaf, |inner, _| json!({"op": "or", "of": [inner]}))
 }
 
 #[test]
 fn size_and_depth_of_a_schema_are_bounded() {
-    let described =
-        |bytes: usize| json!({"description": "x".repeat(bytes - r#"{"description":""}"#.len())});
     compiled(&described(MAX_SCHEMA_BYTES));
     assert_eq!(
         unbounded(&described(MAX_SCHEMA_BYTES + 1)),
         Problem::TooLarge { found: MAX_SCHEMA_BYTES + 1 }
     );
-    let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"not": inner}));
-    compiled(&nested(MAX_DEPTH));
-    assert_eq!(unbounded(&nested(MAX_DEPTH + 1)), Problem::TooDeep);
+    compiled(&nested_nots(MAX_DEPTH));
+    assert_eq!(unbounded(&nested_nots(MAX_DEPTH + 1)), Problem::TooDeep);
     compiled(&json!({"anyOf": vec![json!({}); 1_000]}));
     assert_eq!(
         unbounded(&json!({"properties": {"a": {"prefixItems": vec![json!({}); MAX_SUBSCHEMAS]}}})),
@@ -249,15 +255,26 @@ fn size_and_depth_of_a_schema_are_bounded() {
     );
 }
 
+fn nested_nots(levels: usize) -> Value {
+    (0..levels).fold(json!({}), |inner, _| json!({"not": inner}))
+}
+
+fn described(bytes: usize) -> Value {
+    json!({"description": "x".repeat(bytes - r#"{"description":""}"#.len())})
+}
+
 #[test]
 fn depth_and_size_of_a_value_are_bounded() {
-    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
-    assert!(fits(&json!({}), &nested(MAX_DEPTH)));
-    insta::assert_snapshot!(told(&json!({}), &nested(MAX_DEPTH + 1)), @"nested deeper than 64 levels");
+    assert!(fits(&json!({}), &nested_arrays(MAX_DEPTH)));
+    insta::assert_snapshot!(told(&json!({}), &nested_arrays(MAX_DEPTH + 1)), @"nested deeper than 64 levels");
     let each = json!({"items": {"enum": (0..500).collect::<Vec<_>>()}});
     assert!(fits(&each, &json!(vec![1; 10_000])));
     insta::assert_snapshot!(told(&each, &json!(vec![1; 30_000])), @"too large to be checked against the schema; pass less at once");
     insta::assert_snapshot!(told(&json!({"items": {"type": "string"}}), &json!(vec![1; 30_000])), @"does not match the schema, and is too large to say where");
+}
+
+fn nested_arrays(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!([inner]))
 }
 
 #[test]
@@ -266,8 +283,6 @@ fn comparing_items_with_each_other_is_bounded_where_their_hashes_can_be_made_equ
     let names: Vec<_> = (0..50_000).map(|n| n.to_string()).collect();
     assert!(fits(&unique, &json!(names)));
     assert!(fits(&unique, &json!((0..50_000).collect::<Vec<_>>())));
-    let colliding =
-        |count: u64| json!((0..count).map(|n| json!([(1_u64 << 63) + n])).collect::<Vec<_>>());
     assert!(fits(&unique, &colliding(1_000)));
     assert!(told(&unique, &colliding(4_000)).contains("too large"));
     assert!(
@@ -276,21 +291,32 @@ fn comparing_items_with_each_other_is_bounded_where_their_hashes_can_be_made_equ
     );
 }
 
+fn colliding(count: u64) -> Value {
+    json!((0..count).map(|n| json!([(1_u64 << 63) + n])).collect::<Vec<_>>())
+}
+
 #[test]
 fn a_check_is_quick_up_to_a_bound_on_its_work_and_on_its_errors() {
     let pattern = compiled(&json!({"pattern": "[01]*1[01]{350}[a-y]"}));
-    let text = |length| Value::from("01".repeat(length));
-    assert!(pattern.is_quick(&text(1)) && !pattern.is_quick(&text(3_000)));
-    let longest = (1..3_000).rfind(|length| pattern.is_quick(&text(*length))).expect("the first");
-    assert!((1..=longest).all(|length| pattern.is_quick(&text(length))));
-    assert!((longest + 1..3_000).all(|length| !pattern.is_quick(&text(length))));
-    assert!(pattern.check(&text(longest + 1)).is_err(), "it is checked all the same");
+    assert!(pattern.is_quick(&zeros_and_ones(1)) && !pattern.is_quick(&zeros_and_ones(3_000)));
+    let longest =
+        (1..3_000).rfind(|length| pattern.is_quick(&zeros_and_ones(*length))).expect("the first");
+    assert!((1..=longest).all(|length| pattern.is_quick(&zeros_and_ones(length))));
+    assert!((longest + 1..3_000).all(|length| !pattern.is_quick(&zeros_and_ones(length))));
+    assert!(pattern.check(&zeros_and_ones(longest + 1)).is_err(), "it is checked all the same");
     let items = compiled(&json!({"items": {"type": "string"}}));
-    let list = |length| Value::from(vec![Value::from("x"); length]);
-    assert!(items.is_quick(&list(100)) && !items.is_quick(&list(2_000)), "each may be an error");
-    assert!(items.check(&list(2_000)).is_ok());
+    assert!(items.is_quick(&texts(100)) && !items.is_quick(&texts(2_000)), "each may be an error");
+    assert!(items.check(&texts(2_000)).is_ok());
     let deep = (0..=MAX_DEPTH).fold(json!(1), |inner, _| json!([inner]));
     assert!(items.is_quick(&deep), "it is refused at once");
+}
+
+fn texts(length: usize) -> Value {
+    Value::from(vec![Value::from("x"); length])
+}
+
+fn zeros_and_ones(length: usize) -> Value {
+    Value::from("01".repeat(length))
 }
 
 #[test]
@@ -303,11 +329,6 @@ fn patterns_that_are_not_linear_or_too_large_are_invalid() {
             Problem::Pattern(pattern.into())
         );
     }
-    let patterns = |count: usize| -> Value {
-        let patterns: Map<String, Value> =
-            (0..count).map(|n| (format!("^{n}x"), json!({}))).collect();
-        json!({"patternProperties": patterns})
-    };
     compiled(&patterns(pattern::MAX_PATTERNS));
     assert_eq!(unbounded(&patterns(pattern::MAX_PATTERNS + 1)), Problem::TooManyPatterns);
     let costly = json!({"pattern": "[01]*1[01]{400}[a-y]"});
@@ -316,6 +337,11 @@ fn patterns_that_are_not_linear_or_too_large_are_invalid() {
     let key = json!({"patternProperties": {"[01]*1[01]{400}[a-y]": true}});
     assert!(told(&key, &json!({"01".repeat(50_000): 1})).contains("too large"));
     assert!(fits(&json!({"pattern": "^[A-Za-z0-9+/]*={0,2}$"}), &json!("QUJD".repeat(25_000))));
+}
+
+fn patterns(count: usize) -> Value {
+    let patterns: Map<String, Value> = (0..count).map(|n| (format!("^{n}x"), json!({}))).collect();
+    json!({"patternProperties": patterns})
 }
 
 #[test]
@@ -329,50 +355,67 @@ fn a_pattern_is_parsed_only_within_its_length_and_work() {
         let dense = part.repeat(pattern::MAX_PATTERN_BYTES / part.len());
         assert_eq!(unbounded(&json!({"pattern": dense})), Problem::TooMuchWork, "{part}");
     }
-    let classes = |count: usize| -> Value {
-        let patterns = (0..count).map(|n| (format!("^{}{n}$", "[a-z][0-9]".repeat(90)), json!({})));
-        json!({"patternProperties": patterns.collect::<Map<_, _>>()})
-    };
     compiled(&classes(8));
+}
+
+fn classes(count: usize) -> Value {
+    let patterns = (0..count).map(|n| (format!("^{}{n}$", "[a-z][0-9]".repeat(90)), json!({})));
+    json!({"patternProperties": patterns.collect::<Map<_, _>>()})
 }
 
 #[test]
 fn the_schemas_of_one_source_share_the_work_of_the_compiler() {
-    let schema = |n: usize| JsonText::from(json!({"pattern": format!("{}{n}", r"\s".repeat(80))}));
-    let compile = |work: &mut CompileWork, schema: &JsonText| {
-        CompiledSchema::compile_text_within("outputSchema", schema, work).map_err(|bad| bad.problem)
-    };
     let mut work = CompileWork::of_documents(1);
-    assert!(compile(&mut work, &schema(0)).is_ok());
-    let outcomes: Vec<_> = (1..40).map(|n| compile(&mut work, &schema(n)).err()).collect();
+    assert!(compile_within(&mut work, &costly_schema(0)).is_ok());
+    let outcomes: Vec<_> =
+        (1..40).map(|n| compile_within(&mut work, &costly_schema(n)).err()).collect();
     assert_eq!(outcomes[0], None);
     assert_eq!(outcomes.last(), Some(&Some(Problem::TooMuchWork)));
     let plain = JsonText::from(json!({"type": "object"}));
-    assert_eq!(compile(&mut work, &plain).err(), Some(Problem::TooMuchWork), "nothing is left");
+    assert_eq!(
+        compile_within(&mut work, &plain).err(),
+        Some(Problem::TooMuchWork),
+        "nothing is left"
+    );
     let mut work = CompileWork::of_documents(1);
     let refused = JsonText::from(json!({"pattern": format!("{}(", r"\s".repeat(80))}));
     for _ in 0..40 {
-        assert!(compile(&mut work, &refused).is_err());
+        assert!(compile_within(&mut work, &refused).is_err());
     }
-    assert!(compile(&mut work, &schema(0)).is_err(), "a schema that cannot be used costs the same");
+    assert!(
+        compile_within(&mut work, &costly_schema(0)).is_err(),
+        "a schema that cannot be used costs the same"
+    );
+}
+
+fn costly_schema(n: usize) -> JsonText {
+    JsonText::from(json!({"pattern": format!("{}{n}", r"\s".repeat(80))}))
+}
+
+fn compile_within(work: &mut CompileWork, schema: &JsonText) -> Result<CompiledSchema, Problem> {
+    CompiledSchema::compile_text_within("outputSchema", schema, work).map_err(|bad| bad.problem)
 }
 
 #[test]
 fn copies_for_unevaluated_keywords_count_as_memory_and_work() {
-    let doubling = |levels: usize| {
-        let defs = (0..levels).map(|n| {
-            let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
-            (format!("d{n}"), json!({"allOf": [next, next]}))
-        });
-        let mut defs: Map<String, Value> = defs.collect();
-        defs.insert(format!("d{levels}"), json!({"properties": {"a": true}}));
-        json!({"$defs": defs, "$ref": "#/$defs/d0", "unevaluatedProperties": false})
-    };
-    let compile = |levels| CompiledSchema::compile("outputSchema", &doubling(levels)).ok();
-    let bytes: Vec<_> = (0..12).map_while(|it| Some(compile(it)?.bytes())).collect();
+    let compiled = (0..12).map_while(|levels| {
+        let compiled = CompiledSchema::compile("outputSchema", &doubling(levels)).ok()?;
+        Some(compiled.bytes())
+    });
+    let bytes: Vec<_> = compiled.collect();
     assert!((4..12).contains(&bytes.len()), "{bytes:?}");
     let steps: Vec<_> = bytes.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(steps.windows(2).all(|pair| pair[1] > pair[0] + pair[0] / 3), "{steps:?}");
+}
+
+fn doubling(levels: usize) -> Value {
+    let defs = (0..levels).map(|n| {
+        let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+        (format!("d{n}"), json!({"allOf": [next, next]}))
+    });
+    let mut defs: Map<String, Value> = defs.collect();
+    defs.insert(format!("d{levels}"), json!({"properties": {"a": true}}));
+    json!({"$defs": defs, "$ref": "#/$defs/d0", "unevaluatedProperties": false})
 }
 
 #[test]
@@ -457,32 +500,23 @@ fn evaluations_for_unevaluated_keywords_are_charged() {
     let flat = json!({"allOf": [{"properties": {"a": {}}}], "properties": {"b": {}}, "unevaluatedProperties": false});
     assert!(fits(&flat, &json!({"a": 1, "b": 1})));
     insta::assert_snapshot!(told(&flat, &json!({"a": 1, "c": 1})), @"c: not allowed here");
-    let nested = |levels: usize| {
-        (0..levels)
-            .fold(json!({}), |inner, _| json!({"allOf": [inner], "unevaluatedProperties": false}))
-    };
-    compiled(&nested(3));
-    assert_eq!(unbounded(&nested(6)), Problem::TooManyEvaluations);
+    compiled(&nested_unevaluated(3));
+    assert_eq!(unbounded(&nested_unevaluated(6)), Problem::TooManyEvaluations);
+}
+
+fn nested_unevaluated(levels: usize) -> Value {
+    (0..levels)
+        .fold(json!({}), |inner, _| json!({"allOf": [inner], "unevaluatedProperties": false}))
 }
 
 #[test]
 fn a_schema_that_is_compiled_again_for_each_path_has_no_bound() {
-    let level = |n: usize| json!({"allOf": [{"$ref": format!("#/$defs/m{n}")}, {"$ref": format!("#/$defs/m{n}")}], "unevaluatedProperties": false});
-    let fan = |levels: usize| {
-        let mut definitions: Map<String, Value> = (0..levels)
-            .map(|n| (format!("m{n}"), json!({"additionalProperties": level(n + 1)})))
-            .collect();
-        definitions.insert(format!("m{levels}"), json!({}));
-        let mut nested = level(0);
-        nested["$defs"] = Value::Object(definitions);
-        nested
-    };
-    compiled(&fan(3));
-    assert_eq!(unbounded(&fan(30)), Problem::TooEntangled);
+    compiled(&fan_of_paths(3));
+    assert_eq!(unbounded(&fan_of_paths(30)), Problem::TooEntangled);
     // Strict types that refer to each other are followed once each.
-    let strict = |next: &str| json!({"allOf": [{"$ref": "#/$defs/base"}], "properties": {"next": {"$ref": next}}, "unevaluatedProperties": false});
-    let mut types: Map<String, Value> =
-        (0..20).map(|n| (format!("t{n}"), strict(&format!("#/$defs/t{}", (n + 1) % 20)))).collect();
+    let mut types: Map<String, Value> = (0..20)
+        .map(|n| (format!("t{n}"), strict_type(&format!("#/$defs/t{}", (n + 1) % 20))))
+        .collect();
     types.insert(
         "base".into(),
         json!({"properties": {"id": {"type": "string"}, "of": {"$ref": "#/$defs/t3"}}}),
@@ -490,6 +524,24 @@ fn a_schema_that_is_compiled_again_for_each_path_has_no_bound() {
     let strict = json!({"$ref": "#/$defs/t0", "$defs": types});
     assert!(fits(&strict, &json!({"id": "x", "next": {"next": {}, "of": {}}})));
     assert!(!fits(&strict, &json!({"id": "x", "next": {"other": {}}})));
+}
+
+fn fan_of_paths(levels: usize) -> Value {
+    let mut definitions: Map<String, Value> = (0..levels)
+        .map(|n| (format!("m{n}"), json!({"additionalProperties": level(n + 1)})))
+        .collect();
+    definitions.insert(format!("m{levels}"), json!({}));
+    let mut nested = level(0);
+    nested["$defs"] = Value::Object(definitions);
+    nested
+}
+
+fn level(n: usize) -> Value {
+    json!({"allOf": [{"$ref": format!("#/$defs/m{n}")}, {"$ref": format!("#/$defs/m{n}")}], "unevaluatedProperties": false})
+}
+
+fn strict_type(next: &str) -> Value {
+    json!({"allOf": [{"$ref": "#/$defs/base"}], "properties": {"next": {"$ref": next}}, "unevaluatedProperties": false})
 }
 
 #[test]
@@ -508,7 +560,6 @@ fn errors_that_would_copy_a_large_value_often_are_not_collected() {
 
 #[test]
 fn long_texts_are_charged_for_each_evaluation() {
-    let forms = |form: Value| json!({"allOf": vec![json!({"$ref": "#/$defs/form"}); 500], "$defs": {"form": form}});
     let long = "x".repeat(2 << 20);
     for (form, value) in [
         (json!({"minLength": 1}), json!(long)),
@@ -516,9 +567,13 @@ fn long_texts_are_charged_for_each_evaluation() {
         (json!({"uniqueItems": true}), json!([long, format!("{long}y")])),
         (json!({"propertyNames": {"minLength": 1}}), json!({long.clone(): 1})),
     ] {
-        let told = told(&forms(form), &value);
+        let told = told(&forms(&form), &value);
         assert_eq!(told, "too large to be checked against the schema; pass less at once");
     }
+}
+
+fn forms(form: &Value) -> Value {
+    json!({"allOf": vec![json!({"$ref": "#/$defs/form"}); 500], "$defs": {"form": form}})
 }
 
 /// Wraps a schema into another one, and its value into a value for the new schema.
@@ -540,10 +595,12 @@ fn deep_schemas(levels: usize) -> Vec<(Value, Value)> {
         |s, v| (json!({"if": true, "then": s}), v),
         |s, v| (json!({"not": s}), v),
     ];
-    let start = || (json!({"$ref": "#/$defs/next"}), json!(1));
     forms
         .iter()
-        .map(|form| (0..levels).fold(start(), |(schema, value), _| form(schema, value)))
+        .map(|form| {
+            let start = (json!({"$ref": "#/$defs/next"}), json!(1));
+            (0..levels).fold(start, |(schema, value), _| form(schema, value))
+        })
         .collect()
 }
 
@@ -571,11 +628,11 @@ fn the_deepest_schemas_compile_without_a_stack_overflow() {
 
 #[test]
 fn a_check_fits_into_half_a_megabyte_of_stack() {
-    let compile = |(deep, value)| {
+    let schemas = deep_schemas(30).into_iter().filter_map(|(deep, value)| {
         let schema = json!({"allOf": [deep], "$defs": {"next": {"type": "string"}}});
         CompiledSchema::compile("inputSchema", &schema).ok().map(|compiled| (compiled, value))
-    };
-    let schemas: Vec<_> = deep_schemas(30).into_iter().filter_map(compile).collect();
+    });
+    let schemas: Vec<_> = schemas.collect();
     assert!(schemas.len() >= 10, "{}", schemas.len());
     // Six subschemas inside each other for each level of the value, up to the limit.
     let recursion = compiled(&json!({"$ref": "#/$defs/a", "$defs": {
@@ -583,22 +640,23 @@ fn a_check_fits_into_half_a_megabyte_of_stack() {
         "b": {"dependentSchemas": {"a": {"$ref": "#/$defs/c"}}},
         "c": {"patternProperties": {"^a$": {"$ref": "#/$defs/a"}}, "properties": {"b": {"type": "string"}}},
     }}));
-    let nested =
-        |levels| (0..levels).fold(json!({"b": 1, "a": {}}), |inner, _| json!({"a": inner}));
-    let check = move || {
+    let thread = thread::Builder::new().stack_size(512 << 10).spawn(move || {
         for (schema, value) in &schemas {
             // The result does not matter, only that the check returns.
             let _ = schema.check(value);
         }
         let checked = (0..MAX_DEPTH).map(|levels| {
-            recursion.check(&nested(levels)).expect_err("it does not fit").to_string()
+            recursion.check(&nested_members(levels)).expect_err("it does not fit").to_string()
         });
         checked.filter(|told| told.contains("b: found 1, expected a string")).count()
-    };
-    let thread = thread::Builder::new().stack_size(512 << 10).spawn(check).expect("a thread");
-    let explained = thread.join().expect("no panic");
+    });
+    let explained = thread.expect("a thread").join().expect("no panic");
     // Values that nest deeper are not checked.
     assert!((40..50).contains(&explained), "{explained}");
+}
+
+fn nested_members(levels: usize) -> Value {
+    (0..levels).fold(json!({"b": 1, "a": {}}), |inner, _| json!({"a": inner}))
 }
 
 fn any_value() -> impl Strategy<Value = Value> {
@@ -696,27 +754,34 @@ fn every_application_of_a_subschema_is_charged_for_each_value() {
 
 #[test]
 fn references_that_multiply_with_their_anchors_are_unbounded() {
-    let document = |references: usize| {
-        let anchored = vec![json!({"$anchor": "a"}); 500];
-        let properties: Map<_, _> =
-            (0..references).map(|n| (format!("p{n}"), json!({"$ref": "#a"}))).collect();
-        json!({"$defs": {"all": {"enum": [1], "prefixItems": anchored}}, "properties": properties})
-    };
     drop(compiled(&document(90)));
     assert_eq!(unbounded(&document(110)), Problem::TooEntangled);
+}
+
+fn document(references: usize) -> Value {
+    let anchored = vec![json!({"$anchor": "a"}); 500];
+    let properties: Map<_, _> =
+        (0..references).map(|n| (format!("p{n}"), json!({"$ref": "#a"}))).collect();
+    json!({"$defs": {"all": {"enum": [1], "prefixItems": anchored}}, "properties": properties})
 }
 
 #[test]
 fn errors_whose_paths_are_long_are_not_collected() {
     let schema = json!({"additionalProperties": {"items": {"type": "string"}}});
-    let value = |key: usize| json!({"k".repeat(key): vec![1; 100]});
-    assert!(told(&schema, &value(10)).contains("expected"), "{}", told(&schema, &value(10)));
-    insta::assert_snapshot!(told(&schema, &value(200_000)), @"does not match the schema, and is too large to say where");
+    assert!(told(&schema, &keyed(10)).contains("expected"), "{}", told(&schema, &keyed(10)));
+    insta::assert_snapshot!(told(&schema, &keyed(200_000)), @"does not match the schema, and is too large to say where");
+}
+
+fn keyed(key: usize) -> Value {
+    json!({"k".repeat(key): vec![1; 100]})
 }
 
 #[test]
 fn errors_after_many_evaluations_are_not_collected() {
     let schema = json!({"items": {"title": "anything"}, "maxItems": 1});
-    let explained = |items: usize| !told(&schema, &json!(vec![0; items])).contains("too large");
-    assert!(explained(9_000) && !explained(21_000));
+    assert!(is_explained(&schema, 9_000) && !is_explained(&schema, 21_000));
+}
+
+fn is_explained(schema: &Value, items: usize) -> bool {
+    !told(schema, &json!(vec![0; items])).contains("too large")
 }

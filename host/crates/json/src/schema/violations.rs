@@ -123,9 +123,6 @@ struct Explainer<'v> {
 impl Explainer<'_> {
     fn tell(&self, error: &ValidationError<'_>) -> Vec<Violation> {
         let place = place::render(error.instance_path().as_str(), self.instance);
-        let one = |problem: String| {
-            vec![Violation { place: place.clone(), problem: cut(problem, MAX_PROBLEM) }]
-        };
         match error.kind() {
             Kind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
@@ -136,11 +133,12 @@ impl Explainer<'_> {
             }
             Kind::AdditionalProperties { unexpected }
             | Kind::UnevaluatedProperties { unexpected } => {
-                let tell = |name: &String| Violation {
+                let told = unexpected.iter().take(MAX_TOLD);
+                told.map(|name| Violation {
                     place: place::member(&place, name),
                     problem: cut(self.unexpected(error, name), MAX_PROBLEM),
-                };
-                unexpected.iter().take(MAX_TOLD).map(tell).collect()
+                })
+                .collect()
             }
             Kind::PropertyNames { error } => {
                 let place = place::member(&place, error.instance().as_str().unwrap_or_default());
@@ -150,21 +148,21 @@ impl Explainer<'_> {
                 }]
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-                self.no_form(error, context, one)
+                self.no_form(error, context, place)
             }
             Kind::FalseSchema => {
                 let closed = self.members_of_closed(error);
-                let tell = |name: &String| Violation {
+                if closed.is_empty() {
+                    return one(place, "not allowed here".into());
+                }
+                let told = closed.into_iter().take(MAX_TOLD);
+                told.map(|name| Violation {
                     place: place::member(&place, name),
                     problem: "not allowed here, nothing is".into(),
-                };
-                if closed.is_empty() {
-                    one("not allowed here".into())
-                } else {
-                    closed.into_iter().take(MAX_TOLD).map(tell).collect()
-                }
+                })
+                .collect()
             }
-            _ => one(format!("{}{}", found(error.instance()), expected(error))),
+            _ => one(place, format!("{}{}", found(error.instance()), expected(error))),
         }
     }
 
@@ -240,32 +238,27 @@ impl Explainer<'_> {
         &self,
         error: &ValidationError<'_>,
         forms: &[Vec<ValidationError<'static>>],
-        one: impl Fn(String) -> Vec<Violation>,
+        place: String,
     ) -> Vec<Violation> {
         let here = error.instance_path().as_str();
-        let is_here = |error: &ValidationError<'_>| error.instance_path().as_str() == here;
         let words: Option<Vec<String>> = forms
             .iter()
             .map(|errors| match &errors[..] {
-                [only] if is_here(only) => expectation(only),
+                [only] if only.instance_path().as_str() == here => expectation(only),
                 _ => None,
             })
             .collect();
         if let Some(mut words) = words {
             words.dedup();
-            return one(format!("{}, expected {}", found(error.instance()), words.join(" or ")));
+            let problem = format!("{}, expected {}", found(error.instance()), words.join(" or "));
+            return one(place, problem);
         }
         // A form for another type, or with another constant, is probably not the intended one.
-        let is_foreign = |error: &&ValidationError<'_>| match error.kind() {
-            Kind::Type { .. } => is_here(error),
-            Kind::Constant { .. } | Kind::Enum { .. } => true,
-            _ => false,
-        };
-        let distance = |errors: &&Vec<ValidationError<'static>>| {
-            (errors.iter().filter(is_foreign).count(), errors.len())
-        };
-        let Some(meant) = forms.iter().min_by_key(distance) else {
-            return one("no form of it is allowed".into());
+        let meant = forms.iter().min_by_key(|errors| {
+            (errors.iter().filter(|error| is_foreign(error, here)).count(), errors.len())
+        });
+        let Some(meant) = meant else {
+            return one(place, "no form of it is allowed".into());
         };
         let count = forms.len();
         meant
@@ -280,6 +273,19 @@ impl Explainer<'_> {
                 ),
             })
             .collect()
+    }
+}
+
+fn one(place: String, problem: String) -> Vec<Violation> {
+    vec![Violation { place, problem: cut(problem, MAX_PROBLEM) }]
+}
+
+/// Returns whether an error of a form shows that the form is for other values than the one at `here`.
+fn is_foreign(error: &ValidationError<'_>, here: &str) -> bool {
+    match error.kind() {
+        Kind::Type { .. } => error.instance_path().as_str() == here,
+        Kind::Constant { .. } | Kind::Enum { .. } => true,
+        _ => false,
     }
 }
 

@@ -65,15 +65,18 @@ pub(super) fn affords_errors(nodes: &[Node], value: &Value) -> bool {
 
 /// Returns the size of a value: one for each value in it, and one for every [`TEXT_BYTES`].
 pub(super) fn extent(value: &Value) -> u64 {
-    let text = |text: &str| (text.len() / TEXT_BYTES) as u64;
     1 + match value {
-        Value::String(string) => text(string),
+        Value::String(string) => text_units(string),
         Value::Array(items) => items.iter().map(extent).sum(),
         Value::Object(members) => {
-            members.iter().map(|(key, member)| text(key) + extent(member)).sum()
+            members.iter().map(|(key, member)| text_units(key) + extent(member)).sum()
         }
         _ => 0,
     }
+}
+
+fn text_units(text: &str) -> u64 {
+    (text.len() / TEXT_BYTES) as u64
 }
 
 struct Walk<'n> {
@@ -124,20 +127,23 @@ impl Walk<'_> {
                 }
                 (Edge::Member(name), Subject::Value(Value::Object(members))) => {
                     let step = name.len() + STEP_BYTES;
-                    members.get(name).map_or(Ok(()), |it| each(Subject::Value(it), step, times))?;
+                    if let Some(member) = members.get(name) {
+                        each(Subject::Value(member), step, times)?;
+                    }
                 }
                 (Edge::AnyMember, Subject::Value(Value::Object(members))) => {
-                    members.iter().try_for_each(|(key, it)| {
-                        each(Subject::Value(it), key.len() + STEP_BYTES, again)
+                    members.iter().try_for_each(|(key, member)| {
+                        each(Subject::Value(member), key.len() + STEP_BYTES, again)
                     })?;
                 }
                 (Edge::Item(index), Subject::Value(Value::Array(items))) => {
-                    let item = items.get(*index);
-                    item.map_or(Ok(()), |it| each(Subject::Value(it), STEP_BYTES, times))?;
+                    if let Some(item) = items.get(*index) {
+                        each(Subject::Value(item), STEP_BYTES, times)?;
+                    }
                 }
                 (Edge::AnyItem, Subject::Value(Value::Array(items))) => {
-                    let mut each = |it| each(Subject::Value(it), STEP_BYTES, again);
-                    items.iter().try_for_each(&mut each)?;
+                    let mut items = items.iter();
+                    items.try_for_each(|item| each(Subject::Value(item), STEP_BYTES, again))?;
                 }
                 _ => {}
             }
@@ -148,10 +154,6 @@ impl Walk<'_> {
 
 /// Returns the work of one evaluation, in units of about 5 ns.
 fn work(node: &Node, subject: Subject<'_>, _: u64) -> u64 {
-    let matched = |text: &str, cost: u64| {
-        let bytes = text.len() + pattern::START_BYTES;
-        cost.saturating_mul(bytes as u64).saturating_add((text.len() / TEXT_BYTES) as u64)
-    };
     let own = match subject {
         Subject::Key(key) => matched(key, node.pattern_cost),
         Subject::Value(Value::String(text)) => matched(text, node.pattern_cost),
@@ -168,6 +170,12 @@ fn work(node: &Node, subject: Subject<'_>, _: u64) -> u64 {
     node.weight.saturating_add(own)
 }
 
+/// Returns the work of matching a text with patterns that cost `cost` for each byte.
+fn matched(text: &str, cost: u64) -> u64 {
+    let bytes = text.len() + pattern::START_BYTES;
+    cost.saturating_mul(bytes as u64).saturating_add(text_units(text))
+}
+
 /// Returns the work of `uniqueItems`. If the hashes of items can be made equal, each item is
 /// compared with all others.
 fn comparisons(items: &[Value]) -> u64 {
@@ -181,7 +189,8 @@ fn has_own_hash(value: &Value) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) => false,
         Value::Number(number) => {
-            number.is_f64() || number.as_i64().is_some_and(|it| it.unsigned_abs() <= EXACT)
+            number.is_f64()
+                || number.as_i64().is_some_and(|integer| integer.unsigned_abs() <= EXACT)
         }
         _ => true,
     }

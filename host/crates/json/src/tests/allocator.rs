@@ -35,12 +35,15 @@ fn count(add: Layout, remove: Layout) {
     // A thread that ends may still allocate after its counters are dropped.
     let _ = HELD.try_with(|held| {
         let Held { bytes, allocations } = held.get();
-        let one = |layout: Layout| usize::from(layout.size() > 0);
         held.set(Held {
             bytes: bytes.wrapping_add(add.size()).wrapping_sub(remove.size()),
             allocations: allocations.wrapping_add(one(add)).wrapping_sub(one(remove)),
         });
     });
+}
+
+fn one(layout: Layout) -> usize {
+    usize::from(layout.size() > 0)
 }
 
 const NOTHING: Layout = Layout::new::<()>();

@@ -98,7 +98,10 @@ impl BeforeExec {
         for (resource, limit) in self.limits.iter().flatten() {
             setrlimit(*resource, *limit)?;
         }
-        self.rules.as_ref().map_or(Ok(()), restrict_self)
+        match &self.rules {
+            Some(rules) => restrict_self(rules),
+            None => Ok(()),
+        }
     }
 }
 

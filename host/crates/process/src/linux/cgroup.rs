@@ -94,7 +94,8 @@ fn directory(cgroups: &str, mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(3);
-        let (root, point) = (place.next()?, place.next()?);
+        let root = place.next()?;
+        let point = place.next()?;
         // The kernel escapes spaces; such a mount point is not used.
         let is_usable = kind.starts_with("cgroup2 ") && !point.contains('\\');
         let below = path.strip_prefix(root).ok().filter(|_| is_usable)?;
@@ -110,15 +111,14 @@ mod tests {
     fn the_own_cgroup_is_found_below_the_mount_of_version_2() {
         let mounts = "30 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
             31 23 0:27 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
-        let found = |cgroups: &str, mounts: &str| directory(cgroups, mounts);
         assert_eq!(
-            found("4:memory:/x\n0::/user.slice/a.scope\n", mounts),
+            directory("4:memory:/x\n0::/user.slice/a.scope\n", mounts),
             Some("/sys/fs/cgroup/unified/user.slice/a.scope".into())
         );
-        assert_eq!(found("0::/\n", mounts), Some("/sys/fs/cgroup/unified/".into()));
-        assert_eq!(found("4:memory:/x\n", mounts), None);
+        assert_eq!(directory("0::/\n", mounts), Some("/sys/fs/cgroup/unified/".into()));
+        assert_eq!(directory("4:memory:/x\n", mounts), None);
         let inner = "31 23 0:27 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
-        assert_eq!(found("0::/docker/1/a\n", inner), Some("/sys/fs/cgroup/a".into()));
-        assert_eq!(found("0::/docker/2\n", inner), None);
+        assert_eq!(directory("0::/docker/1/a\n", inner), Some("/sys/fs/cgroup/a".into()));
+        assert_eq!(directory("0::/docker/2\n", inner), None);
     }
 }

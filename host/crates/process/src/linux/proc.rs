@@ -43,16 +43,20 @@ impl Stat {
     fn parse(text: &str) -> Option<Self> {
         // The name of the program, in parentheses, may itself contain any character.
         let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
-        // The first of these is the third of the line.
-        let number = |nth: usize| fields.get(nth - 3)?.parse::<u64>().ok();
         Some(Self {
-            parent: number(4)?.try_into().ok()?,
-            group: number(5)?.try_into().ok()?,
-            started: number(22)?,
-            resident_pages: number(24)?,
+            parent: number(&fields, 4)?.try_into().ok()?,
+            group: number(&fields, 5)?.try_into().ok()?,
+            started: number(&fields, 22)?,
+            resident_pages: number(&fields, 24)?,
             is_zombie: matches!(fields.first(), Some(&("Z" | "X"))),
         })
     }
+}
+
+/// Returns the field with a number, counted from 1 in the whole line. The first of `fields` is the third
+/// of the line.
+fn number(fields: &[&str], nth: usize) -> Option<u64> {
+    fields.get(nth - 3)?.parse().ok()
 }
 
 /// Returns the numbers of all processes, except for the calling one.

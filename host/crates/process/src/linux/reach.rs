@@ -85,16 +85,19 @@ fn family(leader: Pid) -> Vec<OwnedFd> {
 /// Kills all processes with a mark for which `is_meant` returns true. Returns whether there was
 /// one.
 pub(super) fn kill_tagged(is_meant: impl Fn(&Tag) -> bool) -> bool {
-    let is_tagged = |pid| proc::tag_of(pid).is_some_and(|tag| is_meant(&tag));
     let mut found = false;
-    for pid in proc::others().into_iter().filter(|pid| is_tagged(*pid)) {
+    for pid in proc::others().into_iter().filter(|pid| is_tagged(*pid, &is_meant)) {
         let open = proc::pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // The number may have been reused until it was opened.
-        if let Some(open) = open.filter(|_| is_tagged(pid)) {
+        if let Some(open) = open.filter(|_| is_tagged(pid, &is_meant)) {
             found |= pidfd_send_signal(open, Signal::KILL).is_ok();
         }
     }
     found
+}
+
+fn is_tagged(pid: u32, is_meant: impl Fn(&Tag) -> bool) -> bool {
+    proc::tag_of(pid).is_some_and(|tag| is_meant(&tag))
 }
 
 /// Waits for the exit of a process without reaping it, so that its number, which is also that of

@@ -60,13 +60,13 @@ type Answer<T> = wasmtime::Result<Result<T, KvError>>;
 pub(crate) fn open(store: &mut Store<'_>, name: &str) -> Answer<Handle> {
     charge_call(store, BASE_FUEL, name.len())?;
     let state = store.data_mut();
-    let is_granted = |grant: &&crate::KvStore| grant.name == name;
-    let is_cache =
-        state.call.grants.stores.iter().find(is_granted).is_some_and(|grant| grant.is_cache);
+    let mut stores = state.call.grants.stores.iter();
+    let is_cache = stores.find(|grant| grant.name == name).is_some_and(|grant| grant.is_cache);
     if !is_cache && state.lacks(Effect::ReadKv, Some(name)).is_some() {
         return Ok(Err(KvError::Denied));
     }
-    let Some(grant) = state.call.grants.stores.iter().find(is_granted) else {
+    let mut stores = state.call.grants.stores.iter();
+    let Some(grant) = stores.find(|grant| grant.name == name) else {
         let is_asked_for = state.call.grants.denied.stores.contains(name);
         return Ok(Err(if is_asked_for { KvError::Denied } else { KvError::NoSuchStore }));
     };

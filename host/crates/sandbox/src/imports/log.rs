@@ -69,7 +69,8 @@ impl State {
         let (Guest::Plugin(plugin, rate), false) = (&self.call.guest, effects.is_empty()) else {
             return;
         };
-        let (tool, effects) = (&self.call.tool, effects.join(", "));
+        let tool = &self.call.tool;
+        let effects = effects.join(", ");
         let bytes = tool.as_str().len() + effects.len();
         if rate.take(self.call.tenant(), bytes) == Verdict::Write {
             warn!(%plugin, %tool, effects, "refused: plugin.toml does not declare these effects of the tool");
@@ -82,7 +83,8 @@ impl State {
         let Some(left) = self.log_lines_left.checked_sub(1) else { return };
         self.log_lines_left = left;
         let message = if left == 0 { "further lines are left out" } else { message };
-        let (scrubber, limit) = (&self.call.grants.scrubber, self.call.limits.log_line_bytes);
+        let scrubber = &self.call.grants.scrubber;
+        let limit = self.call.limits.log_line_bytes;
         match &self.call.guest {
             Guest::Script(_) if level == Level::Error => {
                 self.last_error_line = Some(scrubber.cut(message, limit));

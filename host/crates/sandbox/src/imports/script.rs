@@ -86,9 +86,12 @@ async fn make(
         charge_call(store, BASE_FUEL + TOOL_FUEL, bytes)?;
     }
     let calls: Arc<dyn ScriptCalls> = store.data().script()?.calls.clone();
-    let called = |request: Request| ScriptCall { tool: request.name, arguments: request.arguments };
     let names: Vec<_> = requests.iter().map(|request| request.name.clone()).collect();
-    match calls.make(requests.into_iter().map(called).collect(), is_block).await {
+    let requests = requests
+        .into_iter()
+        .map(|request| ScriptCall { tool: request.name, arguments: request.arguments })
+        .collect();
+    match calls.make(requests, is_block).await {
         Ok(answers) => {
             names.iter().zip(answers).map(|(name, answer)| receive(store, name, answer)).collect()
         }

@@ -13,7 +13,7 @@ use airlock_core::{
 };
 use airlock_egress::{ErrorKind, Request};
 use airlock_store::{Database, Settings};
-use wasmtime::AsContextMut as _;
+use wasmtime::{AsContextMut as _, component::Resource};
 
 use super::{BASE_FUEL, Store, context, http, kv, kv::KvError, secrets, secrets::SecretError};
 use crate::{
@@ -60,8 +60,12 @@ async fn with_memory<T>(
 
 /// Returns the grants of a tool with these effects.
 fn narrowed(grants: Grants, effects: &[&str]) -> Grants {
-    let parse = |effect: &&str| effect.parse::<DeclaredEffect>().expect("an effect");
-    Arc::new(grants).narrowed(&effects.iter().map(parse).collect())
+    Arc::new(grants).narrowed(
+        &effects
+            .iter()
+            .map(|effect| effect.parse::<DeclaredEffect>().expect("an effect"))
+            .collect(),
+    )
 }
 
 /// Returns the effects that were refused.
@@ -83,42 +87,52 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
         (&["read_kv.notes", "write_kv.other"], (true, false)),
         (&["write_kv.notes"], (true, true)),
     ] {
-        let store = |name: &str| KvStore {
-            name: name.to_owned(),
-            max_bytes: 1 << 20,
-            is_shared: false,
-            is_cache: false,
-        };
         let stores = vec![store("notes"), store("other")];
         let grants = narrowed(Grants { stores, ..Grants::default() }, effects);
-        // The effect on the kind, if the tool declares it on no store.
-        let missing = |kind: &str| {
-            let is_on_other = effects.iter().any(|it| it.starts_with("write_kv."));
-            vec![if is_on_other { format!("{kind}.notes") } else { kind.to_owned() }]
-        };
         let found = with(grants, None, Some(database.clone()), async |mut store| {
             let handle = match kv::open(&mut store, "notes")? {
                 Ok(handle) => handle,
                 Err(error) => {
                     assert!(matches!(error, KvError::Denied), "{error:?}");
-                    assert_eq!(refused(&store), missing("read_kv"));
+                    assert_eq!(refused(&store), missing(effects, "read_kv"));
                     return Ok((false, false));
                 }
             };
-            let again = || wasmtime::component::Resource::new_borrow(handle.rep());
-            let key = || "key".to_owned();
-            let read = kv::get(store.as_context_mut(), again(), key()).await?;
+            let read = kv::get(store.as_context_mut(), again(&handle), "key".to_owned()).await?;
             assert!(read.is_ok(), "{effects:?}: {read:?}");
-            let set = kv::set(store.as_context_mut(), again(), key(), vec![1], None, None).await?;
-            let deleted = kv::delete(store.as_context_mut(), again(), key(), None).await?;
+            let set = kv::set(
+                store.as_context_mut(),
+                again(&handle),
+                "key".to_owned(),
+                vec![1],
+                None,
+                None,
+            )
+            .await?;
+            let deleted =
+                kv::delete(store.as_context_mut(), again(&handle), "key".to_owned(), None).await?;
             assert_eq!(set.is_ok(), deleted.is_ok(), "{effects:?}");
             if set.is_err() {
-                assert_eq!(refused(&store), missing("write_kv"));
+                assert_eq!(refused(&store), missing(effects, "write_kv"));
             }
             Ok((true, set.is_ok()))
         });
         assert_eq!(found.await.expect("it ends well"), expected, "{effects:?}");
     }
+}
+
+fn again<T: 'static>(handle: &Resource<T>) -> Resource<T> {
+    Resource::new_borrow(handle.rep())
+}
+
+fn store(name: &str) -> KvStore {
+    KvStore { name: name.to_owned(), max_bytes: 1 << 20, is_shared: false, is_cache: false }
+}
+
+/// Returns the effect on the kind, or that on `notes` if the tool declares it on another store.
+fn missing(effects: &[&str], kind: &str) -> Vec<String> {
+    let is_on_other = effects.iter().any(|effect| effect.starts_with("write_kv."));
+    vec![if is_on_other { format!("{kind}.notes") } else { kind.to_owned() }]
 }
 
 #[tokio::test]
@@ -134,10 +148,16 @@ async fn a_tool_without_effects_writes_to_a_cache_and_has_not_acted() {
         let grants = narrowed(Grants { stores: vec![store], ..Grants::default() }, effects);
         let acted = with(grants, None, Some(database.clone()), async |mut store| {
             let handle = kv::open(&mut store, name)?.expect("it is open to the tool");
-            let key = || "key".to_owned();
-            let again = || wasmtime::component::Resource::new_borrow(handle.rep());
-            let set = kv::set(store.as_context_mut(), again(), key(), vec![1], None, None).await?;
-            let read = kv::get(store.as_context_mut(), again(), key()).await?;
+            let set = kv::set(
+                store.as_context_mut(),
+                again(&handle),
+                "key".to_owned(),
+                vec![1],
+                None,
+                None,
+            )
+            .await?;
+            let read = kv::get(store.as_context_mut(), again(&handle), "key".to_owned()).await?;
             assert!(
                 set.is_ok()
                     && read.is_ok_and(|entry| entry.is_some())
@@ -156,45 +176,41 @@ async fn a_tool_without_the_effect_has_no_secret() {
         revealed: Arc::new([("token".to_owned(), Secret::new("value"))].into()),
         ..Grants::default()
     };
-    let ask = async |effects: &[&str]| {
-        let asked = with(narrowed(grants.clone(), effects), None, None, async |mut store| {
-            let exists = secrets::exists(&mut store, "token")?;
-            Ok((exists, secrets::reveal(&mut store, "token")?, refused(&store)))
-        });
-        asked.await.expect("it ends well")
-    };
-    let denied = |missing: &str| (false, Err(SecretError::Denied), vec![missing.to_owned()]);
-    assert_eq!(ask(&["http"]).await, denied("secret"));
-    assert_eq!(ask(&["secret.other"]).await, denied("secret.token"));
+    assert_eq!(ask(&grants, &["http"]).await, denied("secret"));
+    assert_eq!(ask(&grants, &["secret.other"]).await, denied("secret.token"));
     for effects in [["secret"], ["secret.token"]] {
-        assert_eq!(ask(&effects).await, (true, Ok(b"value".to_vec()), Vec::new()));
+        assert_eq!(ask(&grants, &effects).await, (true, Ok(b"value".to_vec()), Vec::new()));
     }
+}
+
+async fn ask(
+    grants: &Grants,
+    effects: &[&str],
+) -> (bool, Result<Vec<u8>, SecretError>, Vec<String>) {
+    let asked = with(narrowed(grants.clone(), effects), None, None, async |mut store| {
+        let exists = secrets::exists(&mut store, "token")?;
+        Ok((exists, secrets::reveal(&mut store, "token")?, refused(&store)))
+    });
+    asked.await.expect("it ends well")
+}
+
+fn denied(missing: &str) -> (bool, Result<Vec<u8>, SecretError>, Vec<String>) {
+    (false, Err(SecretError::Denied), vec![missing.to_owned()])
 }
 
 #[tokio::test]
 async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
     let grants = Grants { secrets: Arc::new(["token".to_owned()].into()), ..Grants::default() };
-    let send = async |effects: &[&str], credential: Option<&str>| {
-        let request = Request {
-            credentials: credential.map(str::to_owned).into_iter().collect(),
-            ..Request::default()
-        };
-        let grants = narrowed(grants.clone(), effects);
-        let sent = with(grants, None, None, async |store| http::send(store, request).await);
-        let error = sent.await.expect("it ends well").expect_err("there is no outlet");
-        assert_eq!(error.kind, ErrorKind::Denied);
-        error.to_string()
-    };
     insta::assert_snapshot!(
-        send(&[], None).await,
+        denied_request(&grants, &[], None).await,
         @r#"the tool does not declare the effect "http" in plugin.toml"#
     );
     insta::assert_snapshot!(
-        send(&["http"], Some("token")).await,
+        denied_request(&grants, &["http"], Some("token")).await,
         @r#"the tool does not declare the effect "secret" in plugin.toml"#
     );
     insta::assert_snapshot!(
-        send(&["http.api", "secret.other"], Some("token")).await,
+        denied_request(&grants, &["http.api", "secret.other"], Some("token")).await,
         @r#"the tool does not declare the effect "secret.token" in plugin.toml"#
     );
     for (effects, credential) in [
@@ -203,15 +219,27 @@ async fn a_request_without_the_effect_is_denied_and_the_message_names_it() {
         (&["http.api", "secret.token"], Some("token")),
         (&["http", "secret.token"], Some("unknown")),
     ] {
-        assert_eq!(send(effects, credential).await, "the request is not permitted");
+        assert_eq!(
+            denied_request(&grants, effects, credential).await,
+            "the request is not permitted"
+        );
     }
+}
+
+async fn denied_request(grants: &Grants, effects: &[&str], credential: Option<&str>) -> String {
+    let request = Request {
+        credentials: credential.map(str::to_owned).into_iter().collect(),
+        ..Request::default()
+    };
+    let grants = narrowed(grants.clone(), effects);
+    let sent = with(grants, None, None, async |store| http::send(store, request).await);
+    let error = sent.await.expect("it ends well").expect_err("there is no outlet");
+    assert_eq!(error.kind, ErrorKind::Denied);
+    error.to_string()
 }
 
 #[tokio::test]
 async fn progress_costs_fuel_and_is_no_host_call() {
-    let report = |store: &mut Store<'_>, message: usize| {
-        context::progress(store, 1.0, None, Some("x".repeat(message)))
-    };
     let reported = with(Grants::default(), None, None, async |mut store| {
         let before = store.data().meter.debt();
         for _ in 0..5_000 {
@@ -234,6 +262,10 @@ async fn progress_costs_fuel_and_is_no_host_call() {
     });
     let ended = flood.await;
     assert!(matches!(ended, Err(CallError::Fuel { .. })), "{ended:?}");
+}
+
+fn report(store: &mut Store<'_>, message: usize) -> wasmtime::Result<()> {
+    context::progress(store, 1.0, None, Some("x".repeat(message)))
 }
 
 #[tokio::test]
@@ -260,45 +292,51 @@ async fn emitted_parts_are_kept_in_order_and_take_from_the_room_of_the_result() 
 
 #[tokio::test]
 async fn emitted_parts_hold_memory_of_the_process_until_the_call_ends() {
-    let kib = |count: usize| count << 10;
     // One tenant gets seven eighths of it.
     let memory = memory::budget(kib(64));
-    let emit = |store: &mut Store<'_>, bytes: usize| {
-        context::emit(store, 0, || Ok(Content::text("x".repeat(bytes))))
-    };
-    let call = async |parts: &[usize]| {
-        let emitted = with_memory(&memory, Grants::default(), None, None, async |mut store| {
-            for bytes in parts {
-                emit(&mut store, *bytes)?;
-            }
-            Ok(store.data().emitted_memory.amount())
-        });
-        emitted.await
-    };
     // Each call has all of the memory again.
     for _ in 0..2 {
-        let held = call(&[kib(25), kib(25)]).await.expect("there is room");
+        let held = emitted(&memory, &[kib(25), kib(25)]).await.expect("there is room");
         assert!((kib(50)..kib(56)).contains(&held), "{held}");
-        let ended = call(&[kib(25), kib(40)]).await;
+        let ended = emitted(&memory, &[kib(25), kib(40)]).await;
         assert!(matches!(ended, Err(CallError::Busy)), "{ended:?}");
     }
 }
 
+fn kib(count: usize) -> usize {
+    count << 10
+}
+
+async fn emitted(memory: &Pool, parts: &[usize]) -> Result<usize, CallError> {
+    let emitted = with_memory(memory, Grants::default(), None, None, async |mut store| {
+        for bytes in parts {
+            emit_text(&mut store, *bytes)?;
+        }
+        Ok(store.data().emitted_memory.amount())
+    });
+    emitted.await
+}
+
+fn emit_text(store: &mut Store<'_>, bytes: usize) -> wasmtime::Result<()> {
+    context::emit(store, 0, || Ok(Content::text("x".repeat(bytes))))
+}
+
 #[tokio::test]
 async fn json_in_an_emitted_part_is_parsed_only_if_there_is_memory_for_its_tree() {
-    let emit = async |json_bytes: usize| {
-        let memory = memory::budget(64 << 10);
-        let emitted = with_memory(&memory, Grants::default(), None, None, async |mut store| {
-            let mut is_parsed = false;
-            let sent = context::emit(&mut store, json_bytes, || {
-                is_parsed = true;
-                Ok(Content::text("parsed"))
-            });
-            let is_busy = matches!(store.data_mut().stopped.take(), Some(CallError::Busy));
-            Ok((sent.is_ok(), is_parsed, is_busy))
+    assert_eq!(emitted_json(256).await, (true, true, false));
+    assert_eq!(emitted_json(1_024).await, (false, false, true));
+}
+
+async fn emitted_json(json_bytes: usize) -> (bool, bool, bool) {
+    let memory = memory::budget(64 << 10);
+    let emitted = with_memory(&memory, Grants::default(), None, None, async |mut store| {
+        let mut is_parsed = false;
+        let sent = context::emit(&mut store, json_bytes, || {
+            is_parsed = true;
+            Ok(Content::text("parsed"))
         });
-        emitted.await.expect("it ends well")
-    };
-    assert_eq!(emit(256).await, (true, true, false));
-    assert_eq!(emit(1_024).await, (false, false, true));
+        let is_busy = matches!(store.data_mut().stopped.take(), Some(CallError::Busy));
+        Ok((sent.is_ok(), is_parsed, is_busy))
+    });
+    emitted.await.expect("it ends well")
 }

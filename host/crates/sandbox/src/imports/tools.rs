@@ -206,7 +206,9 @@ impl State {
 
     fn page(&self, cursor: Option<&str>, limit: usize) -> Page {
         let Some(chain) = &self.call.chain else { return Page::default() };
-        let (view, origin, granted) = (chain.view(), &self.call.origin, &self.call.grants.tools);
+        let view = chain.view();
+        let origin = &self.call.origin;
+        let granted = &self.call.grants.tools;
         let slots = granted.slots.iter().filter_map(|(slot, tool)| {
             let entry = view.find(origin, tool.as_deref()?)?;
             Some((slot.as_str(), &entry.tool))

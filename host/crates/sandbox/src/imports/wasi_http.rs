@@ -123,7 +123,8 @@ impl WasiHttpHooks for Hooks {
         self.late_fuel.add(SEND_FUEL);
         self.was_denied |= self.session.is_none();
         self.has_sent |= self.session.is_some();
-        let (session, late_fuel) = (self.session.clone(), self.late_fuel.clone());
+        let session = self.session.clone();
+        let late_fuel = self.late_fuel.clone();
         Box::new(async move {
             send(session.ok_or(HttpError::HttpRequestDenied)?, request, options, &late_fuel).await
         })

@@ -160,19 +160,24 @@ impl CodeCache {
     pub(crate) fn functions(&self) -> FunctionCache {
         let name = CodeName::functions();
         let path = self.path(&name);
-        let read = || {
-            let mut bytes = Vec::new();
-            let (mut file, code_bytes) = self.verified(&name, &path)?;
-            file.seek(io::SeekFrom::Start(0))?;
-            file.take(code_bytes).read_to_end(&mut bytes)?;
-            Ok(FunctionCache::from_bytes(bytes))
-        };
-        read().map_err(|reason| discard(&path, &reason)).unwrap_or_default()
+        let functions = self.read_functions(&name, &path);
+        functions.map_err(|reason| discard(&path, &reason)).unwrap_or_default()
+    }
+
+    fn read_functions(&self, name: &CodeName, path: &Path) -> Result<FunctionCache, Distrust> {
+        let mut bytes = Vec::new();
+        let (mut file, code_bytes) = self.verified(name, path)?;
+        file.seek(io::SeekFrom::Start(0))?;
+        file.take(code_bytes).read_to_end(&mut bytes)?;
+        Ok(FunctionCache::from_bytes(bytes))
     }
 
     /// Stores the functions that were compiled, unless all of them are stored already.
     pub(crate) fn store_functions(&self, functions: &FunctionCache) -> io::Result<()> {
-        functions.to_bytes().map_or(Ok(()), |bytes| self.store(&CodeName::functions(), &bytes))
+        match functions.to_bytes() {
+            Some(bytes) => self.store(&CodeName::functions(), &bytes),
+            None => Ok(()),
+        }
     }
 
     fn read(&self, engine: &Engine, name: &CodeName, path: &Path) -> Result<Component, Distrust> {
@@ -243,7 +248,8 @@ fn check_metadata(metadata: &fs::Metadata) -> Result<(), Distrust> {
     if !metadata.is_file() {
         return Err(Distrust::Kind(if metadata.is_dir() { "directory" } else { "special file" }));
     }
-    let (found, own) = (metadata.uid(), own_user());
+    let found = metadata.uid();
+    let own = own_user();
     if found != own {
         return Err(Distrust::Owner { found, own });
     }
@@ -267,18 +273,18 @@ fn open_without_following(path: &Path) -> io::Result<File> {
 /// Writes a file that is not visible at `path` before it is complete.
 fn write_whole(directory: &Path, path: &Path, parts: &[&[u8]], mode: u32) -> io::Result<()> {
     let partial = directory.join(format!(".{}.{}", std::process::id(), uuid::Uuid::new_v4()));
-    let write = || {
-        let mut file: File =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-        parts.iter().try_for_each(|part| file.write_all(part))?;
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    write().inspect_err(|_| {
+    let written = write(&partial, parts, mode).and_then(|()| fs::rename(&partial, path));
+    written.inspect_err(|_| {
         // Only the first error is reported.
         let _ = fs::remove_file(&partial);
     })
+}
+
+fn write(path: &Path, parts: &[&[u8]], mode: u32) -> io::Result<()> {
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.sync_all()
 }
 
 fn own_user() -> u32 {

@@ -275,11 +275,11 @@ impl Compiler {
             let engine = self.0.engine.clone();
             // The turn moves into the thread, because compiling continues after every caller has
             // gone.
-            let compile = move || {
+            let compiled = spawn_blocking(move || {
                 let _turn = turn;
                 precompile(&engine, form, &wasm)
-            };
-            joined(spawn_blocking(compile).await)?
+            });
+            joined(compiled.await)?
         };
         let native_bytes = native.len();
         let place = if settings.program.is_some() { "child" } else { "process" };

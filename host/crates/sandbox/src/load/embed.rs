@@ -43,7 +43,6 @@ pub(crate) fn replace(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>
 /// that are no component are returned unchanged, so that the compiler reports what they are
 /// instead.
 pub(crate) fn code(wasm: &[u8]) -> Cow<'_, [u8]> {
-    let is_ours = |section: &Section<'_>| section.name.is_some_and(|name| name.starts_with(PREFIX));
     let Ok(sections) = sections(wasm) else { return Cow::Borrowed(wasm) };
     if !sections.iter().any(is_ours) {
         return Cow::Borrowed(wasm);
@@ -54,17 +53,21 @@ pub(crate) fn code(wasm: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(parts.concat())
 }
 
+fn is_ours(section: &Section<'_>) -> bool {
+    section.name.is_some_and(|name| name.starts_with(PREFIX))
+}
+
 /// Returns the outermost sections of a component.
 fn sections(wasm: &[u8]) -> Result<Vec<Section<'_>>, LoadError> {
     if !wasm.starts_with(HEADER) {
         return Err(LoadError::NotAComponent("it does not begin as one".into()));
     }
-    let bad = |error: BinaryReaderError| LoadError::NotAComponent(error.to_string());
     let mut reader = BinaryReader::new(&wasm[HEADER.len()..], HEADER.len());
     let mut sections = Vec::new();
     while !reader.eof() {
         let start = reader.original_position();
-        let section = read(&mut reader).map_err(bad)?;
+        let section =
+            read(&mut reader).map_err(|error| LoadError::NotAComponent(error.to_string()))?;
         sections.push(Section { name: section, bytes: &wasm[start..reader.original_position()] });
     }
     Ok(sections)

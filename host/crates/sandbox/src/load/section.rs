@@ -68,18 +68,23 @@ fn outermost<'a, T: Default>(
     wasm: &'a [u8],
     mut gather: impl FnMut(Payload<'a>, &mut T) -> Result<(), wasmparser::BinaryReaderError>,
 ) -> Result<T, LoadError> {
-    let bad = |error: wasmparser::BinaryReaderError| LoadError::NotAComponent(error.to_string());
     let mut depth = 0_usize;
     let mut gathered = T::default();
     for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(bad)? {
+        match payload.map_err(|error| not_a_component(&error))? {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
-            payload if depth == 0 => gather(payload, &mut gathered).map_err(bad)?,
+            payload if depth == 0 => {
+                gather(payload, &mut gathered).map_err(|error| not_a_component(&error))?
+            }
             _ => {}
         }
     }
     Ok(gathered)
+}
+
+fn not_a_component(error: &wasmparser::BinaryReaderError) -> LoadError {
+    LoadError::NotAComponent(error.to_string())
 }
 
 /// Finds a custom section of the component itself, or else of the first nested module or component
@@ -126,11 +131,13 @@ pub(crate) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, 
 
 /// Returns whether a data segment of a nested module contains this text.
 pub(crate) fn data_contains(wasm: &[u8], text: &[u8]) -> Result<bool, LoadError> {
-    let bad = |error: wasmparser::BinaryReaderError| LoadError::NotAComponent(error.to_string());
     for payload in Parser::new(0).parse_all(wasm) {
-        let Payload::DataSection(section) = payload.map_err(bad)? else { continue };
+        let Payload::DataSection(section) = payload.map_err(|error| not_a_component(&error))?
+        else {
+            continue;
+        };
         for segment in section {
-            let data = segment.map_err(bad)?.data;
+            let data = segment.map_err(|error| not_a_component(&error))?.data;
             if data.windows(text.len()).any(|found| found == text) {
                 return Ok(true);
             }
@@ -152,28 +159,32 @@ pub(crate) fn of(tools: &[ToolDefinition]) -> String {
 
 /// Parses the content of the section. Fails if it is too large or of another form.
 pub(crate) fn parse(section: &[u8]) -> Result<Vec<ToolDefinition>, LoadError> {
-    let bad = |reason: String| LoadError::Descriptors(reason.into());
     if section.len() > MAX_BYTES {
-        return Err(bad(format!(
+        return Err(bad_descriptors(format!(
             "{} bytes of descriptors; the limit is {MAX_BYTES}",
             section.len()
         )));
     }
     // The derived implementation would take a list of both members too.
     if !section.trim_ascii_start().starts_with(b"{") {
-        return Err(bad("descriptors that are no JSON object".to_owned()));
+        return Err(bad_descriptors("descriptors that are no JSON object".to_owned()));
     }
     // Dense JSON takes many times the memory of its text.
-    json::check(section, &Caps::memory(MAX_TREE_BYTES)).map_err(|error| bad(error.to_string()))?;
+    json::check(section, &Caps::memory(MAX_TREE_BYTES))
+        .map_err(|error| bad_descriptors(error.to_string()))?;
     let section: Section =
         serde_json::from_slice(section).map_err(|error| LoadError::Descriptors(error.into()))?;
     if section.schema != SCHEMA {
-        return Err(bad(format!(
+        return Err(bad_descriptors(format!(
             "descriptors of the form {:?}; this build reads {SCHEMA:?}",
             section.schema
         )));
     }
     Ok(section.tools)
+}
+
+fn bad_descriptors(reason: String) -> LoadError {
+    LoadError::Descriptors(reason.into())
 }
 
 #[cfg(test)]
@@ -215,14 +226,15 @@ mod tests {
         ] {
             assert!(parse(bad.as_bytes()).is_err(), "{bad}");
         }
-        let dense = |count| {
-            let numbers = vec!["0"; count].join(",");
-            format!(
-                r#"{{"schema":"airlock.tools/1","tools":[{{"name":"t","inputSchema":{{}},"a":[{numbers}]}}]}}"#
-            )
-        };
         assert!(parse(dense(100_000).as_bytes()).is_ok());
         assert!(parse(dense(2_000_000).as_bytes()).is_err());
+    }
+
+    fn dense(count: usize) -> String {
+        let numbers = vec!["0"; count].join(",");
+        format!(
+            r#"{{"schema":"airlock.tools/1","tools":[{{"name":"t","inputSchema":{{}},"a":[{numbers}]}}]}}"#
+        )
     }
 
     /// Returns whether the section is read and each of its tools is offered. The gateway leaves out a
@@ -230,9 +242,10 @@ mod tests {
     fn is_offered(section: &Value) -> bool {
         let client = ClientName::parse("p").expect("a name");
         let Ok(tools) = parse(section.to_string().as_bytes()) else { return false };
-        let is_described = |tool: &ToolDefinition| !tool.description.trim().is_empty();
-        tools.iter().all(|tool| is_described(tool) && Tool::adopt(&client, tool.clone()).is_ok())
-            && Schemas::compile(tools).1.left_out.is_empty()
+        let is_usable = tools.iter().all(|tool| {
+            !tool.description.trim().is_empty() && Tool::adopt(&client, tool.clone()).is_ok()
+        });
+        is_usable && Schemas::compile(tools).1.left_out.is_empty()
     }
 
     #[test]
@@ -251,7 +264,6 @@ mod tests {
             },
             "_meta": {"k": 1},
         });
-        let section = |tool: Value| json!({"schema": "airlock.tools/1", "tools": [tool]});
         let values = [
             json!(null),
             json!(true),
@@ -275,9 +287,9 @@ mod tests {
             json!([{}]),
         ];
         let mut sections =
-            vec![section(tool.clone()), json!(["airlock.tools/1", [tool]]), json!({"tools": []})];
+            vec![section_with(&tool), json!(["airlock.tools/1", [tool]]), json!({"tools": []})];
         sections.extend(["schema", "tools", "more"].into_iter().flat_map(|name| {
-            let mut changed = section(tool.clone());
+            let mut changed = section_with(&tool);
             values.clone().map(|value| {
                 changed[name] = value;
                 changed.clone()
@@ -289,13 +301,13 @@ mod tests {
             for value in &values {
                 let mut changed = tool.clone();
                 *changed.pointer_mut(&place).expect("it is there") = value.clone();
-                sections.push(section(changed));
+                sections.push(section_with(&changed));
             }
             let (parent, name) = place.rsplit_once('/').expect("a place");
             let mut changed = tool.clone();
             let parent = changed.pointer_mut(parent).and_then(Value::as_object_mut);
             parent.expect("an object").remove(name);
-            sections.push(section(changed));
+            sections.push(section_with(&changed));
         }
         let verdicts = sections.iter().map(|section| (schema.check(section).is_ok(), section));
         let mut accepted = 0;
@@ -304,5 +316,9 @@ mod tests {
             assert_eq!(fits, is_offered(section), "{section}");
         }
         assert!(accepted > 60 && sections.len() - accepted > 100, "{accepted}");
+    }
+
+    fn section_with(tool: &Value) -> Value {
+        json!({"schema": "airlock.tools/1", "tools": [tool]})
     }
 }

@@ -36,9 +36,6 @@ impl Shape {
         const LIST: usize = 4;
         const FIELDS: usize = 8;
         const FLAGS: usize = 32;
-        let inner = |shape: &Option<Box<Self>>| {
-            shape.as_ref().map_or(SCALAR, |shape| shape.amplification())
-        };
         match self {
             Self::Flags(_) => FLAGS,
             Self::Record(fields) => {
@@ -51,7 +48,11 @@ impl Shape {
             Self::List(item) if item.is_scalar() => SCALAR,
             Self::List(item) => item.amplification().max(LIST),
             Self::Option(some) => some.amplification(),
-            Self::Result { ok, err } => inner(ok).max(inner(err)),
+            Self::Result { ok, err } => [ok, err]
+                .into_iter()
+                .flatten()
+                .map(|shape| shape.amplification())
+                .fold(SCALAR, usize::max),
             _ => SCALAR,
         }
     }

@@ -74,7 +74,7 @@ impl Reader {
     ) -> Result<Val, BadArguments> {
         self.take(size_of::<Val>())?;
         Ok(match (shape, value) {
-            (Shape::Bool, Value::Bool(it)) => Val::Bool(it),
+            (Shape::Bool, Value::Bool(flag)) => Val::Bool(flag),
             (Shape::Int(int), value) => {
                 integer(*int, &value).ok_or_else(|| path.mismatch(&value, &expected(shape)))?
             }

@@ -199,11 +199,12 @@ mod tests {
 
     #[test]
     fn documentation_beyond_its_limit_is_refused() {
-        let padded = |bytes: usize| {
-            let json = format!("{{}}{}", " ".repeat(bytes - 3));
-            Docs::of(&component(&[&[&[1], json.as_bytes()].concat()]))
-        };
         assert!(padded(MAX_BYTES).is_ok());
         assert!(matches!(padded(MAX_BYTES + 1), Err(BadDocs::TooLarge { .. })));
+    }
+
+    fn padded(bytes: usize) -> Result<Docs, BadDocs> {
+        let json = format!("{{}}{}", " ".repeat(bytes - 3));
+        Docs::of(&component(&[&[&[1], json.as_bytes()].concat()]))
     }
 }

@@ -31,12 +31,12 @@ impl Export {
     /// `api_get_weather`, without the package and version of the interface. The name does not
     /// depend on other exports, so that a tool keeps its name when others are added or removed.
     pub(super) fn tool_name(&self) -> String {
-        let short = |path: &str| {
-            let name = path.rsplit(['/', ':']).next().unwrap_or(path);
-            name.split('@').next().unwrap_or(name).to_owned()
-        };
         let name = match &self.interface {
-            Some(interface) => format!("{}_{}", short(interface), self.name),
+            Some(interface) => {
+                let versioned = interface.rsplit(['/', ':']).next().unwrap_or(interface);
+                let short = versioned.split('@').next().unwrap_or(versioned);
+                format!("{short}_{}", self.name)
+            }
             None => self.name.clone(),
         };
         name.replace('-', "_")
@@ -88,9 +88,9 @@ pub(super) struct Exports {
 /// if its size suggests an attack.
 pub(super) fn of(component: &Component) -> Result<Exports, BadComponent> {
     let ty = component.component_type();
-    let exports = || ty.exports(component.engine());
     // The meaning of these interfaces is fixed elsewhere, and models must not call them.
-    if let Some((name, _)) = exports().find(|(name, _)| name.starts_with("airlock:")) {
+    let mut exports = ty.exports(component.engine());
+    if let Some((name, _)) = exports.find(|(name, _)| name.starts_with("airlock:")) {
         return Err(BadComponent::OtherContract(name.to_owned()));
     }
     let mut collector = Collector {
@@ -101,7 +101,7 @@ pub(super) fn of(component: &Component) -> Result<Exports, BadComponent> {
         is_all_wasi: true,
         found: Exports { functions: Vec::new(), left_out: Vec::new() },
     };
-    for (name, export) in exports() {
+    for (name, export) in ty.exports(component.engine()) {
         match export.ty {
             ComponentItem::ComponentInstance(interface) => {
                 for (function, export) in interface.exports(component.engine()) {

@@ -83,7 +83,7 @@ impl Writer {
         // The least that a value takes: a digit and a comma.
         self.take(2)?;
         Ok(match (shape, val) {
-            (Shape::Bool, Val::Bool(it)) => Value::Bool(it),
+            (Shape::Bool, Val::Bool(flag)) => Value::Bool(flag),
             (Shape::Int(_), val) => integer(&val).ok_or(BadResult::Type)?,
             (Shape::F32, Val::Float32(number)) => single(number),
             (Shape::F64, Val::Float64(number)) => double(number),
@@ -142,8 +142,10 @@ impl Writer {
 
     fn bytes(&mut self, vals: Vec<Val>) -> Result<Value, BadResult> {
         self.take(vals.len().div_ceil(3) * 4)?;
-        let byte = |val| if let Val::U8(byte) = val { Ok(byte) } else { Err(BadResult::Type) };
-        let bytes: Vec<u8> = vals.into_iter().map(byte).collect::<Result<_, _>>()?;
+        let bytes: Vec<u8> = vals
+            .into_iter()
+            .map(|val| if let Val::U8(byte) = val { Ok(byte) } else { Err(BadResult::Type) })
+            .collect::<Result<_, _>>()?;
         Ok(Value::String(BASE64.encode(bytes)))
     }
 
@@ -216,14 +218,14 @@ impl Writer {
 /// Converts an integer to a number, or to its digits as text if some JSON readers would round it.
 fn integer(val: &Val) -> Option<Value> {
     let number = match val {
-        Val::S8(it) => i128::from(*it),
-        Val::U8(it) => i128::from(*it),
-        Val::S16(it) => i128::from(*it),
-        Val::U16(it) => i128::from(*it),
-        Val::S32(it) => i128::from(*it),
-        Val::U32(it) => i128::from(*it),
-        Val::S64(it) => i128::from(*it),
-        Val::U64(it) => i128::from(*it),
+        Val::S8(number) => i128::from(*number),
+        Val::U8(number) => i128::from(*number),
+        Val::S16(number) => i128::from(*number),
+        Val::U16(number) => i128::from(*number),
+        Val::S32(number) => i128::from(*number),
+        Val::U32(number) => i128::from(*number),
+        Val::S64(number) => i128::from(*number),
+        Val::U64(number) => i128::from(*number),
         _ => return None,
     };
     match i64::try_from(number) {

@@ -91,8 +91,8 @@ fn schema(shape: &Shape, direction: Direction) -> Value {
 
 fn integer(int: Int) -> Value {
     let (least, most) = int.range();
-    let (safe_least, safe_most) = (least.max(-MAX_SAFE), most.min(MAX_SAFE));
-    let bound = |number: i128| i64::try_from(number).expect("within the safe integers");
+    let safe_least = least.max(-MAX_SAFE);
+    let safe_most = most.min(MAX_SAFE);
     let number =
         json!({"type": "integer", "minimum": bound(safe_least), "maximum": bound(safe_most)});
     if safe_most == most {
@@ -100,6 +100,10 @@ fn integer(int: Int) -> Value {
     }
     let digits = if least < 0 { "^-?[0-9]{1,19}$" } else { "^[0-9]{1,20}$" };
     json!({"anyOf": [number, {"type": "string", "pattern": digits}]})
+}
+
+fn bound(number: i128) -> i64 {
+    i64::try_from(number).expect("within the safe integers")
 }
 
 fn list(names: &IndexSet<String>) -> Vec<&str> {
@@ -110,11 +114,11 @@ fn one_of<'a>(
     cases: impl IntoIterator<Item = (&'a str, Option<&'a Shape>)>,
     direction: Direction,
 ) -> Value {
-    let one = |(name, shape): (&str, Option<&Shape>)| match shape {
+    let cases = cases.into_iter().map(|(name, shape)| match shape {
         None => json!({"const": name}),
         Some(shape) => object([(name, schema(shape, direction))], &[name]),
-    };
-    json!({"oneOf": cases.into_iter().map(one).collect::<Vec<_>>()})
+    });
+    json!({"oneOf": cases.collect::<Vec<_>>()})
 }
 
 fn fields(fields: &[Field], direction: Direction) -> Value {

@@ -7,7 +7,7 @@
 use indexmap::IndexSet;
 use wasmtime::component::{
     Type,
-    types::{Case, ComponentFunc, Record},
+    types::{ComponentFunc, Record},
 };
 
 use super::shape::{Field, Int, Shape};
@@ -111,9 +111,10 @@ impl Unfolder {
             ),
             Type::Variant(variant) => {
                 self.cases(variant.cases().len())?;
-                let case =
-                    |case: Case<'_>| Ok((self.name(case.name)?, self.payload(case.ty, depth)?));
-                Shape::Variant(variant.cases().map(case).collect::<Result<_, _>>()?)
+                let cases = variant
+                    .cases()
+                    .map(|case| Ok((self.name(case.name)?, self.payload(case.ty, depth)?)));
+                Shape::Variant(cases.collect::<Result<_, _>>()?)
             }
             Type::Enum(of) => Shape::Enum(self.names(of.names())?),
             Type::Flags(flags) => Shape::Flags(self.names(flags.names())?),

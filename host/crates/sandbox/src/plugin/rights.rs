@@ -34,16 +34,19 @@ impl Rights {
             let others = ToolRights::new(grants, outlet.as_ref());
             return Self { by_tool: BTreeMap::new(), others };
         };
-        let narrowed = |effects: &Effects| {
-            ToolRights::new(Arc::new(grants.narrowed(effects)), outlet.as_ref())
-        };
+        let outlet = outlet.as_ref();
         // One value for each set of effects: a manifest may list thousands of tools.
         let mut by_effects = BTreeMap::new();
         let by_tool = declared.iter().map(|(tool, effects)| {
-            let rights = by_effects.entry(effects).or_insert_with(|| narrowed(effects));
+            let rights = by_effects
+                .entry(effects)
+                .or_insert_with(|| ToolRights::narrowed(&grants, effects, outlet));
             (tool.clone(), rights.clone())
         });
-        Self { by_tool: by_tool.collect(), others: narrowed(&Effects::default()) }
+        Self {
+            by_tool: by_tool.collect(),
+            others: ToolRights::narrowed(&grants, &Effects::default(), outlet),
+        }
     }
 
     /// Returns the rights of a tool, by the plugin's own name of it.
@@ -62,6 +65,10 @@ impl ToolRights {
             grants,
         })
     }
+
+    fn narrowed(grants: &Arc<Grants>, effects: &Effects, outlet: Option<&Outlet>) -> Arc<Self> {
+        Self::new(Arc::new(grants.narrowed(effects)), outlet)
+    }
 }
 
 #[cfg(test)]
@@ -77,21 +84,24 @@ mod tests {
         };
         let mut grants = Grants { tools, ..Grants::default() };
         let client = ClientName::parse("test").expect("a name");
-        let origin = |grants: &Grants, tool: &str| {
-            Rights::new(&client, grants, &HostResources::default()).of(tool).origin.clone()
-        };
         let all = Origin::Plugin(Arc::new(["p-a".to_owned()].into()));
-        assert_eq!(origin(&grants, "any"), all);
-        let effects = |effect| Effects::from_iter([effect]);
+        assert_eq!(origin(&client, &grants, "any"), all);
         grants.declared = Some(Arc::new(
-            [("a".to_owned(), effects(Effect::CallTools)), ("b".to_owned(), effects(Effect::Http))]
-                .into(),
+            [
+                ("a".to_owned(), Effects::from_iter([Effect::CallTools])),
+                ("b".to_owned(), Effects::from_iter([Effect::Http])),
+            ]
+            .into(),
         ));
-        assert_eq!(origin(&grants, "a"), all);
+        assert_eq!(origin(&client, &grants, "a"), all);
         for tool in ["b", "other"] {
-            assert_eq!(origin(&grants, tool), Origin::Plugin(Arc::default()), "{tool}");
+            assert_eq!(origin(&client, &grants, tool), Origin::Plugin(Arc::default()), "{tool}");
         }
         grants.declared = Some(Arc::default());
-        assert_eq!(origin(&grants, "a"), Origin::Plugin(Arc::default()));
+        assert_eq!(origin(&client, &grants, "a"), Origin::Plugin(Arc::default()));
+    }
+
+    fn origin(client: &ClientName, grants: &Grants, tool: &str) -> Origin {
+        Rights::new(client, grants, &HostResources::default()).of(tool).origin.clone()
     }
 }

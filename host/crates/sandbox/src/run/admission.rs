@@ -92,13 +92,12 @@ impl Share {
         deadline: Option<Instant>,
     ) -> Result<Slot, Full> {
         let level = (self.admission.levels.len() - 1).min(depth.saturating_sub(1) as usize);
-        let lease = || Lease {
-            admission: self.admission.clone(),
-            level,
-            flow: Flow { tenant: tenant.clone(), guest: self.guest },
-        };
         let (mut slot, waiting) = {
-            let lease = lease();
+            let lease = Lease {
+                admission: self.admission.clone(),
+                level,
+                flow: Flow { tenant: tenant.clone(), guest: self.guest },
+            };
             let mut schedule = self.admission.level(level);
             if schedule.try_start(&lease.flow) {
                 drop(schedule);
@@ -168,7 +167,8 @@ impl Drop for Slot {
     fn drop(&mut self) {
         // A loop and not a recursion: a slot that is sent to a call which has just been dropped
         // comes back here.
-        let (mut freed, mut refused) = (self.0.take(), Vec::new());
+        let mut freed = self.0.take();
+        let mut refused = Vec::new();
         while let Some(Lease { admission, level, flow }) = freed.take().or_else(|| refused.pop()) {
             let next = admission.level(level).leave(&flow);
             for (flow, waiter) in next {

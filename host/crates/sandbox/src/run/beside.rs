@@ -173,11 +173,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_stopped_with_its_guest_and_with_the_future_that_waits_for_it() {
         let held = Arc::new(());
-        let call = |held: Arc<()>| async move {
-            pending::<()>().await;
-            drop(held);
-        };
-        let mut guest = Box::pin(Beside::new(run_beside(call(held.clone()))));
+        let mut guest = Box::pin(Beside::new(run_beside(endless(held.clone()))));
         assert!((&mut guest).now_or_never().is_none());
         assert_eq!(Arc::strong_count(&held), 2);
         drop(guest);
@@ -185,7 +181,7 @@ mod tests {
 
         let other = held.clone();
         let guest = Beside::new(async move {
-            let mut waits = Box::pin(run_beside(call(other.clone())));
+            let mut waits = Box::pin(run_beside(endless(other.clone())));
             let mut polls = 0;
             poll_fn(|context| {
                 polls += 1;
@@ -202,5 +198,10 @@ mod tests {
             Arc::strong_count(&other)
         });
         assert_eq!(guest.await, 2, "the test and the guest hold it, the call does not");
+    }
+
+    async fn endless(held: Arc<()>) {
+        pending::<()>().await;
+        drop(held);
     }
 }

@@ -73,7 +73,8 @@ impl Circuit {
             let plugin = &self.plugin;
             match change {
                 Change::Opened { scope, open } => {
-                    let (failures, wait) = (open.failures, open.wait);
+                    let failures = open.failures;
+                    let wait = open.wait;
                     warn!(%plugin, %scope, failures, ?wait, "the plugin keeps failing; its calls fail fast until the cool-down ends");
                 }
                 Change::Closed { scope } => {

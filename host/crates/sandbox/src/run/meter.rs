@@ -254,14 +254,16 @@ mod tests {
             .expect("it compiles");
         let mut linker = Linker::new(engine);
         wasi::link(&mut linker).expect("it links");
-        let slow = |_: StoreContextMut<'_, State>, (): ()| {
-            let began = Instant::now();
-            while began.elapsed() < 2 * SLICE {
-                std::hint::spin_loop();
-            }
-            Ok(())
-        };
-        linker.root().func_wrap("slow", slow).expect("it links");
+        linker
+            .root()
+            .func_wrap("slow", |_: StoreContextMut<'_, State>, (): ()| {
+                let began = Instant::now();
+                while began.elapsed() < 2 * SLICE {
+                    std::hint::spin_loop();
+                }
+                Ok(())
+            })
+            .expect("it links");
         let client = ClientName::parse("test").expect("a name");
         let name = ToolName::new(&client, what);
         let limits = Limits { fuel, cpu: Duration::from_mins(1), ..Limits::PLUGIN };

@@ -38,7 +38,8 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
     if let Some(reason) = state.stopped.take() {
         return Err(reason);
     }
-    let (tool, limits) = (state.call.tool.clone(), state.call.limits);
+    let tool = state.call.tool.clone();
+    let limits = state.call.limits;
     Err(match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => CallError::Fuel { tool, limit: limits.fuel },
         Some(Trap::StackOverflow) => CallError::Stack { tool },

@@ -117,7 +117,8 @@ impl BlockingDir {
 
 /// Returns the identity of an open file.
 pub(super) fn identity(file: &std::fs::File) -> FsResult<Identity> {
-    let (mut table, mut context) = (ResourceTable::new(), WasiFilesystemCtx::default());
+    let mut table = ResourceTable::new();
+    let mut context = WasiFilesystemCtx::default();
     let file = table.push(Descriptor::File(blocking_file(file)?))?;
     let mut view = WasiFilesystemCtxView { ctx: &mut context, table: &mut table };
     let hash = expect_ready(view.metadata_hash(file))?;
@@ -126,7 +127,8 @@ pub(super) fn identity(file: &std::fs::File) -> FsResult<Identity> {
 
 /// Opens a blocking output stream: at `position`, or at the end of the file if `None`.
 pub(super) fn output_stream(file: &File, position: Option<u64>) -> FsResult<DynOutputStream> {
-    let (mut table, mut context) = (ResourceTable::new(), WasiFilesystemCtx::default());
+    let mut table = ResourceTable::new();
+    let mut context = WasiFilesystemCtx::default();
     let same = File::new(file.file.try_clone()?, file.perms, file.open_mode, true);
     let file = table.push(Descriptor::File(same))?;
     let mut view = WasiFilesystemCtxView { ctx: &mut context, table: &mut table };

@@ -178,7 +178,8 @@ mod tests {
         recorder: Option<&CallRecorder>,
         body: impl FnOnce(&mut Clocks<'_>) -> T,
     ) -> T {
-        let (mut ctx, mut table) = (WasiClocksCtx::default(), ResourceTable::new());
+        let mut ctx = WasiClocksCtx::default();
+        let mut table = ResourceTable::new();
         body(&mut Clocks {
             real: WasiClocksCtxView { ctx: &mut ctx, table: &mut table },
             virtual_clock,

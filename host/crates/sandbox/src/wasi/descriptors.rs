@@ -37,10 +37,6 @@ mod tests {
 
     #[test]
     fn one_tenant_cannot_hold_all_descriptors() {
-        let take_all = |number: u8| {
-            let tenant = Tenant::of_key([number; 32], number.to_string());
-            std::iter::from_fn(|| DescriptorPermit::take(&tenant)).collect::<Vec<_>>()
-        };
         let mut greedy = take_all(1);
         let other = take_all(2);
         assert!(
@@ -51,5 +47,10 @@ mod tests {
         );
         greedy.clear();
         assert!(!take_all(1).is_empty(), "released permits are there again");
+    }
+
+    fn take_all(number: u8) -> Vec<DescriptorPermit> {
+        let tenant = Tenant::of_key([number; 32], number.to_string());
+        std::iter::from_fn(|| DescriptorPermit::take(&tenant)).collect::<Vec<_>>()
     }
 }

@@ -26,15 +26,16 @@ pub(super) fn read(directory: &Dir, room: usize) -> FsResult<(Vec<DirectoryEntry
     let descriptor =
         openat(&*directory.dir, ".", flags, Mode::empty()).map_err(std::io::Error::from)?;
     let entries = Entries::new(descriptor).map_err(std::io::Error::from)?;
-    let with_type = |entry: rustix::fs::DirEntry| {
+    let entries = entries.map(|entry| {
+        let entry = entry?;
         let file_type = match entry.file_type() {
             // Some file systems do not return the type with the name.
             FileType::Unknown => stat_type(directory, entry.file_name()),
             file_type => file_type,
         };
-        (entry.file_name().to_owned(), file_type)
-    };
-    collect(entries.map(|entry| entry.map(with_type)), room)
+        Ok((entry.file_name().to_owned(), file_type))
+    });
+    collect(entries, room)
 }
 
 fn stat_type(directory: &Dir, name: &CStr) -> FileType {
@@ -46,7 +47,8 @@ fn collect<N: AsRef<CStr>>(
     entries: impl Iterator<Item = rustix::io::Result<(N, FileType)>>,
     room: usize,
 ) -> FsResult<(Vec<DirectoryEntry>, usize)> {
-    let (mut listed, mut bytes) = (Vec::new(), 0_usize);
+    let mut listed = Vec::new();
+    let mut bytes = 0_usize;
     for entry in entries {
         let (name, file_type) = entry.map_err(std::io::Error::from)?;
         let name = name.as_ref();
@@ -101,14 +103,15 @@ mod tests {
 
     #[test]
     fn names_that_are_not_utf8_are_left_out_but_counted() {
-        let entries = || {
-            [&b"."[..], b"..", b"b", b"\xff", b"a"]
-                .map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
-        };
         let (listed, bytes) = collect(entries().into_iter(), 3 * 65).expect("at the edge");
         assert_eq!(listed.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(bytes, 3 * 65);
         assert!(collect(entries().into_iter(), 3 * 65 - 1).is_err());
+    }
+
+    fn entries() -> [rustix::io::Result<(CString, FileType)>; 5] {
+        [&b"."[..], b"..", b"b", b"\xff", b"a"]
+            .map(|name| Ok((CString::new(name).expect("no zero"), FileType::Directory)))
     }
 
     #[test]

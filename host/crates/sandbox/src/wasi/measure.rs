@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn everything_below_is_counted_and_symlinks_are_not_followed() {
-        let (inside, outside) =
-            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let inside = tempfile::tempdir().expect("a directory");
+        let outside = tempfile::tempdir().expect("a directory");
         fs::write(outside.path().join("large"), vec![0; 1_000]).expect("a file");
         fs::create_dir_all(inside.path().join("a/b")).expect("directories");
         fs::write(inside.path().join("a/b/c"), "12345").expect("a file");
@@ -120,10 +120,13 @@ mod tests {
         for name in ["a", "b", "c"] {
             fs::write(directory.path().join(name), "1234").expect("a file");
         }
-        let measured = |bytes, files| measure(directory.path(), Quota { bytes, files });
-        assert_eq!(measured(12, 3), Some(Amount { bytes: 12, files: 3 }));
-        assert_eq!(measured(11, 3), None);
-        assert_eq!(measured(12, 2), None);
+        assert_eq!(measured(directory.path(), 12, 3), Some(Amount { bytes: 12, files: 3 }));
+        assert_eq!(measured(directory.path(), 11, 3), None);
+        assert_eq!(measured(directory.path(), 12, 2), None);
+    }
+
+    fn measured(directory: &Path, bytes: u64, files: u64) -> Option<Amount> {
+        measure(directory, Quota { bytes, files })
     }
 
     #[test]

@@ -174,20 +174,23 @@ impl MountGuard {
         if more == Amount::default() {
             return Ok(());
         }
-        let take = || self.mount.usage().take(more, self.mount.quota);
         // Read beforehand, because the walk must not run while the usage is locked.
         let known = self.mount.usage().measured;
         if known.is_none_or(Measurement::is_outdated) {
             self.measure();
-            return take();
+            return self.take_now(more);
         }
-        take().or_else(|over| {
+        self.take_now(more).or_else(|over| {
             if known.is_some_and(Measurement::is_recent) {
                 return Err(over);
             }
             self.measure();
-            take()
+            self.take_now(more)
         })
+    }
+
+    fn take_now(&self, more: Amount) -> Result<(), OverQuota> {
+        self.mount.usage().take(more, self.mount.quota)
     }
 
     fn measure(&self) {

@@ -133,7 +133,8 @@ mod tests {
 
     /// Returns the first draws of one call.
     fn draws(real_ones: bool) -> (Vec<u8>, u64, Vec<u8>, u64, (u64, u64)) {
-        let (mut real, mut fixed) = (WasiRandomCtx::default(), SeededRandom::new());
+        let mut real = WasiRandomCtx::default();
+        let mut fixed = SeededRandom::new();
         let mut source =
             RandomSource { real: &mut real, seeded: (!real_ones).then_some(&mut fixed) };
         (
@@ -150,7 +151,8 @@ mod tests {
         let fixed = draws(false);
         assert_eq!(fixed, draws(false));
         assert_ne!((&fixed.0, fixed.1), (&fixed.2, fixed.3), "the interfaces repeat each other");
-        let (one, other) = (draws(true), draws(true));
+        let one = draws(true);
+        let other = draws(true);
         assert!(
             one.0 != other.0
                 && one.1 != other.1

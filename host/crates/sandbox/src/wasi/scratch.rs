@@ -63,7 +63,8 @@ impl Drop for ScratchDirectory {
     /// Removes the directory, on a thread that may block if there is a runtime: a guest may have
     /// left many files.
     fn drop(&mut self) {
-        let (path, root) = (std::mem::take(&mut self.path), self.root.clone());
+        let path = std::mem::take(&mut self.path);
+        let root = self.root.clone();
         let remove = move || {
             if let Err(error) = remove(&path) {
                 warn!(%error, "a scratch directory is left behind");
@@ -84,7 +85,8 @@ fn remove(top: &Path) -> io::Result<()> {
     let staging = top.with_extension("removed");
     fs::create_dir(&staging)?;
     fs::rename(top, staging.join("0"))?;
-    let (mut emptied, mut staged) = (0_u64, 1_u64);
+    let mut emptied = 0_u64;
+    let mut staged = 1_u64;
     while emptied < staged {
         let directory = staging.join(emptied.to_string());
         for entry in fs::read_dir(&directory)? {
@@ -117,8 +119,8 @@ mod tests {
     #[test]
     fn a_scratch_directory_is_new_private_and_removed_with_its_value() {
         let root = root();
-        let (one, other) =
-            (root.create().expect("a directory"), root.create().expect("a directory"));
+        let one = root.create().expect("a directory");
+        let other = root.create().expect("a directory");
         assert_ne!(one.path(), other.path());
         assert!(is_empty(one.path()));
         for private in [one.path(), root.path()] {
@@ -146,7 +148,8 @@ mod tests {
         std::os::unix::fs::symlink("/", scratch.path().join("1/root")).expect("a link");
         // Deeper than a path can name. The tree is built from the bottom: each step moves it into a
         // new directory.
-        let (deep, new) = (scratch.path().join("deep"), scratch.path().join("new"));
+        let deep = scratch.path().join("deep");
+        let new = scratch.path().join("new");
         fs::create_dir(&deep).expect("a directory");
         for _ in 0..1_500 {
             fs::create_dir(&new).expect("a directory");
@@ -173,7 +176,8 @@ mod tests {
     #[test]
     fn the_root_is_removed_after_its_last_scratch_directory() {
         let root = root();
-        let (scratch, directory) = (root.create().expect("a directory"), root.path().to_owned());
+        let scratch = root.create().expect("a directory");
+        let directory = root.path().to_owned();
         drop(root);
         assert!(scratch.path().exists());
         drop(scratch);

@@ -156,13 +156,16 @@ impl OutputStream for Writer {
         if let Some(position) = &mut self.position {
             *position = position.saturating_add(length);
         }
-        let end = move |present: u64| position.unwrap_or(present).saturating_add(length);
         // The file stays counted while it is written to, even if the guest is gone.
-        let (file, open_file) = (self.file.clone(), self.open_file.clone());
+        let file = self.file.clone();
+        let open_file = self.open_file.clone();
         self.state = WriterState::Writing(spawn(self.mount.clone().change(move |guard| {
             let _open_file = open_file;
-            let written = guard
-                .resize(&file.file, end, || expect_ready(stream.blocking_write_and_flush(bytes)));
+            let written = guard.resize(
+                &file.file,
+                |present| position.unwrap_or(present).saturating_add(length),
+                || expect_ready(stream.blocking_write_and_flush(bytes)),
+            );
             (stream, written)
         })));
         Ok(())

@@ -58,13 +58,21 @@ impl Host {
         let all = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(all.path().join("secret")).expect("a directory");
         std::fs::write(all.path().join("secret/file"), "hidden").expect("a file");
-        let grant = |&(name, access, quota): &(&str, Access, Quota)| {
-            let path = all.path().join(name);
-            std::fs::create_dir(&path).expect("a directory");
-            Directory { name: name.to_owned(), request: name.to_owned(), path, access, quota }
-        };
         let grants = Grants {
-            directories: directories.iter().map(grant).collect(),
+            directories: directories
+                .iter()
+                .map(|&(name, access, quota)| {
+                    let path = all.path().join(name);
+                    std::fs::create_dir(&path).expect("a directory");
+                    Directory {
+                        name: name.to_owned(),
+                        request: name.to_owned(),
+                        path,
+                        access,
+                        quota,
+                    }
+                })
+                .collect(),
             scratch,
             ..Grants::default()
         };
@@ -279,6 +287,10 @@ impl Call {
 /// Converts a result to the guest's view of it. Panics on a trap.
 fn code<T>(result: FsResult<T>) -> Result<T, ErrorCode> {
     result.map_err(|error: FsError| error.downcast().expect("an error of the file system, no trap"))
+}
+
+fn borrowed<T: 'static>(resource: &Resource<T>) -> Resource<T> {
+    Resource::new_borrow(resource.rep())
 }
 
 fn create_with(path: &Path, program: &str) {

@@ -49,9 +49,10 @@ pub(super) fn get(
     key: &str,
     now: i64,
 ) -> rusqlite::Result<Option<Entry>> {
-    let entry = |row: &Row<'_>| Ok(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) });
     connection
-        .query_row(SELECT, params![id.plugin, id.name, id.holder, key.as_bytes(), now], entry)
+        .query_row(SELECT, params![id.plugin, id.name, id.holder, key.as_bytes(), now], |row| {
+            Ok(Entry { value: row.get(0)?, version: unsigned(row.get(1)?) })
+        })
         .optional()
 }
 
@@ -180,19 +181,22 @@ pub(super) fn delete(
     now: i64,
 ) -> rusqlite::Result<Result<bool, KvError>> {
     let key = key.as_bytes();
-    let is_met = |version: i64| if_version.is_none_or(|expected| expected == unsigned(version));
     let Some(store) = find(transaction, id)? else {
-        return Ok(if is_met(0) { Ok(false) } else { Err(KvError::Conflict) });
+        return Ok(if is_met(if_version, 0) { Ok(false) } else { Err(KvError::Conflict) });
     };
     purge(transaction, store, key, now)?;
     let select = "SELECT version FROM kv_entry WHERE store = ?1 AND key = ?2";
     let version =
         transaction.query_row(select, params![store, key], |row| row.get(0)).optional()?;
-    if !is_met(version.unwrap_or_default()) {
+    if !is_met(if_version, version.unwrap_or_default()) {
         return Ok(Err(KvError::Conflict));
     }
     let delete = "DELETE FROM kv_entry WHERE store = ?1 AND key = ?2";
     Ok(Ok(transaction.execute(delete, params![store, key])? == 1))
+}
+
+fn is_met(if_version: Option<u64>, version: i64) -> bool {
+    if_version.is_none_or(|expected| expected == unsigned(version))
 }
 
 pub(super) fn keys(
@@ -244,14 +248,15 @@ pub(super) fn usage_without_holders(
 }
 
 fn read_usage(connection: &Connection, select: &str, now: i64) -> rusqlite::Result<Vec<Usage>> {
-    let usage = |row: &Row<'_>| {
-        let bytes = unsigned(row.get(3)?);
-        let entries = unsigned(row.get(4)?);
-        let holder = row.get::<_, Option<Vec<u8>>>(2)?;
-        let holder = holder.map_or(Holder::Unassigned, |holder| Holder::from_column(&holder));
-        Ok(Usage { plugin: row.get(0)?, name: row.get(1)?, holder, bytes, entries })
-    };
-    connection.prepare(select)?.query_map([now], usage)?.collect()
+    connection.prepare(select)?.query_map([now], usage_of_row)?.collect()
+}
+
+fn usage_of_row(row: &Row<'_>) -> rusqlite::Result<Usage> {
+    let bytes = unsigned(row.get(3)?);
+    let entries = unsigned(row.get(4)?);
+    let holder = row.get::<_, Option<Vec<u8>>>(2)?;
+    let holder = holder.map_or(Holder::Unassigned, |holder| Holder::from_column(&holder));
+    Ok(Usage { plugin: row.get(0)?, name: row.get(1)?, holder, bytes, entries })
 }
 
 /// Moves a store to another holder, or deletes it. Returns false if there is no such store.

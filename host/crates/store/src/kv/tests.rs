@@ -115,7 +115,6 @@ async fn an_entry_is_deleted_only_at_the_expected_version() {
 async fn several_entries_are_read_in_the_order_of_their_keys() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
-    let keys = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(store.get_many(keys("a"), 0).await.expect("read"), [None], "there is no store yet");
     for key in ["a", "b", "c"] {
         store.set(key, key.as_bytes().to_vec(), None, None).await.expect("written");
@@ -132,16 +131,18 @@ async fn several_entries_are_read_in_the_order_of_their_keys() {
     assert_eq!(store.get_many(Vec::new(), 0).await.expect("read"), []);
 }
 
+fn keys(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+}
+
 #[tokio::test]
 async fn reads_of_several_entries_have_bounds() {
     let bench = Bench::new().await;
     let store = bench.store(ROOM);
     store.set("a", vec![0; 60], None, None).await.expect("written");
     store.set("b", vec![0; 40], None, None).await.expect("written");
-    let both = || vec!["a".to_owned(), "b".to_owned()];
     assert_eq!(store.get_many(both(), 100).await.expect("they fit exactly").len(), 2);
     assert!(matches!(store.get_many(both(), 99).await, Err(KvError::TooLarge)));
-    let often = |count| vec!["b".to_owned(); count];
     assert_eq!(store.get_many(often(MAX_KEYS), usize::MAX).await.expect("read").len(), MAX_KEYS);
     assert!(matches!(
         store.get_many(often(MAX_KEYS + 1), usize::MAX).await,
@@ -152,6 +153,14 @@ async fn reads_of_several_entries_have_bounds() {
         assert!(matches!(store.get_many(keys, usize::MAX).await, Err(KvError::TooLarge)));
     }
     assert_eq!(value(&store, "a").await.map(|value| value.len()), Some(60), "the lane goes on");
+}
+
+fn often(count: usize) -> Vec<String> {
+    vec!["b".to_owned(); count]
+}
+
+fn both() -> Vec<String> {
+    vec!["a".to_owned(), "b".to_owned()]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,7 +190,8 @@ async fn several_entries_are_read_as_they_are_at_one_moment() {
     let store = bench.store(ROOM);
     while !writing.is_finished() {
         let read = store.get_many(vec!["a".into(), "b".into()], 10).await.expect("read");
-        let values: Vec<_> = read.iter().map(|entry| entry.as_ref().map(|it| &it.value)).collect();
+        let values: Vec<_> =
+            read.iter().map(|entry| entry.as_ref().map(|entry| &entry.value)).collect();
         assert_eq!(values[0], values[1]);
     }
     writing.await.expect("no write failed");
@@ -462,7 +472,8 @@ async fn pages_list_every_key_once_in_the_order_of_its_bytes() {
 }
 
 async fn all(store: &Store, prefix: &str, limit: u32) -> Vec<String> {
-    let (mut keys, mut cursor) = (Vec::new(), None);
+    let mut keys = Vec::new();
+    let mut cursor = None;
     loop {
         let page = store.keys(prefix, cursor.as_deref(), limit).await.expect("listed");
         assert!(page.keys.len() <= limit.clamp(1, MAX_PAGE_KEYS) as usize);
@@ -581,7 +592,8 @@ proptest! {
     fn a_store_behaves_like_a_map_with_a_quota(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async {
-            let (bench, mut model) = (Bench::new().await, Model::default());
+            let bench = Bench::new().await;
+            let mut model = Model::default();
             let store = bench.store(1_500);
             for step in steps {
                 model.take(&store, step).await;
@@ -602,9 +614,9 @@ const BOB: Scope = [2; 32];
 async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shared() {
     let bench = Bench::new().await;
     let cost = ENTRY_OVERHEAD_BYTES + 2;
-    let open = |opener| bench.database.kv("p", "s", opener, cost);
-    let ann = open(Opener::Own(ANN));
-    let bob = open(Opener::Own(BOB));
+    let database = &bench.database;
+    let ann = database.kv("p", "s", Opener::Own(ANN), cost);
+    let bob = database.kv("p", "s", Opener::Own(BOB), cost);
     ann.set("k", vec![1], None, None).await.expect("it fits");
     assert!(matches!(ann.set("l", vec![1], None, None).await, Err(KvError::QuotaExceeded)));
     assert_eq!(value(&bob, "k").await, None);
@@ -614,8 +626,8 @@ async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shar
     bob.set("k", vec![2], Some(0), None).await.expect("the quota of the other is not its own");
     assert_eq!((value(&ann, "k").await, value(&bob, "k").await), (Some(vec![1]), Some(vec![2])));
 
-    let ann = open(Opener::Shared(ANN));
-    let bob = open(Opener::Shared(BOB));
+    let ann = database.kv("p", "s", Opener::Shared(ANN), cost);
+    let bob = database.kv("p", "s", Opener::Shared(BOB), cost);
     assert_eq!(value(&ann, "k").await, None, "the shared store is a third one");
     ann.set("k", vec![3], None, None).await.expect("it fits");
     assert_eq!(value(&bob, "k").await, Some(vec![3]));
@@ -629,9 +641,8 @@ async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shar
 async fn many_operations_of_one_tenant_leave_places_to_another_of_the_same_plugin() {
     let bench = Bench::new().await;
     for open in [Opener::Own, Opener::Shared] {
-        let store = |tenant| bench.database.kv("p", "s", open(tenant), ROOM);
-        let ann = store(ANN);
-        let bob = store(BOB);
+        let ann = bench.database.kv("p", "s", open(ANN), ROOM);
+        let bob = bench.database.kv("p", "s", open(BOB), ROOM);
         let many = futures_util::future::join_all((0..600).map(|_| ann.get("k")));
         // Those of the first tenant are begun first.
         let (many, one) = tokio::join!(biased; many, bob.get("k"));
@@ -649,19 +660,22 @@ async fn a_store_moves_to_a_holder_that_has_no_entries() {
     let bob = database.kv("p", "s", Opener::Own(BOB), ROOM);
     let version = ann.set("k", vec![1], None, None).await.expect("written");
     bob.set("k", vec![2], None, None).await.expect("written");
-    let transfer = async |from, to| database.transfer_kv("p", "s", from, to).await;
     let of_ann = Holder::Tenant(ANN);
     let of_bob = Holder::Tenant(BOB);
-    let refused = transfer(of_ann, of_bob).await;
+    let refused = transfer(database, of_ann, of_bob).await;
     assert!(matches!(refused, Err(TransferError::Occupied { entries: 1 })), "{refused:?}");
     assert_eq!((value(&ann, "k").await, value(&bob, "k").await), (Some(vec![1]), Some(vec![2])));
     bob.delete("k", None).await.expect("deleted");
-    assert!(transfer(of_ann, of_bob).await.expect("it is free now"));
+    assert!(transfer(database, of_ann, of_bob).await.expect("it is free now"));
     assert_eq!(bob.get("k").await.expect("read"), Some(Entry { value: vec![1], version }));
     assert_eq!(value(&ann, "k").await, None);
-    assert!(!transfer(of_ann, of_bob).await.expect("there is none"));
-    assert!(transfer(of_bob, Holder::Unassigned).await.expect("it is deleted"));
+    assert!(!transfer(database, of_ann, of_bob).await.expect("there is none"));
+    assert!(transfer(database, of_bob, Holder::Unassigned).await.expect("it is deleted"));
     assert_eq!((value(&bob, "k").await, bench.rows()), (None, 0));
+}
+
+async fn transfer(database: &Database, from: Holder, to: Holder) -> Result<bool, TransferError> {
+    database.transfer_kv("p", "s", from, to).await
 }
 
 #[tokio::test]

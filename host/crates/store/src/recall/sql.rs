@@ -34,10 +34,9 @@ impl Put {
         record.anchors.truncate(MAX_ANCHORS);
         let life = i64::try_from(bounds.expire_after.as_millis()).unwrap_or(i64::MAX);
         let limit = bounds.owner_bytes.min(bounds.total_bytes);
-        let fits = |text: &String| OVERHEAD_BYTES + text.len() as u64 <= limit;
         Self {
             anchors: record.anchors,
-            text: record.text.filter(fits),
+            text: record.text.filter(|text| OVERHEAD_BYTES + text.len() as u64 <= limit),
             now,
             expires: now.saturating_add(life),
             ends: now.saturating_add(life).saturating_add(life),
@@ -77,18 +76,17 @@ pub(super) fn put(
 /// Removes what has no room beside the new record, at most [`CHANGED_AT_ONCE`]. Returns whether
 /// there is room. There is in the end, because the record alone is within the bounds.
 fn make_room(transaction: &Transaction<'_>, owner: i64, put: &Put) -> rusqlite::Result<bool> {
-    let exceeds = |held: i64, limit: u64| unsigned(held).saturating_add(put.cost()) > limit;
     for _ in 0..CHANGED_AT_ONCE {
         let (bytes, records) = held(transaction, owner)?;
         if records >= i64::from(put.bounds.owner_records) && remove(transaction, owner)? {
             continue;
         }
         // What no text makes room for is left: the records without one, whose number is bounded.
-        if exceeds(bytes, put.bounds.owner_bytes) && clear(transaction, owner)? {
+        if exceeds(put, bytes, put.bounds.owner_bytes) && clear(transaction, owner)? {
             continue;
         }
         let of_all = "SELECT coalesce(sum(bytes), 0) FROM recall_owner";
-        if !exceeds(transaction.query_row(of_all, (), first)?, put.bounds.total_bytes) {
+        if !exceeds(put, transaction.query_row(of_all, (), first)?, put.bounds.total_bytes) {
             return Ok(true);
         }
         let largest = "SELECT o.id FROM recall_owner o WHERE EXISTS \
@@ -99,6 +97,10 @@ fn make_room(transaction: &Transaction<'_>, owner: i64, put: &Put) -> rusqlite::
         clear(transaction, largest)?;
     }
     Ok(false)
+}
+
+fn exceeds(put: &Put, held: i64, limit: u64) -> bool {
+    unsigned(held).saturating_add(put.cost()) > limit
 }
 
 /// Returns the bytes and the number of records of an owner.

@@ -59,8 +59,11 @@ impl Bench {
     async fn seen(&self, scope: Scope, numbers: &[u8]) -> Vec<Option<bool>> {
         let anchors = numbers.iter().map(|number| [*number; 32]).collect();
         let found = self.find(scope, anchors).await;
-        let at = |position| found.iter().find(|found| found.position == position);
-        (0..numbers.len()).map(|position| at(position).map(|entry| entry.text.is_some())).collect()
+        let seen = (0..numbers.len()).map(|position| {
+            let entry = found.iter().find(|found| found.position == position)?;
+            Some(entry.text.is_some())
+        });
+        seen.collect()
     }
 
     async fn find(&self, scope: Scope, anchors: Vec<Anchor>) -> Vec<Found> {

@@ -100,13 +100,12 @@ fn make_room(
     let largest = "SELECT o.id FROM response_owner o WHERE EXISTS \
                    (SELECT 1 FROM response_conversation c WHERE c.owner = o.id AND c.id != ?1) \
                    ORDER BY o.bytes DESC LIMIT 1";
-    let exceeds = |held: i64, limit: u64| unsigned(held).saturating_add(put.cost()) > limit;
     for _ in 0..EVICTED_AT_ONCE {
         let held = transaction.query_row(of_owner, [owner], first)?;
-        if exceeds(held, put.bounds.owner_bytes) && evict(transaction, owner, kept)? {
+        if exceeds(put, held, put.bounds.owner_bytes) && evict(transaction, owner, kept)? {
             continue;
         }
-        if !exceeds(transaction.query_row(of_all, (), first)?, put.bounds.total_bytes) {
+        if !exceeds(put, transaction.query_row(of_all, (), first)?, put.bounds.total_bytes) {
             return Ok(true);
         }
         let largest: Option<i64> = transaction.query_row(largest, [kept], first).optional()?;
@@ -114,6 +113,10 @@ fn make_room(
         evict(transaction, largest, kept)?;
     }
     Ok(false)
+}
+
+fn exceeds(put: &Put, held: i64, limit: u64) -> bool {
+    unsigned(held).saturating_add(put.cost()) > limit
 }
 
 /// Evicts the conversation of an owner that expires first. Returns false if there is none besides
@@ -161,8 +164,9 @@ fn find_conversation(
     let select = "SELECT c.id, c.bytes FROM response r \
                   JOIN response_conversation c ON c.id = r.conversation \
                   WHERE r.id = ?1 AND c.owner = ?2 AND c.expires > ?3";
-    let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    transaction.query_row(select, params![id, owner, now], found).optional()
+    transaction
+        .query_row(select, params![id, owner, now], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
 }
 
 const SELECT: &str = "SELECT r.previous, r.cost, r.input, r.output, r.body FROM response r \
@@ -208,7 +212,8 @@ pub(super) fn conversation<E>(
         let Some(row) = rows.next()? else {
             return Ok(Err(ReadError::Unknown { id }));
         };
-        let (input, output) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
+        let input = row.get_ref(2)?.as_str()?;
+        let output = row.get_ref(3)?.as_str()?;
         if let Err(refusal) = admit(OVERHEAD_BYTES + (input.len() + output.len()) as u64) {
             return Ok(Err(ReadError::Refused(refusal)));
         }

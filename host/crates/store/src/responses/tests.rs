@@ -87,9 +87,16 @@ fn any(_bytes: u64) -> Result<(), Infallible> {
 }
 
 fn response(id: &str, previous: Option<&str>) -> NewResponse {
-    let text = |name: &str| format!("{name} of {id}{}", " ".repeat(TEXT))[..TEXT].to_owned();
-    let texts = Texts { input: text("input"), output: text("output"), body: text("body") };
+    let texts = Texts {
+        input: text_of(id, "input"),
+        output: text_of(id, "output"),
+        body: text_of(id, "body"),
+    };
     NewResponse { id: id.to_owned(), previous: previous.map(str::to_owned), texts }
+}
+
+fn text_of(id: &str, name: &str) -> String {
+    format!("{name} of {id}{}", " ".repeat(TEXT))[..TEXT].to_owned()
 }
 
 async fn put(responses: &Responses, id: &str, previous: Option<&str>) {
@@ -141,11 +148,11 @@ async fn the_reader_is_asked_about_the_size_before_a_text_is_copied() {
     put(&ann, "b", Some("a")).await;
     assert!(matches!(ann.get("a", Err).await, Err(ReadError::Refused(bytes)) if bytes == COST));
     let mut left = COST;
-    let admit = move |bytes: u64| {
+    let read = ann.conversation("b", move |bytes| {
         left = left.checked_sub(bytes).ok_or("full")?;
         Ok(())
-    };
-    assert!(matches!(ann.conversation("b", admit).await, Err(ReadError::Refused("full"))));
+    });
+    assert!(matches!(read.await, Err(ReadError::Refused("full"))));
 }
 
 #[tokio::test]
@@ -179,7 +186,8 @@ async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(
     put(&ann, "a3", Some("a2")).await;
     assert_eq!(bench.ids(ANN, &["a", "a2", "a3", "c"]).await, ["a", "a2", "a3"]);
     let refused = ann.put(response("a4", Some("a3"))).await;
-    let (bytes, limit) = (4 * COST, 3 * COST);
+    let bytes = 4 * COST;
+    let limit = 3 * COST;
     assert!(
         matches!(refused, Err(PutError::TooLarge { bytes: b, limit: l }) if (b, l) == (bytes, limit)),
         "{refused:?}"

@@ -41,11 +41,13 @@ impl Home {
 
     async fn open(&self, scope: Scope, bounds: RunBounds) -> Runs {
         let seconds = self.seconds.clone();
-        let clock = move || {
-            std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
+        let settings = Settings {
+            clock: Arc::new(move || {
+                let passed = Duration::from_secs(seconds.load(Ordering::Relaxed));
+                std::time::SystemTime::UNIX_EPOCH + passed
+            }),
+            ..Settings::new(self.directory.path().join("a.db"))
         };
-        let path = self.directory.path().join("a.db");
-        let settings = Settings { clock: Arc::new(clock), ..Settings::new(path) };
         Database::open(settings).await.expect("it is opened").runs(scope, bounds)
     }
 
@@ -157,8 +159,8 @@ async fn steps_are_made_all_or_none() {
 #[tokio::test]
 async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
     let home = Home::new();
-    let (first, second) = (home.open(ANN, BOUNDS).await, home.open(ANN, BOUNDS).await);
-    let intend = |n: u32| Step::Intend(at(n), called(&n.to_string()));
+    let first = home.open(ANN, BOUNDS).await;
+    let second = home.open(ANN, BOUNDS).await;
     let steps = vec![begin("s"), intend(1), intend(2), intend(3)];
     first.step("r", 1, steps).await.expect("stored");
     home.pass(Duration::from_secs(9));
@@ -184,6 +186,10 @@ async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
     assert!(matches!(stages[2], Stage::Retried { attempts: 1, .. }), "{stages:?}");
 }
 
+fn intend(n: u32) -> Step {
+    Step::Intend(at(n), called(&n.to_string()))
+}
+
 #[tokio::test]
 async fn an_approval_expires_to_the_millisecond() {
     let home = Home::new();
@@ -192,8 +198,7 @@ async fn an_approval_expires_to_the_millisecond() {
     runs.step("r", 1, steps).await.expect("stored");
     runs.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect("it waits");
     home.pass(BOUNDS.approval);
-    let claim = async || runs.claim("r").await.expect("it is suspended").lease.epoch;
-    let epoch = claim().await;
+    let epoch = claimed_epoch(&runs).await;
     let late = runs.step("r", epoch, vec![Step::Intend(at(1), called("1"))]).await;
     assert_eq!(refused(late), Refused::Expired);
     let again = vec![Step::Ask(at(1), called("1")), Step::Suspend];
@@ -201,23 +206,33 @@ async fn an_approval_expires_to_the_millisecond() {
     runs.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect("it waits again");
     home.pass(Duration::from_secs(59));
     let intend = vec![Step::Intend(at(1), called("1"))];
-    runs.step("r", claim().await, intend).await.expect("a second is left");
+    runs.step("r", claimed_epoch(&runs).await, intend).await.expect("a second is left");
+}
+
+async fn claimed_epoch(runs: &Runs) -> i64 {
+    runs.claim("r").await.expect("it is suspended").lease.epoch
 }
 
 #[tokio::test]
 async fn a_run_of_another_owner_does_not_exist() {
     let home = Home::new();
-    let (ann, bob) = (home.open(ANN, BOUNDS).await, home.open(BOB, BOUNDS).await);
+    let ann = home.open(ANN, BOUNDS).await;
+    let bob = home.open(BOB, BOUNDS).await;
     let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
     ann.step("r", 1, steps).await.expect("stored");
-    let unknown = |error: RunError| assert!(matches!(error, RunError::Unknown), "{error:?}");
-    unknown(bob.get("r").await.expect_err("refused"));
-    unknown(bob.claim("r").await.expect_err("refused"));
-    unknown(bob.cancel("r", "{}").await.expect_err("refused"));
-    unknown(bob.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect_err("refused"));
-    unknown(bob.step("r", 1, vec![Step::Renew]).await.expect_err("refused"));
+    assert_unknown(&bob.get("r").await.expect_err("refused"));
+    assert_unknown(&bob.claim("r").await.expect_err("refused"));
+    assert_unknown(&bob.cancel("r", "{}").await.expect_err("refused"));
+    assert_unknown(
+        &bob.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect_err("refused"),
+    );
+    assert_unknown(&bob.step("r", 1, vec![Step::Renew]).await.expect_err("refused"));
     assert!(bob.list(10).await.expect("read").is_empty());
     assert_eq!(ann.list(10).await.expect("read").len(), 1);
+}
+
+fn assert_unknown(error: &RunError) {
+    assert!(matches!(error, RunError::Unknown), "{error:?}");
 }
 
 #[tokio::test]
@@ -239,30 +254,40 @@ async fn a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step() {
 async fn a_run_that_begins_and_ends_at_once_is_stored_as_one_that_does_so_in_steps() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let record = |n: u32| Step::Record(at(n), called("1"), "\"a\"".into());
-    let end = || Step::End("{\"status\":\"completed\"}".into());
     runs.step("a", 1, vec![begin("s"), record(1), record(2), end()]).await.expect("stored");
     runs.step("b", 1, vec![begin("s"), record(1)]).await.expect("stored");
     runs.step("b", 1, vec![record(2), end()]).await.expect("stored");
-    let (once, stepwise) = (runs.get("a").await.expect("read"), runs.get("b").await.expect("read"));
+    let once = runs.get("a").await.expect("read");
+    let stepwise = runs.get("b").await.expect("read");
     // The tools are counted for the first of the runs that have them.
     let expected = StoredRun { id: "b".into(), bytes: once.bytes - 2, ..once };
     assert_eq!(stepwise, expected);
     assert_eq!(refused(runs.step("a", 1, vec![Step::Renew]).await), Refused::Ended);
 }
 
+fn record(n: u32) -> Step {
+    Step::Record(at(n), called("1"), "\"a\"".into())
+}
+
+fn end() -> Step {
+    Step::End("{\"status\":\"completed\"}".into())
+}
+
 #[tokio::test]
 async fn a_call_is_recorded_once_also_by_the_steps_that_begin_and_end_a_run() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let record = |arguments| Step::Record(at(1), called(arguments), "1".into());
     for (again, expected) in [("1", Refused::Stale), ("2", Refused::Diverged)] {
-        let steps = vec![begin("s"), record("1"), record(again), Step::End("{}".into())];
+        let steps = vec![begin("s"), record_of("1"), record_of(again), Step::End("{}".into())];
         assert_eq!(refused(runs.step("r", 1, steps).await), expected);
         assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
     }
-    let late = vec![begin("s"), record("1"), Step::End("{}".into())];
+    let late = vec![begin("s"), record_of("1"), Step::End("{}".into())];
     assert_eq!(refused(runs.step("r", 2, late).await), Refused::Superseded);
+}
+
+fn record_of(arguments: &str) -> Step {
+    Step::Record(at(1), called(arguments), "1".into())
 }
 
 #[tokio::test]
@@ -285,7 +310,6 @@ async fn an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent() {
     let runs = home.open(ANN, BOUNDS).await;
     let steps = vec![begin("s"), Step::Intend(at(1), called("1")), Step::Ask(at(2), called("2"))];
     runs.step("r", 1, steps).await.expect("stored");
-    let answer = |n: u32, attempt| vec![Step::Answer(at(n), attempt, "\"é\"".into())];
     assert_eq!(refused(runs.step("r", 1, answer(1, 2)).await), Refused::Stale);
     assert_eq!(refused(runs.step("r", 1, answer(2, 0)).await), Refused::Stale);
     let missing = runs.step("r", 1, answer(3, 1)).await;
@@ -295,4 +319,8 @@ async fn an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent() {
     let run = runs.get("r").await.expect("read");
     assert_eq!(run.calls[0].answer.as_deref(), Some("\"é\""));
     assert_eq!(stages(&run), [Stage::Answered, Stage::Pending { attempts: 0 }]);
+}
+
+fn answer(n: u32, attempt: u32) -> Vec<Step> {
+    vec![Step::Answer(at(n), attempt, "\"é\"".into())]
 }

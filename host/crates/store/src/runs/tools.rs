@@ -20,11 +20,10 @@ pub struct ScriptTools(Arc<LazyLock<Made, Make>>);
 impl ScriptTools {
     /// Creates tools whose text and digest are made when they are needed, once for all clones.
     pub fn new(make: impl FnOnce() -> (String, [u8; 32]) + Send + 'static) -> Self {
-        let make = move || {
+        Self(Arc::new(LazyLock::new(Box::new(move || {
             let (text, digest) = make();
             Made { text, digest }
-        };
-        Self(Arc::new(LazyLock::new(Box::new(make))))
+        }))))
     }
 
     /// The text.

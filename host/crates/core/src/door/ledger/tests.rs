@@ -7,7 +7,8 @@ use crate::{
 /// Opens a record and returns it with the report of its call.
 fn open(ledger: &Ledger, arguments: &str) -> (Open, Arc<Report>) {
     let client = ClientName::parse("desk").expect("a good name");
-    let (id, report) = (CallId::next(), Report::new());
+    let id = CallId::next();
+    let report = Report::new();
     let name = ToolName::new(&client, "t");
     let open = ledger.open((id, None), name, None, arguments.into(), report.clone());
     (open.expect("the request may make more calls"), report)
@@ -73,7 +74,8 @@ fn arguments_and_messages_share_one_quota() {
     for arguments in ["{}", "{}"] {
         drop(open(&ledger, arguments));
     }
-    let kept: Vec<_> = ledger.records()[1..].iter().map(|it| it.arguments.to_string()).collect();
+    let kept: Vec<_> =
+        ledger.records()[1..].iter().map(|record| record.arguments.to_string()).collect();
     assert_eq!(kept, ["{}", NOT_KEPT]);
 }
 
@@ -91,26 +93,34 @@ fn emitted_content_beyond_the_quota_is_left_out() {
 #[test]
 fn the_servers_of_a_call_are_its_own_and_those_of_the_calls_below_it() {
     let ledger = Ledger::default();
-    let client = |name: &str| ClientName::parse(name).expect("a good name");
-    let record = |parent: Option<CallId>, untrusted: Option<&str>| {
-        let id = CallId::next();
-        let name = ToolName::new(&client("x"), "t");
-        let open = ledger.open((id, parent), name, untrusted.map(client), "".into(), Report::new());
-        drop(open.expect("the request may make more calls"));
-        id
-    };
-    let script = record(None, None);
-    let plugin = record(Some(script), None);
-    record(Some(plugin), Some("deep"));
-    record(Some(script), Some("near"));
-    let other = record(None, Some("other"));
-    record(Some(other), None);
-    let names = |call| -> Vec<String> {
-        ledger.untrusted_within(call).iter().map(|name| name.as_str().to_owned()).collect()
-    };
+    let script = record(&ledger, None, None);
+    let plugin = record(&ledger, Some(script), None);
+    record(&ledger, Some(plugin), Some("deep"));
+    record(&ledger, Some(script), Some("near"));
+    let other = record(&ledger, None, Some("other"));
+    record(&ledger, Some(other), None);
     assert_eq!(
-        (names(script), names(plugin)),
+        (names(&ledger, script), names(&ledger, plugin)),
         (vec!["deep".into(), "near".into()], vec!["deep".into()])
     );
-    assert_eq!((names(other), names(CallId::next())), (vec!["other".to_owned()], vec![]));
+    assert_eq!(
+        (names(&ledger, other), names(&ledger, CallId::next())),
+        (vec!["other".to_owned()], vec![])
+    );
+}
+
+fn record(ledger: &Ledger, parent: Option<CallId>, untrusted: Option<&str>) -> CallId {
+    let id = CallId::next();
+    let name = ToolName::new(&client("x"), "t");
+    let open = ledger.open((id, parent), name, untrusted.map(client), "".into(), Report::new());
+    drop(open.expect("the request may make more calls"));
+    id
+}
+
+fn client(name: &str) -> ClientName {
+    ClientName::parse(name).expect("a good name")
+}
+
+fn names(ledger: &Ledger, call: CallId) -> Vec<String> {
+    ledger.untrusted_within(call).iter().map(|name| name.as_str().to_owned()).collect()
 }

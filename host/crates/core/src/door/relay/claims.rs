@@ -143,12 +143,13 @@ mod tests {
         let texts: Vec<_> = (0..100).map(|n| format!("b{n:02}://{{x}}")).collect();
         let texts: Vec<_> = texts.iter().map(String::as_str).collect();
         let many = view(&[("a", &["a://{x}"]), ("b", &texts)]);
-        let work = |view: &RelayView| {
-            let mut claims = view.claims();
-            assert!(!claims.is_claimed_by_other(&client("a"), "a://1"));
-            MAX_WORK - claims.left
-        };
         assert_eq!(work(&many) - work(&one), 0);
+    }
+
+    fn work(view: &RelayView) -> u64 {
+        let mut claims = view.claims();
+        assert!(!claims.is_claimed_by_other(&client("a"), "a://1"));
+        MAX_WORK - claims.left
     }
 
     #[test]

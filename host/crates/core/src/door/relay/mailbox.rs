@@ -66,7 +66,8 @@ mod tests {
     #[tokio::test]
     async fn a_label_that_waits_is_not_added_again_and_none_is_lost() {
         let mailbox = Mailbox::default();
-        let (one, two): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        let one: Arc<str> = "a".into();
+        let two: Arc<str> = "b".into();
         for _ in 0..1_000 {
             mailbox.put(&one);
             mailbox.put(&two);

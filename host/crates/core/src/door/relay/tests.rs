@@ -31,7 +31,6 @@ fn policy() -> Policy {
 }
 
 fn offers() -> Arc<Offers> {
-    let list = |keys: &[&str]| keys.iter().map(|key| Offer::new(key, "{}")).collect();
     Arc::new(Offers {
         resources: list(&["memo://a", "file:///secret"]),
         templates: list(&["memo://{id}", "file:///{path}"]),
@@ -40,9 +39,14 @@ fn offers() -> Arc<Offers> {
     })
 }
 
+fn list(keys: &[&str]) -> Vec<Offer> {
+    keys.iter().map(|key| Offer::new(key, "{}")).collect()
+}
+
 fn view(policy: &Policy, filter: &Filter, key: Option<&VirtualKey>) -> RelayView {
-    let (name, offers, provider): (_, _, Arc<dyn Provider>) =
-        (client("notes"), offers(), Arc::new(Echo));
+    let name = client("notes");
+    let offers = offers();
+    let provider: Arc<dyn Provider> = Arc::new(Echo);
     let source = RelaySource { client: &name, policy, offers: &offers, provider: Some(&provider) };
     RelayView::new([source], filter, key)
 }

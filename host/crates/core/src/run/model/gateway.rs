@@ -155,8 +155,10 @@ impl Script {
         for line in lines.clone() {
             decided[line] = self.calls[line].decided(run, line, definition);
         }
-        let stops = |known: &Known| matches!(known, Known::Waits { .. } | Known::InDoubt);
-        if decided[lines.clone()].iter().any(stops) {
+        let suspends = decided[lines.clone()]
+            .iter()
+            .any(|known| matches!(known, Known::Waits { .. } | Known::InDoubt));
+        if suspends {
             for line in lines {
                 if let Known::Waits { .. } = decided[line] {
                     self.calls[line] = decided[line];
@@ -183,10 +185,10 @@ impl Script {
     fn unstored(&mut self, run: &Run) -> Vec<Step> {
         let begin = std::mem::take(&mut self.begins).then_some(Step::Begin);
         let records = std::mem::take(&mut self.unstored);
-        let record = |(line, definition): (usize, usize)| {
-            Step::Record(line, run.called[line][definition].clone())
-        };
-        begin.into_iter().chain(records.into_iter().map(record)).collect()
+        let records = records
+            .into_iter()
+            .map(|(line, definition)| Step::Record(line, run.called[line][definition].clone()));
+        begin.into_iter().chain(records).collect()
     }
 
     /// Notes that the store has refused a step.

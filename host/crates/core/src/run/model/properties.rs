@@ -75,8 +75,8 @@ fn in_every_state() -> Vec<Property<Run>> {
         })
     }));
     all.push(always("a call that was denied before any attempt is never sent", |_, s| {
-        let never = |row: &Row| row.record.intended != 0 || row.record.sent == 0;
-        s.journal.rows.iter().filter(|row| row.stage() == Some(Stage::Denied)).all(never)
+        let mut denied = s.journal.rows.iter().filter(|row| row.stage() == Some(Stage::Denied));
+        denied.all(|row| row.record.intended != 0 || row.record.sent == 0)
     }));
     all.push(always("no two gateways have the same epoch", |_, s| match &s.gateways {
         [Gateway::Runs(one), Gateway::Runs(other)] => one.epoch != other.epoch,
@@ -118,25 +118,24 @@ fn in_some_state() -> Vec<Property<Run>> {
 fn in_some_state_with_write() -> Vec<Property<Run>> {
     vec![
         sometimes("a call is in doubt", |_, s| {
-            let is_in_doubt = |row: &Row| matches!(row.stage(), Some(Stage::InDoubt { .. }));
-            s.journal.rows.iter().any(is_in_doubt)
+            s.journal.rows.iter().any(|row| matches!(row.stage(), Some(Stage::InDoubt { .. })))
         }),
         sometimes("a stalled gateway stores an answer after another has the run", |_, s| {
             s.gateways.iter().any(|gateway| {
                 let Gateway::Runs(script) = gateway else { return false };
-                let learnt = |(known, row): (&Known, &Row)| {
+                script.calls.iter().zip(&s.journal.rows).any(|(known, row)| {
                     *known == Known::InDoubt && matches!(row.answer, Some(Answer::Attempt(_)))
-                };
-                script.calls.iter().zip(&s.journal.rows).any(learnt)
+                })
             })
         }),
         sometimes("a retry sends a write for the second time, and completes", |_, s| {
-            let is_twice = |row: &Row| row.record.retries == 1 && row.record.sends() == 2;
-            s.journal.has_completed() && s.journal.rows.iter().any(is_twice)
+            let mut rows = s.journal.rows.iter();
+            s.journal.has_completed()
+                && rows.any(|row| row.record.retries == 1 && row.record.sends() == 2)
         }),
         sometimes("a person answers a call in doubt, and the script completes", |_, s| {
-            let is_skipped = |row: &Row| row.answer == Some(Answer::Person);
-            s.journal.has_completed() && s.journal.rows.iter().any(is_skipped)
+            let mut rows = s.journal.rows.iter();
+            s.journal.has_completed() && rows.any(|row| row.answer == Some(Answer::Person))
         }),
     ]
 }
@@ -148,9 +147,11 @@ fn in_some_state_with_approval() -> Vec<Property<Run>> {
             s.journal.has_completed() && rows.any(|row| row.stage() == Some(Stage::Denied))
         }),
         sometimes("a gateway crashes after an approval was used", |_, s| {
-            let is_used = |row: &Row| row.record.grants == 1 && row.record.grant.is_none();
             s.gateways == [Gateway::Idle, Gateway::Idle]
-                && s.journal.rows.iter().any(|row| is_used(row) && row.record.intended != 0)
+                && s.journal.rows.iter().any(|row| {
+                    let is_used = row.record.grants == 1 && row.record.grant.is_none();
+                    is_used && row.record.intended != 0
+                })
         }),
     ]
 }

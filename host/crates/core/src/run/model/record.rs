@@ -129,12 +129,12 @@ pub(super) fn compare(before: &Journal, after: &Journal, faults: &mut Vec<Fault>
     }
     for (old, new) in before.rows.iter().zip(&after.rows) {
         faults.extend(&new.record.faults);
-        let is_denied = |stage| matches!(stage, Some(Stage::Denied));
-        let is_answered = |stage| matches!(stage, Some(Stage::Answered));
-        if is_denied(old.stage()) && !is_denied(new.stage()) {
+        if old.stage() == Some(Stage::Denied) && new.stage() != Some(Stage::Denied) {
             faults.push(Fault::DenialLost);
         }
-        if is_answered(old.stage()) && (!is_answered(new.stage()) || old.answer != new.answer) {
+        if old.stage() == Some(Stage::Answered)
+            && (new.stage() != Some(Stage::Answered) || old.answer != new.answer)
+        {
             faults.push(Fault::AnswerLost);
         }
         if let (None, Some(Answer::Attempt(attempt))) = (old.answer, new.answer)

@@ -23,12 +23,16 @@ fn scrub(text: &str) -> String {
 
 /// Percent-encodes every byte except letters, digits and the characters in `kept`.
 fn percent(bytes: &[u8], kept: &str, is_upper: bool) -> String {
-    let encode = |byte: &u8| match char::from(*byte) {
-        c if c.is_ascii_alphanumeric() || (byte.is_ascii() && kept.contains(c)) => c.to_string(),
-        _ if is_upper => format!("%{byte:02X}"),
-        _ => format!("%{byte:02x}"),
-    };
-    bytes.iter().map(encode).collect()
+    bytes
+        .iter()
+        .map(|byte| match char::from(*byte) {
+            c if c.is_ascii_alphanumeric() || (byte.is_ascii() && kept.contains(c)) => {
+                c.to_string()
+            }
+            _ if is_upper => format!("%{byte:02X}"),
+            _ => format!("%{byte:02x}"),
+        })
+        .collect()
 }
 
 fn json(text: &str) -> String {
@@ -38,18 +42,18 @@ fn json(text: &str) -> String {
 
 /// Escapes every character except ASCII letters and digits as `\uXXXX`.
 fn json_ascii(text: &str) -> String {
-    let escape = |unit: u16| match u8::try_from(unit).ok().filter(u8::is_ascii_alphanumeric) {
-        Some(byte) => char::from(byte).to_string(),
-        None => format!("\\u{unit:04x}"),
-    };
-    text.encode_utf16().map(escape).collect()
+    text.encode_utf16()
+        .map(|unit| match u8::try_from(unit).ok().filter(u8::is_ascii_alphanumeric) {
+            Some(byte) => char::from(byte).to_string(),
+            None => format!("\\u{unit:04x}"),
+        })
+        .collect()
 }
 
 /// Returns a text in every form, with the name of the form.
 fn forms(text: &str) -> Vec<(&'static str, String)> {
     let bytes = text.as_bytes();
     let hex = airlock_strings::hex(bytes);
-    let everything = |byte: &u8| format!("%{byte:02x}");
     vec![
         ("as it is", text.to_owned()),
         ("base64", STANDARD.encode(bytes)),
@@ -68,7 +72,10 @@ fn forms(text: &str) -> Vec<(&'static str, String)> {
         ("percent-encoding as JavaScript does it", percent(bytes, "-_.!~*'()", true)),
         ("percent-encoding that keeps slashes", percent(bytes, "-._~/", false)),
         ("percent-encoding of a whole URL", percent(bytes, "-._~:/?#[]@!$&'()*+,;=", true)),
-        ("percent-encoding of everything", bytes.iter().map(everything).collect()),
+        (
+            "percent-encoding of everything",
+            bytes.iter().map(|byte| format!("%{byte:02x}")).collect(),
+        ),
         ("form-encoding", byte_serialize(bytes).collect()),
         ("JSON", json(text)),
         ("JSON with slashes escaped", json(text).replace('/', "\\/")),

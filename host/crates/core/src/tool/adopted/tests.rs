@@ -24,17 +24,11 @@ fn a_schema_without_a_type_gets_it_and_keeps_the_rest() {
 
 #[test]
 fn vendor_keys_and_other_members_are_kept_up_to_their_limit() {
-    let of = |bytes: usize| {
-        let text = "x".repeat(bytes - r#"{"k":""}"#.len());
-        let hints = json!({"readOnlyHint": true, "k": text});
-        adopt(json!({"name": "t", "inputSchema": {}, "_meta": {"k": text}, "k": text, "annotations": hints}))
-            .expect("a good tool")
-    };
-    let tool = of(MAX_META);
+    let tool = adopted_with(MAX_META);
     assert_eq!(tool.annotations.extra.map(|extra| extra.as_str().len()), Some(MAX_META));
     assert_eq!(tool.meta.map(|meta| meta.as_str().len()), Some(MAX_META));
     assert_eq!(tool.extra.map(|extra| extra.as_str().len()), Some(MAX_META));
-    let tool = of(MAX_META + 1);
+    let tool = adopted_with(MAX_META + 1);
     assert_eq!((tool.meta, tool.extra), (None, None));
     let hints = Annotations { read_only: Some(true), ..Annotations::default() };
     assert_eq!(tool.annotations, hints);
@@ -44,6 +38,13 @@ fn vendor_keys_and_other_members_are_kept_up_to_their_limit() {
     assert_eq!(serde_json::to_value(annotations).expect("JSON"), small);
     let plain = adopt(json!({"name": "t", "inputSchema": {}, "_meta": []})).expect("a tool");
     assert_eq!((plain.meta, plain.extra), (None, None));
+}
+
+fn adopted_with(bytes: usize) -> Tool {
+    let text = "x".repeat(bytes - r#"{"k":""}"#.len());
+    let hints = json!({"readOnlyHint": true, "k": text});
+    adopt(json!({"name": "t", "inputSchema": {}, "_meta": {"k": text}, "k": text, "annotations": hints}))
+        .expect("a good tool")
 }
 
 #[test]
@@ -120,14 +121,15 @@ fn a_hidden_character_in_the_name_of_a_member_drops_the_tool() {
 
 #[test]
 fn the_description_of_a_server_that_is_not_trusted_is_marked_for_models() {
-    let of = |name: &str, description: &str, trust| {
-        let tool = adopt(json!({"name": name, "description": description, "inputSchema": {}}));
-        Tool { trust, ..tool.expect("a good tool") }.described().into_owned()
-    };
-    assert_eq!(of("t", "Reads.", Trust::Untrusted), "[MCP Service: fs (external)] Reads.");
-    assert_eq!(of("t", " \u{200b}", Trust::Untrusted), "[MCP Service: fs (external)] t");
-    assert_eq!(of("", "", Trust::Untrusted), "[MCP Service: fs (external)] fs-_e3b0c442");
-    assert_eq!(of("t", "Reads.", Trust::Trusted), "Reads.");
-    assert_eq!(of("t", "", Trust::Trusted), "");
+    assert_eq!(described("t", "Reads.", Trust::Untrusted), "[MCP Service: fs (external)] Reads.");
+    assert_eq!(described("t", " \u{200b}", Trust::Untrusted), "[MCP Service: fs (external)] t");
+    assert_eq!(described("", "", Trust::Untrusted), "[MCP Service: fs (external)] fs-_e3b0c442");
+    assert_eq!(described("t", "Reads.", Trust::Trusted), "Reads.");
+    assert_eq!(described("t", "", Trust::Trusted), "");
     assert_eq!(Tool::own("t", "Runs.", json!({})).described(), "Runs.");
+}
+
+fn described(name: &str, description: &str, trust: Trust) -> String {
+    let tool = adopt(json!({"name": name, "description": description, "inputSchema": {}}));
+    Tool { trust, ..tool.expect("a good tool") }.described().into_owned()
 }

@@ -81,7 +81,7 @@ impl<'d> Merge<'d> {
             let branches: Vec<_> =
                 objects(schema, name).map(|branch| self.fields(branch, depth + 1)).collect();
             if depth == 0 && self.alternatives.is_empty() {
-                self.alternatives = branches.iter().map(|it| it.required.clone()).collect();
+                self.alternatives = branches.iter().map(|branch| branch.required.clone()).collect();
             }
             if !branches.is_empty() {
                 fields = fields.and(Fields::any(branches));
@@ -113,7 +113,9 @@ impl Fields {
         let mut seen = BTreeSet::new();
         let required = required.filter_map(Value::as_str).filter(|name| seen.insert(*name));
         Self {
-            properties: properties.map(|(name, it)| (name.clone(), vec![it.clone()])).collect(),
+            properties: properties
+                .map(|(name, schema)| (name.clone(), vec![schema.clone()]))
+                .collect(),
             required: required.map(str::to_owned).collect(),
         }
     }
@@ -137,12 +139,14 @@ impl Fields {
                 None => required = Some(branch.required),
                 Some(required) => required.retain(|name| names.contains(name)),
             }
-            let one = |(name, schemas)| (name, vec![joined("allOf", schemas)]);
-            properties.extend(branch.properties.into_iter().map(one));
+            let own = branch.properties.into_iter();
+            properties.extend(own.map(|(name, schemas)| (name, vec![joined("allOf", schemas)])));
         }
-        let any = |(name, schemas)| (name, vec![joined("anyOf", schemas)]);
         Self {
-            properties: grouped(properties).into_iter().map(any).collect(),
+            properties: grouped(properties)
+                .into_iter()
+                .map(|(name, schemas)| (name, vec![joined("anyOf", schemas)]))
+                .collect(),
             required: required.unwrap_or_default(),
         }
     }

@@ -116,13 +116,12 @@ fn forms_that_providers_refuse_are_changed() {
 
 #[test]
 fn a_schema_that_multiplies_itself_is_merged_within_bounds() {
-    let doubled = |next: usize| json!({"anyOf": [{"$ref": format!("#/$defs/{next}")}, {"$ref": format!("#/$defs/{next}")}]});
     let defs: Map<String, Value> =
         (0..60).map(|n| (n.to_string(), doubled((n + 1) % 60))).collect();
     let (schema, repairs) =
         repair(json!({"type": "object", "$defs": defs, "allOf": [{"$ref": "#/$defs/0"}]}));
     assert_eq!(schema["properties"], json!({}));
-    assert!(repairs.iter().any(|it| it.contains("too many")), "{repairs:?}");
+    assert!(repairs.iter().any(|repair| repair.contains("too many")), "{repairs:?}");
     let deep = (0..100).fold(json!({}), |inner, _| json!({"type": "array", "contains": inner}));
     let (_, repairs) = repair(json!({"type": "object", "properties": {"deep": deep}}));
     assert_eq!(repairs, ["for models: `items` added to arrays"]);
@@ -140,6 +139,10 @@ fn a_schema_that_multiplies_itself_is_merged_within_bounds() {
     let (schema, repairs) =
         repair(json!({"type": "object", "$defs": {"big": {"properties": big}}, "anyOf": branches}));
     assert!(schema["properties"].is_object() && repairs.len() <= 2, "{repairs:?}");
+}
+
+fn doubled(next: usize) -> Value {
+    json!({"anyOf": [{"$ref": format!("#/$defs/{next}")}, {"$ref": format!("#/$defs/{next}")}]})
 }
 
 #[test]

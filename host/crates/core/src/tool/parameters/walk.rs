@@ -94,13 +94,11 @@ impl<'m> Walk<'m> {
 
     /// Repairs members that have another form than the drafts since 2019 give them.
     fn members(&mut self, schema: &mut Map<String, Value>) {
-        if schema.get("properties").is_some_and(|it| !it.is_object()) {
+        if schema.get("properties").is_some_and(|properties| !properties.is_object()) {
             schema.shift_remove("properties");
             self.made.insert("`properties` that is no object removed");
         }
-        let is_list_of_names =
-            |it: &Value| it.as_array().is_some_and(|names| names.iter().all(Value::is_string));
-        if schema.get("required").is_some_and(|it| !is_list_of_names(it)) {
+        if schema.get("required").is_some_and(|required| !is_list_of_names(required)) {
             schema.shift_remove("required");
             self.made.insert("`required` that is no list of names removed");
         }
@@ -133,6 +131,10 @@ impl<'m> Walk<'m> {
             self.made.insert("`items` added to arrays");
         }
     }
+}
+
+fn is_list_of_names(value: &Value) -> bool {
+    value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
 }
 
 /// Returns the value that the fragment of a reference points to; `None` if there is none.

@@ -65,7 +65,8 @@ fn a_process_that_hides_entirely_is_found_by_its_cgroup() {
 
 #[test]
 fn processes_with_another_mark_are_left_alone() {
-    let (reach, other) = (without_cgroup(), without_cgroup());
+    let reach = without_cgroup();
+    let other = without_cgroup();
     let (mut child, stray) = start(&other, "sleep 1000 >&2 & echo $!; cat");
     reach.kill(true);
     assert!(proc::start_time(stray).is_some());

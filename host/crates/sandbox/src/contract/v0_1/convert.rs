@@ -155,14 +155,15 @@ mod tests {
         let made = error_for_guest(CallError::Tool(made));
         assert_eq!(made.code.as_deref(), Some("airlock.approval_denied"));
         // Returned from a tool that it called.
-        let returned = |code: &str| {
-            let error = wit::ToolError { code: Some(code.to_owned()), ..made.clone() };
-            error_from_guest(error, &Scrubber::default(), 1 << 20).code
-        };
         for own in ["busy", "airlock.busy", "airlock.airlock.busy"] {
-            assert_eq!(returned(own).as_deref(), Some("busy"), "{own}");
+            assert_eq!(returned_code(&made, own).as_deref(), Some("busy"), "{own}");
         }
-        assert_eq!(returned("airlock."), None);
+        assert_eq!(returned_code(&made, "airlock."), None);
+    }
+
+    fn returned_code(made: &wit::ToolError, code: &str) -> Option<String> {
+        let error = wit::ToolError { code: Some(code.to_owned()), ..made.clone() };
+        error_from_guest(error, &Scrubber::default(), 1 << 20).code
     }
 
     #[test]
@@ -206,51 +207,67 @@ mod tests {
 
     #[test]
     fn content_of_an_error_is_replaced_if_it_is_malformed_or_too_large() {
-        let of = |text: &str, annotations: Option<&str>| {
-            let error = ToolError {
-                content: vec![Content::text(text)],
-                ..ToolError::new(ErrorKind::Other, "m")
-            };
-            let mut error = error_for_guest(CallError::Tool(error));
-            error.content[0].annotations = annotations.map(str::to_owned);
-            let error = error_from_guest(error, &Scrubber::default(), 10);
-            assert_eq!(error.message, "m");
-            error.content[0].as_text().expect("a text").to_owned()
-        };
-        assert_eq!(of(&"x".repeat(10), None), "x".repeat(10));
-        assert_eq!(of("x", Some("{}")), "x");
+        assert_eq!(text_of_error(&"x".repeat(10), None), "x".repeat(10));
+        assert_eq!(text_of_error("x", Some("{}")), "x");
         for (text, annotations) in [
             ("xxxxxxxxxxx", None),
             ("x", Some("[]")),
             ("x", Some("{")),
             ("", Some(r#"{"abcde":1}"#)),
         ] {
-            assert!(of(text, annotations).starts_with("[The content of this error is left out"));
+            assert!(
+                text_of_error(text, annotations)
+                    .starts_with("[The content of this error is left out")
+            );
         }
+    }
+
+    fn text_of_error(text: &str, annotations: Option<&str>) -> String {
+        let error = ToolError {
+            content: vec![Content::text(text)],
+            ..ToolError::new(ErrorKind::Other, "m")
+        };
+        let mut error = error_for_guest(CallError::Tool(error));
+        error.content[0].annotations = annotations.map(str::to_owned);
+        let error = error_from_guest(error, &Scrubber::default(), 10);
+        assert_eq!(error.message, "m");
+        error.content[0].as_text().expect("a text").to_owned()
     }
 
     #[test]
     fn json_in_a_result_is_counted_and_must_be_of_its_kind() {
-        let part = |block| wit::Content { block, annotations: None, meta: None, extra: None };
-        let text = || part(wit::ContentBlock::Text("t".to_owned()));
-        let output = |content| wit::ToolOutput {
-            content: vec![content],
-            structured_content: Some("1".to_owned()),
-            meta: Some("{}".to_owned()),
-            extra: None,
-        };
-        let whole = output(wit::Content { extra: Some("{\"a\":1}".to_owned()), ..text() });
+        let whole = output_of(wit::Content { extra: Some("{\"a\":1}".to_owned()), ..text_part() });
         assert_eq!(least_bytes(&whole), "1{}{\"a\":1}".len());
         for (content, expected) in [
-            (wit::Content { meta: Some("[]".to_owned()), ..text() }, "meta is not a JSON object"),
-            (wit::Content { extra: Some("{".to_owned()), ..text() }, "extra is not JSON"),
+            (
+                wit::Content { meta: Some("[]".to_owned()), ..text_part() },
+                "meta is not a JSON object",
+            ),
+            (wit::Content { extra: Some("{".to_owned()), ..text_part() }, "extra is not JSON"),
             (
                 part(wit::ContentBlock::Other("{\"typ\":\"x\"}".to_owned())),
                 "other is not a content block with a type",
             ),
         ] {
-            let error = output_from_guest(output(content)).expect_err("malformed");
+            let error = output_from_guest(output_of(content)).expect_err("malformed");
             assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    fn text_part() -> wit::Content {
+        part(wit::ContentBlock::Text("t".to_owned()))
+    }
+
+    fn part(block: wit::ContentBlock) -> wit::Content {
+        wit::Content { block, annotations: None, meta: None, extra: None }
+    }
+
+    fn output_of(content: wit::Content) -> wit::ToolOutput {
+        wit::ToolOutput {
+            content: vec![content],
+            structured_content: Some("1".to_owned()),
+            meta: Some("{}".to_owned()),
+            extra: None,
         }
     }
 }

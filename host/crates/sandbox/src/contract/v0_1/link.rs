@@ -156,8 +156,9 @@ fn link_kv(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         |store: Store<'_>, (handle, keys): (Handle, Vec<String>)| {
             Box::new(async move {
                 let found = kv::get_many(store, handle, keys).await?;
-                let entry = |entry: Option<_>| entry.map(entry_for_guest);
-                let found = found.map(|found| found.into_iter().map(entry).collect::<Vec<_>>());
+                let found = found.map(|found| {
+                    found.into_iter().map(|entry| entry.map(entry_for_guest)).collect::<Vec<_>>()
+                });
                 Ok((found.map_err(|error| kv_error_for_guest(&error)),))
             })
         },
@@ -249,10 +250,9 @@ fn http_request_from_guest(request: HttpRequest) -> egress::Request {
 }
 
 fn http_response_for_guest(response: egress::Response) -> HttpResponse {
-    let header = |(name, value)| Header { name, value };
     HttpResponse {
         status: response.status,
-        headers: response.headers.into_iter().map(header).collect(),
+        headers: response.headers.into_iter().map(|(name, value)| Header { name, value }).collect(),
         body: response.body,
         final_url: response.final_url,
     }
@@ -345,12 +345,12 @@ fn level_from_guest(level: Level) -> log::Level {
 }
 
 fn page_for_guest(page: &tools::Page) -> ToolPage {
-    let item = |item: &tools::Listed| ToolSummary {
+    let items = page.items.iter().map(|item| ToolSummary {
         name: item.name.clone(),
         title: item.tool.title.clone(),
         description: item.tool.description.clone(),
-    };
-    ToolPage { items: page.items.iter().map(item).collect(), next: page.next.clone() }
+    });
+    ToolPage { items: items.collect(), next: page.next.clone() }
 }
 
 fn request_from_guest(request: CallRequest) -> tools::Request {
@@ -371,10 +371,16 @@ mod tests {
 
     #[test]
     fn a_value_that_no_deletion_makes_room_for_is_too_large_and_not_beyond_the_quota() {
-        let told = |error: store::kv::KvError| kv_error_for_guest(&KvError::Store(error));
         let larger = store::kv::KvError::LargerThanQuota { bytes: 2, quota: 1 };
-        assert!(matches!(told(larger), GuestKvError::TooLarge));
-        assert!(matches!(told(store::kv::KvError::TooLarge), GuestKvError::TooLarge));
-        assert!(matches!(told(store::kv::KvError::QuotaExceeded), GuestKvError::QuotaExceeded));
+        assert!(matches!(for_guest(larger), GuestKvError::TooLarge));
+        assert!(matches!(for_guest(store::kv::KvError::TooLarge), GuestKvError::TooLarge));
+        assert!(matches!(
+            for_guest(store::kv::KvError::QuotaExceeded),
+            GuestKvError::QuotaExceeded
+        ));
+    }
+
+    fn for_guest(error: store::kv::KvError) -> GuestKvError {
+        kv_error_for_guest(&KvError::Store(error))
     }
 }

@@ -119,18 +119,22 @@ impl Resolver for Loopback {
 /// Outlet that may send to `server` as `x.example.com`, with the credential `token` for all paths
 /// below `/for/`.
 pub(crate) fn outlet(server: &Server, bounds: Bounds) -> Outlet {
-    let rule = |text: &str| {
-        text.replace("PORT", &server.address.port().to_string()).parse().expect("a rule")
-    };
-    let policy =
-        Policy::new(None, vec![rule("http://x.example.com:PORT GET,POST /** private")], bounds)
-            .expect("a policy");
+    let policy = Policy::new(
+        None,
+        vec![rule(server, "http://x.example.com:PORT GET,POST /** private")],
+        bounds,
+    )
+    .expect("a policy");
     let injection = Injection::header("authorization", "Bearer ").expect("a header");
-    let audience = vec![rule("http://x.example.com:PORT GET /for/**")];
+    let audience = vec![rule(server, "http://x.example.com:PORT GET /for/**")];
     let token = Credential::new("token", Secret::new("s3cret-value"), injection, audience)
         .expect("a credential");
     let credentials = Credentials::new(vec![token]).expect("credentials");
     Egress::with_resolver(Arc::new(Loopback)).expect("clients").outlet("test", policy, credentials)
+}
+
+fn rule(server: &Server, text: &str) -> airlock_egress::Rule {
+    text.replace("PORT", &server.address.port().to_string()).parse().expect("a rule")
 }
 
 /// Sends a request from inside a guest.
@@ -163,16 +167,23 @@ fn request(
     body: Option<&[u8]>,
     credential: Option<&str>,
 ) -> Val {
-    let header = |(name, value): &(&str, &[u8])| {
-        Val::Record(vec![
-            ("name".into(), Val::String((*name).into())),
-            ("value".into(), bytes(value)),
-        ])
-    };
     Val::Record(vec![
         ("method".into(), Val::String(method.into())),
         ("url".into(), Val::String(url.into())),
-        ("headers".into(), Val::List(headers.iter().map(header).collect())),
+        (
+            "headers".into(),
+            Val::List(
+                headers
+                    .iter()
+                    .map(|(name, value)| {
+                        Val::Record(vec![
+                            ("name".into(), Val::String((*name).into())),
+                            ("value".into(), bytes(value)),
+                        ])
+                    })
+                    .collect(),
+            ),
+        ),
         ("body".into(), optional(body.map(bytes))),
         ("timeout-ms".into(), optional(None)),
         ("max-response-bytes".into(), optional(None)),
@@ -252,22 +263,12 @@ async fn a_denied_request_returns_an_error_and_does_not_end_the_guest() {
 #[tokio::test]
 async fn requests_cost_fuel_by_their_size_and_count_as_host_calls() {
     let server = Server::start(|path| ok(&"x".repeat(path.len()))).await;
-    let spent = async |path: &str, body: &[u8]| {
-        let url = server.url("x.example.com", path);
-        let spent =
-            run(Some(outlet(&server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
-                send(engine, store, request("POST", &url, &[], Some(body), None))
-                    .await?
-                    .expect("a response");
-                Ok(store.data().meter.debt())
-            });
-        spent.await.expect("it returns")
-    };
-    let (least, longer_body) = (spent("/", b"").await, spent("/", &[b'x'; 10_000]).await);
+    let least = spent(&server, "/", b"").await;
+    let longer_body = spent(&server, "/", &[b'x'; 10_000]).await;
     assert_eq!(longer_body - least, 10_000);
     // The path is in the URL of the request and of the response, and in the response's body;
     // `content-length` has three more digits.
-    assert_eq!(spent(&format!("/{}", "x".repeat(1_000)), b"").await - least, 3_003);
+    assert_eq!(spent(&server, &format!("/{}", "x".repeat(1_000)), b"").await - least, 3_003);
     let limits = Limits { host_calls: 0, ..Limits::PLUGIN };
     let url = server.url("x.example.com", "/");
     let stopped = run(Some(outlet(&server, Bounds::PLUGIN)), limits, async |engine, store| {
@@ -275,6 +276,17 @@ async fn requests_cost_fuel_by_their_size_and_count_as_host_calls() {
     });
     let stopped = stopped.await.expect_err("not even one");
     assert!(matches!(stopped, CallError::Budget { what: "host calls", limit: 0 }), "{stopped:?}");
+}
+
+async fn spent(server: &Server, path: &str, body: &[u8]) -> u64 {
+    let url = server.url("x.example.com", path);
+    let spent = run(Some(outlet(server, Bounds::PLUGIN)), Limits::PLUGIN, async |engine, store| {
+        send(engine, store, request("POST", &url, &[], Some(body), None))
+            .await?
+            .expect("a response");
+        Ok(store.data().meter.debt())
+    });
+    spent.await.expect("it returns")
 }
 
 #[tokio::test]

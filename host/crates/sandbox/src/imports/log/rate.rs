@@ -86,28 +86,34 @@ mod tests {
 
     #[test]
     fn after_a_burst_only_the_long_run_rate_is_written() {
-        let (rate, now) = (LogRate::default(), Instant::now());
-        let take = |seconds, bytes| {
-            rate.take_at(now + Duration::from_secs(seconds), &Tenant::ANONYMOUS, bytes)
-        };
-        assert_eq!(take(0, BURST_BYTES), Verdict::Write);
-        assert_eq!([take(0, 1), take(0, 1)], [Verdict::DropAndSay, Verdict::Drop]);
-        assert_eq!(take(1, BYTES_PER_SECOND + 1), Verdict::Drop);
-        assert_eq!(take(1, BYTES_PER_SECOND), Verdict::Write);
+        let rate = LogRate::default();
+        let now = Instant::now();
+        assert_eq!(take(&rate, now, 0, BURST_BYTES), Verdict::Write);
         assert_eq!(
-            take(1, 1),
+            [take(&rate, now, 0, 1), take(&rate, now, 0, 1)],
+            [Verdict::DropAndSay, Verdict::Drop]
+        );
+        assert_eq!(take(&rate, now, 1, BYTES_PER_SECOND + 1), Verdict::Drop);
+        assert_eq!(take(&rate, now, 1, BYTES_PER_SECOND), Verdict::Write);
+        assert_eq!(
+            take(&rate, now, 1, 1),
             Verdict::DropAndSay,
             "it is said again after a line that was written"
         );
         assert_eq!(
-            [take(10_000, BURST_BYTES + 1), take(10_000, BURST_BYTES)],
+            [take(&rate, now, 10_000, BURST_BYTES + 1), take(&rate, now, 10_000, BURST_BYTES)],
             [Verdict::Drop, Verdict::Write]
         );
     }
 
+    fn take(rate: &LogRate, now: Instant, seconds: u64, bytes: usize) -> Verdict {
+        rate.take_at(now + Duration::from_secs(seconds), &Tenant::ANONYMOUS, bytes)
+    }
+
     #[test]
     fn every_tenant_has_its_own_bucket_and_full_buckets_are_removed() {
-        let (rate, now) = (LogRate::default(), Instant::now());
+        let rate = LogRate::default();
+        let now = Instant::now();
         for number in 0..100 {
             let tenant = Tenant::of_key([number; 32], "");
             assert_eq!(rate.take_at(now, &tenant, BURST_BYTES), Verdict::Write);

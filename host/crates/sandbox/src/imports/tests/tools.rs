@@ -81,7 +81,8 @@ async fn call(grants: Grants, name: &str) -> Result<String, CallError> {
 }
 
 async fn call_with(grants: Grants, name: &str, arguments: &str) -> Result<String, CallError> {
-    let (name, arguments) = (name.to_owned(), arguments.to_owned());
+    let name = name.to_owned();
+    let arguments = arguments.to_owned();
     let request = Request { name, arguments, timeout: None };
     let called = with(grants, Some(chain()), None, async |store| tools::call(store, request).await);
     Ok(called.await??.to_text())
@@ -117,11 +118,6 @@ async fn an_error_names_the_tool_as_the_plugin_called_it() {
         );
     }
     let batch = with(grants(), Some(chain()), None, async |store| {
-        let request = |name: &str, arguments: &str| Request {
-            name: name.to_owned(),
-            arguments: arguments.to_owned(),
-            timeout: None,
-        };
         tools::call_batch(
             store,
             vec![request("two", "[]"), request("one", ""), request("one", "7")],
@@ -141,6 +137,10 @@ async fn an_error_names_the_tool_as_the_plugin_called_it() {
     assert_eq!(names, ["bad two", "far-b", "bad one"]);
 }
 
+fn request(name: &str, arguments: &str) -> Request {
+    Request { name: name.to_owned(), arguments: arguments.to_owned(), timeout: None }
+}
+
 #[tokio::test]
 async fn a_list_and_a_description_cost_fuel_for_their_bytes() {
     let spent = with(grants(), Some(chain()), None, async |mut store| {
@@ -157,26 +157,21 @@ async fn a_list_and_a_description_cost_fuel_for_their_bytes() {
         Ok((one, three, spent(&store)))
     });
     let (one, three, described) = spent.await.expect("it ends well");
-    let summary = |name: &str| (name.len() + TITLE.len() + "A tool.".len()) as u64;
     assert_eq!(one, BASE_FUEL + summary("one"));
     assert_eq!(three, one + summary("two") + summary("far-a"));
     assert!(described > one + LONG.len() as u64, "{described}");
 }
 
+fn summary(name: &str) -> u64 {
+    (name.len() + TITLE.len() + "A tool.".len()) as u64
+}
+
 #[tokio::test]
 async fn the_list_has_the_slots_and_then_the_full_names_page_by_page() {
-    let list = async |cursor: Option<&str>, limit: u32| {
-        let listed = with(grants(), Some(chain()), None, async |mut store| {
-            tools::list(&mut store, cursor, limit)
-        });
-        let page = listed.await.expect("it ends well").expect("it is permitted");
-        let names: Vec<_> = page.items.iter().map(|item| item.name.clone()).collect();
-        (names.join(" "), page.next)
-    };
-    assert_eq!(list(None, 10).await, ("one two far-a".to_owned(), None));
-    assert_eq!(list(None, 1).await, ("one".to_owned(), Some("one".to_owned())));
-    assert_eq!(list(Some("one"), 1).await, ("two".to_owned(), Some("two".to_owned())));
-    assert_eq!(list(Some("two"), 1).await, ("far-a".to_owned(), None));
+    assert_eq!(page(None, 10).await, ("one two far-a".to_owned(), None));
+    assert_eq!(page(None, 1).await, ("one".to_owned(), Some("one".to_owned())));
+    assert_eq!(page(Some("one"), 1).await, ("two".to_owned(), Some("two".to_owned())));
+    assert_eq!(page(Some("two"), 1).await, ("far-a".to_owned(), None));
     let described = with(grants(), Some(chain()), None, async |mut store| {
         let described = tools::describe(&mut store, "one".to_owned())?;
         Ok(described.map(|listed| (listed.name, listed.tool.name.to_string())))
@@ -185,11 +180,20 @@ async fn the_list_has_the_slots_and_then_the_full_names_page_by_page() {
     assert_eq!(described, ("one".to_owned(), "far-b".to_owned()));
 }
 
+async fn page(cursor: Option<&str>, limit: u32) -> (String, Option<String>) {
+    let listed = with(grants(), Some(chain()), None, async |mut store| {
+        tools::list(&mut store, cursor, limit)
+    });
+    let page = listed.await.expect("it ends well").expect("it is permitted");
+    let names: Vec<_> = page.items.iter().map(|item| item.name.clone()).collect();
+    (names.join(" "), page.next)
+}
+
 #[tokio::test]
 async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect_to_declare() {
-    let narrowed = || super::narrowed(grants(), &["http"]);
     for name in ["one", "spare", "far-a", "far-b"] {
-        let refused = call(narrowed(), name).await.expect_err("not declared").to_string();
+        let refused =
+            call(narrowed(grants(), &["http"]), name).await.expect_err("not declared").to_string();
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 refused,
@@ -197,37 +201,43 @@ async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect
             );
         }
     }
-    let refused = with(narrowed(), Some(chain()), None, async |mut store| {
-        let is_refused = |answer: Result<(), CallError>| {
-            matches!(answer, Err(CallError::UndeclaredEffect { .. }))
-        };
-        let listed = is_refused(tools::list(&mut store, None, 10)?.map(drop));
-        let described = is_refused(tools::describe(&mut store, "one".to_owned())?.map(drop));
+    let refused = with(narrowed(grants(), &["http"]), Some(chain()), None, async |mut store| {
+        let listed = is_undeclared(&tools::list(&mut store, None, 10)?.map(drop));
+        let described = is_undeclared(&tools::describe(&mut store, "one".to_owned())?.map(drop));
         Ok((listed, described, refused(&store)))
     });
     assert_eq!(refused.await.expect("it ends well"), (true, true, vec!["call_tools".to_owned()]));
-    let declared = super::narrowed(grants(), &["call_tools"]);
+    let declared = narrowed(grants(), &["call_tools"]);
     assert_eq!(call(declared, "one").await.expect("declared"), "far-b");
+}
+
+fn is_undeclared(answer: &Result<(), CallError>) -> bool {
+    matches!(answer, Err(CallError::UndeclaredEffect { .. }))
 }
 
 #[tokio::test]
 async fn a_tool_that_declares_one_slot_calls_that_one_and_learns_what_else_to_declare() {
-    let narrowed = || super::narrowed(grants(), &["call_tools.one"]);
-    assert_eq!(call(narrowed(), "one").await.expect("declared"), "far-b");
+    assert_eq!(
+        call(narrowed(grants(), &["call_tools.one"]), "one").await.expect("declared"),
+        "far-b"
+    );
     for (name, effect) in
         [("two", "call_tools.two"), ("spare", "call_tools.spare"), ("far-a", "call_tools")]
     {
-        let refused = call(narrowed(), name).await.expect_err("not declared");
+        let refused =
+            call(narrowed(grants(), &["call_tools.one"]), name).await.expect_err("not declared");
         assert_eq!(
             refused.to_string(),
             format!("the tool does not declare the effect {effect:?} in plugin.toml")
         );
     }
-    let unknown = call(narrowed(), "far-b").await.expect_err("not granted");
+    let unknown =
+        call(narrowed(grants(), &["call_tools.one"]), "far-b").await.expect_err("not granted");
     assert!(matches!(unknown, CallError::NotFound { .. }), "{unknown}");
-    let listed = with(narrowed(), Some(chain()), None, async |mut store| {
-        let page = tools::list(&mut store, None, 10)?.map_err(|error| error.to_string());
-        Ok(page.map(|page| page.items.into_iter().map(|it| it.name).collect::<Vec<_>>()))
-    });
+    let listed =
+        with(narrowed(grants(), &["call_tools.one"]), Some(chain()), None, async |mut store| {
+            let page = tools::list(&mut store, None, 10)?.map_err(|error| error.to_string());
+            Ok(page.map(|page| page.items.into_iter().map(|item| item.name).collect::<Vec<_>>()))
+        });
     assert_eq!(listed.await.expect("it ends well"), Ok(vec!["one".to_owned()]));
 }

@@ -30,32 +30,24 @@ async fn opening_a_store_is_a_use_for_reading_and_changing_a_key_one_for_writing
     let home = tempfile::tempdir().expect("a directory");
     let open = Database::open(Settings::new(home.path().join("airlock.db"))).await;
     let database = Some(open.expect("a database"));
-    let store = |name: &str| KvStore {
-        name: name.to_owned(),
-        max_bytes: 1 << 20,
-        is_shared: false,
-        is_cache: false,
-    };
     let stores = vec![store("notes"), store("other")];
     let grants = Grants { stores, ..Grants::default() };
-    let (read, written) = (Use::ReadKv("notes".into()), Use::WriteKv("notes".into()));
-    let body = async |change: bool, mut store: Store<'_>| {
-        let Ok(handle) = kv::open(&mut store, "notes")? else { return Ok(()) };
-        assert!(kv::open(&mut store, "absent")?.is_err());
-        if change {
-            let key = "key".to_owned();
-            drop(kv::delete(store, handle, key, None).await?);
-        }
-        Ok(())
-    };
+    let read = Use::ReadKv("notes".into());
+    let written = Use::WriteKv("notes".into());
     for (effects, change, expected) in [
         (&["write_kv"][..], false, only([read.clone()])),
         (&["write_kv"], true, only([read.clone(), written])),
         (&["read_kv"], true, only([read])),
         (&["write_kv.other"], true, only([])),
     ] {
-        let used = uses(grants.clone(), effects, database.clone(), async |store| {
-            body(change, store).await
+        let used = uses(grants.clone(), effects, database.clone(), async |mut store| {
+            let Ok(handle) = kv::open(&mut store, "notes")? else { return Ok(()) };
+            assert!(kv::open(&mut store, "absent")?.is_err());
+            if change {
+                let key = "key".to_owned();
+                drop(kv::delete(store, handle, key, None).await?);
+            }
+            Ok(())
         });
         assert_eq!(used.await, expected, "{effects:?}");
     }
@@ -68,23 +60,28 @@ async fn a_secret_is_used_when_it_is_revealed_and_when_the_plugin_learns_that_it
         revealed: Arc::new([("token".to_owned(), Secret::new("value"))].into()),
         ..Grants::default()
     };
-    let ask = async |effects: &[&str], name: Option<&str>| {
-        let body = async |mut store: Store<'_>| {
-            secrets::exists(&mut store, "token")?;
-            if let Some(name) = name {
-                drop(secrets::reveal(&mut store, name)?);
-            }
-            Ok(())
-        };
-        uses(grants.clone(), effects, None, body).await
-    };
-    let known = || Use::KnownSecret("token".into());
-    let revealed = only([known(), Use::RevealedSecret("token".into())]);
-    assert_eq!(ask(&["secret"], Some("token")).await, revealed);
+    let known = Use::KnownSecret("token".into());
+    let revealed = only([known.clone(), Use::RevealedSecret("token".into())]);
+    assert_eq!(uses_of_secret(&grants, &["secret"], Some("token")).await, revealed);
     for name in [None, Some("other"), Some("absent")] {
-        assert_eq!(ask(&["secret"], name).await, only([known()]), "{name:?}");
+        assert_eq!(
+            uses_of_secret(&grants, &["secret"], name).await,
+            only([known.clone()]),
+            "{name:?}"
+        );
     }
-    assert_eq!(ask(&["secret.other"], Some("token")).await, only([]));
+    assert_eq!(uses_of_secret(&grants, &["secret.other"], Some("token")).await, only([]));
+}
+
+async fn uses_of_secret(grants: &Grants, effects: &[&str], name: Option<&str>) -> BTreeSet<Use> {
+    uses(grants.clone(), effects, None, async |mut store| {
+        secrets::exists(&mut store, "token")?;
+        if let Some(name) = name {
+            drop(secrets::reveal(&mut store, name)?);
+        }
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
@@ -94,45 +91,69 @@ async fn a_tool_is_used_when_it_is_called_or_described_by_a_name_that_is_granted
         full: ["far-a".to_owned()].into(),
     };
     let grants = Grants { tools: names, ..Grants::default() };
-    let (slot, full) = (Use::Slot("one".into()), Use::Tool("far-a".into()));
-    let ask = async |effects: &[&str], name: &str, is_call: bool| {
-        let body = async |mut store: Store<'_>| {
-            if is_call {
-                let (name, arguments) = (name.to_owned(), String::new());
-                let request = super::super::tools::Request { name, arguments, timeout: None };
-                drop(super::super::tools::call(store, request).await?);
-            } else {
-                drop(super::super::tools::describe(&mut store, name.to_owned())?);
-            }
-            Ok(())
-        };
-        uses(grants.clone(), effects, None, body).await
-    };
+    let slot = Use::Slot("one".into());
+    let full = Use::Tool("far-a".into());
     for is_call in [true, false] {
-        assert_eq!(ask(&["call_tools"], "one", is_call).await, only([slot.clone()]));
-        assert_eq!(ask(&["call_tools"], "far-a", is_call).await, only([full.clone()]));
+        assert_eq!(
+            uses_of_tool(&grants, &["call_tools"], "one", is_call).await,
+            only([slot.clone()])
+        );
+        assert_eq!(
+            uses_of_tool(&grants, &["call_tools"], "far-a", is_call).await,
+            only([full.clone()])
+        );
         for (effects, name) in
             [("call_tools", "spare"), ("call_tools", "far-b"), ("call_tools.one", "far-a")]
         {
-            assert_eq!(ask(&[effects], name, is_call).await, only([]), "{effects}: {name}");
+            assert_eq!(
+                uses_of_tool(&grants, &[effects], name, is_call).await,
+                only([]),
+                "{effects}: {name}"
+            );
         }
     }
-    let list = async |mut store: Store<'_>| {
-        drop(super::super::tools::list(&mut store, None, 10)?);
-        Ok(())
-    };
     // A list depends on every granted tool, whether it is there or not.
     let all = only([slot, Use::Slot("spare".into()), full]);
-    assert_eq!(uses(grants, &["call_tools"], None, list).await, all);
+    assert_eq!(
+        uses(grants, &["call_tools"], None, async |mut store| {
+            drop(super::super::tools::list(&mut store, None, 10)?);
+            Ok(())
+        })
+        .await,
+        all
+    );
+}
+
+async fn uses_of_tool(
+    grants: &Grants,
+    effects: &[&str],
+    name: &str,
+    is_call: bool,
+) -> BTreeSet<Use> {
+    uses(grants.clone(), effects, None, async |mut store| {
+        if is_call {
+            let name = name.to_owned();
+            let arguments = String::new();
+            let request = super::super::tools::Request { name, arguments, timeout: None };
+            drop(super::super::tools::call(store, request).await?);
+        } else {
+            drop(super::super::tools::describe(&mut store, name.to_owned())?);
+        }
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn reading_the_configuration_is_a_use_of_it() {
     let config = json!({"days": 3}).as_object().expect("an object").clone();
     let grants = Grants { config: Arc::new(config), ..Grants::default() };
-    let get = async |mut store: Store<'_>| config::get(&mut store, "days").map(drop);
-    assert_eq!(uses(grants.clone(), &[], None, get).await, only([Use::Config]));
-    let get_all = async |mut store: Store<'_>| config::get_all(&mut store).map(drop);
-    assert_eq!(uses(grants.clone(), &[], None, get_all).await, only([Use::Config]));
+    let one = uses(grants.clone(), &[], None, async |mut store| {
+        config::get(&mut store, "days").map(drop)
+    });
+    assert_eq!(one.await, only([Use::Config]));
+    let all =
+        uses(grants.clone(), &[], None, async |mut store| config::get_all(&mut store).map(drop));
+    assert_eq!(all.await, only([Use::Config]));
     assert_eq!(uses(grants, &[], None, async |_| Ok(())).await, only([]));
 }

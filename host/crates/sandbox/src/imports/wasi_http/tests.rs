@@ -43,14 +43,13 @@ async fn start(
         .collect();
     let headers = http.from_list(headers).expect("headers");
     let request = types::HostOutgoingRequest::new(&mut http, headers)?;
-    let same = || Resource::new_borrow(request.rep());
     let method = if pieces.is_empty() { Method::Get } else { Method::Post };
-    http.set_method(same(), method)?.expect("a method");
-    http.set_scheme(same(), Some(Scheme::Http))?.expect("a scheme");
-    http.set_authority(same(), Some(format!("x.example.com:{}", server.address.port())))?
+    http.set_method(again(&request), method)?.expect("a method");
+    http.set_scheme(again(&request), Some(Scheme::Http))?.expect("a scheme");
+    http.set_authority(again(&request), Some(format!("x.example.com:{}", server.address.port())))?
         .expect("an authority");
-    http.set_path_with_query(same(), Some(path.to_owned()))?.expect("a path");
-    let body = types::HostOutgoingRequest::body(&mut http, same())?.expect("a body");
+    http.set_path_with_query(again(&request), Some(path.to_owned()))?.expect("a path");
+    let body = types::HostOutgoingRequest::body(&mut http, again(&request))?.expect("a body");
     let stream: Resource<DynOutputStream> =
         http.write(Resource::new_borrow(body.rep()))?.expect("a stream");
     let response = http.handle(request, None)?;
@@ -66,6 +65,10 @@ async fn start(
     // If the request has failed already, the response has the error.
     drop(types::HostOutgoingBody::finish(&mut http, body, None));
     Ok(response)
+}
+
+fn again<T: 'static>(resource: &Resource<T>) -> Resource<T> {
+    Resource::new_borrow(resource.rep())
 }
 
 /// Waits for the head of a response.
@@ -94,11 +97,10 @@ async fn exchange(
         Err(error) => return Ok(Err(error)),
     };
     let mut http = store.data_mut().http();
-    let same = || Resource::new_borrow(response.rep());
-    let status = http.status(same())?;
-    let fields = types::HostIncomingResponse::headers(&mut http, same())?;
+    let status = http.status(again(&response))?;
+    let fields = types::HostIncomingResponse::headers(&mut http, again(&response))?;
     let headers: http::HeaderMap = http.table.delete(fields)?.into();
-    let body = http.consume(same())?.expect("once");
+    let body = http.consume(again(&response))?.expect("once");
     let mut body = http.table.delete(body)?.take_stream().expect("once");
     let mut read = Vec::new();
     loop {
@@ -260,9 +262,6 @@ async fn unread_responses_count_as_guest_memory() {
         }
         let error = exchange(store, &server, "/", &[], &[]).await?.expect_err("there is none");
         assert!(matches!(error, ErrorCode::ConnectionLimitReached), "{error:?}");
-        let memory_is_short = |store: Guest<'_>| {
-            !store.data_mut().limiter.memory_growing(0, 600, None).expect("answers")
-        };
         assert!(memory_is_short(store), "it is the memory that guests grow into");
         // Only the first byte of one body is read. The rest is still held and still counts.
         let mut http = store.data_mut().http();
@@ -277,6 +276,10 @@ async fn unread_responses_count_as_guest_memory() {
     })
     .await
     .expect("it returns");
+}
+
+fn memory_is_short(store: Guest<'_>) -> bool {
+    !store.data_mut().limiter.memory_growing(0, 600, None).expect("answers")
 }
 
 #[tokio::test]

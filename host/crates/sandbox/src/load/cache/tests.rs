@@ -114,7 +114,8 @@ fn a_truncated_or_extended_file_is_refused() {
 
 #[test]
 fn code_without_a_digest_under_the_caches_own_key_is_refused() {
-    let (own, other) = (kept(), kept());
+    let own = kept();
+    let other = kept();
     // Valid code, digested with the key of another cache.
     let foreign = fs::read(other.path()).expect("it is there");
     own.rewrite(|bytes| *bytes = foreign);
@@ -222,12 +223,13 @@ fn a_lost_or_exposed_key_is_replaced_and_older_files_are_refused() {
 #[test]
 fn caches_opened_at_the_same_time_use_one_key() {
     let home = tempfile::tempdir().expect("a directory");
-    let open = || CodeCache::open(home.path()).expect("a cache");
     let engine = crate::engine::compiler().expect("an engine");
     let wasm = wat::parse_str("(component)").expect("a component");
     let name = CodeName::new(&engine, Form::Plain, &wasm);
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| CodeCache::open(home.path()).expect("a cache")))
+            .collect();
         let caches: Vec<_> =
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
         caches[0]
@@ -240,15 +242,7 @@ fn caches_opened_at_the_same_time_use_one_key() {
 #[test]
 fn functions_are_kept_and_a_file_that_is_not_what_was_written_has_none() {
     let function = [7; 32];
-    let kept_functions = || {
-        let kept = kept();
-        let functions = FunctionCache::default();
-        assert!(functions.insert(&function, b"code of a function".to_vec()));
-        kept.cache.store_functions(&functions).expect("stored");
-        let path = kept.cache.path(&CodeName::functions());
-        (kept, path)
-    };
-    let (kept, path) = kept_functions();
+    let (kept, path) = kept_functions(&function);
     let found = kept.cache.functions();
     assert_eq!(found.get(&function).as_deref(), Some(&b"code of a function"[..]));
     fs::remove_file(&path).expect("removed");
@@ -262,17 +256,26 @@ fn functions_are_kept_and_a_file_that_is_not_what_was_written_has_none() {
         Vec::clear,
     ];
     for change in changes {
-        let (kept, path) = kept_functions();
+        let (kept, path) = kept_functions(&function);
         rewrite(&path, change);
         assert_eq!(kept.cache.functions().get(&function), None);
         assert!(!path.exists(), "it is removed");
     }
     // Code of a component, with its digest, under the name of the functions.
-    let (kept, path) = kept_functions();
+    let (kept, path) = kept_functions(&function);
     let component = fs::read(kept.path()).expect("it is there");
     rewrite(&path, |bytes| *bytes = component);
     assert_eq!(kept.cache.functions().get(&function), None);
     assert!(!path.exists() && kept.loads(0));
+}
+
+fn kept_functions(function: &[u8]) -> (Kept, PathBuf) {
+    let kept = kept();
+    let functions = FunctionCache::default();
+    assert!(functions.insert(function, b"code of a function".to_vec()));
+    kept.cache.store_functions(&functions).expect("stored");
+    let path = kept.cache.path(&CodeName::functions());
+    (kept, path)
 }
 
 #[test]
@@ -288,7 +291,6 @@ fn beyond_its_size_limit_the_least_recently_used_code_is_evicted() {
     set_age(&paths[0], 100 * HOUR);
     set_age(&paths[1], 50 * HOUR);
     assert!(kept.loads(0), "it is used again");
-    let size = |path: &Path| fs::metadata(path).expect("it is there").len();
     kept.cache.max_bytes = size(&paths[0]) + size(&kept.cache.path(&third));
     kept.cache.store(&third, &native).expect("stored");
     assert!(!paths[1].exists() && paths[0].exists());
@@ -302,6 +304,10 @@ fn beyond_its_size_limit_the_least_recently_used_code_is_evicted() {
         assert!(!paths[0].exists());
         assert!(kept.cache.load(&kept.engine, &third).is_some());
     }
+}
+
+fn size(path: &Path) -> u64 {
+    fs::metadata(path).expect("it is there").len()
 }
 
 #[test]
@@ -321,29 +327,22 @@ fn files_that_the_cache_did_not_write_stay_and_abandoned_ones_are_removed() {
     let mut kept = kept();
     let directory = kept.cache.directory().to_owned();
     let digest = "0".repeat(64);
-    let plant = |name: &str, mode: u32| {
-        let path = directory.join(name);
-        fs::write(&path, "text").expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
-        set_age(&path, 30 * HOUR);
-        path
-    };
     let partial = format!(".1.{}", uuid::Uuid::new_v4());
     let foreign = [
         directory.join("key"),
-        plant("notes.txt", CODE_MODE),
-        plant("short.cwasm", CODE_MODE),
-        plant(&format!("{digest}.cwasm"), 0o600),
-        plant(&format!("{}.cwasm", "G".repeat(64)), CODE_MODE),
-        plant(".1.part", 0o600),
-        plant(&format!(".x{partial}"), 0o600),
+        plant(&directory, "notes.txt", CODE_MODE),
+        plant(&directory, "short.cwasm", CODE_MODE),
+        plant(&directory, &format!("{digest}.cwasm"), 0o600),
+        plant(&directory, &format!("{}.cwasm", "G".repeat(64)), CODE_MODE),
+        plant(&directory, ".1.part", 0o600),
+        plant(&directory, &format!(".x{partial}"), 0o600),
     ];
     let link = directory.join(format!("{}.cwasm", "1".repeat(64)));
     symlink(&foreign[1], &link).expect("linked");
     let inner = directory.join(format!("{}.cwasm", "2".repeat(64)));
     fs::create_dir(&inner).expect("made");
-    let abandoned = plant(&partial, 0o600);
-    let current = plant(&format!(".2.{}", uuid::Uuid::new_v4()), 0o600);
+    let abandoned = plant(&directory, &partial, 0o600);
+    let current = plant(&directory, &format!(".2.{}", uuid::Uuid::new_v4()), 0o600);
     set_age(&current, HOUR);
 
     kept.cache.max_bytes = 0;
@@ -355,6 +354,14 @@ fn files_that_the_cache_did_not_write_stay_and_abandoned_ones_are_removed() {
     for path in foreign.iter().chain([&link, &inner]) {
         assert!(fs::symlink_metadata(path).is_ok(), "{} is gone", path.display());
     }
+}
+
+fn plant(directory: &Path, name: &str, mode: u32) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, "text").expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
+    set_age(&path, 30 * HOUR);
+    path
 }
 
 #[test]

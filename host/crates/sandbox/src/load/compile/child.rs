@@ -98,11 +98,9 @@ impl Child {
     /// Writes the component and reads the output at the same time, so that neither side waits for a
     /// full pipe.
     async fn converse(&mut self, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
-        let (stdin, stdout, stderr) = (
-            self.process.stdin().take(),
-            self.process.stdout().take(),
-            self.process.stderr().take(),
-        );
+        let stdin = self.process.stdin().take();
+        let stdout = self.process.stdout().take();
+        let stderr = self.process.stderr().take();
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err(CompileError::Run(io::Error::other("it has no pipes")));
         };
@@ -112,7 +110,8 @@ impl Child {
         };
         let (code, words, ()) =
             tokio::join!(read(stdout, MAX_CODE_BYTES), read(stderr, MAX_WORDS_BYTES), write);
-        let (code, words) = (code.map_err(CompileError::Run)?, words.map_err(CompileError::Run)?);
+        let code = code.map_err(CompileError::Run)?;
+        let words = words.map_err(CompileError::Run)?;
         if code.len() > MAX_CODE_BYTES {
             return Err(CompileError::TooMuchCode(MAX_CODE_BYTES));
         }
@@ -188,11 +187,12 @@ fn compile(job: &Job) -> Result<(), CompileError> {
 /// Limits the process: its CPU time and address space, no writes to files, and no core dump, which
 /// would hold the component.
 fn limit(job: &Job) -> io::Result<()> {
-    let set = |resource, most| -> io::Result<()> {
-        Ok(setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)
-    };
-    set(Resource::Cpu, job.cpu_seconds)?;
-    set(Resource::As, job.memory_bytes)?;
-    set(Resource::Fsize, 0)?;
-    set(Resource::Core, 0)
+    set_limit(Resource::Cpu, job.cpu_seconds)?;
+    set_limit(Resource::As, job.memory_bytes)?;
+    set_limit(Resource::Fsize, 0)?;
+    set_limit(Resource::Core, 0)
+}
+
+fn set_limit(resource: Resource, most: u64) -> io::Result<()> {
+    Ok(setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)
 }

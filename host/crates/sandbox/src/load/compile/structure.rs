@@ -169,35 +169,39 @@ mod tests {
 
     #[test]
     fn core_instances_are_counted_in_all_nested_components() {
-        let made = |count: usize| {
-            let (one, more) = ("(core instance (instantiate $m))", "(core module $m)");
-            format!("(component (component {more} {one}) {more} {})", times(count - 1, one))
-        };
-        assert!(fits(&made(32)));
-        insta::assert_snapshot!(refused(&made(33)), @"the component has 33 core instances; the limit is 32");
+        assert!(fits(&nested_instances(32)));
+        insta::assert_snapshot!(refused(&nested_instances(33)), @"the component has 33 core instances; the limit is 32");
+    }
+
+    fn nested_instances(count: usize) -> String {
+        let one = "(core instance (instantiate $m))";
+        let more = "(core module $m)";
+        format!("(component (component {more} {one}) {more} {})", times(count - 1, one))
     }
 
     #[test]
     fn instances_of_a_repeated_nested_component_are_counted_each_time() {
-        let (one, more) = ("(core instance (instantiate $m))", "(core module $m)");
-        let made = |count: usize| {
-            let instances = times(count, "(instance (instantiate $c))");
-            format!("(component (component $c {more} {one}) {instances})")
-        };
-        assert!(fits(&made(32)));
-        insta::assert_snapshot!(refused(&made(33)), @"the component has 33 core instances; the limit is 32");
-        insta::assert_snapshot!(refused(&made(1_000)), @"the component has 1000 core instances; the limit is 32");
-        let empty = |count: usize| {
-            let instances = times(count, "(instance (instantiate $c))");
-            format!("(component (component $c (instance) (instance) (instance)) {instances})")
-        };
-        assert!(fits(&empty(256)));
-        insta::assert_snapshot!(refused(&empty(257)), @"the component has 1028 instances; the limit is 1024");
+        assert!(fits(&repeated_component(32)));
+        insta::assert_snapshot!(refused(&repeated_component(33)), @"the component has 33 core instances; the limit is 32");
+        insta::assert_snapshot!(refused(&repeated_component(1_000)), @"the component has 1000 core instances; the limit is 32");
+        assert!(fits(&repeated_groups(256)));
+        insta::assert_snapshot!(refused(&repeated_groups(257)), @"the component has 1028 instances; the limit is 1024");
+    }
+
+    fn repeated_component(count: usize) -> String {
+        let one = "(core instance (instantiate $m))";
+        let more = "(core module $m)";
+        let instances = times(count, "(instance (instantiate $c))");
+        format!("(component (component $c {more} {one}) {instances})")
+    }
+
+    fn repeated_groups(count: usize) -> String {
+        let instances = times(count, "(instance (instantiate $c))");
+        format!("(component (component $c (instance) (instance) (instance)) {instances})")
     }
 
     #[test]
     fn a_million_tiny_functions_are_refused() {
-        let functions = |count| format!("(component (core module {}))", times(count, "(func)"));
         assert!(fits(&functions(100_000)));
         insta::assert_snapshot!(refused(&functions(100_001)), @"the component has 100001 functions; the limit is 100000");
         insta::assert_snapshot!(refused(&functions(1_000_000)), @"the component has 1000000 functions; the limit is 100000");
@@ -206,24 +210,29 @@ mod tests {
         insta::assert_snapshot!(refused(&format!("(component {modules})")), @"the component has 120000 functions; the limit is 100000");
     }
 
+    fn functions(count: usize) -> String {
+        format!("(component (core module {}))", times(count, "(func)"))
+    }
+
     #[test]
     fn components_nested_deeper_than_eight_levels_are_refused() {
-        let nested =
-            |levels| format!("(component {}{})", times(levels, "(component "), times(levels, ")"));
         assert!(fits(&nested(8)));
         insta::assert_snapshot!(refused(&nested(9)), @"the component has 9 levels of nested components; the limit is 8");
         insta::assert_snapshot!(refused(&nested(60)), @"the component has 9 levels of nested components; the limit is 8");
         insta::assert_snapshot!(refused(&format!("(component {})", times(65, "(component)"))), @"the component has 65 nested components; the limit is 64");
     }
 
+    fn nested(levels: usize) -> String {
+        format!("(component {}{})", times(levels, "(component "), times(levels, ")"))
+    }
+
     #[test]
     fn too_many_modules_instances_types_or_aliases_are_refused() {
-        let component = |text: &str| format!("(component {text})");
-        insta::assert_snapshot!(refused(&component(&times(129, "(core module)"))), @"the component has 129 core modules; the limit is 128");
+        insta::assert_snapshot!(refused(&component_of(&times(129, "(core module)"))), @"the component has 129 core modules; the limit is 128");
         let instances =
             format!("(core module $m) {}", times(1_025, "(core instance (instantiate $m))"));
-        insta::assert_snapshot!(refused(&component(&instances)), @"the component has 1025 instances; the limit is 1024");
-        insta::assert_snapshot!(refused(&component(&times(50_001, "(type u8)"))), @"the component has 50001 types; the limit is 50000");
+        insta::assert_snapshot!(refused(&component_of(&instances)), @"the component has 1025 instances; the limit is 1024");
+        insta::assert_snapshot!(refused(&component_of(&times(50_001, "(type u8)"))), @"the component has 50001 types; the limit is 50000");
         let mut exports = String::new();
         let mut aliases = String::new();
         for n in 0..20_001 {
@@ -234,7 +243,11 @@ mod tests {
         let text = format!(
             "(core module $m (func $f) {exports}) (core instance $i (instantiate $m)) {aliases}"
         );
-        insta::assert_snapshot!(refused(&component(&text)), @"the component has 20001 aliases; the limit is 20000");
+        insta::assert_snapshot!(refused(&component_of(&text)), @"the component has 20001 aliases; the limit is 20000");
+    }
+
+    fn component_of(text: &str) -> String {
+        format!("(component {text})")
     }
 
     #[test]

@@ -76,26 +76,28 @@ async fn a_component_compiles_in_this_process_and_is_cached() {
 #[tokio::test]
 async fn each_reason_not_to_compile_a_component_is_an_error_of_its_own() {
     let compiler = compiler(Compiling::in_process());
-    let kind =
-        async |wasm: Arc<[u8]>| compiler.component(wasm).await.expect_err("it does not compile");
-    assert!(matches!(kind(vec![0; 100].into()).await, LoadError::NotAComponent(_)));
-    assert!(matches!(kind(component("(module)")).await, LoadError::CoreModule));
-    let large = kind(vec![0; MAX_COMPONENT_BYTES + 1].into()).await;
+    assert!(matches!(kind(&compiler, vec![0; 100].into()).await, LoadError::NotAComponent(_)));
+    assert!(matches!(kind(&compiler, component("(module)")).await, LoadError::CoreModule));
+    let large = kind(&compiler, vec![0; MAX_COMPONENT_BYTES + 1].into()).await;
     assert!(matches!(large, LoadError::TooLarge { found } if found == MAX_COMPONENT_BYTES + 1));
     assert!(matches!(
-        kind(component("(component (core module (func (result i32))))")).await,
+        kind(&compiler, component("(component (core module (func (result i32))))")).await,
         LoadError::Compile(_)
     ));
     let many = format!("(component (core module {}))", "(func)".repeat(100_001));
     assert!(matches!(
-        kind(component(&many)).await,
+        kind(&compiler, component(&many)).await,
         LoadError::TooMuch { what: "functions", found: 100_001, .. }
     ));
     let native = engine::compiler()
         .expect("an engine")
         .precompile_component(&component("(component)"))
         .expect("it compiles");
-    assert!(matches!(kind(native.into()).await, LoadError::NotAComponent(_)));
+    assert!(matches!(kind(&compiler, native.into()).await, LoadError::NotAComponent(_)));
+}
+
+async fn kind(compiler: &Compiler, wasm: Arc<[u8]>) -> LoadError {
+    compiler.component(wasm).await.expect_err("it does not compile")
 }
 
 #[tokio::test]
@@ -123,15 +125,19 @@ async fn a_child_is_killed_when_its_caller_is_dropped() {
 /// Waits until the process that a script started has ended.
 async fn is_gone(script: &Script) {
     let started = script.home.path().join("started");
-    let process = || fs::read_to_string(&started).ok().and_then(|id| id.trim().parse::<u32>().ok());
-    until(|| process().is_some()).await;
-    let process = process().expect("it was started");
-    // A process that has ended and was not reaped yet has no memory any more.
-    let is_running = || {
-        fs::read_to_string(format!("/proc/{process}/status"))
-            .is_ok_and(|status| status.contains("VmRSS"))
-    };
-    until(|| !is_running()).await;
+    until(|| started_process(&started).is_some()).await;
+    let process = started_process(&started).expect("it was started");
+    until(|| !is_running(process)).await;
+}
+
+fn started_process(started: &Path) -> Option<u32> {
+    fs::read_to_string(started).ok()?.trim().parse().ok()
+}
+
+/// Returns whether a process runs. One that has ended and was not reaped yet has no memory any more.
+fn is_running(process: u32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/status"))
+        .is_ok_and(|status| status.contains("VmRSS"))
 }
 
 async fn until(condition: impl Fn() -> bool) {
@@ -145,24 +151,27 @@ async fn until(condition: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn a_child_that_fails_is_an_error_with_its_standard_error() {
-    let died = async |body: &str| failed(&Script::new(body).compiler(LONG)).await;
-    insta::assert_snapshot!(died("ulimit -c 0; kill -SEGV $$").await, @"the component does not compile: the compiler failed (signal: 11 (SIGSEGV))");
-    insta::assert_snapshot!(died("cat >/dev/null; echo 'out of memory' >&2; ulimit -c 0; kill -ABRT $$").await, @"the component does not compile: the compiler failed (signal: 6 (SIGABRT)): out of memory");
-    insta::assert_snapshot!(died("cat >/dev/null; printf 'line\\tone\\033[31m\\n' >&2; exit 1").await, @"the component does not compile: line one�[31m");
-    insta::assert_snapshot!(died("exit 3").await, @"the component does not compile: the compiler failed (exit status: 3)");
-    let said = died("cat >/dev/null; head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1").await;
+    insta::assert_snapshot!(failure_of("ulimit -c 0; kill -SEGV $$").await, @"the component does not compile: the compiler failed (signal: 11 (SIGSEGV))");
+    insta::assert_snapshot!(failure_of("cat >/dev/null; echo 'out of memory' >&2; ulimit -c 0; kill -ABRT $$").await, @"the component does not compile: the compiler failed (signal: 6 (SIGABRT)): out of memory");
+    insta::assert_snapshot!(failure_of("cat >/dev/null; printf 'line\\tone\\033[31m\\n' >&2; exit 1").await, @"the component does not compile: line one�[31m");
+    insta::assert_snapshot!(failure_of("exit 3").await, @"the component does not compile: the compiler failed (exit status: 3)");
+    let said =
+        failure_of("cat >/dev/null; head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1").await;
     assert!(said.len() < 4 << 10, "{} bytes", said.len());
+}
+
+async fn failure_of(body: &str) -> String {
+    failed(&Script::new(body).compiler(LONG)).await
 }
 
 #[tokio::test]
 async fn output_of_a_child_that_is_no_code_for_this_engine_is_refused() {
-    let answer = async |body: &str| failed(&Script::new(body).compiler(LONG)).await;
-    let text = answer("cat >/dev/null; echo nothing").await;
+    let text = failure_of("cat >/dev/null; echo nothing").await;
     assert!(
         text.starts_with("the component does not compile: the compiled code cannot be loaded: "),
         "{text}"
     );
-    let text = answer("cat >/dev/null").await;
+    let text = failure_of("cat >/dev/null").await;
     assert!(
         text.starts_with("the component does not compile: the compiled code cannot be loaded: "),
         "{text}"
@@ -183,9 +192,8 @@ async fn a_child_gets_the_component_its_limits_and_an_empty_environment() {
     let compiler = script.compiler(Duration::from_secs(10));
     let wasm = component("(component (core module (func)))");
     compiler.component(wasm.clone()).await.expect_err("it does not compile");
-    let written = |name: &str| fs::read(script.home.path().join(name)).expect("it was written");
-    assert_eq!(written("component"), *wasm);
-    let environment = String::from_utf8(written("environment")).expect("UTF-8");
+    assert_eq!(written(&script, "component"), *wasm);
+    let environment = String::from_utf8(written(&script, "environment")).expect("UTF-8");
     // The shell sets these itself.
     let inherited = environment.lines().filter(|line| {
         !["PWD=", "OLDPWD=", "_=", "SHLVL="].iter().any(|own| line.starts_with(own))
@@ -194,7 +202,11 @@ async fn a_child_gets_the_component_its_limits_and_an_empty_environment() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let digest = crate::load::cache::settings_digest(&engine::compiler().expect("an engine"));
     let expected = format!("compile-component plain {digest} {} {}\n", 10 * cores, 8_u64 << 30);
-    assert_eq!(String::from_utf8(written("arguments")).expect("UTF-8"), expected);
+    assert_eq!(String::from_utf8(written(&script, "arguments")).expect("UTF-8"), expected);
+}
+
+fn written(script: &Script, name: &str) -> Vec<u8> {
+    fs::read(script.home.path().join(name)).expect("it was written")
 }
 
 #[tokio::test]
@@ -203,7 +215,8 @@ async fn the_same_component_is_compiled_once_and_others_take_turns() {
         "cd \"$(dirname \"$0\")\"; mkdir running || echo two at once >> failed; cat > /dev/null; echo x >> runs; sleep 0.2; rmdir running; exit 1",
     );
     let compiler = script.compiler(LONG);
-    let (one, other) = (component("(component)"), component("(component (core module))"));
+    let one = component("(component)");
+    let other = component("(component (core module))");
     let ten =
         (0..10).map(|n| compiler.component(if n % 2 == 0 { one.clone() } else { other.clone() }));
     let ended = futures_util::future::join_all(ten).await;
@@ -218,10 +231,12 @@ async fn the_same_component_is_compiled_once_and_others_take_turns() {
 
 #[test]
 fn a_child_compiles_for_the_engine_of_its_parent() {
-    let digest = |engine: &Engine| crate::load::cache::settings_digest(engine);
-    let (pooled, own) =
-        (engine::engine(4, None).expect("an engine"), engine::compiler().expect("an engine"));
-    assert_eq!(digest(&pooled), digest(&own));
+    let pooled = engine::engine(4, None).expect("an engine");
+    let own = engine::compiler().expect("an engine");
+    assert_eq!(
+        crate::load::cache::settings_digest(&pooled),
+        crate::load::cache::settings_digest(&own)
+    );
     let native = own
         .precompile_component(&component("(component (core module (func)))"))
         .expect("it compiles");

@@ -38,13 +38,6 @@ async fn types_nested_beyond_the_limit_are_refused() {
 
 #[test]
 fn a_component_whose_types_unfold_to_too_many_parts_is_refused() {
-    let doubled = |levels: usize| {
-        let mut types = String::from("(type $t0 (tuple u8 u8))");
-        for level in 1..levels {
-            let _ = write!(types, "(type $t{level} (tuple $t{0} $t{0}))", level - 1);
-        }
-        echo(&types, &format!("$t{}", levels - 1))
-    };
     // Counted as parameter and as result: 2 × (2^(levels + 1) − 1).
     assert!(load(&doubled(11)).is_ok());
     assert_eq!(
@@ -55,51 +48,58 @@ fn a_component_whose_types_unfold_to_too_many_parts_is_refused() {
     );
 }
 
+fn doubled(levels: usize) -> String {
+    let mut types = String::from("(type $t0 (tuple u8 u8))");
+    for level in 1..levels {
+        let _ = write!(types, "(type $t{level} (tuple $t{0} $t{0}))", level - 1);
+    }
+    echo(&types, &format!("$t{}", levels - 1))
+}
+
 #[test]
 fn a_component_with_too_many_bytes_of_names_is_refused() {
-    let record = |fields: usize| {
-        let long = "a".repeat(10_000);
-        let record = named("r", &format!(r#"(record (field "{long}" u8))"#));
-        let fields: Vec<_> =
-            (0..fields).map(|number| format!(r#"(field "f{number}" $r)"#)).collect();
-        echo(
-            &format!("{record} {}", named("many", &format!("(record {})", fields.join(" ")))),
-            "$many",
-        )
-    };
     // Counted as parameter and as result.
-    assert!(load(&record(50)).is_ok());
-    assert!(refused(&record(60)).contains("1 MiB of names"));
+    assert!(load(&record_of(50)).is_ok());
+    assert!(refused(&record_of(60)).contains("1 MiB of names"));
+}
+
+fn record_of(fields: usize) -> String {
+    let long = "a".repeat(10_000);
+    let record = named("r", &format!(r#"(record (field "{long}" u8))"#));
+    let fields: Vec<_> = (0..fields).map(|number| format!(r#"(field "f{number}" $r)"#)).collect();
+    echo(&format!("{record} {}", named("many", &format!("(record {})", fields.join(" ")))), "$many")
 }
 
 #[test]
 fn an_enum_with_too_many_cases_is_refused() {
-    let cases = |count: usize| {
-        let names: Vec<_> = (0..count).map(|number| format!("\"c{number}\"")).collect();
-        echo(&named("e", &format!("(enum {})", names.join(" "))), "$e")
-    };
-    assert!(load(&cases(MAX_CASES)).is_ok());
+    assert!(load(&enum_of(MAX_CASES)).is_ok());
     assert!(
-        refused(&cases(MAX_CASES + 1))
+        refused(&enum_of(MAX_CASES + 1))
             .contains("echo: it has a type of 1001 cases; the limit is 1000")
     );
 }
 
+fn enum_of(count: usize) -> String {
+    let names: Vec<_> = (0..count).map(|number| format!("\"c{number}\"")).collect();
+    echo(&named("e", &format!("(enum {})", names.join(" "))), "$e")
+}
+
 #[test]
 fn a_component_with_too_many_exports_is_refused() {
-    let exporting = |count: usize| {
-        let exports: Vec<_> =
-            (0..count).map(|number| format!(r#"(export "f{number}" (func $f))"#)).collect();
-        format!(
-            r"(component {} (func $f {}) {})",
-            core(r#"(func (export "f"))"#),
-            lift("f"),
-            exports.concat()
-        )
-    };
-    let plain = load(&exporting(1_000)).expect("at the limit");
+    let plain = load(&exporting_many(1_000)).expect("at the limit");
     assert_eq!(plain.tools.len(), 1_000);
-    assert_eq!(refused(&exporting(1_001)), "it exports more than 1000 functions");
+    assert_eq!(refused(&exporting_many(1_001)), "it exports more than 1000 functions");
+}
+
+fn exporting_many(count: usize) -> String {
+    let exports: Vec<_> =
+        (0..count).map(|number| format!(r#"(export "f{number}" (func $f))"#)).collect();
+    format!(
+        r"(component {} (func $f {}) {})",
+        core(r#"(func (export "f"))"#),
+        lift("f"),
+        exports.concat()
+    )
 }
 
 /// Returns a component whose function `f` returns a list of `count` elements of a type, read from
@@ -115,7 +115,8 @@ fn hoard(definitions: &str, element: &str, element_bytes: usize) -> Plain {
             (i32.store offset=4 (local.get $pair) (local.get $count))
             (local.get $pair))"#
     );
-    let (core, lift) = (core(&functions), lift("f"));
+    let core = core(&functions);
+    let lift = lift("f");
     let component = format!(
         r#"(component {definitions} {core} (func (export "f") (param "count" u32) (result (list {element})) {lift}))"#
     );
@@ -128,21 +129,22 @@ fn held(val: &Val) -> usize {
     fn block(bytes: usize) -> usize {
         if bytes == 0 { 0 } else { (bytes + 8).next_multiple_of(16).max(32) }
     }
-    let text = |text: &String| block(text.capacity());
     match val {
-        Val::String(it) | Val::Enum(it) => text(it),
+        Val::String(text) | Val::Enum(text) => block(text.capacity()),
         Val::List(vals) | Val::Tuple(vals) => {
             block(vals.capacity() * size_of::<Val>()) + vals.iter().map(held).sum::<usize>()
         }
         Val::Record(fields) => {
-            let inner = fields.iter().map(|(name, val)| text(name) + held(val));
+            let inner = fields.iter().map(|(name, val)| block(name.capacity()) + held(val));
             block(fields.capacity() * size_of::<(String, Val)>()) + inner.sum::<usize>()
         }
         Val::Flags(names) => {
-            block(names.capacity() * size_of::<String>()) + names.iter().map(text).sum::<usize>()
+            block(names.capacity() * size_of::<String>())
+                + names.iter().map(|name| block(name.capacity())).sum::<usize>()
         }
         Val::Variant(name, payload) => {
-            text(name) + payload.as_ref().map_or(0, |val| block(size_of::<Val>()) + held(val))
+            block(name.capacity())
+                + payload.as_ref().map_or(0, |val| block(size_of::<Val>()) + held(val))
         }
         Val::Option(payload) | Val::Result(Ok(payload) | Err(payload)) => {
             payload.as_ref().map_or(0, |val| block(size_of::<Val>()) + held(val))
@@ -167,7 +169,8 @@ async fn most(plain: &Plain, copied_bytes: usize) -> (u32, usize) {
         });
         lifted.await.ok()
     };
-    let (mut fits, mut beyond) = (0_u32, 1_u32 << 22);
+    let mut fits = 0_u32;
+    let mut beyond = 1_u32 << 22;
     while beyond - fits > 1 {
         let middle = fits.midpoint(beyond);
         if lifted(middle).await.is_some() { fits = middle } else { beyond = middle }
@@ -181,7 +184,6 @@ async fn values_taken_out_of_a_guest_stay_within_the_host_memory_bound() {
         .map(|c| format!("\"{c}\" "))
         .chain(('a'..='f').map(|c| format!("\"{c}1\" ")))
         .collect();
-    let flags = |count: usize| named("fl", &format!("(flags {})", letters[..count].concat()));
     let wrapped = named("in", r#"(record (field "a" bool))"#);
     let wrapped = (0..20).fold(wrapped, |definitions, level| {
         let inner = if level == 0 { "in".to_owned() } else { format!("r{}", level - 1) };
@@ -194,9 +196,9 @@ async fn values_taken_out_of_a_guest_stay_within_the_host_memory_bound() {
     let copied_bytes = 256 << 10;
     for (what, definitions, element, element_bytes) in [
         ("bytes", String::new(), "u8", 1),
-        ("32 flags", flags(32), "$fl", 4),
-        ("17 flags", flags(17), "$fl", 4),
-        ("one flag", flags(1), "$fl", 1),
+        ("32 flags", flags(&letters, 32), "$fl", 4),
+        ("17 flags", flags(&letters, 17), "$fl", 4),
+        ("one flag", flags(&letters, 1), "$fl", 1),
         ("records in records", wrapped, "$r19", 1),
         ("tuples in tuples", tuples, "$t19", 1),
     ] {
@@ -210,41 +212,46 @@ async fn values_taken_out_of_a_guest_stay_within_the_host_memory_bound() {
     }
 }
 
+fn flags(letters: &[String], count: usize) -> String {
+    named("fl", &format!("(flags {})", letters[..count].concat()))
+}
+
 #[tokio::test]
 async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
-    let limits = |result_bytes: usize| Limits { result_bytes, ..Limits::PLUGIN };
     let bytes = hoard("", "u8", 1);
-    let called = async |count: u32, limits| {
-        call_within(limits, &bytes, "f", &json!({"count": count}).to_string()).await
-    };
     // Three bytes become four letters.
-    let output = called(3_000, limits(5_000)).await.expect("an answer");
+    let output = called(&bytes, 3_000, limits_with(5_000)).await.expect("an answer");
     let text = output.structured.expect("a value")["result"].as_str().map(str::len);
     assert_eq!(text, Some(4_000));
     assert!(matches!(
-        called(3_000, limits(3_999)).await,
+        called(&bytes, 3_000, limits_with(3_999)).await,
         Err(CallError::ResultTooLarge { limit_bytes: 3_999, .. })
     ));
     // By default, the result limit applies and not the memory of the values.
-    assert!(called(780_000, Limits::PLUGIN).await.is_ok());
+    assert!(called(&bytes, 780_000, Limits::PLUGIN).await.is_ok());
     // A result that cannot be taken out of the guest is refused before values are made of it.
     let roomy = Limits { result_bytes: 1 << 30, ..Limits::PLUGIN };
-    assert!(called(830_000, roomy).await.is_ok());
+    assert!(called(&bytes, 830_000, roomy).await.is_ok());
     assert!(matches!(
-        called(840_000, roomy).await,
+        called(&bytes, 840_000, roomy).await,
         Err(CallError::ResultTooLarge { limit_bytes: 0x200_0000, .. })
     ));
+}
+
+fn limits_with(result_bytes: usize) -> Limits {
+    Limits { result_bytes, ..Limits::PLUGIN }
+}
+
+async fn called(plain: &Plain, count: u32, limits: Limits) -> Result<ToolOutput, CallError> {
+    call_within(limits, plain, "f", &json!({"count": count}).to_string()).await
 }
 
 #[tokio::test]
 async fn a_list_beyond_the_result_limit_is_refused() {
     let numbers = hoard("", "s8", 1);
     let limits = Limits { result_bytes: 10_000, ..Limits::PLUGIN };
-    let called = async |count: u32| {
-        call_within(limits, &numbers, "f", &json!({"count": count}).to_string()).await
-    };
-    assert!(called(4_000).await.is_ok());
-    assert!(matches!(called(6_000).await, Err(CallError::ResultTooLarge { .. })));
+    assert!(called(&numbers, 4_000, limits).await.is_ok());
+    assert!(matches!(called(&numbers, 6_000, limits).await, Err(CallError::ResultTooLarge { .. })));
 }
 
 #[test]
@@ -254,13 +261,15 @@ fn arguments_that_unpack_beyond_the_memory_limit_are_refused() {
     let plain = load(&echo(&named("r", &format!("(record {})", fields.concat())), "(list $r)"));
     let plain = plain.expect("a usable component");
     let parameters = &plain.tools["echo"].function.parameters;
-    let read = |records: usize| {
-        let arguments = json!({"value": vec![json!({}); records], "padding": vec![0; 16]});
-        crate::plain::arguments::read(parameters, &arguments.to_string()).map(|vals| vals.len())
-    };
-    assert_eq!(read(500), Ok(2));
+    let read = crate::plain::arguments::read(parameters, &empty_records(500));
+    assert_eq!(read.map(|vals| vals.len()), Ok(2));
+    let refused = crate::plain::arguments::read(parameters, &empty_records(1_000));
     assert_eq!(
-        read(1_000).expect_err("refused").to_string(),
+        refused.map(|vals| vals.len()).expect_err("refused").to_string(),
         "the arguments take more than 67108864 bytes, unpacked"
     );
+}
+
+fn empty_records(count: usize) -> String {
+    json!({"value": vec![json!({}); count], "padding": vec![0; 16]}).to_string()
 }

@@ -6,16 +6,15 @@ use super::*;
 /// written as `name` or `interface#name`.
 fn exporting(functions: &[&str]) -> String {
     let core = core(r#"(func (export "f"))"#);
-    let exported = |name: &str| [format!(r#"(export "{name}" (func $f))"#)];
     let mut interfaces: std::collections::BTreeMap<&str, Vec<String>> =
         std::collections::BTreeMap::new();
     let mut exports = String::new();
     for function in functions {
         match function.split_once('#') {
             Some((interface, name)) => {
-                interfaces.entry(interface).or_default().extend(exported(name));
+                interfaces.entry(interface).or_default().push(exported(name));
             }
-            None => exports.extend(exported(function)),
+            None => exports.push_str(&exported(function)),
         }
     }
     for (at, (interface, functions)) in interfaces.iter().enumerate() {
@@ -25,6 +24,10 @@ fn exporting(functions: &[&str]) -> String {
         )]);
     }
     format!("(component {core} (func $f {}) {exports})", lift("f"))
+}
+
+fn exported(name: &str) -> String {
+    format!(r#"(export "{name}" (func $f))"#)
 }
 
 fn wasm(wat: &str, docs: &str) -> Vec<u8> {
@@ -125,7 +128,8 @@ fn a_name_may_have_64_characters_and_no_more() {
     assert!(
         refused(&exporting(&[&long])).starts_with(&format!("its export {long} would be the tool"))
     );
-    let (interface, name) = ("i".repeat(32), "f".repeat(32));
+    let interface = "i".repeat(32);
+    let name = "f".repeat(32);
     let export = format!("a:b/{interface}#{name}");
     assert!(refused(&exporting(&[&export])).starts_with(&format!("its export {export} would be")));
 }
@@ -135,7 +139,9 @@ fn functions_that_json_cannot_call_are_left_out_with_the_reason() {
     let core = core(
         r#"(func (export "f") (param i32)) (func (export "g") (result i32) (i32.const 0)) (func (export "ok"))"#,
     );
-    let (f, g, ok) = (lift("f"), lift("g"), lift("ok"));
+    let f = lift("f");
+    let g = lift("g");
+    let ok = lift("ok");
     let component = format!(
         r#"(component {core}
             (type $internal (resource (rep i32))) (export $thing "thing" (type $internal))

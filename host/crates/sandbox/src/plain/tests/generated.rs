@@ -66,25 +66,25 @@ fn shapes() -> impl Strategy<Value = Shape> {
 }
 
 fn record(fields: Vec<(Shape, bool)>) -> Shape {
-    let field = |(at, (shape, is_optional)): (usize, (Shape, bool))| {
-        // An option with `is_optional` false would be read back as one with true.
-        let (shape, is_optional) = match shape {
-            Shape::Option(some) if !is_optional => (*some, true),
-            shape => (shape, is_optional),
-        };
-        let name = name(at, "-field");
-        Field { key: name.replace('-', "_"), name, shape, is_optional }
-    };
-    Shape::Record(fields.into_iter().enumerate().map(field).collect())
+    Shape::Record(
+        fields
+            .into_iter()
+            .enumerate()
+            .map(|(at, (shape, is_optional))| {
+                // An option with `is_optional` false would be read back as one with true.
+                let (shape, is_optional) = match shape {
+                    Shape::Option(some) if !is_optional => (*some, true),
+                    shape => (shape, is_optional),
+                };
+                let name = name(at, "-field");
+                Field { key: name.replace('-', "_"), name, shape, is_optional }
+            })
+            .collect(),
+    )
 }
 
 /// Returns the type in the text format, and adds its named parts to `definitions`.
 fn wit(shape: &Shape, definitions: &mut Vec<String>) -> String {
-    let define = |definitions: &mut Vec<String>, definition: &str| {
-        let name = format!("n{}", definitions.len());
-        definitions.push(named(&name, definition));
-        format!("${name}")
-    };
     match shape {
         Shape::Bool => "bool".into(),
         Shape::Int(int) => format!("{int:?}").to_lowercase(),
@@ -137,6 +137,12 @@ fn wit(shape: &Shape, definitions: &mut Vec<String>) -> String {
     }
 }
 
+fn define(definitions: &mut Vec<String>, definition: &str) -> String {
+    let name = format!("n{}", definitions.len());
+    definitions.push(named(&name, definition));
+    format!("${name}")
+}
+
 /// Generates values of a shape in the form in which they come back.
 fn values(shape: &Shape) -> BoxedStrategy<Value> {
     match shape {
@@ -144,20 +150,21 @@ fn values(shape: &Shape) -> BoxedStrategy<Value> {
         Shape::Int(int) => {
             let (least, most) = int.range();
             let safe = (1_i128 << 53) - 1;
-            let number = move |number: i128| match i64::try_from(number) {
-                Ok(small) if number.abs() <= safe => Value::from(small),
-                _ => Value::from(number.to_string()),
-            };
-            prop_oneof![least..=most, Just(least), Just(most)].prop_map(number).boxed()
+            prop_oneof![least..=most, Just(least), Just(most)]
+                .prop_map(move |number| match i64::try_from(number) {
+                    Ok(small) if number.abs() <= safe => Value::from(small),
+                    _ => Value::from(number.to_string()),
+                })
+                .boxed()
         }
         Shape::F32 => any::<f32>()
-            .prop_map(|it| Value::from(it.to_string().parse::<f64>().expect("a number")))
+            .prop_map(|number| Value::from(number.to_string().parse::<f64>().expect("a number")))
             .boxed(),
         Shape::F64 => any::<f64>().prop_map(Value::from).boxed(),
-        Shape::Char => any::<char>().prop_map(|it| Value::from(it.to_string())).boxed(),
+        Shape::Char => any::<char>().prop_map(|c| Value::from(c.to_string())).boxed(),
         Shape::String => ".{0,12}".prop_map(Value::from).boxed(),
         Shape::Bytes => prop::collection::vec(any::<u8>(), 0..12)
-            .prop_map(|it| Value::from(base64(&it)))
+            .prop_map(|bytes| Value::from(base64(&bytes)))
             .boxed(),
         Shape::List(item) => {
             prop::collection::vec(values(item), 0..4).prop_map(Value::from).boxed()
@@ -167,17 +174,19 @@ fn values(shape: &Shape) -> BoxedStrategy<Value> {
             shapes.iter().map(values).collect::<Vec<_>>().prop_map(Value::from).boxed()
         }
         Shape::Record(fields) => {
-            let field = |field: &Field| {
-                let key = field.key.clone();
-                let value = values(&field.shape).prop_map(Some);
-                let value = if field.is_optional {
-                    prop_oneof![Just(None), value].boxed()
-                } else {
-                    value.boxed()
-                };
-                value.prop_map(move |value| value.map(|value| (key.clone(), value)))
-            };
-            let members = fields.iter().map(field).collect::<Vec<_>>();
+            let members = fields
+                .iter()
+                .map(|field| {
+                    let key = field.key.clone();
+                    let value = values(&field.shape).prop_map(Some);
+                    let value = if field.is_optional {
+                        prop_oneof![Just(None), value].boxed()
+                    } else {
+                        value.boxed()
+                    };
+                    value.prop_map(move |value| value.map(|value| (key.clone(), value)))
+                })
+                .collect::<Vec<_>>();
             members
                 .prop_map(|members| Value::Object(members.into_iter().flatten().collect()))
                 .boxed()
@@ -250,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn any_json_is_read_or_refused_with_its_path(shape in shapes(), other in shapes().prop_flat_map(|it| values(&it))) {
+    fn any_json_is_read_or_refused_with_its_path(shape in shapes(), other in shapes().prop_flat_map(|shape| values(&shape))) {
         let field = Field { name: "value".into(), key: "value".into(), shape, is_optional: false };
         let arguments = json!({"value": other}).to_string();
         if let Err(error) = crate::plain::arguments::read(&[field], &arguments) {

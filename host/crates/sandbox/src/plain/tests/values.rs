@@ -11,12 +11,15 @@ fn echoing(definitions: &str, ty: &str) -> Plain {
 
 fn schemas(plain: &Plain) -> (Value, Value) {
     let definition = plain.definitions().remove(0);
-    let tree = |schema: airlock_json::JsonText| schema.to_value().expect("it is shallow");
-    let output = tree(definition.output_schema.expect("it returns something"));
+    let output = tree(&definition.output_schema.expect("it returns something"));
     (
-        tree(definition.input_schema)["properties"]["value"].clone(),
+        tree(&definition.input_schema)["properties"]["value"].clone(),
         output["properties"]["result"]["prefixItems"][0].clone(),
     )
+}
+
+fn tree(schema: &airlock_core::json::JsonText) -> Value {
+    schema.to_value().expect("it is shallow")
 }
 
 /// Checks that these values come back unchanged.
@@ -231,8 +234,6 @@ async fn lists_and_tuples_are_arrays() {
 async fn records_are_objects_and_their_options_may_be_absent() {
     let definition = r#"(record (field "x" s32) (field "max-results" (option u8)) (field "twice" (option (option bool))))"#;
     let point = echoing(&named("point", definition), "$point");
-    let integer =
-        |least: i64, most: i64| json!({"type": "integer", "minimum": least, "maximum": most});
     let schema = json!({
         "type": "object",
         "properties": {
@@ -277,6 +278,10 @@ async fn records_are_objects_and_their_options_may_be_absent() {
         ],
     )
     .await;
+}
+
+fn integer(least: i64, most: i64) -> Value {
+    json!({"type": "integer", "minimum": least, "maximum": most})
 }
 
 #[tokio::test]
@@ -396,10 +401,11 @@ async fn arguments_are_the_parameters_by_name_and_others_are_refused() {
     ] {
         let called = call(&add, "add_up", &arguments).await;
         let called = called.map(|output| output.structured).map_err(|error| error.to_string());
-        let wrong = |detail| format!("the arguments of tool 'plain' cannot be used: {detail}");
         assert_eq!(
             called,
-            result.map(|sum| Some(json!({"result": sum}))).map_err(wrong),
+            result.map(|sum| Some(json!({"result": sum}))).map_err(|detail| format!(
+                "the arguments of tool 'plain' cannot be used: {detail}"
+            )),
             "{arguments}"
         );
     }
@@ -410,7 +416,8 @@ fn answering(definitions: &str, result: &str, memory: &str) -> Plain {
     let functions = format!(
         r#"(data (i32.const 0) "{memory}") (func (export "f") (result i32) (i32.const 0))"#
     );
-    let (core, lift) = (core(&functions), lift("f"));
+    let core = core(&functions);
+    let lift = lift("f");
     let component =
         format!(r#"(component {definitions} {core} (func (export "f") (result {result}) {lift}))"#);
     load(&component).expect("a usable component")
@@ -489,7 +496,8 @@ async fn a_top_level_result_is_an_output_or_a_tool_error() {
 #[tokio::test]
 async fn a_function_that_returns_nothing_has_an_empty_output() {
     let core = core(r#"(func (export "f")) (func (export "g") (result i32) (i32.const 0))"#);
-    let (f, g) = (lift("f"), lift("g"));
+    let f = lift("f");
+    let g = lift("g");
     let component = format!(
         r#"(component {core} (func (export "f") {f}) (func (export "g") (result (result (error string))) {g}))"#
     );

@@ -25,20 +25,22 @@ fn take_all(share: &Share, number: u8) -> Vec<Slot> {
 #[tokio::test(start_paused = true)]
 async fn calls_without_a_free_slot_wait_and_calls_beyond_the_queue_are_refused() {
     let share = Admission::new(2, 1, 1, WAIT).share();
-    let enter =
-        async |depth, deadline| share.wait_for_slot(&Tenant::ANONYMOUS, depth, deadline).await;
-    let first = enter(1, None).await.expect("room");
-    let mut second = Box::pin(enter(1, None));
+    let first = enter_at(&share, 1, None).await.expect("room");
+    let mut second = Box::pin(enter_at(&share, 1, None));
     assert!((&mut second).now_or_never().is_none(), "it waits");
-    assert!(enter(1, None).await.is_err(), "the queue is full");
-    assert!(enter(2, None).await.is_ok(), "other depths are not affected");
-    assert!(enter(9, None).await.is_ok(), "and what is deeper still shares the last");
+    assert!(enter_at(&share, 1, None).await.is_err(), "the queue is full");
+    assert!(enter_at(&share, 2, None).await.is_ok(), "other depths are not affected");
+    assert!(enter_at(&share, 9, None).await.is_ok(), "and what is deeper still shares the last");
     drop(first);
     let second = second.await.expect("its turn came");
-    assert!(enter(1, None).await.is_err(), "it waits no longer than it may");
-    assert!(enter(1, Some(now())).await.is_err(), "nor past its deadline");
+    assert!(enter_at(&share, 1, None).await.is_err(), "it waits no longer than it may");
+    assert!(enter_at(&share, 1, Some(now())).await.is_err(), "nor past its deadline");
     drop(second);
-    assert!(enter(1, None).await.is_ok(), "a caller that gave up left no trace");
+    assert!(enter_at(&share, 1, None).await.is_ok(), "a caller that gave up left no trace");
+}
+
+async fn enter_at(share: &Share, depth: u32, deadline: Option<Instant>) -> Result<Slot, Full> {
+    share.wait_for_slot(&Tenant::ANONYMOUS, depth, deadline).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +68,8 @@ async fn a_call_dropped_while_it_waits_or_after_it_got_a_slot_frees_its_place() 
 #[tokio::test(start_paused = true)]
 async fn a_call_beside_a_greedy_tenant_runs_at_once_and_is_next_when_it_waits() {
     let admission = Admission::new(1, 8, 10, WAIT);
-    let (one, other) = (admission.share(), admission.share());
+    let one = admission.share();
+    let other = admission.share();
     let greedy = take_all(&one, 0);
     assert_eq!(greedy.len(), 5);
     let mut behind: Vec<_> = (0..7).map(|_| Box::pin(enter(&one, 0, None))).collect();

@@ -175,7 +175,10 @@ impl Breakers {
     }
 
     fn permit_one(&mut self, now: Instant, scope: &Scope) -> Result<bool, Duration> {
-        self.scoped.get_mut(scope).map_or(Ok(false), |kept| kept.breaker.permit(now))
+        match self.scoped.get_mut(scope) {
+            Some(kept) => kept.breaker.permit(now),
+            None => Ok(false),
+        }
     }
 
     fn record_one(

@@ -20,37 +20,45 @@ fn key(number: u8) -> Tenant {
 #[test]
 fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
     let (circuit, tool) = circuit();
-    let outcome = |error| circuit.outcome::<()>(&Err(error));
-    let tool = || tool.clone();
-    let trap = || -> airlock_core::tool::Cause { "unreachable".into() };
-    assert_eq!(outcome(CallError::Trap { tool: tool(), trap: trap() }), Outcome::Crashed);
+    assert_eq!(
+        outcome(&circuit, CallError::Trap { tool: tool.clone(), trap: trap() }),
+        Outcome::Crashed
+    );
     for overrun in [
-        CallError::Fuel { tool: tool(), limit: Limits::PLUGIN.fuel },
-        CallError::Cpu { tool: tool(), limit: SECOND },
-        CallError::Deadline { tool: tool(), limit: 30 * SECOND },
-        CallError::Memory { tool: tool(), limit_bytes: 1 },
-        CallError::Stack { tool: tool() },
+        CallError::Fuel { tool: tool.clone(), limit: Limits::PLUGIN.fuel },
+        CallError::Cpu { tool: tool.clone(), limit: SECOND },
+        CallError::Deadline { tool: tool.clone(), limit: 30 * SECOND },
+        CallError::Memory { tool: tool.clone(), limit_bytes: 1 },
+        CallError::Stack { tool: tool.clone() },
     ] {
-        assert_eq!(outcome(overrun), Outcome::Overran);
+        assert_eq!(outcome(&circuit, overrun), Outcome::Overran);
     }
     for worked in [
         CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck")),
-        CallError::ResultTooLarge { tool: tool(), limit_bytes: 1 },
-        CallError::BadResult { tool: tool(), cause: trap() },
+        CallError::ResultTooLarge { tool: tool.clone(), limit_bytes: 1 },
+        CallError::BadResult { tool: tool.clone(), cause: trap() },
     ] {
-        assert_eq!(outcome(worked), Outcome::Worked);
+        assert_eq!(outcome(&circuit, worked), Outcome::Worked);
     }
     for unrelated in [
         CallError::Busy,
         CallError::Cancelled,
         CallError::NotFound { name: "x".into() },
-        CallError::Deadline { tool: tool(), limit: 29 * SECOND },
-        CallError::Fuel { tool: tool(), limit: Limits::PLUGIN.fuel - 1 },
+        CallError::Deadline { tool: tool.clone(), limit: 29 * SECOND },
+        CallError::Fuel { tool: tool.clone(), limit: Limits::PLUGIN.fuel - 1 },
         CallError::Budget { what: "nested tool calls", limit: 1 },
     ] {
-        assert_eq!(outcome(unrelated), Outcome::Unknown);
+        assert_eq!(outcome(&circuit, unrelated), Outcome::Unknown);
     }
     assert_eq!(circuit.outcome(&Ok(())), Outcome::Worked);
+}
+
+fn outcome(circuit: &Circuit, error: CallError) -> Outcome {
+    circuit.outcome::<()>(&Err(error))
+}
+
+fn trap() -> airlock_core::tool::Cause {
+    "unreachable".into()
 }
 
 #[test]
@@ -86,18 +94,22 @@ fn a_pass_dropped_without_an_outcome_counts_as_no_failure() {
 fn of_many_calls_at_once_one_is_the_trial_and_a_cancelled_trial_is_replaced() {
     let (circuit, tool) = circuit();
     let tenant = key(1);
-    let crash = || Err::<(), _>(CallError::Trap { tool: tool.clone(), trap: "unreachable".into() });
     for _ in 0..FAILURES {
-        circuit.permit(&tenant, &tool).expect("closed").end(&crash());
+        let crash = CallError::Trap { tool: tool.clone(), trap: "unreachable".into() };
+        circuit.permit(&tenant, &tool).expect("closed").end(&Err::<(), _>(crash));
     }
     circuit.lock().end_cool_downs();
-    let enter_many = || {
-        let mut passes: Vec<_> = (0..100).map(|_| circuit.permit(&tenant, &tool)).collect();
-        passes.retain(Result::is_ok);
-        passes
-    };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(enter_many)).collect();
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut passes: Vec<_> =
+                        (0..100).map(|_| circuit.permit(&tenant, &tool)).collect();
+                    passes.retain(Result::is_ok);
+                    passes
+                })
+            })
+            .collect();
         let passes: Vec<_> =
             threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
         assert_eq!(passes.len(), 1);

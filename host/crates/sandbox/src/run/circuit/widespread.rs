@@ -69,7 +69,8 @@ mod tests {
 
     /// Returns whether crashes of these tenants, all at once, stop a plugin for all.
     fn stop(tenants: &[u8]) -> bool {
-        let (now, mut widespread) = (Instant::now(), Widespread::default());
+        let now = Instant::now();
+        let mut widespread = Widespread::default();
         tenants.iter().fold(false, |stopped, number| {
             stopped | widespread.crashed(now, &tenant(*number)).is_some()
         })

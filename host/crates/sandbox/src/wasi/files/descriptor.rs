@@ -20,7 +20,7 @@ use wasmtime_wasi::{
 use super::{FilesystemHost, OpenDescriptor};
 use crate::{
     Access,
-    wasi::{directory, mount::MountGuard, streams::Reader},
+    wasi::{directory, streams::Reader},
 };
 
 /// Passes calls to wasmtime-wasi. The flags with which the descriptor was opened decide about them.
@@ -165,8 +165,9 @@ impl HostDescriptor for FilesystemHost<'_> {
                 })
                 .await
         } else {
-            let open = move || directory::open(&directory, follow, &path, open, flags);
-            spawn_blocking(open).await.map(|opened| (opened, None))
+            spawn_blocking(move || directory::open(&directory, follow, &path, open, flags))
+                .await
+                .map(|opened| (opened, None))
         };
         let access = if is_change { Access::ReadWrite } else { Access::ReadOnly };
         self.record(descriptor.rep(), access, &opened);
@@ -225,9 +226,9 @@ impl HostDescriptor for FilesystemHost<'_> {
             // then copy.
             return Err(ErrorCode::CrossDevice.into());
         }
-        let rename =
-            move |guard: &MountGuard| directory::rename(guard, &directory, &path, &to, &new_path);
-        let renamed = mount.change(rename).await;
+        let renamed = mount
+            .change(move |guard| directory::rename(guard, &directory, &path, &to, &new_path))
+            .await;
         self.record(descriptor.rep(), Access::ReadWrite, &renamed);
         renamed
     }

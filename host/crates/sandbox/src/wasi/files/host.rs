@@ -73,9 +73,10 @@ impl<'a> FilesystemHost<'a> {
     pub(super) fn record<T>(&self, descriptor: u32, access: Access, outcome: &FsResult<T>) {
         let Some(opened) = self.files.open.get(&descriptor) else { return };
         let Some(recorder) = &opened.recorder else { return };
-        let is_refused = |error| blocking::has_code(error, ErrorCode::NotPermitted);
+        let is_refused =
+            outcome.as_ref().is_err_and(|error| blocking::has_code(error, ErrorCode::NotPermitted));
         let is_read_only = access == Access::ReadWrite && opened.mount.is_none();
-        if !is_read_only && !outcome.as_ref().is_err_and(is_refused) {
+        if !is_read_only && !is_refused {
             recorder.record(access);
         }
     }

@@ -158,12 +158,13 @@ mod tests {
 
     #[test]
     fn measurements_are_at_least_a_second_apart_and_take_at_most_a_tenth_of_the_time() {
-        let pause = |took| {
-            let measured = Measurement::now(took);
-            measured.next - measured.at
-        };
         assert_eq!(pause(Duration::ZERO), Duration::from_secs(1));
         assert_eq!(pause(Duration::from_secs(2)), Duration::from_secs(18));
         assert!(pause(Duration::from_hours(24)) > Duration::from_hours(24));
+    }
+
+    fn pause(took: Duration) -> Duration {
+        let measured = Measurement::now(took);
+        measured.next - measured.at
     }
 }

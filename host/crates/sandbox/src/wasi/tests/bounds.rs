@@ -88,7 +88,8 @@ async fn a_listing_is_sorted_and_leaves_out_names_that_are_not_utf8() {
 async fn names_longer_than_the_file_system_allows_are_refused() {
     let host = Host::new(ROOM);
     let mut call = host.call();
-    let (longest, longer) = ("x".repeat(255), "x".repeat(256));
+    let longest = "x".repeat(255);
+    let longer = "x".repeat(256);
     call.write(&longest, OpenMode::Create, b"text", Some(0)).await.expect("at the edge");
     assert_eq!(call.read(&longest).await.expect("it is there"), b"text");
     assert_eq!(call.open(&longer, OpenMode::Create).await.err(), Some(ErrorCode::NameTooLong));
@@ -109,7 +110,8 @@ async fn a_directory_nested_too_deeply_to_measure_counts_as_full() {
     let name = "d".repeat(250);
     let mut directory = call.docs();
     for _ in 0..20 {
-        let (parent, child) = (directory.rep(), name.clone());
+        let parent = directory.rep();
+        let child = name.clone();
         code(call.view().create_directory_at(Resource::new_borrow(parent), child).await)
             .expect("there is room");
         directory = call

@@ -94,7 +94,8 @@ async fn guests_cannot_make_links() {
             code(call.view().symlink_at(directory, target.into(), "link".into()).await),
             Err(ErrorCode::NotPermitted)
         );
-        let (from, to) = (call.docs(), call.docs());
+        let from = call.docs();
+        let to = call.docs();
         let linked =
             call.view().link_at(from, PathFlags::empty(), target.into(), to, "link".into()).await;
         assert_eq!(code(linked), Err(ErrorCode::NotPermitted));
@@ -113,17 +114,19 @@ async fn a_read_only_directory_cannot_be_changed() {
         assert!(call.open("new", mode).await.is_err());
     }
     let file = call.open("file", OpenMode::Read).await.expect("it may be read");
-    let borrow = || Resource::new_borrow(file.rep());
     assert_eq!(
-        code(call.view().write(borrow(), b"x".to_vec(), 0).await),
+        code(call.view().write(borrowed(&file), b"x".to_vec(), 0).await),
         Err(ErrorCode::NotPermitted)
     );
-    assert_eq!(code(call.view().set_size(borrow(), 0).await), Err(ErrorCode::NotPermitted));
+    assert_eq!(code(call.view().set_size(borrowed(&file), 0).await), Err(ErrorCode::NotPermitted));
     assert_eq!(
-        code(call.view().write_via_stream(borrow(), 0)).err(),
+        code(call.view().write_via_stream(borrowed(&file), 0)).err(),
         Some(ErrorCode::NotPermitted)
     );
-    assert_eq!(code(call.view().append_via_stream(borrow())).err(), Some(ErrorCode::NotPermitted));
+    assert_eq!(
+        code(call.view().append_via_stream(borrowed(&file))).err(),
+        Some(ErrorCode::NotPermitted)
+    );
     assert_eq!(call.unlink("file").await, Err(ErrorCode::NotPermitted));
     assert_eq!(call.create_directory("new").await, Err(ErrorCode::NotPermitted));
     let to = call.docs();
@@ -162,8 +165,9 @@ async fn a_directory_swapped_for_a_symlink_during_a_call_does_not_lead_out() {
     fs::write(host.path("docs/real/file"), "granted").expect("a file");
     symlink("../secret", host.path("docs/fake")).expect("a link");
     let going = Arc::new(AtomicBool::new(true));
-    let (door, real, fake) =
-        (host.path("docs/door"), host.path("docs/real"), host.path("docs/fake"));
+    let door = host.path("docs/door");
+    let real = host.path("docs/real");
+    let fake = host.path("docs/fake");
     let swap = {
         let going = going.clone();
         move || {
@@ -176,7 +180,8 @@ async fn a_directory_swapped_for_a_symlink_during_a_call_does_not_lead_out() {
         }
     };
     let swapping = std::thread::spawn(swap);
-    let (mut came_through, mut call) = (0, host.call());
+    let mut came_through = 0;
+    let mut call = host.call();
     for _ in 0..2_000 {
         if let Ok(text) = call.read("door/file").await {
             assert_eq!(text, b"granted");
@@ -225,7 +230,6 @@ async fn a_tool_that_only_reads_files_changes_nothing_and_one_without_files_sees
 
 #[tokio::test]
 async fn a_tool_with_effects_on_some_directories_sees_those_alone_with_their_own_quotas() {
-    let grant = |name| (name, Access::ReadWrite, ROOM);
     let mut host = Host::with(&[grant("docs"), grant("in"), grant("out")], None);
     std::fs::write(host.path("in/file"), "text").expect("a file");
     let declared = ["read_files.in", "write_files.out"];
@@ -234,15 +238,19 @@ async fn a_tool_with_effects_on_some_directories_sees_those_alone_with_their_own
     let mut call = host.call();
     let names: Vec<_> = call.directories.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["/in", "/out"]);
-    let (input, output) = (call.directory("/in"), call.directory("/out"));
+    let input = call.directory("/in");
+    let output = call.directory("/out");
     call.open_in(call.directory("/in"), "file", OpenMode::Read).await.expect("it may read");
     assert!(call.open_in(input, "file", OpenMode::Write).await.is_err());
     let file = call.open_in(output, "file", OpenMode::Create).await.expect("it may write");
     call.write_to(&file, b"new", Some(0)).await.expect("it may write");
     call.close(file);
-    let counted = |name: &str| host.mounts.directories[name].counted();
-    assert_eq!(counted("out"), Some(Amount { bytes: 3, files: 1 }));
-    assert_eq!(counted("in"), None, "nothing was written there");
+    assert_eq!(host.mounts.directories["out"].counted(), Some(Amount { bytes: 3, files: 1 }));
+    assert_eq!(host.mounts.directories["in"].counted(), None, "nothing was written there");
+}
+
+fn grant(name: &str) -> (&str, Access, Quota) {
+    (name, Access::ReadWrite, ROOM)
 }
 
 #[test]

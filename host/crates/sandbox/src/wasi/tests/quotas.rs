@@ -37,19 +37,21 @@ async fn every_way_of_making_a_file_longer_is_counted() {
     let host = quota(100, 5);
     let mut call = host.call();
     let file = call.open("file", OpenMode::Create).await.expect("there is room");
-    let borrow = || Resource::new_borrow(file.rep());
-    assert_eq!(code(call.view().write(borrow(), vec![1; 10], 80).await), Ok(10));
+    assert_eq!(code(call.view().write(borrowed(&file), vec![1; 10], 80).await), Ok(10));
     assert_eq!(host.counted().bytes, 90, "a hole counts");
-    assert_eq!(code(call.view().write(borrow(), vec![1; 10], 91).await), Err(ErrorCode::Quota));
-    assert_eq!(code(call.view().set_size(borrow(), 101).await), Err(ErrorCode::Quota));
-    assert_eq!(code(call.view().set_size(borrow(), u64::MAX).await), Err(ErrorCode::Quota));
     assert_eq!(
-        code(call.view().write(borrow(), vec![1; 10], u64::MAX).await),
+        code(call.view().write(borrowed(&file), vec![1; 10], 91).await),
         Err(ErrorCode::Quota)
     );
-    code(call.view().set_size(borrow(), 100).await).expect("at the edge");
+    assert_eq!(code(call.view().set_size(borrowed(&file), 101).await), Err(ErrorCode::Quota));
+    assert_eq!(code(call.view().set_size(borrowed(&file), u64::MAX).await), Err(ErrorCode::Quota));
+    assert_eq!(
+        code(call.view().write(borrowed(&file), vec![1; 10], u64::MAX).await),
+        Err(ErrorCode::Quota)
+    );
+    code(call.view().set_size(borrowed(&file), 100).await).expect("at the edge");
     assert_eq!(call.write_to(&file, b"x", None).await, Err(ErrorCode::Quota));
-    code(call.view().set_size(borrow(), 7).await).expect("it gets shorter");
+    code(call.view().set_size(borrowed(&file), 7).await).expect("it gets shorter");
     assert_eq!(host.counted(), Amount { bytes: 7, files: 1 });
 }
 

@@ -24,7 +24,8 @@ async fn all_gone(host: &Host) {
 #[tokio::test]
 async fn every_call_has_a_new_directory_with_a_quota_that_is_removed_with_the_call() {
     let host = host();
-    let (mut one, mut other) = (host.call(), host.call());
+    let mut one = host.call();
+    let mut other = host.call();
     for call in [&mut one, &mut other] {
         let tmp = call.directory("/tmp");
         let file = call.open_in(tmp, "file", OpenMode::CreateNew).await.expect("it is empty");

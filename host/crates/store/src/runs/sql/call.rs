@@ -183,11 +183,10 @@ pub(in crate::runs) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         "in_doubt" => Stage::InDoubt { attempt: attempts },
         _ => Stage::Answered,
     };
-    let text = |column| row.get::<_, String>(column).map(Into::into);
     let called = Called {
-        tool: text(4)?,
-        arguments: text(6)?,
-        definition: text(5)?,
+        tool: row.get::<_, String>(4)?.into(),
+        arguments: row.get::<_, String>(6)?.into(),
+        definition: row.get::<_, String>(5)?.into(),
         is_repeatable: row.get(3)?,
     };
     Ok(Call { called, stage })

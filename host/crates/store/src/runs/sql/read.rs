@@ -82,7 +82,9 @@ pub(in crate::runs) fn list(
 /// Reads a run from [`COLUMNS`], its outcome, its script and its time.
 fn with_script(row: &Row<'_>, now: i64) -> rusqlite::Result<(i64, StoredRun)> {
     let (number, run) = summary(row, now)?;
-    let (outcome, script, clock_ms) = (row.get(11)?, row.get(12)?, row.get(13)?);
+    let outcome = row.get(11)?;
+    let script = row.get(12)?;
+    let clock_ms = row.get(13)?;
     Ok((number, StoredRun { outcome, script, clock_ms, ..run }))
 }
 

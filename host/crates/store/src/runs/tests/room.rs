@@ -82,7 +82,8 @@ async fn a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them() {
 #[tokio::test]
 async fn expired_runs_of_every_owner_are_removed() {
     let home = Home::new();
-    let (ann, bob) = (home.open(ANN, BOUNDS).await, home.open(BOB, BOUNDS).await);
+    let ann = home.open(ANN, BOUNDS).await;
+    let bob = home.open(BOB, BOUNDS).await;
     ann.step("a", 1, ended("s")).await.expect("stored");
     home.pass(BOUNDS.expire_after);
     bob.step("b", 1, ended("s")).await.expect("stored");
@@ -97,7 +98,8 @@ async fn expired_runs_of_every_owner_are_removed() {
 async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_the_rest_fits() {
     let home = Home::new();
     let bounds = RunBounds { owner_runs: 100, total_bytes: 6000, ..BOUNDS };
-    let (ann, bob) = (home.open(ANN, bounds).await, home.open(BOB, bounds).await);
+    let ann = home.open(ANN, bounds).await;
+    let bob = home.open(BOB, bounds).await;
     bob.step("b", 1, ended("s")).await.expect("stored");
     // Two have about 1,500 bytes each; the one that runs stays, although it is the oldest.
     let large = "x".repeat(1000);
@@ -128,25 +130,26 @@ async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_
 async fn the_bound_of_all_owners_is_looked_after_by_one_in_many_runs_that_stop() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let sweeps = |step: &Step| runs.database.sweeps(std::slice::from_ref(step));
-    assert!(!sweeps(&Step::Renew));
-    let sweeping: Vec<_> = (0..=2 * SWEPT_EVERY).filter(|_| sweeps(&Step::Suspend)).collect();
+    assert!(!sweeps(&runs, &Step::Renew));
+    let sweeping: Vec<_> =
+        (0..=2 * SWEPT_EVERY).filter(|_| sweeps(&runs, &Step::Suspend)).collect();
     assert_eq!(sweeping, [0, SWEPT_EVERY, 2 * SWEPT_EVERY]);
+}
+
+fn sweeps(runs: &Runs, step: &Step) -> bool {
+    runs.database.sweeps(std::slice::from_ref(step))
 }
 
 #[tokio::test]
 async fn tools_are_stored_once_and_removed_with_their_last_run() {
     let home = Home::new();
     let runs = home.open(ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
-    let count = async || {
-        let count = |connection: &rusqlite::Connection| {
-            connection.query_row("SELECT count(*) FROM run_tools", (), |row| row.get::<_, i64>(0))
-        };
-        runs.database.read(count).await.expect("read")
-    };
     for (id, begin) in [("a", begin("s")), ("b", begin("s")), ("c", begin_with("s", "[1]", 1))] {
         runs.step(id, 1, vec![begin, Step::End("{}".into())]).await.expect("stored");
-        assert_eq!(count().await, 1, "{id}");
+        let count = runs.database.read(|connection| {
+            connection.query_row("SELECT count(*) FROM run_tools", (), |row| row.get::<_, i64>(0))
+        });
+        assert_eq!(count.await.expect("read"), 1, "{id}");
     }
     assert_eq!(runs.get("c").await.expect("it is there").bindings, "[1]");
 }
@@ -156,21 +159,14 @@ async fn tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
     let tools = "x".repeat(1000);
-    let end = || Step::End("{}".into());
     for id in ["a", "b", "c"] {
-        runs.step(id, 1, vec![begin_with("s", &tools, 1), end()]).await.expect("stored");
+        let steps = vec![begin_with("s", &tools, 1), Step::End("{}".into())];
+        runs.step(id, 1, steps).await.expect("stored");
     }
     let run = 512 + 1 + 2;
-    let counted = async |ids: &[&str]| {
-        let mut counted = Vec::new();
-        for id in ids {
-            counted.push(bytes(&runs, id).await);
-        }
-        counted
-    };
-    assert_eq!(counted(&["a", "b", "c"]).await, [run + 1000, run, run]);
+    assert_eq!(counted(&runs, &["a", "b", "c"]).await, [run + 1000, run, run]);
     runs.step("d", 1, ended("s")).await.expect("stored");
-    assert_eq!(counted(&["b", "c"]).await, [run, run + 1000], "a was removed");
+    assert_eq!(counted(&runs, &["b", "c"]).await, [run, run + 1000], "a was removed");
     // The sums of the owners are those of their runs.
     let sums = runs.database.read(|connection| {
         connection.query_row(
@@ -181,6 +177,14 @@ async fn tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed
     });
     let (count, sum, expected) = sums.await.expect("read");
     assert_eq!((count, sum), (3, expected));
+}
+
+async fn counted(runs: &Runs, ids: &[&str]) -> Vec<u64> {
+    let mut counted = Vec::new();
+    for id in ids {
+        counted.push(bytes(runs, id).await);
+    }
+    counted
 }
 
 #[tokio::test]

@@ -11,7 +11,8 @@ async fn the_head_of_a_run_has_its_script_and_its_state() {
     let runs = home.open(ANN, BOUNDS).await;
     let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
     runs.step("r", 1, steps).await.expect("stored");
-    let (head, whole) = (runs.head("r").await.expect("read"), runs.get("r").await.expect("read"));
+    let head = runs.head("r").await.expect("read");
+    let whole = runs.get("r").await.expect("read");
     assert_eq!((head.script.as_str(), head.pending, head.lease.epoch), ("s", 1, 1));
     assert_eq!(head, StoredRun { bindings: String::new(), calls: Vec::new(), ..whole });
     runs.cancel("r", "{}").await.expect("it is suspended");
@@ -66,7 +67,6 @@ async fn a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read() {
     runs.step("r", 1, steps).await.expect("stored");
     // Arguments that are cut, and an answer of one byte; arguments of one byte; whole arguments.
     let expected = (1 + (MAX + 1) + 1 + 2 * MAX + 3 * 1_024) as u64;
-    let admit = move |most: u64| move |bytes| if bytes <= most { Ok(()) } else { Err(bytes) };
     let shown = runs.show_within("r", admit(expected)).await.expect("it is there");
     assert_eq!(shown.expect("it is admitted"), runs.show("r").await.expect("read"));
     let refused = runs.show_within("r", admit(expected - 1)).await.expect("it is there");
@@ -75,11 +75,16 @@ async fn a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read() {
     assert!(matches!(bob.show_within("r", admit(0)).await, Err(RunError::Unknown)));
 }
 
+fn admit(most: u64) -> impl Fn(u64) -> Result<(), u64> {
+    move |bytes| if bytes <= most { Ok(()) } else { Err(bytes) }
+}
+
 #[tokio::test]
 async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let (fit, long) = ("x".repeat(MAX), "x".repeat(2 * MAX));
+    let fit = "x".repeat(MAX);
+    let long = "x".repeat(2 * MAX);
     let steps = vec![
         begin("s"),
         Step::Record(at(1), called(&fit), "1".into()),
@@ -89,12 +94,17 @@ async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut() {
         Step::Suspend,
     ];
     runs.step("r", 1, steps).await.expect("stored");
-    let lengths = async || {
-        let shown = runs.show("r").await.expect("read");
-        shown.calls.iter().map(|it| it.call.called.arguments.len()).collect::<Vec<_>>()
-    };
-    assert_eq!(lengths().await, [MAX, MAX + 1, 2 * MAX, 2 * MAX]);
+    assert_eq!(lengths(&runs).await, [MAX, MAX + 1, 2 * MAX, 2 * MAX]);
     runs.decide("r", None, vec![(at(4), Decision::Deny)]).await.expect("it waits");
     runs.claim("r").await.expect("it is suspended");
-    assert_eq!(lengths().await, [MAX, MAX + 1, 2 * MAX, MAX + 1], "one is in doubt, one denied");
+    assert_eq!(
+        lengths(&runs).await,
+        [MAX, MAX + 1, 2 * MAX, MAX + 1],
+        "one is in doubt, one denied"
+    );
+}
+
+async fn lengths(runs: &Runs) -> Vec<usize> {
+    let shown = runs.show("r").await.expect("read");
+    shown.calls.iter().map(|shown| shown.call.called.arguments.len()).collect::<Vec<_>>()
 }

@@ -12,11 +12,13 @@ const FIELDS: [&str; 7] =
 
 /// Returns the bytes of JSON text in tool descriptors.
 pub(in super::super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
-    let bytes = |tool: &wit::ToolDescriptor| {
-        let optional = [&tool.output_schema, &tool.meta, &tool.extra, &tool.annotations.extra];
-        tool.input_schema.len() + lengths(optional)
-    };
-    tools.iter().map(bytes).sum()
+    tools
+        .iter()
+        .map(|tool| {
+            let optional = [&tool.output_schema, &tool.meta, &tool.extra, &tool.annotations.extra];
+            tool.input_schema.len() + lengths(optional)
+        })
+        .sum()
 }
 
 pub(in super::super) fn definition_from_guest(
@@ -27,11 +29,10 @@ pub(in super::super) fn definition_from_guest(
         title: tool.title,
         description: tool.description,
         input_schema: parse("input-schema", &tool.input_schema)?.into(),
-        output_schema: tool
-            .output_schema
-            .map(|text| parse("output-schema", &text))
-            .transpose()?
-            .map(Into::into),
+        output_schema: match tool.output_schema {
+            Some(text) => Some(parse("output-schema", &text)?.into()),
+            None => None,
+        },
         annotations: Annotations {
             read_only: tool.annotations.read_only,
             destructive: tool.annotations.destructive,

@@ -34,10 +34,6 @@ pub(in super::super) fn error_from_guest(
     let is_small = least_size(&error.content) <= limit;
     let content = is_small.then(|| contents_from_guest(error.content).ok()).flatten();
     // The error itself is always reported; of the rest, what is malformed or too long is left out.
-    let data = |text: Option<String>| {
-        let text = text.filter(|text| text.len() <= MAX_DETAILS_BYTES)?;
-        serde_json::from_str::<Value>(&text).ok()
-    };
     ToolError {
         kind: kind_from_guest(error.kind),
         code: error.code.map(|code| scrubber.cut(&code, MAX_CODE_BYTES)).and_then(own_code),
@@ -52,6 +48,11 @@ pub(in super::super) fn error_from_guest(
     }
 }
 
+fn data(text: Option<String>) -> Option<Value> {
+    let text = text.filter(|text| text.len() <= MAX_DETAILS_BYTES)?;
+    serde_json::from_str::<Value>(&text).ok()
+}
+
 fn object(value: Value) -> Option<Map<String, Value>> {
     match value {
         Value::Object(members) => Some(members),
@@ -63,7 +64,8 @@ fn object(value: Value) -> Option<Map<String, Value>> {
 pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
     let retry_after_ms =
         error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-    let (kind, message) = (kind_for_guest(error.kind()), error.to_string());
+    let kind = kind_for_guest(error.kind());
+    let message = error.to_string();
     match error {
         CallError::Tool(error) => wit::ToolError {
             kind,

@@ -175,28 +175,33 @@ mod tests {
 
     #[test]
     fn the_instances_of_a_nested_component_count_each_time_that_it_is_instantiated() {
-        let made = |count: usize| {
-            let instances = "(instance (instantiate $c))".repeat(count);
-            counted(&format!("(component (component $c {MODULE}) {instances})"))
-        };
-        assert_eq!([made(0), made(1), made(5)], [(0, 0), (1, 2), (5, 10)]);
+        assert_eq!(
+            [counted_of_repeated(0), counted_of_repeated(1), counted_of_repeated(5)],
+            [(0, 0), (1, 2), (5, 10)]
+        );
         let groups = "(component (component $c (core instance) (instance)) (instance (instantiate $c)) (instance (instantiate $c)))";
         assert_eq!(counted(groups), (0, 6), "groups of exports are no core instances");
     }
 
+    fn counted_of_repeated(count: usize) -> (u64, u64) {
+        let instances = "(instance (instantiate $c))".repeat(count);
+        counted(&format!("(component (component $c {MODULE}) {instances})"))
+    }
+
     #[test]
     fn levels_multiply_and_their_product_does_not_overflow() {
-        let nested = |times: usize, levels: usize| {
-            let text = (0..levels).fold(MODULE.to_owned(), |inner, _| {
-                format!("(component $c {inner}) {}", "(instance (instantiate $c))".repeat(times))
-            });
-            format!("(component {text})")
-        };
         assert_eq!(counted(&nested(3, 4)).0, 81);
         let begun = Instant::now();
         assert_eq!(counted(&nested(1_000, 8)), (u64::MAX, u64::MAX));
         // A generous bound: counting takes about 1 ms.
         assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    }
+
+    fn nested(times: usize, levels: usize) -> String {
+        let text = (0..levels).fold(MODULE.to_owned(), |inner, _| {
+            format!("(component $c {inner}) {}", "(instance (instantiate $c))".repeat(times))
+        });
+        format!("(component {text})")
     }
 
     #[test]

@@ -113,14 +113,14 @@ fn a_full_queue_evicts_calls_of_the_tenant_with_the_most() {
         "the rest for another guest of the same tenant"
     );
     let mut evicted = Vec::new();
-    let mut arrives = |schedule: &mut Schedule<u32>| {
+    // One tenant has nine calls and the other none; then eight and one, …, and at five and four no
+    // call is evicted.
+    let has_place = (0..6).map(|_| {
         let waits = schedule.wait(&flow(1, 0), 100);
         evicted.extend(waits.as_ref().and_then(|(_, out)| *out));
         waits.is_some()
-    };
-    // One tenant has nine calls and the other none; then eight and one, …, and at five and four no
-    // call is evicted.
-    let has_place: Vec<_> = (0..6).map(|_| arrives(&mut schedule)).collect();
+    });
+    let has_place: Vec<_> = has_place.collect();
     assert_eq!(has_place, [true, true, true, true, false, false]);
     assert_eq!(evicted, [1, 0, 6, 5], "the newest first: those of the second guest came last");
     assert_eq!(schedule.queue.len(), 8);

@@ -26,12 +26,14 @@ fn five_failures_open_a_breaker_and_four_do_not() {
 #[test]
 fn failures_count_for_sixty_seconds_and_no_longer() {
     let now = Instant::now();
-    let spread =
-        |last: Duration| failed(&[now, now + SECOND, now + SECOND, now + SECOND, now + last]);
-    assert!(matches!(spread(60 * SECOND), Breaker::Open(_)));
+    assert!(matches!(spread(now, 60 * SECOND), Breaker::Open(_)));
     assert!(
-        matches!(spread(60 * SECOND + MILLISECOND), Breaker::Closed(times) if times.len() == 4)
+        matches!(spread(now, 60 * SECOND + MILLISECOND), Breaker::Closed(times) if times.len() == 4)
     );
+}
+
+fn spread(now: Instant, last: Duration) -> Breaker {
+    failed(&[now, now + SECOND, now + SECOND, now + SECOND, now + last])
 }
 
 #[test]

@@ -52,7 +52,8 @@ fn passes(breakers: &mut Breakers, now: Instant, number: u16, name: &str) -> boo
 
 #[test]
 fn overruns_stop_the_calls_of_one_tenant_to_one_tool() {
-    let (now, mut breakers) = (Instant::now(), Breakers::default());
+    let now = Instant::now();
+    let mut breakers = Breakers::default();
     assert_eq!(call(&mut breakers, now, 1, "query", Outcome::Overran, 4), [""; 0]);
     assert_eq!(
         call(&mut breakers, now, 1, "query", Outcome::Overran, 9),
@@ -64,7 +65,8 @@ fn overruns_stop_the_calls_of_one_tenant_to_one_tool() {
 
 #[test]
 fn crashes_stop_all_calls_of_one_tenant_and_those_of_three_tenants_stop_all_calls() {
-    let (now, mut breakers) = (Instant::now(), Breakers::default());
+    let now = Instant::now();
+    let mut breakers = Breakers::default();
     assert_eq!(call(&mut breakers, now, 1, "one", Outcome::Crashed, 3), [""; 0]);
     assert_eq!(call(&mut breakers, now, 1, "two", Outcome::Crashed, 9), ["open for key \"1\""]);
     assert!(!passes(&mut breakers, now, 1, "one") && !passes(&mut breakers, now, 1, "three"));
@@ -82,7 +84,8 @@ fn crashes_stop_all_calls_of_one_tenant_and_those_of_three_tenants_stop_all_call
 
 #[test]
 fn calls_that_began_before_a_breaker_opened_do_not_change_it() {
-    let (now, mut breakers) = (Instant::now(), Breakers::default());
+    let now = Instant::now();
+    let mut breakers = Breakers::default();
     let entered: Vec<_> =
         (0..9).map(|_| breakers.permit(now, &tenant(1), &tool("t")).expect("closed")).collect();
     let changes: Vec<_> = entered
@@ -96,7 +99,8 @@ fn calls_that_began_before_a_breaker_opened_do_not_change_it() {
 
 #[test]
 fn a_call_that_another_breaker_refuses_is_no_trial() {
-    let (now, mut breakers) = (Instant::now(), Breakers::default());
+    let now = Instant::now();
+    let mut breakers = Breakers::default();
     call(&mut breakers, now + SECOND, 1, "slow", Outcome::Overran, FAILURES);
     call(&mut breakers, now, 1, "crash", Outcome::Crashed, FAILURES);
     // At this time the tenant's breaker permits a trial call and the tool's does not.
@@ -112,7 +116,8 @@ fn a_call_that_another_breaker_refuses_is_no_trial() {
 
 #[test]
 fn successes_make_no_breaker_and_stale_breakers_are_removed() {
-    let (now, mut breakers) = (Instant::now(), Breakers::default());
+    let now = Instant::now();
+    let mut breakers = Breakers::default();
     call(&mut breakers, now, 1, "t", Outcome::Worked, 100);
     call(&mut breakers, now, 1, "t", Outcome::Unknown, 100);
     assert_eq!(breakers.scoped.len(), 0);
@@ -126,7 +131,8 @@ fn successes_make_no_breaker_and_stale_breakers_are_removed() {
 
 #[test]
 fn the_breakers_of_a_tenant_are_bounded_and_do_not_evict_those_of_others() {
-    let (now, mut breakers) = (Instant::now(), Breakers::default());
+    let now = Instant::now();
+    let mut breakers = Breakers::default();
     call(&mut breakers, now, 2, "t", Outcome::Overran, FAILURES);
     for number in 0..3 * MAX_OF_TENANT {
         let later = now + Duration::from_millis(number as u64);
@@ -142,8 +148,8 @@ fn the_breakers_of_a_tenant_are_bounded_and_do_not_evict_those_of_others() {
 
 #[test]
 fn the_operator_sees_the_breaker_that_refuses_the_most() {
-    let (now, mut breakers) = (Instant::now(), Breakers::default());
-    let described = |breakers: &Breakers, now| Value::Object(breakers.describe(now)).to_string();
+    let now = Instant::now();
+    let mut breakers = Breakers::default();
     insta::assert_snapshot!(described(&breakers, now), @r#"{"state":"closed","scope":null,"failures":0,"retry_after_ms":null}"#);
     call(&mut breakers, now, 1, "t", Outcome::Overran, 3);
     insta::assert_snapshot!(described(&breakers, now), @r#"{"state":"closed","scope":null,"failures":3,"retry_after_ms":null}"#);
@@ -153,4 +159,8 @@ fn the_operator_sees_the_breaker_that_refuses_the_most() {
     call(&mut breakers, now + SECOND, 2, "t", Outcome::Crashed, 5);
     insta::assert_snapshot!(described(&breakers, now + SECOND), @r#"{"state":"open","scope":"one caller","failures":5,"retry_after_ms":30000}"#);
     insta::assert_snapshot!(described(&breakers, now + 31 * SECOND), @r#"{"state":"half_open","scope":"one caller","failures":5,"retry_after_ms":0}"#);
+}
+
+fn described(breakers: &Breakers, now: Instant) -> String {
+    Value::Object(breakers.describe(now)).to_string()
 }
