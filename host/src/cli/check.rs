@@ -66,25 +66,27 @@ async fn check(
             Err(ConfigError::Invalid { problems: more, .. }) => problems.extend(more),
             Err(error @ ConfigError::Unreadable { .. }) => return Err(error),
         }
-        let remedy = |drift: &Drift| {
-            let client = &drift.client;
-            let option = file.option();
-            let accept = accept_command(drift, file);
-            format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
-        };
-        problems.extend(config.check_pins(remedy).await);
+        problems.extend(config.check_pins(|drift| remedy(drift, file)).await);
         problems.extend(config.check_accepted());
     }
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: name, problems }) }
 }
 
+fn remedy(drift: &Drift, file: &ConfigFile) -> String {
+    let client = &drift.client;
+    let option = file.option();
+    let accept = accept_command(drift, file);
+    format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
+}
+
 /// Returns a line for each client of which no tool is offered.
 fn without_tools(config: &Config) -> Vec<String> {
     let clients = config.clients.iter().filter(|client| client.policy.execute.is_empty());
-    let line = |client: &Client| {
-        format!("{}: none of its tools is offered: `tools_to_execute` is empty", client.name)
-    };
-    clients.map(line).collect()
+    clients.map(none_offered).collect()
+}
+
+fn none_offered(client: &Client) -> String {
+    format!("{}: none of its tools is offered: `tools_to_execute` is empty", client.name)
 }
 
 /// Returns the command that pins the plugins, and the reason to run it.

@@ -202,8 +202,8 @@ fn shown(text: &str) -> String {
 /// characters.
 pub(super) fn one_line(text: &str, width: usize) -> String {
     // Every run of spaces becomes one, except for look-alikes that a person should know of.
-    let is_gap = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
-    let words: Vec<_> = text.split(is_gap).filter(|word| !word.is_empty()).collect();
+    let words: Vec<_> =
+        text.split([' ', '\t', '\n', '\r']).filter(|word| !word.is_empty()).collect();
     let line = visible_line(&words.join(" "));
     match line.char_indices().nth(width) {
         None => line,
@@ -226,8 +226,8 @@ pub(super) fn both_ends(text: &str, width: usize) -> String {
 
 /// Quotes text as one word for a shell.
 pub(super) fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c));
+    if !text.is_empty() && is_plain {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))

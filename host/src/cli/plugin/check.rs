@@ -100,14 +100,17 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     for check in &checks {
         output::line(&lines(check).join("\n"))?;
     }
-    let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
     output::line(&format!(
         "\n{} passed, {} warned, {} failed",
-        count(Outcome::Pass),
-        count(Outcome::Warn),
-        count(Outcome::Fail)
+        count(&checks, Outcome::Pass),
+        count(&checks, Outcome::Warn),
+        count(&checks, Outcome::Fail)
     ))?;
     Ok(ok.into())
+}
+
+fn count(checks: &[Check], outcome: Outcome) -> usize {
+    checks.iter().filter(|check| check.outcome == outcome).count()
 }
 
 /// Runs every check on a component. Returns lines for people about those that did not pass.
@@ -171,7 +174,9 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
     let metadata = Metadata::of(&bytes);
     let embedded = metadata.as_ref().ok().and_then(|metadata| metadata.manifest.as_ref());
     let source = match Manifest::of_directory(directory_of(file)) {
-        Ok(Some((source, manifest))) if embedded.is_some_and(|it| it.id == manifest.id) => {
+        Ok(Some((source, manifest)))
+            if embedded.is_some_and(|embedded| embedded.id == manifest.id) =>
+        {
             Some(source)
         }
         _ => None,

@@ -41,10 +41,9 @@ impl ConsentOptions {
     /// Returns notes about the options without effect: requests that are not wider than accepted, and
     /// an id that is the accepted one.
     pub(super) fn unneeded(&self, drift: Option<&Drift>) -> Vec<String> {
-        let is_wider = |request: &&String| {
-            drift.is_some_and(|drift| drift.widened().any(|it| it.request == **request))
-        };
-        let narrow = self.regrant.iter().filter(|request| !is_wider(request));
+        let narrow = self.regrant.iter().filter(|request| {
+            drift.is_none_or(|drift| drift.widened().all(|widening| widening.request != **request))
+        });
         let mut notes: Vec<_> = narrow
             .map(|request| {
                 visible_line(&format!(
@@ -73,7 +72,8 @@ fn regrantable(manifest: Option<&Manifest>) -> Vec<String> {
 
 /// Returns the command that accepts a plugin with all of its differences.
 pub(in crate::cli) fn accept_command(drift: &Drift, config: &ConfigFile) -> String {
-    let (client, consent) = (&drift.client, Consent::for_all_of(drift).options());
+    let client = &drift.client;
+    let consent = Consent::for_all_of(drift).options();
     format!("airlock plugin accept {client}{consent}{}", config.option())
 }
 

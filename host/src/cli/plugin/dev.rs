@@ -138,8 +138,8 @@ async fn attempt(
     }
     let metadata = &finished.metadata;
     session.load(&metadata.digest);
-    let (grants, config) = (&args.grants, &args.config);
-    let entry = Entry { component: file, metadata, grants, settings, state, file: config };
+    let grants = &args.grants;
+    let entry = Entry { component: file, metadata, grants, settings, state, file: &args.config };
     call::run(&entry, &args.call, session).await?;
     for line in uses::report(&entry, session) {
         output::line(&output::for_stdout(&line))?;
@@ -159,14 +159,14 @@ fn check_calls(calls: &[String]) -> Result<(), clap::Error> {
 
 /// Parses the values of `--set`.
 fn settings(set: &[String]) -> anyhow::Result<Map<String, Value>> {
-    let parse = |setting: &String| {
+    let parsed = set.iter().map(|setting| {
         let (key, value) = setting
             .split_once('=')
             .with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
         Ok((key.to_owned(), value))
-    };
-    set.iter().map(parse).collect()
+    });
+    parsed.collect()
 }
 
 #[cfg(test)]

@@ -29,11 +29,6 @@ impl Document {
     /// Reads a file that must already be a valid configuration. Starts an empty one if there is no
     /// such file.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let begun = || Self {
-            path: path.to_owned(),
-            value: json!({"mcp": {"client_configs": []}}),
-            indent: "  ".to_owned(),
-        };
         match fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let directory = directory_of(path);
@@ -43,7 +38,11 @@ impl Document {
                     path.display(),
                     directory.display()
                 );
-                Ok(begun())
+                Ok(Self {
+                    path: path.to_owned(),
+                    value: json!({"mcp": {"client_configs": []}}),
+                    indent: "  ".to_owned(),
+                })
             }
             Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
             Ok(text) => {

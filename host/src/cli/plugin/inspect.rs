@@ -80,7 +80,7 @@ fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     lines.extend(facts(metadata));
     lines.push("tools".to_owned());
     let manifest = metadata.manifest.as_ref();
-    lines.extend(metadata.tools.iter().flat_map(|it| tool(it, manifest)));
+    lines.extend(metadata.tools.iter().flat_map(|definition| tool(definition, manifest)));
     lines.push("requests".to_owned());
     lines.extend(requests(component));
     lines.push("imports".to_owned());
@@ -209,10 +209,10 @@ fn hints(annotations: &Annotations) -> String {
         (idempotent, "idempotent", ""),
         (open_world, "open world", "closed world"),
     ];
-    let hint = |(hint, yes, no): (Option<bool>, &'static str, &'static str)| {
-        hint.map(|hint| if hint { yes } else { no })
-    };
-    let said: Vec<_> = hints.into_iter().filter_map(hint).filter(|word| !word.is_empty()).collect();
+    let words = hints
+        .into_iter()
+        .filter_map(|(hint, yes, no)| hint.map(|hint| if hint { yes } else { no }));
+    let said: Vec<_> = words.filter(|word| !word.is_empty()).collect();
     if said.is_empty() { String::new() } else { format!("  [{}]", said.join(", ")) }
 }
 

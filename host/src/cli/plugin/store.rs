@@ -97,13 +97,7 @@ struct Stores<'k> {
 impl Stores<'_> {
     fn list(&self, as_json: bool) -> anyhow::Result<Done> {
         if as_json {
-            let store = |usage: &Usage| -> Value {
-                json!({
-                    "plugin": usage.plugin, "store": usage.name, "holder": self.name(usage.holder),
-                    "entries": usage.entries, "bytes": usage.bytes,
-                })
-            };
-            let stores: Vec<_> = self.usage.iter().map(store).collect();
+            let stores: Vec<_> = self.usage.iter().map(|usage| self.document(usage)).collect();
             output::document(&json!({"ok": true, "stores": stores}))?;
         } else if self.usage.is_empty() {
             output::hint("no plugin has stored anything");
@@ -117,6 +111,13 @@ impl Stores<'_> {
             output::line(&visible_line(&line))?;
         }
         Ok(Done::Yes)
+    }
+
+    fn document(&self, usage: &Usage) -> Value {
+        json!({
+            "plugin": usage.plugin, "store": usage.name, "holder": self.name(usage.holder),
+            "entries": usage.entries, "bytes": usage.bytes,
+        })
     }
 
     fn find(&self, plugin: &str, store: &str, holder: Holder) -> anyhow::Result<&Usage> {

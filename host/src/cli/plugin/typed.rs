@@ -33,31 +33,35 @@ impl Typed {
     /// Formats the problems of a configuration that has the plugin at `entry`, the key of its
     /// `wasm_config`.
     pub(super) fn invalid(&self, entry: &KeyPath, error: &ConfigError) -> Vec<String> {
-        let shown = |problem: &Problem| match problem.key.below(entry) {
+        let lines = error.problems().iter().map(|problem| match problem.key.below(entry) {
             Some(key) => self.problem(&Problem { key, message: problem.message.clone() }),
             None => visible_line(&format!("{}: {problem}", error.file())),
-        };
-        error.problems().iter().map(shown).collect()
+        });
+        lines.collect()
     }
 
     /// Formats a reason for which the plugin is not loaded. The author's reason for a request is
     /// left out.
     pub(super) fn reason(&self, reason: &Reason) -> String {
-        let at = |key: &str, message: &str| {
-            self.problem(&Problem { key: KeyPath::parse(key), message: message.to_owned() })
-        };
         match reason {
             Reason::NotGranted { right, .. } => {
                 visible_line(&format!("{right} is required and not granted"))
             }
             Reason::Profile { key, request, limit, profile } => {
                 let granted = request.as_deref().or_else(|| self.option(&KeyPath::parse(key)));
-                let (granted, profile) = (granted.unwrap_or(key), profile.name());
+                let granted = granted.unwrap_or(key);
+                let profile = profile.name();
                 visible_line(&format!("{granted} is granted, but the profile {profile} {limit}"))
             }
-            Reason::NoValue { secret, error } => at(&format!("grants.secret.{secret}.from"), error),
-            Reason::Invalid { key, problem } => at(key, problem),
+            Reason::NoValue { secret, error } => {
+                self.problem_at(&format!("grants.secret.{secret}.from"), error)
+            }
+            Reason::Invalid { key, problem } => self.problem_at(key, problem),
         }
+    }
+
+    fn problem_at(&self, key: &str, message: &str) -> String {
+        self.problem(&Problem { key: KeyPath::parse(key), message: message.to_owned() })
     }
 }
 

@@ -76,9 +76,10 @@ impl Running {
             bail!("the gateway's response has no list of clients");
         };
         // The others are plugins. The holder of a key does not see the phase.
-        let is_server = |kind: &str| matches!(kind, "stdio" | "docker" | "http" | "sse");
-        clients
-            .retain(|client| client["config"]["connection_type"].as_str().is_some_and(is_server));
+        clients.retain(|client| {
+            let kind = client["config"]["connection_type"].as_str();
+            matches!(kind, Some("stdio" | "docker" | "http" | "sse"))
+        });
         Ok(clients)
     }
 
@@ -137,11 +138,10 @@ async fn send(
     if status.is_success() {
         return Ok(Ok(body));
     }
-    let text = |name: &str| body["error"][name].as_str().map(str::to_owned);
     Ok(Err(Refused {
         status: status.as_u16(),
-        code: text("code").unwrap_or_default(),
-        message: text("message").unwrap_or_else(|| "no reason given".to_owned()),
+        code: body["error"]["code"].as_str().unwrap_or_default().to_owned(),
+        message: body["error"]["message"].as_str().unwrap_or("no reason given").to_owned(),
     }))
 }
 

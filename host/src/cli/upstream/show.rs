@@ -27,7 +27,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let servers = args.server.gateway.servers().await?;
     let found = servers.iter().find(|server| server["config"]["name"] == args.server.name.as_str());
     let server = found.with_context(|| {
-        let known: Vec<_> = servers.iter().filter_map(|it| it["config"]["name"].as_str()).collect();
+        let known: Vec<_> =
+            servers.iter().filter_map(|server| server["config"]["name"].as_str()).collect();
         format!(
             "no MCP server is named {:?}; the gateway has: {}",
             args.server.name.as_str(),

@@ -104,7 +104,6 @@ fn erase_path(component: &mut [u8], directory: &Path) {
         return;
     }
     let path = [directory.as_os_str().as_encoded_bytes(), b"/"].concat();
-    let is_end = |byte: Option<&u8>| matches!(byte, Some(0 | b' '));
     let mut start = 0;
     while let Some(found) = component[start..].windows(path.len()).position(|window| window == path)
     {
@@ -115,6 +114,10 @@ fn erase_path(component: &mut [u8], directory: &Path) {
             component[at..start].fill(b'/');
         }
     }
+}
+
+fn is_end(byte: Option<&u8>) -> bool {
+    matches!(byte, Some(0 | b' '))
 }
 
 /// Checks the syntax of a module: the compiler does not report the position of an error.

@@ -75,16 +75,17 @@ fn packages() -> Vec<Package> {
         let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
         directories.entry(directory).or_default().push((file, *text));
     }
-    let named = |files: Vec<(&'static str, &'static str)>| {
-        let mut lines = files.iter().flat_map(|(_, text)| text.lines());
-        let id = lines.find_map(|line| line.strip_prefix("package ")?.strip_suffix(';'))?;
-        let (name, version) = id.split_once('@')?;
-        if !PACKAGES.contains(&name) {
-            return None;
-        }
-        Some(Package { name, version: version.parse().ok()?, files })
-    };
-    directories.into_values().filter_map(named).collect()
+    directories.into_values().filter_map(package).collect()
+}
+
+fn package(files: Vec<(&'static str, &'static str)>) -> Option<Package> {
+    let mut lines = files.iter().flat_map(|(_, text)| text.lines());
+    let id = lines.find_map(|line| line.strip_prefix("package ")?.strip_suffix(';'))?;
+    let (name, version) = id.split_once('@')?;
+    if !PACKAGES.contains(&name) {
+        return None;
+    }
+    Some(Package { name, version: version.parse().ok()?, files })
 }
 
 impl Package {

@@ -145,11 +145,11 @@ impl Entry<'_> {
 
     /// Makes the error. If a slot is bound to no tool, the plugin's own tools are listed.
     fn refused(&self, mut lines: Vec<String>) -> anyhow::Error {
-        let is_told = |grant: &GrantOption| {
+        let tells_of_slot = self.grants.iter().any(|grant| {
             matches!(grant, GrantOption::Slot { .. })
                 && lines.iter().any(|line| line.starts_with(&grant.option()))
-        };
-        if self.grants.iter().any(is_told) {
+        });
+        if tells_of_slot {
             lines.push(format!("tools of this plugin: {}", self.tool_names()));
         }
         anyhow!("the plugin cannot be called:\n  {}", lines.join("\n  "))

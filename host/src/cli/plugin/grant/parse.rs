@@ -137,20 +137,19 @@ impl FromStr for GrantOption {
 impl fmt::Display for GrantOption {
     /// Writes the grant as it could have been typed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = |suffix, is_said: bool| if is_said { suffix } else { "" };
         match self {
             Self::Http(name) => write!(f, "http.{name}"),
             Self::Host { url, methods, private } => {
                 let separator = if methods.is_empty() { "" } else { ":" };
                 let methods = methods.join(&METHODS_SEPARATOR.to_string());
-                write!(f, "http={url}{separator}{methods}{}", end(PRIVATE, *private))
+                write!(f, "http={url}{separator}{methods}{}", suffix(PRIVATE, *private))
             }
             Self::Kv(name) => write!(f, "kv.{name}"),
             Self::Files { name, path, may_write } => {
-                write!(f, "files.{name}={}{}", path.display(), end(WRITE, *may_write))
+                write!(f, "files.{name}={}{}", path.display(), suffix(WRITE, *may_write))
             }
             Self::Secret { name, from, reveal } => {
-                write!(f, "secret.{name}={from}{}", end(REVEAL, *reveal))
+                write!(f, "secret.{name}={from}{}", suffix(REVEAL, *reveal))
             }
             Self::Scratch => f.write_str("scratch"),
             Self::Clocks => f.write_str("clocks"),
@@ -158,4 +157,8 @@ impl fmt::Display for GrantOption {
             Self::Tools => f.write_str("tools"),
         }
     }
+}
+
+fn suffix(suffix: &str, is_said: bool) -> &str {
+    if is_said { suffix } else { "" }
 }

@@ -89,13 +89,12 @@ impl Plan {
         let decided =
             Decision::of(site.component, site.name, (&config, &settings), &args.grants, &typed);
         // A grant that was left out above is told as invalid, and not as missing too.
-        let is_told = |obstacle: &Obstacle| match obstacle {
+        let told = decided.obstacles.into_iter().filter(|obstacle| match obstacle {
             Obstacle::NotGranted { request, .. } => {
-                invalid.iter().any(|(grant, _)| site.is_for(grant, request))
+                !invalid.iter().any(|(grant, _)| site.is_for(grant, request))
             }
-            _ => false,
-        };
-        let told = decided.obstacles.into_iter().filter(|obstacle| !is_told(obstacle));
+            _ => true,
+        });
         let told: Vec<_> = told.collect();
         obstacles.extend(invalid.into_iter().map(|(_, obstacle)| obstacle));
         obstacles.extend(told);
@@ -202,9 +201,10 @@ fn unconsented(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
     let Some(drift) = drift else { return Vec::new() };
     let consent = args.consent();
     // `--grant-all` names no request, so it is consent to new ones and not to wider ones.
-    let is_new = |change: &Change| matches!(change, Change::Widened(it) if it.was.is_empty());
-    let lacks = |change: &&Change| consent.lacks(change) && !(args.grant_all && is_new(change));
-    let lacking = drift.changes.iter().filter(lacks);
+    let lacking = drift.changes.iter().filter(|change| {
+        let is_new = matches!(change, Change::Widened(widening) if widening.was.is_empty());
+        consent.lacks(change) && !(args.grant_all && is_new)
+    });
     let taken = (!args.replace).then_some(Obstacle::Taken);
     taken.into_iter().chain(lacking.cloned().map(Obstacle::Change)).collect()
 }

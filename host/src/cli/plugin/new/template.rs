@@ -36,13 +36,13 @@ pub(super) fn files(
         Template::Python => PYTHON,
     };
     // The name of a tool contains the client that the plugin becomes.
-    let tool = |client: &str| format!("{client}-get_weather");
-    let named = |text: &str| {
-        let text =
-            text.replace(&tool(EXAMPLE), &tool(&name.client())).replace(EXAMPLE, name.as_str());
-        text.replace(SDK_PATH.0, SDK_PATH.1)
-    };
-    let example: Vec<_> = example.iter().map(|(file, text)| (*file, named(text))).collect();
+    let example_tool = format!("{EXAMPLE}-get_weather");
+    let tool = format!("{}-get_weather", name.client());
+    let example = example.iter().map(|(file, text)| {
+        let text = text.replace(&example_tool, &tool).replace(EXAMPLE, name.as_str());
+        (*file, text.replace(SDK_PATH.0, SDK_PATH.1))
+    });
+    let example: Vec<_> = example.collect();
     let beside = sdk::files(template.language());
     example.into_iter().chain(beside.map(|(file, text)| (file, text.to_owned())))
 }
