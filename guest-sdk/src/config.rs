@@ -53,11 +53,10 @@ pub fn schema<T: JsonSchema>() -> Schema {
 
 /// Reads one member; `None` if it is absent.
 pub fn get<T: DeserializeOwned>(key: &str) -> Result<Option<T>, Error> {
-    let member = |json: String| {
-        serde_json::from_str(&json)
-            .map_err(|error| unusable(&format!("its member {key:?} is wrong: {error}")))
-    };
-    host::get(key).map(member).transpose()
+    let Some(json) = host::get(key) else { return Ok(None) };
+    let member = serde_json::from_str(&json)
+        .map_err(|error| unusable(&format!("its member {key:?} is wrong: {error}")))?;
+    Ok(Some(member))
 }
 
 /// Reads the whole configuration, such as a map or a `serde_json::Value`. [`load`] explains a

@@ -216,8 +216,8 @@ impl Response {
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn into_host(self) -> host::Response {
         let Self { status, headers, body, final_url } = self;
-        let header = |(name, value)| host::Header { name, value };
-        let headers = headers.into_iter().map(header).collect();
+        let headers =
+            headers.into_iter().map(|(name, value)| host::Header { name, value }).collect();
         host::Response { status, headers, body, final_url }
     }
 

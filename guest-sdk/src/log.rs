@@ -207,7 +207,8 @@ mod tests {
         struct Row {
             id: u8,
         }
-        let (row, name) = (Row { id: 4 }, "a b");
+        let row = Row { id: 4 };
+        let name = "a b";
         let lines = written(|| {
             debug!(name, %name, ?name, row.id, a.b = 1 + 1, c = ?name, d = %name, "at {}", row.id);
             trace!(name);

@@ -54,14 +54,13 @@ impl Requested {
     /// Returns whether a URL has the scheme and the host of a request. The mock decides no more.
     pub(super) fn may_reach(&self, url: &str) -> bool {
         let Some((scheme, host)) = origin(url) else { return false };
-        let fits = |requested: &str| match origin(requested) {
+        self.urls().any(|requested| match origin(requested) {
             Some((own, name)) => {
                 let is_below = name.strip_prefix('*').is_some_and(|parent| host.ends_with(parent));
                 own == scheme && (name == host || is_below)
             }
             None => requested == "*",
-        };
-        self.urls().any(fits)
+        })
     }
 
     fn urls(&self) -> impl Iterator<Item = &str> {

@@ -172,7 +172,8 @@ fn slots_come_first_in_the_list() {
 
 #[test]
 fn a_host_is_in_use_until_its_code_ends_even_by_a_panic() {
-    let (outer, inner) = (Host::new().kv("outer"), Host::new().kv("inner"));
+    let outer = Host::new().kv("outer");
+    let inner = Host::new().kv("inner");
     outer.run(|_| {
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             inner.run(|_| {
