@@ -36,7 +36,8 @@ mod tests {
             .map(|limit| {
                 let [default, trusted] =
                     [limit.default_amount(), limit.trusted_maximum()].map(|it| limit.show(it));
-                let (key, meaning) = (limit.key(), limit.description());
+                let key = limit.key();
+                let meaning = limit.description();
                 format!("| `{key}` | {meaning} | {default} | {trusted} |\n")
             })
             .collect();

@@ -31,7 +31,8 @@ pub(super) fn resolve(
     if keys.len() > MAX_KEYS {
         list.refuse(format_args!("must have at most {MAX_KEYS} keys, found {}", keys.len()));
     }
-    let (mut names, has_keys) = (BTreeSet::new(), !keys.is_empty());
+    let mut names = BTreeSet::new();
+    let has_keys = !keys.is_empty();
     let keys = keys.into_iter().enumerate();
     let enabled: Vec<_> = keys.filter(|(_, key)| key.enabled.unwrap_or(true)).collect();
     if has_keys && enabled.is_empty() {
