@@ -135,8 +135,9 @@ impl Drift {
     /// Returns the changes that need the operator's consent: what would be granted without another
     /// word.
     pub fn consequential(&self) -> impl Iterator<Item = &Change> {
-        let needs = |change: &&Change| matches!(change, Change::Widened(_) | Change::Id { .. });
-        self.changes.iter().filter(needs)
+        self.changes
+            .iter()
+            .filter(|change| matches!(change, Change::Widened(_) | Change::Id { .. }))
     }
 
     /// Returns whether another plugin has taken the place of the accepted one.
@@ -150,13 +151,13 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
     if pin.component != metadata.digest {
         changes.push(Change::Component { was: pin.component.clone(), is: metadata.digest.clone() });
     }
-    let shown = |text: Option<&str>| visible_line(text.unwrap_or("none"));
     if pin.id.as_deref() != metadata.id() {
         changes.push(Change::Id { was: shown(pin.id.as_deref()), is: shown(metadata.id()) });
     }
     let found = metadata.manifest.as_ref().map(|manifest| manifest.version.to_string());
     if pin.version != found {
-        let (was, is) = (shown(pin.version.as_deref()), shown(found.as_deref()));
+        let was = shown(pin.version.as_deref());
+        let is = shown(found.as_deref());
         changes.push(Change::Version { was, is });
     }
     changes.extend(request_changes(pin, metadata));
@@ -166,6 +167,10 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
     changes.extend(widened.map(Change::Widened));
     changes.extend(all_tool_changes(pin, metadata));
     changes
+}
+
+fn shown(text: Option<&str>) -> String {
+    visible_line(text.unwrap_or("none"))
 }
 
 fn request_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
@@ -212,38 +217,44 @@ fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
         .flat_map(|members| members.keys())
         .collect();
     let changed = fields.into_iter().filter(|field| was.get(*field) != is.get(*field));
-    let change = |field: &String| Change::ToolChanged {
+    let changes = changed.map(|field| Change::ToolChanged {
         tool: visible_line(tool),
         field: visible_line(field),
         diff: diff(was.get(field), is.get(field)),
-    };
-    changed.map(change).collect()
+    });
+    changes.collect()
 }
 
 fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
-    let text = |value: Option<&Value>| match value {
-        None => String::new(),
-        Some(Value::String(text)) => visible(text),
-        Some(value) => visible(&serde_json::to_string_pretty(value).unwrap_or_default()),
-    };
-    let (was, is) = (text(was), text(is));
-    let line = |change: similar::Change<&str>| {
+    let was = text(was);
+    let is = text(is);
+    let lines = TextDiff::from_lines(&was, &is);
+    let near = lines.grouped_ops(2);
+    let changes = near.iter().flatten().flat_map(|op| lines.iter_changes(op));
+    let marked = changes.map(|change| {
         let mark = match change.tag() {
             ChangeTag::Delete => '-',
             ChangeTag::Insert => '+',
             ChangeTag::Equal => ' ',
         };
         format!("{mark}{}", change.value().trim_end_matches('\n'))
-    };
-    let lines = TextDiff::from_lines(&was, &is);
-    let near = lines.grouped_ops(2);
-    near.iter().flatten().flat_map(|op| lines.iter_changes(op)).map(line).collect()
+    });
+    marked.collect()
+}
+
+fn text(value: Option<&Value>) -> String {
+    match value {
+        None => String::new(),
+        Some(Value::String(text)) => visible(text),
+        Some(value) => visible(&serde_json::to_string_pretty(value).unwrap_or_default()),
+    }
 }
 
 impl fmt::Display for Drift {
     /// Writes the drift on one line, for logs and the state of a client.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (client, summary) = (&self.client, self.summary());
+        let client = &self.client;
+        let summary = self.summary();
         match self.changes.first() {
             Some(Change::NotAccepted) => {
                 write!(

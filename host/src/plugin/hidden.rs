@@ -52,7 +52,7 @@ fn find<'s>(
     usage: &[Usage],
 ) -> impl Iterator<Item = HiddenEntries<'s>> {
     stores.iter().filter_map(move |store| {
-        let is_hidden = |usage: &&Usage| {
+        let hidden = usage.iter().filter(|usage| {
             let is_of_store = usage.plugin == plugin.as_str() && usage.name == store.name;
             let is_other = match usage.holder {
                 Holder::Tenant(_) => store.is_shared,
@@ -60,8 +60,8 @@ fn find<'s>(
                 Holder::Unassigned => false,
             };
             is_of_store && is_other && usage.entries > 0
-        };
-        let hidden: Vec<_> = usage.iter().filter(is_hidden).collect();
+        });
+        let hidden: Vec<_> = hidden.collect();
         let entries = hidden.iter().map(|usage| usage.entries).sum();
         (!hidden.is_empty()).then_some(HiddenEntries { store, holders: hidden.len(), entries })
     })

@@ -73,8 +73,10 @@ fn not_wider(
     let lock = Lock::of(in_place.clone());
     let Some(drift) = Drift::between(&lock, client, metadata, grant) else { return Ok(()) };
     // A plugin in place without a manifest has everything that is granted already.
-    let is_wider = |change: &&Change| in_place.id.is_some() || !matches!(change, Change::Id { .. });
-    let changes: Vec<_> = drift.consequential().filter(is_wider).cloned().collect();
+    let wider = drift
+        .consequential()
+        .filter(|change| in_place.id.is_some() || !matches!(change, Change::Id { .. }));
+    let changes: Vec<_> = wider.cloned().collect();
     if changes.is_empty() { Ok(()) } else { Err(Widened(changes).into()) }
 }
 

@@ -34,9 +34,9 @@ impl Widening {
         grant: &Grant,
     ) -> Vec<Self> {
         let Some(manifest) = manifest else { return Vec::new() };
-        let carries = |request: &Request<'_>| !secrets_for(*request, manifest, grant).is_empty();
-        let granted =
-            manifest.request.all().filter(|request| request.is_granted(grant) || carries(request));
+        let granted = manifest.request.all().filter(|request| {
+            request.is_granted(grant) || !secrets_for(*request, manifest, grant).is_empty()
+        });
         granted
             .chain(covered_by_any(manifest, grant))
             .filter_map(|request| Self::of(request, accepted, manifest, grant))
@@ -49,20 +49,17 @@ impl Widening {
     /// tool, for example that it runs without an approval.
     pub(super) fn effects(pin: &Pin, manifest: Option<&Manifest>, grant: &Grant) -> Vec<Self> {
         let Some(manifest) = manifest else { return Vec::new() };
-        let is_granted = |effect: &DeclaredEffect| {
-            let mut possible = manifest.request.all().filter(|request| request.allows(effect));
-            possible.any(|request| request.is_granted(grant))
-        };
         let moved = moved_to_any(pin, manifest, grant);
-        let known = |tool: &&ToolEffects| pin.tools.iter().any(|pinned| pinned.name == tool.name);
-        let widened = manifest.tools.iter().filter(known).filter_map(|tool| {
+        let known = manifest.tools.iter().filter(|tool| is_known(tool, pin));
+        let widened = known.filter_map(|tool| {
             let was = tool.accepted(&pin.requests);
-            let is_wider = |effect: &&DeclaredEffect| {
+            let is_wider = |effect: &DeclaredEffect| {
                 !was.iter().any(|was| was.includes(effect) || covered(was, effect, pin))
             };
-            let wider = tool.effects.iter().filter(is_wider).filter(|effect| is_granted(effect));
+            let wider = tool.effects.iter().filter(|effect| is_wider(effect));
+            let wider = wider.filter(|effect| is_granted(effect, manifest, grant));
             let reached = tool.effects.iter().flat_map(|effect| of_directories(effect, &moved));
-            let reached = reached.filter(|effect| is_wider(&effect));
+            let reached = reached.filter(|effect| is_wider(effect));
             let reached = reached.map(|effect| format!("{effect} through files.{ANY}"));
             let wider = wider.map(ToString::to_string).chain(reached);
             let is: Vec<_> = wider.map(|effect| visible_line(&effect)).collect();
@@ -85,16 +82,17 @@ impl Widening {
         let was = request.accepted(accepted);
         // A secret is sent nowhere while its audience leaves the host to the operator.
         let is_audience = !secrets_for(request, manifest, grant).is_empty();
-        let includes = |was: &str, right: &String| {
-            request.includes(was, right) && !(is_audience && was == ANY && right != ANY)
-        };
-        let is_new = |right: &String| !was.iter().any(|was| includes(was, right));
-        // Tools are granted one by one, under one request.
-        let is_granted =
-            |right: &String| !matches!(request, Request::Tools(_)) || grant.tools.contains(right);
         let rights = request.rights();
         let is_switch = rights.is_empty();
-        let is: Vec<_> = rights.iter().filter(|right| is_granted(right) && is_new(right)).collect();
+        let new = rights.iter().filter(|right| {
+            // Tools are granted one by one, under one request.
+            let is_granted = !matches!(request, Request::Tools(_)) || grant.tools.contains(right);
+            let is_accepted = was.iter().any(|was| {
+                request.includes(was, right) && !(is_audience && *was == ANY && *right != ANY)
+            });
+            is_granted && !is_accepted
+        });
+        let is: Vec<_> = new.collect();
         let is_wider = if is_switch { was.is_empty() } else { !is.is_empty() };
         is_wider.then(|| Self {
             request: visible_line(&request.to_string()),
@@ -103,6 +101,15 @@ impl Widening {
             secrets: secrets_for(request, manifest, grant),
         })
     }
+}
+
+fn is_granted(effect: &DeclaredEffect, manifest: &Manifest, grant: &Grant) -> bool {
+    let mut possible = manifest.request.all().filter(|request| request.allows(effect));
+    possible.any(|request| request.is_granted(grant))
+}
+
+fn is_known(tool: &ToolEffects, pin: &Pin) -> bool {
+    pin.tools.iter().any(|pinned| pinned.name == tool.name)
 }
 
 /// Returns the granted directories that no request names, each with the request for any directory.
@@ -120,8 +127,9 @@ fn covered_by_any<'a>(
 /// request for any directory covers.
 fn moved_to_any<'g>(pin: &Pin, manifest: &Manifest, grant: &'g Grant) -> Vec<&'g str> {
     let names = grant.files.keys().map(String::as_str);
-    let is_moved = |name: &&str| !manifest.request.files.contains_key(*name) && had_own(pin, name);
-    names.filter(is_moved).collect()
+    let moved =
+        names.filter(|name| !manifest.request.files.contains_key(*name) && had_own(pin, name));
+    moved.collect()
 }
 
 /// Returns whether the accepted build had a request of its own for a directory.

@@ -17,15 +17,10 @@ use crate::{egress::Rule, units::Size};
 impl Request<'_> {
     /// Returns the rights in lines of the lock file about this request.
     pub(in crate::plugin) fn accepted<'l>(self, lines: &'l [String]) -> Vec<&'l str> {
-        let split = |line: &'l String| line.split_once(' ').unwrap_or((line, ""));
-        let of = |wanted: &str| -> Vec<&'l str> {
-            let found = lines.iter().map(split).filter(|(key, _)| *key == wanted);
-            found.map(|(_, right)| right).collect()
-        };
-        let own = of(&self.to_string());
+        let own = rights_of(lines, &self.to_string());
         // As in the grants, the request for any directory counts only where none names this one.
         if own.is_empty() && matches!(self, Self::Files(..)) {
-            return of(&format!("files.{ANY}"));
+            return rights_of(lines, &format!("files.{ANY}"));
         }
         own
     }
@@ -48,6 +43,12 @@ impl Request<'_> {
                 Self::Slot(..) | Self::Tools(_) | Self::Clocks(_) => false,
             }
     }
+}
+
+/// Returns the accepted rights of one request.
+fn rights_of<'l>(lines: &'l [String], request: &str) -> Vec<&'l str> {
+    let split = lines.iter().map(|line| line.split_once(' ').unwrap_or((line.as_str(), "")));
+    split.filter(|(key, _)| *key == request).map(|(_, right)| right).collect()
 }
 
 fn includes_rule(accepted: &str, right: &str) -> bool {
@@ -113,15 +114,16 @@ impl Space {
     }
 
     fn includes(&self, other: &Self) -> bool {
-        let is_within = |most: Option<u64>, other: Option<u64>| {
-            most.is_none_or(|most| other.is_some_and(|other| other <= most))
-        };
         // A quota limits nothing that is only read.
         !other.may_write
             || (self.may_write
                 && is_within(self.bytes, other.bytes)
                 && is_within(self.files, other.files))
     }
+}
+
+fn is_within(most: Option<u64>, other: Option<u64>) -> bool {
+    most.is_none_or(|most| other.is_some_and(|other| other <= most))
 }
 
 fn size(text: &str) -> Option<u64> {
@@ -142,7 +144,8 @@ mod tests {
             let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
             Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
         };
-        let (was, is) = (manifest(was), manifest(is));
+        let was = manifest(was);
+        let is = manifest(is);
         let lines: Vec<_> = was.request.all().flat_map(Request::lock_lines).collect();
         is.request.all().all(|request| {
             let accepted = request.accepted(&lines);

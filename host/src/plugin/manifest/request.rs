@@ -71,7 +71,8 @@ impl<'a> Request<'a> {
 
     /// Returns whether the request makes an effect possible.
     pub fn allows(self, declared: &DeclaredEffect) -> bool {
-        let (effect, name) = (declared.effect, declared.request.as_deref());
+        let effect = declared.effect;
+        let name = declared.request.as_deref();
         let is_named = |own: &str| name.is_none_or(|name| name == own);
         match self {
             Self::Http(own, _) => effect == Effect::Http && is_named(own),

@@ -160,8 +160,11 @@ fn mutate(manifest: &Value, from: String, probes: &[Value], visit: &mut dyn FnMu
 
 #[test]
 fn the_schema_and_the_gateway_agree_on_every_value_in_every_place() {
-    let (schema, probes) = (schema(), probes());
-    let (mut seen, mut accepted, mut wrong) = (0, 0, Vec::new());
+    let schema = schema();
+    let probes = probes();
+    let mut seen = 0;
+    let mut accepted = 0;
+    let mut wrong = Vec::new();
     for (part, place) in parts() {
         assert_eq!(disagreement(&schema, &part), None);
         assert!(schema.check(&part).is_ok(), "{part}");

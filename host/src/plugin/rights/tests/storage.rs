@@ -129,7 +129,8 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
     scratch holds 1000 files; the plugin requests 1000000000 files
     kv.notes holds 4MiB; the plugin requests 10240GiB
     ");
-    let (bytes, files) = (10_240_u64 << 30, 1_000_000_000);
+    let bytes = 10_240_u64 << 30;
+    let files = 1_000_000_000;
     let said = granted(&asked, &grant(Some(bytes), Some(files)));
     assert_eq!(
         (said.grants.stores[0].max_bytes, said.grants.scratch),
@@ -142,7 +143,8 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
 #[test]
 fn a_directory_belongs_to_the_request_of_its_name_or_else_to_the_one_for_any() {
     let files = |name: &str| {
-        let (path, quota) = ("/d".into(), PartialQuota::default());
+        let path = "/d".into();
+        let quota = PartialQuota::default();
         (name.to_owned(), FilesGrant { path, access: Access::ReadWrite, quota })
     };
     let grant = Grant { files: [files("data"), files("more")].into(), ..Grant::default() };
