@@ -114,7 +114,8 @@ pub(super) fn client_of(tool: &str) -> Option<&str> {
 /// Returns the names of the clients that a call of a client's tool can reach: its own, and those of
 /// the tools that plugins on the way were granted.
 pub(super) fn reachable<'c>(config: &'c Config, first: &'c str) -> BTreeSet<&'c str> {
-    let (mut found, mut waiting) = (BTreeSet::from([first]), vec![first]);
+    let mut found = BTreeSet::from([first]);
+    let mut waiting = vec![first];
     while let Some(name) = waiting.pop() {
         for client in config.clients.iter().filter(|client| client.name.as_str() == name) {
             let Source::Plugin(plugin) = &client.source else { continue };

@@ -347,7 +347,8 @@ fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec
 /// Compiles every schema. A tool with an unbounded schema is kept, which is a warning; a plugin
 /// whose configuration cannot be checked is refused.
 fn schemas(metadata: &Metadata, tools: &[ToolDefinition]) -> Check {
-    let (mut found, mut outcome) = (Vec::new(), Outcome::Warn);
+    let mut found = Vec::new();
+    let mut outcome = Outcome::Warn;
     for tool in tools {
         let input = CompiledSchema::compile_text("inputSchema", &tool.input_schema);
         let output = tool.output_schema.as_ref();

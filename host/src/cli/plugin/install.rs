@@ -189,7 +189,8 @@ fn show_installed(
     name: &ClientName,
     file: &Path,
 ) -> anyhow::Result<()> {
-    let (file, config) = (file.display(), args.config.path.display());
+    let file = file.display();
+    let config = args.config.path.display();
     output::line(&format!("installed {file} as {name} in {config}"))?;
     if let Some(note) = renamed(args, component, name) {
         output::hint(&note);

@@ -45,7 +45,8 @@ fn documents() -> Vec<(String, String)> {
 
 /// Splits a document into the lines of its fenced blocks and the code spans of its prose.
 fn code(text: &str) -> (Vec<&str>, Vec<&str>) {
-    let (mut lines, mut spans) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
+    let mut spans = Vec::new();
     for (number, part) in text.split("```").enumerate() {
         if number % 2 == 1 {
             lines.extend(part.lines().skip(1));
@@ -62,7 +63,9 @@ fn command(line: &str) -> Option<Vec<String>> {
     let line = line.trim();
     let start =
         if line.starts_with("airlock ") { 0 } else { line.find("| airlock ")? + "| ".len() };
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut words = Vec::new();
+    let mut word = None::<String>;
+    let mut quote = None;
     for c in line[start..].chars() {
         match (c, quote) {
             (c, Some(open)) if c == open => quote = None,

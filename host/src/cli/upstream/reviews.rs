@@ -116,7 +116,8 @@ pub(super) fn first_used(review: &Review) -> Vec<String> {
     if review.is_locked {
         return Vec::new();
     }
-    let (mut lines, mut hidden) = (Vec::new(), 0);
+    let mut lines = Vec::new();
+    let mut hidden = 0;
     for (tool, definition) in &review.accepted {
         let change = Change {
             tool: tool.clone(),

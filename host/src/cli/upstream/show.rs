@@ -98,7 +98,8 @@ fn lines(server: &Value) -> Vec<String> {
     lines.push(member("restarts", &attempts));
     let failure = &server["last_failure"];
     if failure.is_object() {
-        let (when, step) = (text(&failure["at"]), text(&failure["stage"]));
+        let when = text(&failure["at"]);
+        let step = text(&failure["stage"]);
         let message = shown.once(&failure["message"]);
         lines.push(member("failure", &format!("{when} {step}: {message}")));
     }
@@ -137,7 +138,8 @@ fn member(name: &str, value: &str) -> String {
 }
 
 fn change(change: &Value, shown: &mut Shown) -> String {
-    let (at, phase) = (text(&change["at"]), text(&change["phase"]));
+    let at = text(&change["at"]);
+    let phase = text(&change["phase"]);
     format!("    {at}  {phase:10}  {}", shown.once(&change["reason"])).trim_end().to_owned()
 }
 

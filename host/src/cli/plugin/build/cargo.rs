@@ -230,7 +230,8 @@ mod tests {
     /// Returns the messages of a run that printed one error.
     fn after_error(manifest: &str, text: &str) -> (Messages, String) {
         let (_directory, project) = project(manifest);
-        let (mut messages, mut transcript) = (Messages::default(), Transcript::new(true));
+        let mut messages = Messages::default();
+        let mut transcript = Transcript::new(true);
         let rendered = format!("error: {text}\n");
         let message = json!({"message": {"level": "error", "message": text, "rendered": rendered}});
         messages.add(&project, &message, &mut transcript);

@@ -273,7 +273,8 @@ fn unrequested(output: &str) -> Option<String> {
 impl Out {
     fn new(project: &Project) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir().context("no temporary directory can be created")?;
-        let (wit, file) = (directory.path().join("wit"), directory.path().join("plugin.wasm"));
+        let wit = directory.path().join("wit");
+        let file = directory.path().join("plugin.wasm");
         world::write(&wit, &project.manifest)?;
         Ok(Self { _directory: directory, wit, file })
     }

@@ -82,7 +82,8 @@ impl Entry<'_> {
         let mut typed = Typed::default();
         let own = self.entry(&client, &mut typed)?;
         let others = self.others(&client)?;
-        let (key, file) = (entry_key(others.len()), self.file.path.display().to_string());
+        let key = entry_key(others.len());
+        let file = self.file.path.display().to_string();
         let origin = if others.is_empty() { "airlock plugin dev" } else { &file };
         let clients: Vec<_> = others.iter().cloned().chain([own]).collect();
         let document = json!({

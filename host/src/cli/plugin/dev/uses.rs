@@ -70,7 +70,8 @@ impl Session {
     /// Returns lines about the uses so far of what `build` requests; none if it requests nothing.
     pub(super) fn report(&self, build: &Build<'_>) -> Vec<String> {
         let seen = Seen::new(self, build);
-        let (used, unused) = (seen.used(), seen.unused());
+        let used = seen.used();
+        let unused = seen.unused();
         let ungranted = seen.ungranted();
         if used.is_empty() && unused.is_empty() && ungranted.is_empty() {
             return Vec::new();

@@ -131,7 +131,8 @@ mod tests {
             "clocks": true,
         });
         let object = |value: &Value| value.as_object().expect("an object").clone();
-        let (before, after) = (object(&before), object(&after));
+        let before = object(&before);
+        let after = object(&after);
         assert_eq!(
             notes(&before, &after),
             [

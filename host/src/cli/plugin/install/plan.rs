@@ -65,7 +65,8 @@ impl Site<'_> {
     }
 
     fn drift(&self, settings: &Settings) -> Option<Drift> {
-        let (holder, metadata) = (self.holder.as_ref()?, &self.component.metadata);
+        let holder = self.holder.as_ref()?;
+        let metadata = &self.component.metadata;
         let pin = holder.pin(self.name);
         if pin.is_some_and(|pin| pin.component == metadata.digest) {
             return None;

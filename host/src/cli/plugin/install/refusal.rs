@@ -131,7 +131,8 @@ struct Proposal {
 
 impl Proposal {
     fn of(args: &Args, site: &Site<'_>, plan: &Plan) -> anyhow::Result<Self> {
-        let (choices, consequences) = (Vec::new(), Vec::new());
+        let choices = Vec::new();
+        let consequences = Vec::new();
         let mut proposal = Self { args: args.clone(), choices, consequences, installs: false };
         let mut obstacles = plan.obstacles.clone();
         for _ in 0..MAX_ROUNDS {

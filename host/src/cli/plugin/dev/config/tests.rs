@@ -31,8 +31,11 @@ impl Fixture {
     }
 
     fn entry(&self) -> Entry<'_> {
-        let (metadata, grants) = (&self.metadata, self.grants.as_slice());
-        let (settings, state, file) = (&self.settings, self.home.path(), &self.file);
+        let metadata = &self.metadata;
+        let grants = self.grants.as_slice();
+        let settings = &self.settings;
+        let state = self.home.path();
+        let file = &self.file;
         Entry { component: Path::new("p.wasm"), metadata, grants, settings, state, file }
     }
 

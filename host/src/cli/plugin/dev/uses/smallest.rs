@@ -130,7 +130,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Returns whether the secrets for a destination are granted, each for hosts that the plugin names.
+    /// Returns whether all secrets for a destination are granted, none of them for any host.
     fn has_secrets_of(&self, destination: &str) -> bool {
         let secrets = self.build.manifest.request.secret.iter();
         let mut of_destination = secrets
