@@ -251,8 +251,8 @@ async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<
                 "the secret {secret:?} of the plugin {client} has no value, so that the plugin is not loaded: {error}"
             ),
         },
-               _ => Problem { key: key.clone(), message: visible_line(&reason.to_string()) },
-   });
+        _ => Problem { key: key.clone(), message: visible_line(&reason.to_string()) },
+    });
     problems.collect()
 }
 

@@ -162,11 +162,11 @@ fn config(directory: &Path) -> anyhow::Result<Value> {
         "mcp": {
             "tool_manager_config": {"max_nested_calls": 100},
             "client_configs": [
-                               plugin("text", "text.wasm", &json!({}), "*", false),
-               plugin("unruly", "unruly.wasm", &json!({}), "*", false),
-               plugin("outbox", "files.wasm", &files(directory, "outbox", "read_write"), "list_directory", false),
-               plugin("files", "files.wasm", &files(directory, "notes", "read_only"), "*", true),
-               plugin("words", "text.wasm", &json!({}), "*", true),
+                plugin("text", "text.wasm", &json!({}), "*", false),
+                plugin("unruly", "unruly.wasm", &json!({}), "*", false),
+                plugin("outbox", "files.wasm", &files(directory, "outbox", "read_write"), "list_directory", false),
+                plugin("files", "files.wasm", &files(directory, "notes", "read_only"), "*", true),
+                plugin("words", "text.wasm", &json!({}), "*", true),
                 {
                     "name": "desk", "connection_type": "stdio", "is_code_mode_client": true,
                     "stdio_config": {"command": this_program, "args": ["demo-mcp-server"]},

@@ -34,24 +34,24 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
             |_, _| true,
             async |gateway, _| {
                 let reviewed = reviewed(gateway, &clients);
-                               let is_same = reviewed.iter().all(|server| {
-                   server.review.as_ref().is_ok_and(|review| !differs(review))
-               });
+                let is_same = reviewed.iter().all(|server| {
+                    server.review.as_ref().is_ok_and(|review| !differs(review))
+                });
                 if args.json {
                     let clients: Vec<_> = reviewed.iter().map(document).collect();
                     output::visible_document(&json!({"ok": is_same, "clients": clients}))?;
                     return Ok(is_same.into());
                 }
-                               for server in &reviewed {
-                   let client = &server.client;
-                   match &server.review {
-                       Ok(review) => output::line(&lines(client, review).join("\n"))?,
-                       Err(reason) => output::line(&format!("{client}: {reason}"))?,
-                   }
-                   if let Ok(review) = &server.review
-                       && differs(review)
-                   {
-                       let option = args.config.option();
+                for server in &reviewed {
+                    let client = &server.client;
+                    match &server.review {
+                        Ok(review) => output::line(&lines(client, review).join("\n"))?,
+                        Err(reason) => output::line(&format!("{client}: {reason}"))?,
+                    }
+                    if let Ok(review) = &server.review
+                        && differs(review)
+                    {
+                        let option = args.config.option();
                         output::hint(&format!(
                             "`airlock upstream accept {client}{option} --expect {}` accepts exactly this",
                             review.digest()

@@ -184,6 +184,6 @@ pub(super) fn document(reviewed: &Reviewed) -> Value {
         "accepted_tools": review.accepted.len(),
         "review": review.digest(),
         "reason": review.problem,
-               "changes": changes.collect::<Vec<_>>(),
+        "changes": changes.collect::<Vec<_>>(),
     })
 }

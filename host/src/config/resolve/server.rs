@@ -147,10 +147,10 @@ fn request_memory(field: &Field<'_>, memory: Option<Size>, settings: &server::Se
 
 fn listen(field: &Field<'_>, text: &str) -> SocketAddr {
     let address = text.parse::<SocketAddr>().map_err(|_| {
-       format!(
-           "found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\""
-       )
-   });
+        format!(
+            "found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\""
+        )
+    });
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
     field.accept(address).unwrap_or(loopback)
 }
@@ -187,7 +187,7 @@ fn origins(field: &Field<'_>, origins: &[String]) -> Vec<String> {
             let expected = "an origin: scheme, host name and port if it is not the scheme's own, such as \"https://tools.example.com\"";
             field.element(index).refuse(format_args!("found {text:?}, expected {expected}"));
         }
-               origin.map(|url| url.origin().ascii_serialization())
-   });
+        origin.map(|url| url.origin().ascii_serialization())
+    });
     read.collect()
 }
