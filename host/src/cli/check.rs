@@ -173,13 +173,12 @@ mod tests {
     async fn mistakes_of_every_stage_are_found_at_once() {
         let home = tempfile::tempdir().expect("a directory");
         let (_, file) = configured(home.path());
-        let client = |name: Value, component: &str| json!({"name": name, "connection_type": "wasm", "wasm_config": {"component": component}});
         let clients = [
             json!({"name": "typed", "connection_type": "stdio", "stdio_config": {"command": 7}}),
-            client(json!(7), "p.wasm"),
-            client(json!("not a name"), "p.wasm"),
+            plugin(&json!(7), "p.wasm"),
+            plugin(&json!("not a name"), "p.wasm"),
             json!({"name": "untyped"}),
-            client(json!("lost"), "lost.wasm"),
+            plugin(&json!("lost"), "lost.wasm"),
             json!({"name": "s", "connection_type": "http", "connection_string": "http://localhost", "prefix": "a b"}),
         ];
         let keys =
@@ -208,19 +207,22 @@ mod tests {
         "#);
     }
 
+    fn plugin(name: &Value, component: &str) -> Value {
+        json!({"name": name, "connection_type": "wasm", "wasm_config": {"component": component}})
+    }
+
     #[tokio::test]
     async fn a_server_whose_paths_or_accepted_definitions_are_missing_or_damaged_is_an_error() {
         let home = tempfile::tempdir().expect("a directory");
         fs::write(home.path().join("plain"), "").expect("a file");
-        let stdio = |name: &str, stdio: Value| json!({"name": name, "connection_type": "stdio", "stdio_config": stdio});
         let clients = [
-            stdio("good", json!({"command": "/bin/sh", "cwd": ".", "confine": {"read": ["."]}})),
-            stdio("searched", json!({"command": "no-such-command"})),
+            stdio("good", &json!({"command": "/bin/sh", "cwd": ".", "confine": {"read": ["."]}})),
+            stdio("searched", &json!({"command": "no-such-command"})),
             stdio(
                 "lost",
-                json!({"command": "nowhere/server", "cwd": "plain", "confine": {"read": ["."], "write": ["gone"]}}),
+                &json!({"command": "nowhere/server", "cwd": "plain", "confine": {"read": ["."], "write": ["gone"]}}),
             ),
-            stdio("plain", json!({"command": "./plain"})),
+            stdio("plain", &json!({"command": "./plain"})),
         ];
         let path = home.path().join("gateway.json");
         let text = json!({"mcp": {"client_configs": clients}}).to_string();
@@ -234,12 +236,16 @@ mod tests {
           mcp.client_configs[name = "plain"].stdio_config.command: HOME/./plain is not executable; run `chmod +x` on it, or name an interpreter as the command
         "#);
 
-        let clients = [stdio("good", json!({"command": "/bin/sh"}))];
+        let clients = [stdio("good", &json!({"command": "/bin/sh"}))];
         let text = json!({"mcp": {"client_configs": clients}}).to_string();
         fs::write(&file.path, text).expect("a file");
         let lock = "version = 1\n[[upstream]]\nclient = \"good\"\n[[upstream.tool]]\nname = \"t\"\n\
                     digest = \"sha256:00\"\ndefinition = '{\"name\": \"t\", \"inputSchema\": {}}'\n";
         fs::write(home.path().join(LOCK_FILE), lock).expect("a file");
         insta::assert_snapshot!(checked(&file).await.expect_err("the file was edited"), @r#"HOME/gateway.json: mcp.client_configs[name = "good"]: no tool of the server is offered: the definition of tool "t" in airlock.lock does not have the digest beside it; restore the file from version control, or delete the server's entry in it and accept the server again"#);
+    }
+
+    fn stdio(name: &str, stdio: &Value) -> Value {
+        json!({"name": name, "connection_type": "stdio", "stdio_config": stdio})
     }
 }

@@ -248,20 +248,19 @@ mod tests {
 
     #[test]
     fn only_codes_of_airlock_have_its_prefix() {
-        let tool = |code: Option<&str>| {
-            let error = ToolError {
-                code: code.map(str::to_owned),
-                ..ToolError::new(ErrorKind::Other, "no")
-            };
-            Failure::from(&CallError::Tool(error)).code
-        };
         assert_eq!(Failure::from(&CallError::Busy).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::Error::new(CallError::Busy)).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::anyhow!("no")).code, "airlock.failed");
         let coded = anyhow::Error::new(Coded::new("run_not_found", "no".to_owned()));
         assert_eq!(Failure::from(&coded).code, "airlock.run_not_found");
-        assert_eq!(tool(Some("no_such_city")), "no_such_city");
-        assert_eq!(tool(None), "airlock.tool_error");
+        assert_eq!(code_of_tool(Some("no_such_city")), "no_such_city");
+        assert_eq!(code_of_tool(None), "airlock.tool_error");
+    }
+
+    fn code_of_tool(code: Option<&str>) -> String {
+        let error =
+            ToolError { code: code.map(str::to_owned), ..ToolError::new(ErrorKind::Other, "no") };
+        Failure::from(&CallError::Tool(error)).code
     }
 
     #[test]

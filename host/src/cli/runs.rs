@@ -398,8 +398,9 @@ mod tests {
 
     #[test]
     fn a_requested_cancellation_names_the_time_until_it_takes_effect() {
-        let text = |lease| requested("run_1", lease);
-        assert!(text(Duration::from_millis(200)).ends_with("ends it within 1 s"));
-        assert!(text(Duration::from_millis(15_001)).ends_with("ends it within 16 s"));
+        let soon = requested("run_1", Duration::from_millis(200));
+        assert!(soon.ends_with("ends it within 1 s"));
+        let late = requested("run_1", Duration::from_millis(15_001));
+        assert!(late.ends_with("ends it within 16 s"));
     }
 }

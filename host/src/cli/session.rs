@@ -290,14 +290,16 @@ mod tests {
 
     #[test]
     fn an_announcement_names_the_limit_and_a_package_runner_if_there_is_one() {
-        let announced = |command: &str| {
-            let stdio = json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": command}});
-            let http = json!({"name": "b", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"});
-            let text = json!({"mcp": {"client_configs": [stdio, http]}}).to_string();
-            let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
-            announcement(&config.clients.iter().collect::<Vec<_>>())
-        };
         insta::assert_snapshot!(announced("server"), @"waiting for a (stdio, at most 2m), b (http, at most 30s) to start");
         insta::assert_snapshot!(announced("/usr/bin/npx"), @"waiting for a (stdio, at most 2m), b (http, at most 30s) to start; npx may have to download it first");
+    }
+
+    fn announced(command: &str) -> String {
+        let stdio =
+            json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": command}});
+        let http = json!({"name": "b", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"});
+        let text = json!({"mcp": {"client_configs": [stdio, http]}}).to_string();
+        let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
+        announcement(&config.clients.iter().collect::<Vec<_>>())
     }
 }

@@ -241,9 +241,10 @@ async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<
         Ok(metadata) => metadata.manifest,
         Err(error) => return vec![unusable(key, &error)],
     };
-    let read = |source: &secret::Source| source.read(&environment);
-    let refusal = Rights::intersect(manifest.as_ref(), &plugin.grant, &read).err();
-    let reasons = refusal.into_iter().flat_map(|refusal| refusal.reasons);
+    let rights = Rights::intersect(manifest.as_ref(), &plugin.grant, &|source: &secret::Source| {
+        source.read(&environment)
+    });
+    let reasons = rights.err().into_iter().flat_map(|refusal| refusal.reasons);
     let problems = reasons.map(|reason| match &reason {
         Reason::NoValue { secret, error } => Problem {
             key: key.member("grants").member("secret").member(secret).member("from"),

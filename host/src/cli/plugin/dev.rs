@@ -177,9 +177,6 @@ mod tests {
 
     #[test]
     fn a_call_whose_arguments_are_no_json_object_is_invalid_usage() {
-        let checked = |arguments: &str| {
-            check_calls(&["first", "{}", "get_weather", arguments].map(str::to_owned))
-        };
         assert!(checked("{\"city\": \"Oslo\"}").is_ok() && checked("").is_ok());
         for bad in ["{\"city\": Oslo}", "[1]", "{\"a\": 1, \"a\": 2}"] {
             let error = checked(bad).expect_err("refused");
@@ -190,6 +187,10 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    fn checked(arguments: &str) -> Result<(), clap::Error> {
+        check_calls(&["first", "{}", "get_weather", arguments].map(str::to_owned))
     }
 
     #[test]

@@ -221,15 +221,14 @@ mod tests {
         ]}});
         fs::write(&path, clients.to_string()).expect("written");
         let mut document = Document::open(&path).expect("a good file");
-        let mut refusal = |name| {
-            document
-                .plugin(&ClientName::parse(name).expect("a name"))
-                .expect_err("refused")
-                .to_string()
-        };
-        insta::assert_snapshot!(refusal("server"), @"the configuration has another client named server, of the type http; choose a name with --name");
-        insta::assert_snapshot!(refusal("off"), @"the client off is disabled in the configuration");
+        insta::assert_snapshot!(refusal(&mut document, "server"), @"the configuration has another client named server, of the type http; choose a name with --name");
+        insta::assert_snapshot!(refusal(&mut document, "off"), @"the client off is disabled in the configuration");
         fs::write(&path, r#"{"mcp": {}, "mcp": {}}"#).expect("written");
         assert!(Document::open(&path).is_err(), "a key that is written twice would be lost");
+    }
+
+    fn refusal(document: &mut Document, name: &str) -> String {
+        let name = ClientName::parse(name).expect("a name");
+        document.plugin(&name).expect_err("refused").to_string()
     }
 }

@@ -228,14 +228,15 @@ mod tests {
 
     #[test]
     fn the_imports_of_wasi_are_one_line() {
-        let imports_of = |names: &[&str]| {
-            imports(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-        };
         assert_eq!(
             imports_of(&["airlock:host/log@0.1.0", "wasi:io/poll@0.2.6", "wasi:io/error@0.2.6"]),
             ["  airlock:host/log@0.1.0", "  wasi: 2 interfaces"]
         );
         assert_eq!(imports_of(&["airlock:host/log@0.1.0"]), ["  airlock:host/log@0.1.0"]);
+    }
+
+    fn imports_of(names: &[&str]) -> Vec<String> {
+        imports(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -245,13 +246,14 @@ mod tests {
             "metadata": {"author": "Ann\u{202e}\n  digest", "links\n": {"home": "https://a.example"}, "year": 2026},
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-        let metadata = |manifest| Metadata::new(b"", Vec::new(), manifest, Vec::new());
-        insta::assert_snapshot!(facts(&metadata(Some(manifest))).join("\n"), @r#"
+        let metadata = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new());
+        insta::assert_snapshot!(facts(&metadata).join("\n"), @r#"
         metadata, as its author states it
           author: Ann⟨U+202E⟩⟨U+000A⟩  digest
           links⟨U+000A⟩: {"home":"https://a.example"}
           year: 2026
         "#);
-        assert!(facts(&metadata(None)).is_empty());
+        let metadata = Metadata::new(b"", Vec::new(), None, Vec::new());
+        assert!(facts(&metadata).is_empty());
     }
 }

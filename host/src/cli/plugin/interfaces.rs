@@ -172,31 +172,35 @@ mod tests {
         assert_eq!(names(&json!({"clocks": {"reason": "r"}})), ["log", "context"]);
         let kv = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}}});
         assert_eq!(names(&kv), ["log", "context", "kv"]);
-        let secret = |more: Value| {
-            let mut secret = json!({"reason": "r"});
-            secret
-                .as_object_mut()
-                .expect("an object")
-                .append(more.as_object().cloned().as_mut().expect("an object"));
-            json!({
-                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
-                "secret": {"token": secret},
-            })
-        };
         let sent = json!({"inject": {"header": "x-key"}, "audience": ["api"]});
-        assert_eq!(names(&secret(sent)), ["log", "context", "http", "secrets"]);
-        let shown = secret(json!({"reveal": true}));
+        assert_eq!(names(&with_secret(&sent)), ["log", "context", "http", "secrets"]);
+        let shown = with_secret(&json!({"reveal": true}));
         assert_eq!(names(&shown), ["log", "context", "http", "secrets", "secrets-reveal"]);
+    }
+
+    fn with_secret(more: &Value) -> Value {
+        let mut secret = json!({"reason": "r"});
+        secret
+            .as_object_mut()
+            .expect("an object")
+            .append(more.as_object().cloned().as_mut().expect("an object"));
+        json!({
+            "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+            "secret": {"token": secret},
+        })
     }
 
     #[test]
     fn an_import_has_a_condition_in_every_version_and_none_outside_the_table() {
-        let name = |import| Interface::of_import(import).map(|interface| interface.name);
         assert_eq!(name("airlock:host/kv@0.1.7"), Some("kv"));
         assert_eq!(name("wasi:http/types@0.2.6"), Some("types"));
         for other in ["airlock:types/types@0.1.0", "wasi:io/poll@0.2.6", "kv", "run"] {
             assert_eq!(name(other), None, "{other}");
         }
+    }
+
+    fn name(import: &str) -> Option<&'static str> {
+        Interface::of_import(import).map(|interface| interface.name)
     }
 
     #[test]

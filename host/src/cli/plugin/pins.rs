@@ -202,8 +202,6 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_would_be_granted_comes_first_and_is_told_once() {
-        let added = |request: &str| Change::RequestAdded { request: request.to_owned() };
-        let removed = |request: &str| Change::RequestRemoved { request: request.to_owned() };
         let widening = Widening {
             request: "kv.notes".to_owned(),
             was: vec!["1KiB".to_owned()],
@@ -232,5 +230,13 @@ mod tests {
           wasi: 2 more and 1 fewer interfaces imported
           it asks for kv.cache 1MiB
         ");
+    }
+
+    fn added(request: &str) -> Change {
+        Change::RequestAdded { request: request.to_owned() }
+    }
+
+    fn removed(request: &str) -> Change {
+        Change::RequestRemoved { request: request.to_owned() }
     }
 }

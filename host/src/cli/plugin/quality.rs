@@ -339,12 +339,13 @@ mod tests {
 
     #[test]
     fn a_tool_that_says_only_whether_it_is_destructive_is_told_what_else_to_write() {
-        let said = |destructive: bool| {
-            let tool = json!({"name": "t", "inputSchema": {}, "annotations": {"destructiveHint": destructive}});
-            annotations(&serde_json::from_value(tool).expect("a definition")).join("; ")
-        };
         insta::assert_snapshot!(said(false), @"`destructive = false` alone does not say whether it changes something: it lacks `read_only` (`readOnlyHint`)");
         insta::assert_snapshot!(said(true), @"it is `destructive` without `read_only = false` (`readOnlyHint`)");
+    }
+
+    fn said(destructive: bool) -> String {
+        let tool = json!({"name": "t", "inputSchema": {}, "annotations": {"destructiveHint": destructive}});
+        annotations(&serde_json::from_value(tool).expect("a definition")).join("; ")
     }
 
     #[test]
@@ -356,22 +357,23 @@ mod tests {
         .expect("effects");
         let tool = json!({"name": "put", "inputSchema": {}, "annotations": {"readOnlyHint": true}});
         let tools = [serde_json::from_value(tool).expect("a definition")];
-        let manifest = |is_cache: bool| {
-            let manifest = json!({
-                "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "request": {"kv": {"notes": {"max_bytes": "1MiB", "cache": is_cache, "reason": "remembers"}}},
-            });
-            Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
-        };
-        let finding = contradiction(0, &note, &tools, &manifest(false)).expect("it is one");
+        let finding = contradiction(0, &note, &tools, &with_store(false)).expect("it is one");
         insta::assert_snapshot!(finding.lines().join("\n"), @r#"
         plugin.toml: tool[0].effects: put: its effects say that it writes; its annotations say that it only reads
           write: the annotation `read_only = false`, or `effects = ["read_files", "http.api", "secret", "read_kv.notes"]`; for a store that only keeps what can be obtained again, `cache = true` in its [request.kv.NAME] and no effect on it
         "#);
         let remembers = json!({"name": "put", "effects": ["write_kv.notes"]});
         let remembers: ToolEffects = serde_json::from_value(remembers).expect("effects");
-        assert!(contradiction(0, &remembers, &tools, &manifest(false)).is_some());
-        assert_eq!(contradiction(0, &remembers, &tools, &manifest(true)), None);
+        assert!(contradiction(0, &remembers, &tools, &with_store(false)).is_some());
+        assert_eq!(contradiction(0, &remembers, &tools, &with_store(true)), None);
+    }
+
+    fn with_store(is_cache: bool) -> Manifest {
+        let manifest = json!({
+            "schema": crate::plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "request": {"kv": {"notes": {"max_bytes": "1MiB", "cache": is_cache, "reason": "remembers"}}},
+        });
+        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
     }
 
     #[test]

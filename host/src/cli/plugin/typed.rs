@@ -75,15 +75,18 @@ mod tests {
         let mut typed = Typed::default();
         typed.add(grants.member("files").member("data"), "--grant files.data=/d".to_owned());
         typed.add(grants.member("http").element(1), "--grant http.api".to_owned());
-        let shown = |key: &str| {
-            typed.problem(&Problem { key: KeyPath::parse(key), message: "is wrong".to_owned() })
-        };
-        assert_eq!(shown("grants.files.data.path"), "--grant files.data=/d: is wrong");
-        assert_eq!(shown("grants.http[1]"), "--grant http.api: is wrong");
+        assert_eq!(
+            typed.problem(&problem("grants.files.data.path")),
+            "--grant files.data=/d: is wrong"
+        );
+        assert_eq!(typed.problem(&problem("grants.http[1]")), "--grant http.api: is wrong");
         // Other keys, although they begin with the same letters.
-        assert_eq!(shown("grants.files.data2.path"), "grants.files.data2.path: is wrong");
-        assert_eq!(shown("grants.http[12]"), "grants.http[12]: is wrong");
-        assert_eq!(shown("grants.http"), "grants.http: is wrong");
+        assert_eq!(
+            typed.problem(&problem("grants.files.data2.path")),
+            "grants.files.data2.path: is wrong"
+        );
+        assert_eq!(typed.problem(&problem("grants.http[12]")), "grants.http[12]: is wrong");
+        assert_eq!(typed.problem(&problem("grants.http")), "grants.http: is wrong");
     }
 
     #[test]
@@ -91,7 +94,6 @@ mod tests {
         let entry = KeyPath::parse("mcp.client_configs[1].wasm_config");
         let mut typed = Typed::default();
         typed.add(KeyPath::parse("grants.slot.find"), "--grant slot.find=x-y".to_owned());
-        let problem = |key: &str| Problem { key: KeyPath::parse(key), message: "is wrong".into() };
         let problems = [
             "mcp.client_configs[1].wasm_config.grants.slot.find",
             "mcp.client_configs[10].wasm_config.grants.slot.find",
@@ -105,5 +107,9 @@ mod tests {
                 "a.json: mcp.client_configs[10].wasm_config.grants.slot.find: is wrong"
             ]
         );
+    }
+
+    fn problem(key: &str) -> Problem {
+        Problem { key: KeyPath::parse(key), message: "is wrong".to_owned() }
     }
 }

@@ -181,7 +181,7 @@ mod tests {
             language: "starlark".to_owned(),
             bytes: 0,
             pending: 1,
-            outcome: outcome.map(|it| it.to_string()),
+            outcome: outcome.map(|outcome| outcome.to_string()),
             script: "\nx = rec.write()\ny = 1\u{202e}".to_owned(),
             bindings: String::new(),
             clock_ms: None,
@@ -239,9 +239,12 @@ mod tests {
             run.run.id
         );
         assert_eq!(row, expected);
-        let column = |name| HEADER.find(name).expect("a column");
         assert_eq!(row.find("suspended"), Some(column("STATE")));
         assert_eq!(row.find("starlark"), Some(column("LANGUAGE")));
         assert_eq!(row.find("rec-write"), Some(column("WAITS")));
+    }
+
+    fn column(name: &str) -> usize {
+        HEADER.find(name).expect("a column")
     }
 }

@@ -81,12 +81,6 @@ mod tests {
 
     #[test]
     fn a_table_has_one_line_for_each_server_without_invisible_characters() {
-        let server = |name: &str, phase: &str, reason: &str| {
-            json!({
-                "config": {"name": name, "connection_type": "stdio"}, "phase": phase,
-                "tools_total": 2, "restarts": 12, "reason": reason, "quarantine": ["a"],
-            })
-        };
         let servers = [
             server("fs", "ready", "it listed 2 tools"),
             server("github_enterprise", "failed", "it ended\n\u{1b}[2J with exit status: 1"),
@@ -98,5 +92,12 @@ mod tests {
         github_enterprise  stdio   failed          2           1        12  it ended ⟨U+00… exit status: 1
         key                http    connected       0           -         -
         ");
+    }
+
+    fn server(name: &str, phase: &str, reason: &str) -> Value {
+        json!({
+            "config": {"name": name, "connection_type": "stdio"}, "phase": phase,
+            "tools_total": 2, "restarts": 12, "reason": reason, "quarantine": ["a"],
+        })
     }
 }

@@ -189,16 +189,19 @@ mod tests {
     fn a_long_reason_is_shown_once() {
         let reason = format!("the connection ended; its stderr ends with: {}", "x".repeat(600));
         let short: String = reason.chars().take(511).chain(['…']).collect();
-        let change = |reason: &str| json!({"phase": "restarting", "reason": reason, "at": "2026-11-23T01:02:03Z"});
         let server = json!({
             "config": {"name": "fs"}, "phase": "restarting", "reason": reason,
             "last_failure": {"stage": "connect", "message": short, "at": "2026-11-23T01:02:03Z"},
-            "history": [change(&short), change("first start"), change(&reason)],
+            "history": [restart(&short), restart("first start"), restart(&reason)],
         });
         let text = lines(&server).join("\n");
         assert_eq!(text.matches(&"x".repeat(600)).count(), 1, "{text}");
         assert_eq!(text.matches("… (as above)").count(), 3, "{text}");
         assert!(text.contains("first start"), "{text}");
+    }
+
+    fn restart(reason: &str) -> Value {
+        json!({"phase": "restarting", "reason": reason, "at": "2026-11-23T01:02:03Z"})
     }
 
     #[test]

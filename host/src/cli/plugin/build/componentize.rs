@@ -310,11 +310,6 @@ mod tests {
 
     #[test]
     fn the_path_of_the_plugin_is_erased_where_it_stands_alone() {
-        let erased = |text: &str, directory: &str| {
-            let mut bytes = text.as_bytes().to_vec();
-            erase_path(&mut bytes, Path::new(directory));
-            String::from_utf8(bytes).expect("UTF-8")
-        };
         let slashes = "/".repeat("/home/ann/p/".len());
         assert_eq!(
             erased("\0/home/ann/p/\0--prefix /home/ann/p/ plugin.js\0", "/home/ann/p"),
@@ -324,6 +319,12 @@ mod tests {
             assert_eq!(erased(same, "/home/ann/p"), same);
         }
         assert_eq!(erased("\0/tmp/\0", "/tmp"), "\0/tmp/\0");
+    }
+
+    fn erased(text: &str, directory: &str) -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        erase_path(&mut bytes, Path::new(directory));
+        String::from_utf8(bytes).expect("UTF-8")
     }
 
     #[test]

@@ -49,7 +49,9 @@ mod tests {
     use super::*;
 
     fn checked(limits: &[(Limit, u64)]) -> (Outcome, String) {
-        let set = limits.iter().fold(LimitSet::default(), |set, (limit, it)| set.with(*limit, *it));
+        let set = limits
+            .iter()
+            .fold(LimitSet::default(), |set, (limit, amount)| set.with(*limit, *amount));
         let Check { outcome, details, .. } = check(&set);
         let lines = details.iter().flat_map(Finding::lines);
         (outcome, lines.collect::<Vec<_>>().join("\n"))

@@ -130,7 +130,6 @@ mod tests {
             "scratch": {},
             "clocks": true,
         });
-        let object = |value: &Value| value.as_object().expect("an object").clone();
         let before = object(&before);
         let after = object(&after);
         assert_eq!(
@@ -141,6 +140,10 @@ mod tests {
             ]
         );
         assert!(notes(&after, &after).is_empty());
+    }
+
+    fn object(value: &Value) -> Map<String, Value> {
+        value.as_object().expect("an object").clone()
     }
 
     #[test]
