@@ -153,8 +153,11 @@ mod tests {
         ] {
             assert!(!is_url(bad), "{bad}");
         }
-        let long = |bytes: usize| format!("https://example.com/{}", "a".repeat(bytes - 20));
         assert!(is_url(&long(1024)) && !is_url(&long(1025)));
+    }
+
+    fn long(bytes: usize) -> String {
+        format!("https://example.com/{}", "a".repeat(bytes - 20))
     }
 
     #[test]

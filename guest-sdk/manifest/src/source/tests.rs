@@ -194,13 +194,16 @@ fn a_file_without_an_end_or_outside_the_directory_is_not_read() {
 
 #[test]
 fn lists_and_tables_are_bounded_before_they_are_compared() {
-    let with = |tail: &str| faults("bounded", &format!("{HEAD}{tail}"));
     let names: String = (0..33).fold(String::new(), |all, n| {
         all + &format!("[request.kv.a{n}]\nmax_bytes = '1KiB'\nreason = 'r'\n")
     });
-    assert!(with(&names).contains("request.kv: found 33 of them, expected at most 32"));
+    assert!(bounded(&names).contains("request.kv: found 33 of them, expected at most 32"));
     let effects = format!("[[tool]]\nname = 'a'\neffects = [{}]\n", "'http',".repeat(257));
-    assert!(with(&effects).contains("effects: found 257 of them, expected at most 256"));
+    assert!(bounded(&effects).contains("effects: found 257 of them, expected at most 256"));
     let tools = "[[tool]]\nname = 'a'\n".repeat(2_001);
-    assert!(with(&tools).contains("tool: found 2001 of them, expected at most 2000"));
+    assert!(bounded(&tools).contains("tool: found 2001 of them, expected at most 2000"));
+}
+
+fn bounded(tail: &str) -> String {
+    faults("bounded", &format!("{HEAD}{tail}"))
 }
