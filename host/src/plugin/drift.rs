@@ -397,7 +397,6 @@ mod tests {
 
     #[test]
     fn another_id_and_a_wider_granted_request_are_changes_that_need_consent() {
-        let api = |url: &str| json!({"http": {"api": {"url": url, "reason": "r"}}});
         let mut lock = Lock::default();
         lock.accept(&client(), &metadata(b"one", json!([]), &api("https://a.example")));
         let mut now = metadata(b"two", json!([]), &api("https://b.example"));
@@ -415,5 +414,9 @@ mod tests {
         assert_eq!(document[4], widened);
         let ungranted = between(&lock, &now).expect("drift");
         assert_eq!(ungranted.widened().count(), 0);
+    }
+
+    fn api(url: &str) -> Value {
+        json!({"http": {"api": {"url": url, "reason": "r"}}})
     }
 }

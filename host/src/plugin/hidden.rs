@@ -82,7 +82,6 @@ mod tests {
     #[test]
     fn entries_are_hidden_if_their_holders_are_not_those_of_the_grant() {
         let plugin = ClientName::parse("notes").expect("a name");
-        let tenant = |number: u8| Holder::Tenant([number; 32]);
         let usage = [
             usage("notes", "notes", tenant(1), 2),
             usage("notes", "notes", tenant(2), 3),
@@ -99,5 +98,9 @@ mod tests {
         assert_eq!(found(&[store("notes", true)]), [(2, 5)]);
         assert_eq!(found(&[store("notes", false)]), [(1, 7)]);
         assert_eq!(found(&[store("seen", false), store("unused", true)]), []);
+    }
+
+    fn tenant(number: u8) -> Holder {
+        Holder::Tenant([number; 32])
     }
 }

@@ -177,13 +177,14 @@ mod tests {
         let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"a","inputSchema":{}}]}"#;
         let tools = format!("(@custom \"airlock:tools\" {section:?})");
         let contract = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i))"#;
-        let metadata = |content: &str| {
-            Metadata::of(&wat::parse_str(format!("(component {content})")).expect("a component"))
-        };
-        assert!(matches!(metadata(&tools), Err(MetadataError::Descriptors)));
-        assert!(metadata("").expect("a plain component").tools.is_empty());
-        assert!(metadata(contract).expect("a plugin").tools.is_empty());
-        assert_eq!(metadata(&format!("{contract} {tools}")).expect("a plugin").tools.len(), 1);
+        assert!(matches!(metadata_of(&tools), Err(MetadataError::Descriptors)));
+        assert!(metadata_of("").expect("a plain component").tools.is_empty());
+        assert!(metadata_of(contract).expect("a plugin").tools.is_empty());
+        assert_eq!(metadata_of(&format!("{contract} {tools}")).expect("a plugin").tools.len(), 1);
+    }
+
+    fn metadata_of(content: &str) -> Result<Metadata, MetadataError> {
+        Metadata::of(&wat::parse_str(format!("(component {content})")).expect("a component"))
     }
 
     #[test]
@@ -295,19 +296,26 @@ mod tests {
 
     #[test]
     fn a_lock_line_shows_the_header_prefix_user_query_and_audience_of_a_secret() {
-        let line = |inject: Value| {
-            let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
-            let secret = json!({"t": {"inject": inject, "audience": ["api"], "reason": "r"}});
-            let lines = lock_lines(&json!({"http": http, "secret": secret}));
-            lines.into_iter().find(|line| line.starts_with("secret")).expect("a line")
-        };
         assert_eq!(
-            line(json!({"header": "authorization", "prefix": "Bearer "})),
+            line_of_secret(&json!({"header": "authorization", "prefix": "Bearer "})),
             r#"secret.t in header authorization behind "Bearer " to api"#
         );
-        assert_eq!(line(json!({"header": "x-key"})), "secret.t in header x-key to api");
-        assert_eq!(line(json!({"query": "key"})), "secret.t in query key to api");
-        assert_eq!(line(json!({"basic": "me"})), r#"secret.t as Basic password of "me" to api"#);
-        assert_eq!(line(json!({"basic": ""})), "secret.t as Basic user and password to api");
+        assert_eq!(line_of_secret(&json!({"header": "x-key"})), "secret.t in header x-key to api");
+        assert_eq!(line_of_secret(&json!({"query": "key"})), "secret.t in query key to api");
+        assert_eq!(
+            line_of_secret(&json!({"basic": "me"})),
+            r#"secret.t as Basic password of "me" to api"#
+        );
+        assert_eq!(
+            line_of_secret(&json!({"basic": ""})),
+            "secret.t as Basic user and password to api"
+        );
+    }
+
+    fn line_of_secret(inject: &Value) -> String {
+        let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
+        let secret = json!({"t": {"inject": inject, "audience": ["api"], "reason": "r"}});
+        let lines = lock_lines(&json!({"http": http, "secret": secret}));
+        lines.into_iter().find(|line| line.starts_with("secret")).expect("a line")
     }
 }

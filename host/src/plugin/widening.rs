@@ -306,7 +306,6 @@ mod tests {
 
     #[test]
     fn a_request_below_a_rule_of_the_operator_is_granted_too() {
-        let api = |host: &str| json!({"http": {"api": {"url": format!("https://{host}"), "reason": "r"}}});
         let rule = "https://*.example.com GET /**".parse().expect("a rule");
         let grant = Grant { http: vec![HttpGrant::Rule(rule)], ..Grant::default() };
         let moved = widened(&api("a.example.com"), &api("b.example.com"), &grant);
@@ -320,6 +319,10 @@ mod tests {
         assert!(any.starts_with("granted: http.api now reaches *"), "{any}");
     }
 
+    fn api(host: &str) -> Value {
+        json!({"http": {"api": {"url": format!("https://{host}"), "reason": "r"}}})
+    }
+
     pub(super) fn secret_grant(http: &[&str]) -> Grant {
         let http = http.iter().map(|grant| match grant.parse() {
             Ok(rule) => HttpGrant::Rule(rule),
@@ -330,36 +333,30 @@ mod tests {
 
     #[test]
     fn a_destination_of_a_granted_secret_that_moves_is_wider_even_if_its_name_is_not_granted() {
-        let build = |url: &str| {
-            json!({
-                "http": {
-                    "a": {"url": "https://telemetry.example.org", "reason": "r"},
-                    "b": {"url": url, "reason": "r"},
-                },
-                "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["b"], "reason": "r"}},
-            })
-        };
-        let was = build("https://api.example.com");
+        let was = sending_to("https://api.example.com");
         let grant = secret_grant(&["a", "https://*.example.com GET /**"]);
         insta::assert_snapshot!(
-            widened(&was, &build("https://telemetry.example.org"), &grant),
+            widened(&was, &sending_to("https://telemetry.example.org"), &grant),
             @"granted: http.b now reaches https://telemetry.example.org GET,HEAD /**, with secret.token (accepted: https://api.example.com GET,HEAD /**)"
         );
         assert_eq!(widened(&was, &was, &grant), "");
         // Before, the operator had to name a host; now the plugin does.
-        let moved = widened(&build("*"), &build("https://telemetry.example.org"), &grant);
+        let moved = widened(&sending_to("*"), &sending_to("https://telemetry.example.org"), &grant);
         assert!(moved.starts_with("granted: http.b now reaches"), "{moved}");
+    }
+
+    fn sending_to(url: &str) -> Value {
+        json!({
+            "http": {
+                "a": {"url": "https://telemetry.example.org", "reason": "r"},
+                "b": {"url": url, "reason": "r"},
+            },
+            "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["b"], "reason": "r"}},
+        })
     }
 
     #[test]
     fn a_named_directory_is_compared_with_its_own_accepted_access() {
-        let files = |named: Option<&str>| {
-            let mut files = json!({"*": {"access": "read_write", "reason": "r"}});
-            if let Some(access) = named {
-                files["data"] = json!({"access": access, "reason": "r"});
-            }
-            json!({"files": files})
-        };
         let was = files(Some("read_only"));
         for is in [files(Some("read_write")), files(None)] {
             assert_eq!(
@@ -370,29 +367,19 @@ mod tests {
         assert_eq!(widened(&files(None), &files(Some("read_only")), &everything()), "");
     }
 
+    fn files(named: Option<&str>) -> Value {
+        let mut files = json!({"*": {"access": "read_write", "reason": "r"}});
+        if let Some(access) = named {
+            files["data"] = json!({"access": access, "reason": "r"});
+        }
+        json!({"files": files})
+    }
+
     #[test]
     fn another_effect_of_an_accepted_tool_is_wider_if_a_granted_request_makes_it_possible() {
-        let build = |effects: &[&str]| {
-            let manifest = json!({
-                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "tool": [{"name": "sum", "effects": effects}, {"name": "new", "effects": effects}],
-                "request": {
-                    "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
-                    "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
-                },
-            });
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            let tool = json!([{"name": "sum", "inputSchema": {}}]);
-            Metadata::new(
-                b"",
-                serde_json::from_value(tool).expect("tools"),
-                Some(manifest),
-                Vec::new(),
-            )
-        };
-        let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(&["http"]));
+        let pin = Pin::of(&ClientName::parse("p").expect("a name"), &with_two_tools(&["http"]));
         let widened = |effects: &[&str], grant: &Grant| {
-            let build = build(effects);
+            let build = with_two_tools(effects);
             let widened = Widening::effects(&pin, build.manifest.as_ref(), grant);
             widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
         };
@@ -402,6 +389,21 @@ mod tests {
         );
         assert_eq!(widened(&["http", "write_kv"], &Grant::default()), "");
         assert_eq!(widened(&[], &everything()), "");
+    }
+
+    fn with_two_tools(effects: &[&str]) -> Metadata {
+        let manifest = json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": "sum", "effects": effects}, {"name": "new", "effects": effects}],
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let tool = json!([{"name": "sum", "inputSchema": {}}]);
+        let tool = serde_json::from_value(tool).expect("tools");
+        Metadata::new(b"", tool, Some(manifest), Vec::new())
     }
 
     /// Returns a build whose tools `sum` and `all` have these effects on directories, one of which may
@@ -431,14 +433,17 @@ mod tests {
 
     #[test]
     fn an_effect_on_any_directory_is_wider_if_one_loses_its_own_request() {
-        let build = |is_named| with_directories(&["read_files.*"], is_named);
         insta::assert_snapshot!(
-            widened_effects(&build(true), &build(false)),
+            widened_effects(&reading_any(true), &reading_any(false)),
             @"granted: effects.sum now also has read_files.data through files.* (accepted: read_files.*)"
         );
         for (was, is) in [(true, true), (false, false), (false, true)] {
-            assert_eq!(widened_effects(&build(was), &build(is)), "");
+            assert_eq!(widened_effects(&reading_any(was), &reading_any(is)), "");
         }
+    }
+
+    fn reading_any(is_named: bool) -> Metadata {
+        with_directories(&["read_files.*"], is_named)
     }
 
     #[test]
@@ -457,27 +462,11 @@ mod tests {
 
     #[test]
     fn an_effect_on_more_requests_is_wider_and_one_on_fewer_is_not() {
-        let build = |effects: &[&str]| {
-            let api = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
-            let store = json!({"max_bytes": "1KiB", "reason": "r"});
-            let manifest = json!({
-                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "tool": [{"name": "sum", "effects": effects}],
-                "request": {
-                    "http": {"api": api("a.example.com"), "b": api("b.example.com"), "c": api("c.example.com")},
-                    "kv": {"notes": store},
-                },
-            });
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            let tool = json!([{"name": "sum", "inputSchema": {}}]);
-            let tool = serde_json::from_value(tool).expect("tools");
-            Metadata::new(b"", tool, Some(manifest), Vec::new())
-        };
         let mut grant = everything();
         grant.http.push(HttpGrant::Requested("b".to_owned()));
         let widened = |was: &[&str], is: &[&str]| {
-            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(was));
-            let widened = Widening::effects(&pin, build(is).manifest.as_ref(), &grant);
+            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &with_one_tool(was));
+            let widened = Widening::effects(&pin, with_one_tool(is).manifest.as_ref(), &grant);
             widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!(
@@ -498,5 +487,24 @@ mod tests {
         ] {
             assert_eq!(widened(was, is), "", "{was:?} {is:?}");
         }
+    }
+
+    fn with_one_tool(effects: &[&str]) -> Metadata {
+        let manifest = json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": "sum", "effects": effects}],
+            "request": {
+                "http": {
+                    "api": {"url": "https://a.example.com", "reason": "r"},
+                    "b": {"url": "https://b.example.com", "reason": "r"},
+                    "c": {"url": "https://c.example.com", "reason": "r"},
+                },
+                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let tool = json!([{"name": "sum", "inputSchema": {}}]);
+        let tool = serde_json::from_value(tool).expect("tools");
+        Metadata::new(b"", tool, Some(manifest), Vec::new())
     }
 }

@@ -55,7 +55,6 @@ mod tests {
     /// Returns a build with two requests for any host, one of which is the audience of a secret, and
     /// a request with this host.
     fn build(named: Option<&str>) -> Value {
-        let http = |url: &str| json!({"url": url, "reason": "r"});
         let mut build = json!({
             "http": {"any": http("*"), "other": http("*")},
             "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["any"], "reason": "r"}},
@@ -64,6 +63,10 @@ mod tests {
             build["http"]["a"] = http(url);
         }
         build
+    }
+
+    fn http(url: &str) -> Value {
+        json!({"url": url, "reason": "r"})
     }
 
     #[test]
