@@ -48,10 +48,10 @@ fn texts(value: &Value) -> impl Iterator<Item = (usize, &str)> {
 
 fn http(key: &KeyPath, http: &Value) -> Vec<Fault> {
     let is_any_host = http["url"] == ANY;
-    let narrows =
-        |name: &&str| is_any_host && http[*name].as_array().is_some_and(|list| !list.is_empty());
     let problem = "is valid only with a host; for `url = \"*\"` the operator grants it";
-    let narrowed = ["methods", "paths"].into_iter().filter(narrows);
+    let narrowed = ["methods", "paths"]
+        .into_iter()
+        .filter(|name| is_any_host && http[*name].as_array().is_some_and(|list| !list.is_empty()));
     narrowed.map(|name| Fault::new(key.member(name), problem)).collect()
 }
 

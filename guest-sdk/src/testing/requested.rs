@@ -127,8 +127,6 @@ mod tests {
 
     #[test]
     fn a_request_reaches_the_hosts_that_are_requested() {
-        let requested =
-            |url: &str| Requested(json!({ "request": { "http": { "a": { "url": url } } } }));
         for (url, reached, other) in [
             ("https://a.example", "https://A.example/x?y", "https://b.example/"),
             ("https://a.example/v1", "https://a.example", "http://a.example/v1"),
@@ -139,5 +137,9 @@ mod tests {
             assert!(!requested(url).may_reach(other), "{url} {other}");
         }
         assert!(requested("*").may_reach("https://any.example/"));
+    }
+
+    fn requested(url: &str) -> Requested {
+        Requested(json!({ "request": { "http": { "a": { "url": url } } } }))
     }
 }

@@ -181,15 +181,17 @@ fn a_key_has_its_position_and_an_absent_key_that_of_its_table() {
 
 #[test]
 fn a_file_without_an_end_or_outside_the_directory_is_not_read() {
-    let told =
-        |schema: &str| faults("endless", &format!("{HEAD}[config]\nschema_file = '{schema}'\n"));
     for outside in ["/dev/zero", "../secret.json", "a/../../secret.json"] {
-        let text = told(outside);
+        let text = faults_of_schema(outside);
         assert!(text.contains("is not below the plugin's directory"), "{text}");
     }
-    assert!(told(".").contains("no regular file"));
+    assert!(faults_of_schema(".").contains("no regular file"));
     let large = format!("{HEAD}# {}\n", "x".repeat(1 << 20));
     assert!(faults("large-file", &large).contains("more than 1048576 bytes"));
+}
+
+fn faults_of_schema(file: &str) -> String {
+    faults("endless", &format!("{HEAD}[config]\nschema_file = '{file}'\n"))
 }
 
 #[test]
