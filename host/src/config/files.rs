@@ -157,9 +157,8 @@ fn check_upstream(client: &ClientName, upstream: &upstream::Settings) -> Vec<Pro
         Transport::Stdio(process) => check_process(&key.member("stdio_config"), process),
         Transport::Docker(_) => Vec::new(),
         Transport::Http(http) | Transport::Sse(http) => {
-            let problem =
-                |error| Problem { key: key.member("tls_config"), message: with_causes(&error) };
-            http.authorities.read().err().map(problem).into_iter().collect()
+            let Err(error) = http.authorities.read() else { return Vec::new() };
+            vec![Problem { key: key.member("tls_config"), message: with_causes(&error) }]
         }
     }
 }

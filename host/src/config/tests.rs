@@ -241,16 +241,22 @@ fn a_disabled_client_or_key_needs_no_environment_but_keeps_its_name() {
 
 #[test]
 fn syntax_errors_have_line_and_column() {
-    let error =
-        |text: &str| Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string();
-    assert_snapshot!(error("{\n  \"server\": {,}\n}"), @"gateway.json: line 2, column 14: key must be a string");
+    assert_snapshot!(syntax_error("{\n  \"server\": {,}\n}"), @"gateway.json: line 2, column 14: key must be a string");
     assert_snapshot!(
-        error("{\"server\": {},\n \"server\": {}}"),
+        syntax_error("{\"server\": {},\n \"server\": {}}"),
         @r#"gateway.json: line 2, column 9: the key "server" is written twice in one object"#
     );
-    assert_snapshot!(error(""), @"gateway.json: is empty; `{}` is the smallest configuration");
-    assert_snapshot!(error("[]"), @"gateway.json: expected an object, found an array");
-    assert_snapshot!(error(&" ".repeat(json::MAX_FILE_BYTES + 1)), @"gateway.json: is larger than 4 MiB");
+    assert_snapshot!(syntax_error(""), @"gateway.json: is empty; `{}` is the smallest configuration");
+    assert_snapshot!(syntax_error("[]"), @"gateway.json: expected an object, found an array");
+    assert_snapshot!(syntax_error(&" ".repeat(json::MAX_FILE_BYTES + 1)), @"gateway.json: is larger than 4 MiB");
+}
+
+fn with_api_key(api_key: &Value) -> Value {
+    json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}})
+}
+
+fn syntax_error(text: &str) -> String {
+    Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string()
 }
 
 #[test]
@@ -352,17 +358,15 @@ fn a_missing_or_empty_variable_is_named_with_its_key() {
     mcp.client_configs[1].connection_string: the environment variable UNSET is not set
     governance.virtual_keys[0].value: the environment variable EMPTY is empty
     ");
-    let provider =
-        |api_key: Value| json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}});
     assert_snapshot!(
-        error(&provider(json!({"env_var": "GOOD"}))),
+        error(&with_api_key(&json!({"env_var": "GOOD"}))),
         @r#"
     providers.o.api_key: `env_var` must have the form "env.NAME"
     providers.o.base_url: is required, because no service of this name is known
     "#
     );
     assert_snapshot!(
-        error(&provider(json!({"value": SECRET, "env_var": "env.GOOD"}))),
+        error(&with_api_key(&json!({"value": SECRET, "env_var": "env.GOOD"}))),
         @r"
     providers.o.api_key: expected either `env_var` (from the environment) or `value` (as it is), and not both
     providers.o.base_url: is required, because no service of this name is known

@@ -236,9 +236,11 @@ fn lifecycle(field: &Field<'_>, client: &file::Client) -> Lifecycle {
 /// Returns an HTTP URL. Errors do not quote it, because some services put tokens into their URLs.
 pub(super) fn url(field: &Field<'_>, text: EnvText) -> Option<String> {
     let text = field.text(text)?;
-    let is_http =
-        |uri: &Uri| uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
-    let Some(uri) = text.expose().parse::<Uri>().ok().filter(is_http) else {
+    let uri =
+        text.expose().parse::<Uri>().ok().filter(|uri| {
+            uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS)
+        });
+    let Some(uri) = uri else {
         field.refuse("expected a URL that starts with http:// or https://");
         return None;
     };

@@ -146,11 +146,13 @@ fn a_file_of_bifrost_loads_with_its_keys_and_network_settings() {
             ..Service::new(Api::OpenAi, "https://proxy.example/openai/v1")
         }
     );
-    let url =
-        |name, url| service_url(name, json!({"keys": keys(), "network_config": {"base_url": url}}));
-    assert_eq!(url("openai", "http://h/v1"), "http://h/v1");
-    assert_eq!(url("gemini", "http://h/v1beta"), "http://h/v1beta/openai");
-    assert_eq!(url("perplexity", "http://h"), "http://h");
+    assert_eq!(url_with_base("openai", "http://h/v1"), "http://h/v1");
+    assert_eq!(url_with_base("gemini", "http://h/v1beta"), "http://h/v1beta/openai");
+    assert_eq!(url_with_base("perplexity", "http://h"), "http://h");
+}
+
+fn url_with_base(name: &str, url: &str) -> String {
+    service_url(name, json!({"keys": keys(), "network_config": {"base_url": url}}))
 }
 
 fn key(name: &str, value: &str) -> Key {

@@ -56,9 +56,10 @@ fn key(field: &Field<'_>, name: String, key: file::ProviderKey, needs_key: bool)
     }
     let models = models(&field.member("models"), key.models);
     let field = field.member("value");
-    let is_empty =
-        |value: &EnvText| matches!(value, EnvText::Written(text) if text.expose().is_empty());
-    let value = key.value.filter(|value| needs_key || !is_empty(value));
+    let value = key.value.filter(|value| {
+        let is_empty = matches!(value, EnvText::Written(text) if text.expose().is_empty());
+        needs_key || !is_empty
+    });
     if value.is_none() && needs_key {
         field.refuse("is required, but missing");
     }
