@@ -366,8 +366,6 @@ mod tests {
     #[test]
     fn every_change_is_shown_with_invisible_characters_made_visible() {
         let mut lock = Lock::default();
-        let tool =
-            |description: &str| json!({"name": "a", "description": description, "inputSchema": {}});
         lock.accept(
             &client(),
             &metadata(
@@ -395,6 +393,10 @@ mod tests {
         ");
     }
 
+    fn tool(description: &str) -> Value {
+        json!({"name": "a", "description": description, "inputSchema": {}})
+    }
+
     #[test]
     fn another_id_and_a_wider_granted_request_are_changes_that_need_consent() {
         let mut lock = Lock::default();
@@ -409,7 +411,8 @@ mod tests {
         assert!(drift.has_other_id() && drift.widened().count() == 1);
         insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /**, it no longer asks for http.api https://a.example GET,HEAD /**, granted: http.api now reaches https://b.example GET,HEAD /** (accepted: https://a.example GET,HEAD /**); see `airlock plugin diff weather`, accept it with `airlock plugin accept weather --regrant http.api --change-id`");
         let document = serde_json::to_value(&drift.changes).expect("JSON");
-        let (was, is) = (["https://a.example GET,HEAD /**"], ["https://b.example GET,HEAD /**"]);
+        let was = ["https://a.example GET,HEAD /**"];
+        let is = ["https://b.example GET,HEAD /**"];
         let widened = json!({"change": "widened", "request": "http.api", "was": was, "is": is, "secrets": []});
         assert_eq!(document[4], widened);
         let ungranted = between(&lock, &now).expect("drift");

@@ -229,9 +229,10 @@ impl Lock {
     /// definitions are escaped, so that a reader of the file sees them.
     pub fn accept_upstream(&mut self, client: &ClientName, tools: Vec<LockedTool>) {
         self.upstreams.retain(|upstream| upstream.client != client.as_str());
-        let escaped =
-            |tool: LockedTool| LockedTool { definition: visible_json(&tool.definition), ..tool };
-        let tools = tools.into_iter().map(escaped).collect();
+        let escaped = tools
+            .into_iter()
+            .map(|tool| LockedTool { definition: visible_json(&tool.definition), ..tool });
+        let tools = escaped.collect();
         self.upstreams.push(UpstreamLock { client: client.to_string(), tools });
         self.upstreams.sort_by(|one, other| one.client.cmp(&other.client));
     }

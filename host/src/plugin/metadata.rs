@@ -74,9 +74,10 @@ impl ToolEffects {
     /// Returns the effects of the tool in lines of the lock file.
     pub(super) fn accepted(&self, lines: &[String]) -> BTreeSet<DeclaredEffect> {
         let of_tool = format!(" of {}", self.name);
-        let effect =
-            |line: &String| line.strip_prefix("effect ")?.strip_suffix(&of_tool)?.parse().ok();
-        lines.iter().filter_map(effect).collect()
+        let effects = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("effect ")?.strip_suffix(&of_tool)?.parse().ok());
+        effects.collect()
     }
 }
 
@@ -189,18 +190,20 @@ mod tests {
 
     #[test]
     fn a_manifest_and_a_component_of_different_contracts_are_refused() {
+        assert!(exporting("0.1.3").is_ok());
+        let refused = exporting("0.2.0").expect_err("another contract").to_string();
+        insta::assert_snapshot!(refused, @r#"the plugin's manifest (plugin.toml) has `contract = "0.1"`, but the component exports version 0.2.0 of the contract; build it with the SDK of version 0.1"#);
+    }
+
+    fn exporting(version: &str) -> Result<Metadata, MetadataError> {
         let manifest =
             json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1"});
-        let metadata = |exported: &str| {
-            let section = manifest.to_string();
-            let name = format!("airlock:plugin/tools@{exported}");
-            Metadata::of(&wat::parse_str(format!(
-                "(component (instance $i) (export {name:?} (instance $i)) (@custom \"airlock:manifest\" {section:?}))"
-            )).expect("a component"))
-        };
-        assert!(metadata("0.1.3").is_ok());
-        let refused = metadata("0.2.0").expect_err("another contract").to_string();
-        insta::assert_snapshot!(refused, @r#"the plugin's manifest (plugin.toml) has `contract = "0.1"`, but the component exports version 0.2.0 of the contract; build it with the SDK of version 0.1"#);
+        let section = manifest.to_string();
+        let name = format!("airlock:plugin/tools@{version}");
+        let component = format!(
+            "(component (instance $i) (export {name:?} (instance $i)) (@custom \"airlock:manifest\" {section:?}))"
+        );
+        Metadata::of(&wat::parse_str(component).expect("a component"))
     }
 
     #[test]

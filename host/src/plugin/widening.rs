@@ -148,10 +148,11 @@ fn covered(was: &DeclaredEffect, effect: &DeclaredEffect, pin: &Pin) -> bool {
 
 /// Returns an effect on any directory as effects on these directories.
 fn of_directories(effect: &DeclaredEffect, names: &[&str]) -> Vec<DeclaredEffect> {
-    let is_any = effect.request.as_deref() == Some(ANY);
-    let of =
-        |name: &&str| DeclaredEffect { effect: effect.effect, request: Some((*name).to_owned()) };
-    names.iter().filter(|_| is_any).map(of).collect()
+    if effect.request.as_deref() != Some(ANY) {
+        return Vec::new();
+    }
+    let names = names.iter().map(|name| (*name).to_owned());
+    names.map(|name| DeclaredEffect { effect: effect.effect, request: Some(name) }).collect()
 }
 
 /// Returns the granted secrets that are attached to requests to a network destination.

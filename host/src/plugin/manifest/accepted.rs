@@ -145,9 +145,11 @@ mod tests {
         let lines: Vec<_> = was.request.all().flat_map(Request::lock_lines).collect();
         is.request.all().all(|request| {
             let accepted = request.accepted(&lines);
-            let is_included =
-                |right: &String| accepted.iter().any(|accepted| request.includes(accepted, right));
-            !accepted.is_empty() && request.rights().iter().all(is_included)
+            !accepted.is_empty()
+                && request
+                    .rights()
+                    .iter()
+                    .all(|right| accepted.iter().any(|accepted| request.includes(accepted, right)))
         })
     }
 

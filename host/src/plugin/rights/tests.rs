@@ -239,23 +239,23 @@ fn slots(bound: &[&str]) -> Grant {
 
 #[test]
 fn the_declared_effects_of_each_tool_are_part_of_the_grants_unless_there_is_no_manifest() {
-    let declared = |tools: Value| {
-        let mut manifest = serde_json::json!({
-            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "request": {"kv": {"n": {"max_bytes": "1KiB", "reason": "r"}}},
-        });
-        manifest["tool"] = tools;
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest");
-        let grant = Grant { kv: [("n".to_owned(), KvGrant::default())].into(), ..Grant::default() };
-        let rights = Rights::intersect(Some(&manifest), &grant, &read).expect("it is granted");
-        rights.grants.declared.expect("there is a manifest")
-    };
-    let tools = declared(json!([{"name": "put", "effects": ["write_kv"]}, {"name": "count"}]));
+    let tools = declared(&json!([{"name": "put", "effects": ["write_kv"]}, {"name": "count"}]));
     assert!(tools["put"].contains(Effect::WriteKv) && !tools["put"].contains(Effect::Http));
     assert_eq!(tools["count"], Effects::default());
-    assert!(declared(json!([])).is_empty(), "a manifest without tools declares nothing");
+    assert!(declared(&json!([])).is_empty(), "a manifest without tools declares nothing");
     let without = Rights::intersect(None, &Grant::default(), &read).expect("it is granted");
     assert!(without.grants.declared.is_none());
+}
+
+fn declared(tools: &Value) -> std::collections::BTreeMap<String, Effects> {
+    let manifest = json!({
+        "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+        "request": {"kv": {"n": {"max_bytes": "1KiB", "reason": "r"}}}, "tool": tools,
+    });
+    let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest");
+    let grant = Grant { kv: [("n".to_owned(), KvGrant::default())].into(), ..Grant::default() };
+    let rights = Rights::intersect(Some(&manifest), &grant, &read).expect("it is granted");
+    rights.grants.declared.as_deref().expect("there is a manifest").clone()
 }
 
 #[test]

@@ -90,18 +90,23 @@ fn granting_data(access: Access) -> Grant {
 #[test]
 fn scratch_space_must_be_requested_and_granted() {
     let asked = json!({"scratch": {"max_bytes": "1MiB", "max_files": 3, "reason": "unpacks"}});
-    let grant =
-        |bytes| Grant { scratch: Some(PartialQuota { bytes, files: None }), ..Grant::default() };
     assert_eq!(
-        granted(&asked, &grant(None)).grants.scratch,
+        granted(&asked, &granting_scratch(None)).grants.scratch,
         Some(Quota { bytes: 1 << 20, files: 3 })
     );
-    assert_eq!(granted(&asked, &grant(Some(7))).grants.scratch, Some(Quota { bytes: 7, files: 3 }));
+    assert_eq!(
+        granted(&asked, &granting_scratch(Some(7))).grants.scratch,
+        Some(Quota { bytes: 7, files: 3 })
+    );
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
         @r#"the plugin needs scratch (unpacks), which is not granted; grant it with "scratch": {}"#
     );
-    assert_eq!(granted(&json!({}), &grant(None)).grants.scratch, None);
+    assert_eq!(granted(&json!({}), &granting_scratch(None)).grants.scratch, None);
+}
+
+fn granting_scratch(bytes: Option<u64>) -> Grant {
+    Grant { scratch: Some(PartialQuota { bytes, files: None }), ..Grant::default() }
 }
 
 #[test]
