@@ -121,9 +121,10 @@ fn lines(rows: &[(&str, &str, &str)], width: usize) -> Vec<String> {
 /// Shows one tool. Fails if there is none of this name.
 fn one(gateway: &Gateway, name: &str, args: &Args) -> anyhow::Result<()> {
     let caller = gateway.caller(Origin::Caller);
-    let is_named =
-        |entry: &&Entry| entry.tool.name.as_str() == name || entry.tool.full_name.as_str() == name;
-    let Some(entry) = caller.list().find(is_named) else {
+    let found = caller
+        .list()
+        .find(|entry| entry.tool.name.as_str() == name || entry.tool.full_name.as_str() == name);
+    let Some(entry) = found else {
         let names: Vec<_> = caller.list().map(|entry| entry.tool.name.as_str()).collect();
         let known = session::with_own_name(&caller, name)
             .into_iter()

@@ -323,13 +323,11 @@ async fn describe(
 }
 
 fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec<String> {
-    let find =
-        |tools: &[ToolDefinition], name: &str| tools.iter().find(|tool| tool.name == name).cloned();
     let mut found: Vec<_> = described
         .iter()
-        .filter_map(|tool| match find(embedded, &tool.name) {
+        .filter_map(|tool| match named(embedded, &tool.name) {
             None => Some(format!("{}: it describes this tool, and none is embedded", tool.name)),
-            Some(other) => (other != *tool).then(|| {
+            Some(other) => (other != tool).then(|| {
                 format!(
                     "{}: the embedded descriptor differs from the one that it describes",
                     tool.name
@@ -337,11 +335,15 @@ fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec
             }),
         })
         .collect();
-    let gone = embedded.iter().filter(|tool| find(described, &tool.name).is_none());
+    let gone = embedded.iter().filter(|tool| named(described, &tool.name).is_none());
     found.extend(
         gone.map(|tool| format!("{}: this tool is embedded, and it describes none", tool.name)),
     );
     found
+}
+
+fn named<'t>(tools: &'t [ToolDefinition], name: &str) -> Option<&'t ToolDefinition> {
+    tools.iter().find(|tool| tool.name == name)
 }
 
 /// Compiles every schema. A tool with an unbounded schema is kept, which is a warning; a plugin

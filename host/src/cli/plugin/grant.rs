@@ -240,9 +240,9 @@ fn host_rule(url: &str, methods: &[String], private: bool) -> Value {
 /// Writes a rule for a host in place of an earlier one that `--grant` wrote for the same URL. A rule
 /// with paths was written by hand and stays. Returns its index.
 fn add_host(rules: &mut Vec<Value>, rule: Value) -> usize {
-    let is_earlier =
-        |earlier: &Value| earlier["url"] == rule["url"] && earlier.get("paths").is_none();
-    let found = rules.iter().position(is_earlier);
+    let found = rules
+        .iter()
+        .position(|earlier| earlier["url"] == rule["url"] && earlier.get("paths").is_none());
     let index = found.unwrap_or_else(|| {
         rules.push(Value::Null);
         rules.len() - 1

@@ -183,9 +183,9 @@ fn annotations(tool: &ToolDefinition) -> Vec<String> {
 fn unstructured(tool: &ToolDefinition) -> Option<Finding> {
     let text =
         "it has none, which is right for plain text; scripts need one to use a structured result";
-    let finding =
-        || Finding::from(text).at(&tool.name).write("an output schema, if it returns data");
-    tool.output_schema.is_none().then(finding)
+    tool.output_schema
+        .is_none()
+        .then(|| Finding::from(text).at(&tool.name).write("an output schema, if it returns data"))
 }
 
 /// Compares the effects in the manifest with its requests and with the tools.

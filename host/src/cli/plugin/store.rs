@@ -122,9 +122,10 @@ impl Stores<'_> {
 
     fn find(&self, plugin: &str, store: &str, holder: Holder) -> anyhow::Result<&Usage> {
         let of_name =
-            || self.usage.iter().filter(|usage| usage.plugin == plugin && usage.name == store);
-        of_name().find(|usage| usage.holder == holder).with_context(|| {
-            let holders: Vec<_> = of_name().map(|usage| self.name(usage.holder)).collect();
+            self.usage.iter().filter(|usage| usage.plugin == plugin && usage.name == store);
+        let found = of_name.clone().find(|usage| usage.holder == holder);
+        found.with_context(|| {
+            let holders: Vec<_> = of_name.map(|usage| self.name(usage.holder)).collect();
             let holders = if holders.is_empty() { "none".to_owned() } else { holders.join(", ") };
             let holder = self.name(holder);
             format!("{holder} has no store {store:?} of {plugin}; its holders are: {holders}; --from names one")

@@ -64,9 +64,11 @@ impl Entry<'_> {
     pub(super) fn all_grants(&self) -> Vec<GrantOption> {
         let requests = self.requests();
         let own = requests.map(GrantOption::all).unwrap_or_default();
-        let is_requested =
-            |grant: &&GrantOption| requests.is_none_or(|requests| grant.is_requested(requests));
-        own.into_iter().chain(self.grants.iter().filter(is_requested).cloned()).collect()
+        let typed = self
+            .grants
+            .iter()
+            .filter(|grant| requests.is_none_or(|requests| grant.is_requested(requests)));
+        own.into_iter().chain(typed.cloned()).collect()
     }
 
     /// Returns the checked configuration. Fails with everything that would keep the plugin from

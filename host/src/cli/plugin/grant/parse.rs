@@ -82,14 +82,16 @@ fn without<'t>(text: &'t str, suffix: &str) -> (&'t str, bool) {
 
 /// Splits the methods off a URL, such as `:GET,POST`. They are in capitals, as no port is.
 fn with_methods(text: &str) -> (&str, Vec<String>) {
-    let is_method =
-        |method: &str| !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
     match text.rsplit_once(':') {
         Some((url, methods)) if methods.split(METHODS_SEPARATOR).all(is_method) => {
             (url, methods.split(METHODS_SEPARATOR).map(str::to_owned).collect())
         }
         _ => (text, Vec::new()),
     }
+}
+
+fn is_method(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 impl FromStr for GrantOption {

@@ -227,9 +227,11 @@ fn write_entry(
     write_settings(args, entry, &mut typed, faults)?;
     write_descriptions(args, entry, &mut typed, faults)?;
     let all = requests.filter(|_| args.grant_all).map(GrantOption::all).unwrap_or_default();
-    let is_requested =
-        |grant: &&GrantOption| requests.is_none_or(|requests| grant.is_requested(requests));
-    for grant in all.iter().chain(args.grants.iter().filter(is_requested)) {
+    let typed = args
+        .grants
+        .iter()
+        .filter(|grant| requests.is_none_or(|requests| grant.is_requested(requests)));
+    for grant in all.iter().chain(typed) {
         let key = grant.apply(object(entry, "grants")?, requests);
         typed.add(key, grant.option());
     }

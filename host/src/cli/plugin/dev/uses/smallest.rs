@@ -234,12 +234,16 @@ impl<'a> Seen<'a> {
             .flatten()
             .filter_map(effect)
             .filter(|effect| !self.is_on_cache(effect));
-        let is_read =
-            |name: &str| uses.is_some_and(|uses| uses.contains(&Use::ReadFiles(name.to_owned())));
-        let unjudged = kept.iter().copied().filter(|request| match request {
+        let unjudged = kept.iter().copied().filter(|request| {
+            let is_read = match request {
+                Request::Files(name, _) => {
+                    let read = Use::ReadFiles((*name).to_owned());
+                    uses.is_some_and(|uses| uses.contains(&read))
+                }
+                _ => false,
+            };
             // It was granted for reading alone.
-            Request::Files(name, _) if is_read(name) => !self.is_writable(*request),
-            _ => !self.was_possible(*request),
+            if is_read { !self.is_writable(*request) } else { !self.was_possible(*request) }
         });
         let unjudged: Vec<_> = unjudged.collect();
         let mut needed: BTreeSet<_> = had.chain(on_each(&tool.effects, &unjudged)).collect();
