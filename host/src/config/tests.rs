@@ -251,10 +251,6 @@ fn syntax_errors_have_line_and_column() {
     assert_snapshot!(syntax_error(&" ".repeat(json::MAX_FILE_BYTES + 1)), @"gateway.json: is larger than 4 MiB");
 }
 
-fn with_api_key(api_key: &Value) -> Value {
-    json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}})
-}
-
 fn syntax_error(text: &str) -> String {
     Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string()
 }
@@ -372,6 +368,10 @@ fn a_missing_or_empty_variable_is_named_with_its_key() {
     providers.o.base_url: is required, because no service of this name is known
     "
     );
+}
+
+fn with_api_key(api_key: &Value) -> Value {
+    json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}})
 }
 
 #[test]
