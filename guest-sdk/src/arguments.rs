@@ -116,7 +116,8 @@ pub fn within<T: PartialOrd + Display>(
     if range.contains(&value) {
         return Ok(value);
     }
-    let (min, max) = (range.start(), range.end());
+    let min = range.start();
+    let max = range.end();
     Err(Error::invalid_input(format!(
         "argument `{argument}` must be from {min} to {max}, not {value}"
     )))
@@ -147,7 +148,8 @@ fn explain(
 }
 
 fn unknown_argument(name: &str, known: &[&str], subject: Subject) -> String {
-    let (shown, one) = (excerpt(name), subject.one());
+    let shown = excerpt(name);
+    let one = subject.one();
     if known.is_empty() {
         return format!("unknown {one} `{shown}`; {}", subject.none());
     }

@@ -53,11 +53,10 @@ pub fn schema<T: JsonSchema>() -> Schema {
 
 /// Reads one member; `None` if it is absent.
 pub fn get<T: DeserializeOwned>(key: &str) -> Result<Option<T>, Error> {
-    let member = |json: String| {
-        serde_json::from_str(&json)
-            .map_err(|error| unusable(&format!("its member {key:?} is wrong: {error}")))
-    };
-    host::get(key).map(member).transpose()
+    let Some(json) = host::get(key) else { return Ok(None) };
+    let member = serde_json::from_str(&json)
+        .map_err(|error| unusable(&format!("its member {key:?} is wrong: {error}")))?;
+    Ok(Some(member))
 }
 
 /// Reads the whole configuration, such as a map or a `serde_json::Value`. [`load`] explains a
@@ -89,11 +88,14 @@ mod tests {
 
     #[test]
     fn a_setting_that_does_not_fit_is_named() {
-        let load = |config| Host::new().config(config).run(|_| load::<Settings>());
         let settings = Settings { rows: 1, deep: None };
-        assert_eq!(load(json!({ "rows": 1, "other": true })), Ok(settings));
-        insta::assert_snapshot!(load(json!({})).unwrap_err(), @"the plugin's configuration cannot be used: setting `rows` is missing; it must be an integer from 0 to 255");
-        insta::assert_snapshot!(load(json!({ "rows": 1, "other": 1, "deep": ["x"] })).unwrap_err(), @r#"the plugin's configuration cannot be used: setting `deep[0]` must be an integer from 0 to 255, not the string "x""#);
+        assert_eq!(load_from(json!({ "rows": 1, "other": true })), Ok(settings));
+        insta::assert_snapshot!(load_from(json!({})).unwrap_err(), @"the plugin's configuration cannot be used: setting `rows` is missing; it must be an integer from 0 to 255");
+        insta::assert_snapshot!(load_from(json!({ "rows": 1, "other": 1, "deep": ["x"] })).unwrap_err(), @r#"the plugin's configuration cannot be used: setting `deep[0]` must be an integer from 0 to 255, not the string "x""#);
+    }
+
+    fn load_from(config: serde_json::Value) -> Result<Settings, Error> {
+        Host::new().config(config).run(|_| load::<Settings>())
     }
 
     #[test]

@@ -216,8 +216,8 @@ impl Response {
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn into_host(self) -> host::Response {
         let Self { status, headers, body, final_url } = self;
-        let header = |(name, value)| host::Header { name, value };
-        let headers = headers.into_iter().map(header).collect();
+        let headers =
+            headers.into_iter().map(|(name, value)| host::Header { name, value }).collect();
         host::Response { status, headers, body, final_url }
     }
 
@@ -433,7 +433,6 @@ mod tests {
 
     #[test]
     fn an_error_status_becomes_an_error_with_kind_code_and_retry_time() {
-        let response = |status| Response::new(status).with_body("slow\ndown");
         assert!(response(204).ok().is_ok());
         assert_eq!(response(409).ok().unwrap_err().kind(), ErrorKind::Conflict);
         assert_eq!(Request::new("patch", "https://a.example").method(), "PATCH");
@@ -443,5 +442,9 @@ mod tests {
             (ErrorKind::RateLimited, "the server responded with 429: slowdown", Some("http_429"))
         );
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    }
+
+    fn response(status: u16) -> Response {
+        Response::new(status).with_body("slow\ndown")
     }
 }

@@ -184,11 +184,12 @@ mod tests {
     fn written(code: impl FnOnce()) -> Vec<String> {
         let host = Host::new();
         host.run(|_| code());
-        let line = |line: &crate::testing::Line| {
+        let logs = host.logs();
+        let lines = logs.iter().map(|line| {
             let fields = line.fields.iter().map(|(name, value)| format!(" {name}={value}"));
             format!("{:?} {}{}", line.level, line.message, fields.collect::<String>())
-        };
-        host.logs().iter().map(line).collect()
+        });
+        lines.collect()
     }
 
     #[test]
@@ -207,7 +208,8 @@ mod tests {
         struct Row {
             id: u8,
         }
-        let (row, name) = (Row { id: 4 }, "a b");
+        let row = Row { id: 4 };
+        let name = "a b";
         let lines = written(|| {
             debug!(name, %name, ?name, row.id, a.b = 1 + 1, c = ?name, d = %name, "at {}", row.id);
             trace!(name);

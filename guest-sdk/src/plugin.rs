@@ -176,10 +176,13 @@ mod tests {
 
     #[test]
     fn a_tool_is_found_by_its_name_and_an_unknown_one_is_not_found() {
-        let run = |name| run(TOOLS, name, "{}", &Host::new().context());
-        assert_eq!(run("echo"), Ok(Output::text("{}")));
-        assert_eq!(run("also").unwrap_err().kind(), ErrorKind::Internal);
-        assert_eq!(run("none").unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(run_named("echo"), Ok(Output::text("{}")));
+        assert_eq!(run_named("also").unwrap_err().kind(), ErrorKind::Internal);
+        assert_eq!(run_named("none").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    fn run_named(name: &str) -> Result<Output, Error> {
+        run(TOOLS, name, "{}", &Host::new().context())
     }
 
     #[test]

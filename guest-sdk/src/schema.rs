@@ -71,15 +71,15 @@ fn merge_cases(schema: &mut Schema) {
 
 /// Returns the values, and a list line for each; `None` unless all values are strings.
 fn documented_values(cases: &Value) -> Option<(Vec<Value>, Vec<String>)> {
-    let case = |case: &Value| {
+    let documented = cases.as_array()?.iter().map(|case| {
         let value = case.get("const")?.as_str()?;
         let line = match case.get("description").and_then(Value::as_str) {
             Some(description) => format!("- `{value}`: {}", prose(description)),
             None => format!("- `{value}`"),
         };
         Some((Value::from(value), line))
-    };
-    cases.as_array()?.iter().map(case).collect()
+    });
+    documented.collect()
 }
 
 fn is_rust_number(format: &str) -> bool {

@@ -41,18 +41,14 @@ pub(crate) fn descriptor_to_host(descriptor: Descriptor) -> wit::ToolDescriptor 
 }
 
 pub(crate) fn descriptor_from_host(descriptor: wit::ToolDescriptor) -> Result<Descriptor, Error> {
-    let schema = |text: String| -> Result<Schema, Error> {
-        Schema::try_from(json(&text)?)
-            .map_err(|error| Error::internal(format!("the host sent an invalid schema: {error}")))
-    };
     let wit::ToolAnnotations { read_only, destructive, idempotent, open_world, extra: hints } =
         descriptor.annotations;
     Ok(Descriptor {
         name: descriptor.name,
         title: descriptor.title,
         description: descriptor.description,
-        input_schema: schema(descriptor.input_schema)?,
-        output_schema: descriptor.output_schema.map(schema).transpose()?,
+        input_schema: schema(&descriptor.input_schema)?,
+        output_schema: descriptor.output_schema.as_deref().map(schema).transpose()?,
         annotations: Annotations {
             read_only,
             destructive,
@@ -63,6 +59,11 @@ pub(crate) fn descriptor_from_host(descriptor: wit::ToolDescriptor) -> Result<De
         meta: value(descriptor.meta)?,
         extra: value(descriptor.extra)?,
     })
+}
+
+fn schema(text: &str) -> Result<Schema, Error> {
+    Schema::try_from(json(text)?)
+        .map_err(|error| Error::internal(format!("the host sent an invalid schema: {error}")))
 }
 
 pub(crate) fn output_to_host(output: Output) -> wit::ToolOutput {
@@ -104,11 +105,10 @@ pub(crate) fn content_from_host(content: wit::Content) -> Result<Content, Error>
 }
 
 fn block_to_host(block: Block) -> wit::ContentBlock {
-    let media = |Media { data, mime_type }| wit::Media { data, mime_type };
     match block {
         Block::Text(text) => wit::ContentBlock::Text(text),
-        Block::Image(image) => wit::ContentBlock::Image(media(image)),
-        Block::Audio(audio) => wit::ContentBlock::Audio(media(audio)),
+        Block::Image(image) => wit::ContentBlock::Image(media_to_host(image)),
+        Block::Audio(audio) => wit::ContentBlock::Audio(media_to_host(audio)),
         Block::Link(link) => {
             let Link { uri, name, title, description, mime_type, size } = link;
             let link = wit::ResourceLink { uri, name, title, description, mime_type, size };
@@ -119,7 +119,8 @@ fn block_to_host(block: Block) -> wit::ContentBlock {
                 Contents::Text(text) => wit::ResourceContents::Text(text),
                 Contents::Blob(blob) => wit::ResourceContents::Blob(blob),
             };
-            let (meta, extra) = (text(meta), text(extra));
+            let meta = text(meta);
+            let extra = text(extra);
             let resource = wit::EmbeddedResource { uri, mime_type, contents, meta, extra };
             wit::ContentBlock::EmbeddedResource(resource)
         }
@@ -127,12 +128,15 @@ fn block_to_host(block: Block) -> wit::ContentBlock {
     }
 }
 
+fn media_to_host(media: Media) -> wit::Media {
+    wit::Media { data: media.data, mime_type: media.mime_type }
+}
+
 fn block_from_host(block: wit::ContentBlock) -> Result<Block, Error> {
-    let media = |wit::Media { data, mime_type }| Media { data, mime_type };
     Ok(match block {
         wit::ContentBlock::Text(text) => Block::Text(text),
-        wit::ContentBlock::Image(image) => Block::Image(media(image)),
-        wit::ContentBlock::Audio(audio) => Block::Audio(media(audio)),
+        wit::ContentBlock::Image(image) => Block::Image(media_from_host(image)),
+        wit::ContentBlock::Audio(audio) => Block::Audio(media_from_host(audio)),
         wit::ContentBlock::ResourceLink(link) => {
             let wit::ResourceLink { uri, name, title, description, mime_type, size } = link;
             Block::Link(Link { uri, name, title, description, mime_type, size })
@@ -143,11 +147,16 @@ fn block_from_host(block: wit::ContentBlock) -> Result<Block, Error> {
                 wit::ResourceContents::Text(text) => Contents::Text(text),
                 wit::ResourceContents::Blob(blob) => Contents::Blob(blob),
             };
-            let (meta, extra) = (value(meta)?, value(extra)?);
+            let meta = value(meta)?;
+            let extra = value(extra)?;
             Block::Embedded(Embedded { uri, mime_type, contents, meta, extra })
         }
         wit::ContentBlock::Other(block) => Block::Other(json(&block)?),
     })
+}
+
+fn media_from_host(media: wit::Media) -> Media {
+    Media { data: media.data, mime_type: media.mime_type }
 }
 
 pub(crate) fn error_to_host(error: Error) -> wit::ToolError {
@@ -168,7 +177,6 @@ pub(crate) fn error_to_host(error: Error) -> wit::ToolError {
 /// Converts the error of a nested call. Members that are not JSON are dropped, so that the error
 /// itself is always reported.
 pub(crate) fn error_from_host(error: wit::ToolError) -> Error {
-    let value = |text| value(text).unwrap_or_default();
     Error::from(Parts {
         kind: kind_from_host(error.kind),
         code: error.code,
@@ -179,9 +187,9 @@ pub(crate) fn error_from_host(error: wit::ToolError) -> Error {
             .into_iter()
             .filter_map(|part| content_from_host(part).ok())
             .collect(),
-        details: value(error.details),
-        meta: value(error.meta),
-        extra: value(error.extra),
+        details: value(error.details).unwrap_or_default(),
+        meta: value(error.meta).unwrap_or_default(),
+        extra: value(error.extra).unwrap_or_default(),
     })
 }
 

@@ -86,7 +86,8 @@ impl Upstreams {
         let has_servers =
             config.clients.iter().any(|client| matches!(client.source, Source::Upstream(_)));
         let runtime = has_servers.then(upstream::Runtime::new).transpose()?;
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let tasks = TaskTracker::new();
+        let stop = CancellationToken::new();
         Ok(Self { tasks, stop, controls: BTreeMap::new(), runtime })
     }
 
@@ -281,7 +282,8 @@ fn kept_runs(config: &Config) -> Option<Runs> {
 /// Reloads plugins when their files or their entries in the configuration change, until the gateway
 /// stops.
 fn watch(plugins: &Plugins, reloader: &Reloader, upstreams: &Upstreams) {
-    let (plugins, stop) = (plugins.clone(), upstreams.stop.clone());
+    let plugins = plugins.clone();
+    let stop = upstreams.stop.clone();
     upstreams.tasks.spawn(async move { plugins.watch(stop).await });
     let reloader = reloader.clone();
     let stop = upstreams.stop.clone();
@@ -455,9 +457,12 @@ fn pins(config: &Config) -> upstream::pins::Pins {
 
 /// Logs the servers whose definitions are used unchecked.
 fn report_without_pins(config: &Config) {
-    let is_off = |source: &Source| matches!(source, Source::Upstream(settings) if settings.pin == upstream::pins::Pinning::Off);
-    for client in config.clients.iter().filter(|client| is_off(&client.source)) {
-        warn!(client = %client.name, "definitions are not pinned: a changed tool is used unchecked");
+    for client in &config.clients {
+        if let Source::Upstream(settings) = &client.source
+            && settings.pin == upstream::pins::Pinning::Off
+        {
+            warn!(client = %client.name, "definitions are not pinned: a changed tool is used unchecked");
+        }
     }
 }
 
@@ -467,8 +472,12 @@ fn report_local_callers(config: &Config) {
     if config.server.require_virtual_key {
         return;
     }
-    let is_process = |source: &Source| matches!(source, Source::Upstream(settings) if matches!(settings.transport, upstream::Transport::Stdio(_)));
-    let clients = config.clients.iter().filter(|client| is_process(&client.source));
+    let clients = config.clients.iter().filter(|client| match &client.source {
+        Source::Upstream(settings) => {
+            matches!(settings.transport, upstream::Transport::Stdio(_))
+        }
+        Source::Plugin(_) => false,
+    });
     let clients = clients.map(|client| client.name.as_str()).collect::<Vec<_>>().join(", ");
     if !clients.is_empty() {
         warn!(

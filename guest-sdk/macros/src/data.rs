@@ -88,9 +88,10 @@ fn refuse_options(data: &mut DataEnum) -> syn::Result<TokenStream> {
         "the fields of a variant have no options: give the variant a struct of its own";
     let mut refused = None;
     for field in data.variants.iter_mut().flat_map(|variant| &mut variant.fields) {
-        let is_option =
-            |attr: &mut Attribute| ["data", "arg"].iter().any(|name| attr.path().is_ident(name));
-        for attr in field.attrs.extract_if(.., is_option) {
+        let options = field
+            .attrs
+            .extract_if(.., |attr| ["data", "arg"].iter().any(|name| attr.path().is_ident(name)));
+        for attr in options {
             refused = Some(Error::new_spanned(attr, REMEDY));
         }
     }

@@ -46,11 +46,8 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, name: &str, ty: &Type) -> syn::Re
 }
 
 fn parse(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<()> {
-    let twice = |is_set: bool, key| {
-        if is_set { Err(meta.error(format_args!("`{key}` is given twice"))) } else { Ok(()) }
-    };
     if meta.path.is_ident("default") {
-        twice(options.default.is_some(), "default")?;
+        refuse_twice(meta, options.default.is_some(), "default")?;
         options.default = Some(if meta.input.peek(Token![=]) {
             Default::Value(Box::new(meta.value()?.parse()?))
         } else {
@@ -58,12 +55,16 @@ fn parse(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<()> {
         });
         Ok(())
     } else if meta.path.is_ident("range") {
-        twice(options.range.is_some(), "range")?;
+        refuse_twice(meta, options.range.is_some(), "range")?;
         options.range = Some(parse_range(&meta.value()?.parse()?)?);
         Ok(())
     } else {
         Err(meta.error("unknown key; known are `default` and `range`"))
     }
+}
+
+fn refuse_twice(meta: &ParseNestedMeta<'_>, is_set: bool, key: &str) -> syn::Result<()> {
+    if is_set { Err(meta.error(format_args!("`{key}` is given twice"))) } else { Ok(()) }
 }
 
 /// Accepts the ranges that a schema can express with `minimum` and `maximum`.
@@ -138,7 +139,8 @@ fn render_range(
 ) {
     let function = format_ident!("__range_{}", ident.unraw());
     let path = format!("{owner}::{function}");
-    let (start, end) = (&range.start, &range.end);
+    let start = &range.start;
+    let end = &range.end;
     let min = start.iter().map(|start| quote!(min = #start));
     let max = end.iter().map(|end| quote!(max = #end));
     let bounds = min.chain(max);
@@ -146,8 +148,8 @@ fn render_range(
         #[serde(deserialize_with = #path)]
         #[schemars(range(#(#bounds),*))]
     });
-    let bound = |bound: &Option<Box<Expr>>| crate::tool::option(bound.as_ref());
-    let (min, max) = (bound(start), bound(end));
+    let min = crate::tool::option(start.as_ref());
+    let max = crate::tool::option(end.as_ref());
     let check = quote_spanned! {range.span()=>
         ::airlock_guest::__private::in_range(__value, #min, #max)
             .map_err(<__D::Error as ::airlock_guest::__private::serde::de::Error>::custom)?;

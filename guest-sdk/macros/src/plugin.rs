@@ -113,7 +113,8 @@ fn embedded(directory: &FilePath) -> Result<TokenStream, BadManifest> {
     // Sizes, times, URLs and versions are left to `airlock plugin build`.
     manifest.locate(airlock_manifest::check(&manifest.document, &|_, _| Ok(())).result())?;
     let json = manifest.json();
-    let (section, length) = (airlock_manifest::SECTION, json.len());
+    let section = airlock_manifest::SECTION;
+    let length = json.len();
     let json = Literal::byte_string(json.as_bytes());
     // Tells the compiler that the crate depends on these files.
     let files = manifest.files.iter().map(|file| file.display().to_string());

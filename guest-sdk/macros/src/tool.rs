@@ -21,7 +21,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let tool = match tool {
         Ok((options, signature)) => render(&options, &signature, &function),
         Err(error) => {
-            let (errors, stub) = (error.into_compile_error(), render_stub(&function));
+            let errors = error.into_compile_error();
+            let stub = render_stub(&function);
             quote!(#errors #stub)
         }
     };
@@ -46,10 +47,10 @@ fn parse_function(item: TokenStream) -> syn::Result<ItemFn> {
 /// Returns the keyword of an item. An error on the whole item would underline many lines.
 fn first_token(item: &Item) -> TokenStream {
     let tokens = item.to_token_stream().into_iter();
-    let is_attribute = |token: &proc_macro2::TokenTree| {
+    let own = tokens.skip_while(|token| {
         matches!(token, proc_macro2::TokenTree::Punct(_) | proc_macro2::TokenTree::Group(_))
-    };
-    tokens.skip_while(is_attribute).take(1).collect()
+    });
+    own.take(1).collect()
 }
 
 /// Parses both parts before it fails, so that one build reports every mistake.
@@ -69,7 +70,8 @@ fn parse_tool(options: TokenStream, function: &mut ItemFn) -> syn::Result<(Optio
 /// Renders a type in place of that of a refused tool, so that `plugin!` does not add an error of
 /// its own for each. A method has none: an `impl` cannot contain a type.
 fn render_stub(function: &ItemFn) -> TokenStream {
-    let (vis, ident) = (&function.vis, &function.sig.ident);
+    let vis = &function.vis;
+    let ident = &function.sig.ident;
     if function.sig.receiver().is_some() {
         return TokenStream::new();
     }
@@ -175,8 +177,7 @@ fn render(options: &Options, signature: &Signature, function: &ItemFn) -> TokenS
 /// attributes of serde or schemars, which may replace what the type implements.
 fn render_check(argument: &signature::Argument) -> Option<TokenStream> {
     let signature::Argument { attrs, ty, .. } = argument;
-    let is_doc = |attr: &syn::Attribute| attr.path().is_ident("doc");
-    attrs.iter().all(is_doc).then(|| {
+    attrs.iter().all(|attr| attr.path().is_ident("doc")).then(|| {
         quote_spanned!(ty.span()=> const _: fn() = ::airlock_guest::__private::is_argument::<#ty>;)
     })
 }

@@ -146,7 +146,8 @@ impl BadManifest {
 impl fmt::Display for BadManifest {
     /// Writes the faults of a file as lines, those of the embedded form on one line for a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (lines, count) = (self.lines(), self.faults.len());
+        let lines = self.lines();
+        let count = self.faults.len();
         match (lines.as_slice(), &self.file) {
             ([only], _) => f.write_str(only),
             (_, Some(file)) => write!(f, "{file} has {count} errors:\n  {}", lines.join("\n  ")),

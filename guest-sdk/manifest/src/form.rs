@@ -81,8 +81,10 @@ impl Form {
     pub(crate) fn fits(self, text: &str) -> bool {
         match self {
             Self::Id => {
-                let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-                (1..=32).contains(&text.len()) && text.chars().all(is_fit)
+                (1..=32).contains(&text.len())
+                    && text
+                        .chars()
+                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
             }
             Self::Reason => !text.trim().is_empty() && text.chars().count() <= MAX_REASON,
             Self::Line => Self::Reason.fits(text) && !text.contains(char::is_control),
@@ -90,7 +92,8 @@ impl Form {
             Self::ToolName => is_name(text, MAX_TOOL_NAME),
             Self::Version => {
                 let mut numbers = text.split(['.', '-', '+']).take(3);
-                text.len() <= MAX_VERSION && numbers.all(|it| it.len() <= MAX_VERSION_DIGITS)
+                text.len() <= MAX_VERSION
+                    && numbers.all(|number| number.len() <= MAX_VERSION_DIGITS)
             }
             Self::Size => is_amount(text, SIZE_UNITS),
             Self::Time => is_amount(text, TIME_UNITS),
@@ -109,17 +112,16 @@ fn is_amount(text: &str, units: [&str; 4]) -> bool {
 
 /// Returns whether a text is 1 to `limit` letters, digits, `_` or `-`.
 pub(crate) fn is_name(text: &str, limit: usize) -> bool {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    (1..=limit).contains(&text.len()) && text.chars().all(is_fit)
+    (1..=limit).contains(&text.len())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 /// Returns whether a text is valid as the name of a slot. It differs from every full name of a tool,
 /// which has a `-`.
 pub(crate) fn is_slot_name(text: &str) -> bool {
-    let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     (1..=32).contains(&text.len())
         && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.chars().all(is_fit)
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 /// Quotes a text for a message; cuts it if it is long. Invisible characters are escaped.

@@ -60,19 +60,20 @@ impl<'a> FromIterator<&'a str> for KeyPath {
 
 impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         for (depth, step) in self.0.iter().enumerate() {
             let dot = if depth == 0 { "" } else { "." };
             match step {
                 Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Name(name)
-                    if !name.is_empty() && name.len() <= 64 && name.chars().all(is_bare) =>
-                {
-                    write!(f, "{dot}{name}")?;
-                }
+                Step::Name(name) if is_bare(name) => write!(f, "{dot}{name}")?,
                 Step::Name(name) => write!(f, "{dot}{}", shown(name))?,
             }
         }
         Ok(())
     }
+}
+
+fn is_bare(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 64
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }

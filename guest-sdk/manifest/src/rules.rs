@@ -15,23 +15,26 @@ const SCRATCH: &str = "tmp";
 
 pub(crate) fn check(document: &Value, faults: &mut Faults) {
     let request = &document["request"];
-    let path = |kind: &str, name: &str| KeyPath::from_iter(["request", kind, name]);
     for (name, http) in members(&request["http"]) {
-        faults.extend(self::http(&path("http", name), http));
+        faults.extend(self::http(&key_of_request("http", name), http));
     }
     for (name, secret) in members(&request["secret"]) {
-        faults.extend(self::secret(&path("secret", name), secret, &request["http"]));
+        faults.extend(self::secret(&key_of_request("secret", name), secret, &request["http"]));
     }
     for (name, _) in members(&request["slot"]).filter(|(name, _)| !is_slot_name(name)) {
         let problem = "the name of a slot is a letter a-z and then at most 31 of a-z, 0-9 and `_`";
-        faults.push(Fault::of_name(path("slot", name), problem));
+        faults.push(Fault::of_name(key_of_request("slot", name), problem));
     }
     if request["files"].get(SCRATCH).is_some() {
         let problem = "is the scratch directory in the guest; choose another name";
-        faults.push(Fault::of_name(path("files", SCRATCH), problem));
+        faults.push(Fault::of_name(key_of_request("files", SCRATCH), problem));
     }
     tools(&document["tool"], request, faults);
     faults.extend(config(&document["config"]));
+}
+
+fn key_of_request(kind: &str, name: &str) -> KeyPath {
+    KeyPath::from_iter(["request", kind, name])
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -45,10 +48,10 @@ fn texts(value: &Value) -> impl Iterator<Item = (usize, &str)> {
 
 fn http(key: &KeyPath, http: &Value) -> Vec<Fault> {
     let is_any_host = http["url"] == ANY;
-    let narrows =
-        |name: &&str| is_any_host && http[*name].as_array().is_some_and(|list| !list.is_empty());
     let problem = "is valid only with a host; for `url = \"*\"` the operator grants it";
-    let narrowed = ["methods", "paths"].into_iter().filter(narrows);
+    let narrowed = ["methods", "paths"]
+        .into_iter()
+        .filter(|name| is_any_host && http[*name].as_array().is_some_and(|list| !list.is_empty()));
     narrowed.map(|name| Fault::new(key.member(name), problem)).collect()
 }
 
@@ -126,7 +129,6 @@ fn lacks(request: &Value, effect: &str) -> Option<String> {
         _ => return None,
     };
     let requests = &request[table];
-    let fits = |files: &Value| kind != "write_files" || files["access"] == "read_write";
     let access = if kind == "write_files" { " with `access = \"read_write\"`" } else { "" };
     match name.map(|name| (name, requests.get(name))) {
         Some((_, None)) => {
@@ -137,9 +139,9 @@ fn lacks(request: &Value, effect: &str) -> Option<String> {
         }
         Some((name, Some(named))) => {
             let key = KeyPath::from_iter(["request", table, name]);
-            (!fits(named)).then(|| format!("which needs [{key}]{access}"))
+            (!fits(kind, named)).then(|| format!("which needs [{key}]{access}"))
         }
-        None if members(requests).any(|(_, request)| fits(request)) => None,
+        None if members(requests).any(|(_, request)| fits(kind, request)) => None,
         None if kind != "call_tools" => {
             Some(format!("which needs a [request.{table}.NAME]{access}"))
         }
@@ -148,6 +150,10 @@ fn lacks(request: &Value, effect: &str) -> Option<String> {
             .is_none_or(Map::is_empty)
             .then(|| "which needs a [request.slot.NAME] or [request.tools]".to_owned()),
     }
+}
+
+fn fits(kind: &str, files: &Value) -> bool {
+    kind != "write_files" || files["access"] == "read_write"
 }
 
 fn config(config: &Value) -> Option<Fault> {

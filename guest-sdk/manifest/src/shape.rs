@@ -68,7 +68,8 @@ impl Walk<'_> {
                 self.named(key, keys, *has_wildcard, members);
             }
             (Kind::Text(Form::Url), Value::String(url)) => {
-                let (found, expected) = (shown(url), expected(kind));
+                let found = shown(url);
+                let expected = expected(kind);
                 self.fault(key, format!("found {found}, {}, expected {expected}", url_defect(url)));
             }
             _ => self.fault(key, unlike(value, &expected(kind))),
@@ -197,13 +198,13 @@ fn any_of(words: &[&str]) -> String {
 /// Returns the most similar of the known names; `None` if none is similar. Case and punctuation do
 /// not count.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    let plain = |text: &str| -> String {
-        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-    };
     // The cost of a comparison is the product of the two lengths.
     let name = Some(name).filter(|name| name.len() <= MAX_NAME).map(plain)?;
-    let similarity = |known: &str| strsim::jaro_winkler(&name, &plain(known));
-    let compared = known.iter().map(|known| (similarity(known), *known));
+    let compared = known.iter().map(|known| (strsim::jaro_winkler(&name, &plain(known)), *known));
     let near = compared.filter(|(similarity, _)| *similarity >= SIMILAR);
     near.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known)
+}
+
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

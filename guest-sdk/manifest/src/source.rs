@@ -118,22 +118,20 @@ impl Source {
         }
         let Some(Value::String(name)) = config.get("schema_file").cloned() else { return Ok(()) };
         config.remove("schema_file");
-        let bad = |problem: String| {
-            Fault::new(KeyPath::from_iter(["config", "schema_file"]), format!("{name}: {problem}"))
-        };
         if config.insert("schema".to_owned(), json!({})).is_some() {
-            return Err(bad("excludes `schema`, which is also set".to_owned()));
+            return Err(fault_of_file(&name, "excludes `schema`, which is also set"));
         }
         let is_within = Path::new(&name)
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !is_within {
-            return Err(bad("is not below the plugin's directory".to_owned()));
+            return Err(fault_of_file(&name, "is not below the plugin's directory"));
         }
         let file = directory.join(&name);
-        let text = read_bounded(&file).map_err(|error| bad(format!("cannot be read: {error}")))?;
-        config["schema"] =
-            serde_json::from_str(&text).map_err(|error| bad(format!("is not JSON: {error}")))?;
+        let text = read_bounded(&file)
+            .map_err(|error| fault_of_file(&name, &format!("cannot be read: {error}")))?;
+        config["schema"] = serde_json::from_str(&text)
+            .map_err(|error| fault_of_file(&name, &format!("is not JSON: {error}")))?;
         self.files.push(file);
         Ok(())
     }
@@ -196,6 +194,10 @@ impl Source {
         }
         Err(faults.of_file(FILE))
     }
+}
+
+fn fault_of_file(name: &str, problem: &str) -> Fault {
+    Fault::new(KeyPath::from_iter(["config", "schema_file"]), format!("{name}: {problem}"))
 }
 
 /// Finds the position of a key, or of its value. The position of a missing key is that of the table

@@ -48,11 +48,12 @@ struct Span {
 impl Spans {
     /// Returns the span and those around it, from the outermost on.
     fn chain(&self, innermost: Option<u64>) -> Vec<&Span> {
-        let span = |id: &u64| self.open.get(id);
-        let mut chain: Vec<_> = std::iter::successors(innermost.as_ref().and_then(span), |inner| {
-            inner.parent.as_ref().and_then(span)
-        })
-        .collect();
+        let mut chain = Vec::new();
+        let mut next = innermost;
+        while let Some(span) = next.and_then(|id| self.open.get(&id)) {
+            chain.push(span);
+            next = span.parent;
+        }
         chain.reverse();
         chain
     }
@@ -127,10 +128,10 @@ impl Subscriber for Forward {
             let spans = self.spans();
             let chain = spans.chain(parent);
             for span in &chain {
-                let qualified = |(name, value): &(String, String)| {
-                    (format!("{}.{name}", span.name), value.clone())
-                };
-                values.extend(span.fields.iter().map(qualified));
+                let fields = span.fields.iter();
+                values.extend(
+                    fields.map(|(name, value)| (format!("{}.{name}", span.name), value.clone())),
+                );
             }
             if !chain.is_empty() {
                 let names: Vec<_> = chain.iter().map(|span| span.name).collect();

@@ -137,13 +137,13 @@ pub(crate) mod tools {
         let after = cursor.map(position);
         let mut names =
             names.into_iter().filter(|name| after.is_none_or(|after| position(name) > after));
-        let summary = |name: &String| ToolSummary {
+        let limit = limit.clamp(1, 1_000) as usize;
+        let items = names.by_ref().take(limit).map(|name| ToolSummary {
             name: name.clone(),
             title: None,
             description: String::new(),
-        };
-        let limit = limit.clamp(1, 1_000) as usize;
-        let items: Vec<_> = names.by_ref().take(limit).map(summary).collect();
+        });
+        let items: Vec<_> = items.collect();
         let next = names.next().and_then(|_| items.last().map(|item| item.name.clone()));
         Ok(ToolPage { items, next })
     }

@@ -54,14 +54,13 @@ impl Requested {
     /// Returns whether a URL has the scheme and the host of a request. The mock decides no more.
     pub(super) fn may_reach(&self, url: &str) -> bool {
         let Some((scheme, host)) = origin(url) else { return false };
-        let fits = |requested: &str| match origin(requested) {
+        self.urls().any(|requested| match origin(requested) {
             Some((own, name)) => {
                 let is_below = name.strip_prefix('*').is_some_and(|parent| host.ends_with(parent));
                 own == scheme && (name == host || is_below)
             }
             None => requested == "*",
-        };
-        self.urls().any(fits)
+        })
     }
 
     fn urls(&self) -> impl Iterator<Item = &str> {
@@ -94,31 +93,40 @@ mod tests {
 
     #[test]
     fn what_is_not_requested_is_refused_with_the_table_to_write() {
-        let refused = |request: Value, expect: fn(&Requested)| {
-            let requested = Requested(json!({ "request": request }));
-            let panic = catch_unwind(move || expect(&requested)).err()?;
-            panic.downcast_ref::<String>().cloned()
-        };
-        let store = |requested: &Requested| requested.expect("kv", "seen", "store");
-        assert_eq!(refused(json!({ "kv": { "seen": {} } }), store), None);
+        assert_eq!(refused(&json!({ "kv": { "seen": {} } }), expect_store), None);
         insta::assert_snapshot!(
-            refused(json!({ "kv": { "other": {} } }), store).expect("it is refused"),
+            refused(&json!({ "kv": { "other": {} } }), expect_store).expect("it is refused"),
             @r#"the test's host has the store "seen", which plugin.toml does not request; write [request.kv.seen], or remove it from the test"#
         );
-        let slot = |requested: &Requested| requested.expect_tool("search");
-        assert_eq!(refused(json!({ "slot": { "search": {} } }), slot), None);
-        assert!(
-            refused(json!({}), slot).is_some_and(|text| text.contains("[request.slot.search]"))
-        );
-        let tool = |requested: &Requested| requested.expect_tool("web-search");
-        assert_eq!(refused(json!({ "tools": { "call": ["web-search"] } }), tool), None);
-        assert!(refused(json!({}), tool).is_some_and(|text| text.contains("[request.tools]")));
+        assert_eq!(refused(&json!({ "slot": { "search": {} } }), expect_slot), None);
+        let no_slot = refused(&json!({}), expect_slot).expect("it is refused");
+        assert!(no_slot.contains("[request.slot.search]"));
+        let tools = json!({ "tools": { "call": ["web-search"] } });
+        assert_eq!(refused(&tools, expect_full_name), None);
+        let no_tool = refused(&json!({}), expect_full_name).expect("it is refused");
+        assert!(no_tool.contains("[request.tools]"));
+    }
+
+    fn refused(request: &Value, expect: fn(&Requested)) -> Option<String> {
+        let requested = Requested(json!({ "request": request }));
+        let panic = catch_unwind(move || expect(&requested)).err()?;
+        panic.downcast_ref::<String>().cloned()
+    }
+
+    fn expect_store(requested: &Requested) {
+        requested.expect("kv", "seen", "store");
+    }
+
+    fn expect_slot(requested: &Requested) {
+        requested.expect_tool("search");
+    }
+
+    fn expect_full_name(requested: &Requested) {
+        requested.expect_tool("web-search");
     }
 
     #[test]
     fn a_request_reaches_the_hosts_that_are_requested() {
-        let requested =
-            |url: &str| Requested(json!({ "request": { "http": { "a": { "url": url } } } }));
         for (url, reached, other) in [
             ("https://a.example", "https://A.example/x?y", "https://b.example/"),
             ("https://a.example/v1", "https://a.example", "http://a.example/v1"),
@@ -129,5 +137,9 @@ mod tests {
             assert!(!requested(url).may_reach(other), "{url} {other}");
         }
         assert!(requested("*").may_reach("https://any.example/"));
+    }
+
+    fn requested(url: &str) -> Requested {
+        Requested(json!({ "request": { "http": { "a": { "url": url } } } }))
     }
 }

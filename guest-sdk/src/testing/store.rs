@@ -164,7 +164,8 @@ mod tests {
     #[test]
     fn keys_and_values_have_the_limits_of_the_host() {
         let store = store();
-        let (longest, too_long) = ("x".repeat(MAX_KEY_BYTES), "x".repeat(MAX_KEY_BYTES + 1));
+        let longest = "x".repeat(MAX_KEY_BYTES);
+        let too_long = "x".repeat(MAX_KEY_BYTES + 1);
         store.set(&longest, vec![0; MAX_VALUE_BYTES]).unwrap();
         assert_eq!(store.set("k", vec![0; MAX_VALUE_BYTES + 1]), Err(KvError::TooLarge));
         for key in ["", &too_long] {

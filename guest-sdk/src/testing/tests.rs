@@ -145,9 +145,6 @@ impl Tool for Early {
 #[test]
 fn the_content_of_a_result_and_of_an_error_begins_with_the_emitted_parts() {
     let host = Host::new();
-    let texts = |content: &[Content]| {
-        content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join(" ")
-    };
     let output = host.call::<Early>(false).unwrap();
     assert_eq!(texts(&output.content), "early late");
     let error = host.call::<Early>(true).unwrap_err();
@@ -155,24 +152,30 @@ fn the_content_of_a_result_and_of_an_error_begins_with_the_emitted_parts() {
     assert_eq!(host.parts().len(), 2);
 }
 
+fn texts(content: &[Content]) -> String {
+    content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn slots_come_first_in_the_list() {
-    let answer = |_| Ok(crate::Output::default());
-    let host =
-        ["b-x", "c", "a-x", "d"].iter().fold(Host::new(), |host, name| host.tool(*name, answer));
+    let host = ["b-x", "c", "a-x", "d"]
+        .iter()
+        .fold(Host::new(), |host, name| host.tool(*name, |_| Ok(crate::Output::default())));
     host.run(|_| {
-        let list = |cursor: Option<&str>, limit| {
-            let page = tools::list(cursor, limit).unwrap();
-            page.items.into_iter().map(|item| item.name).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(list(None, 10), "c d a-x b-x");
-        assert_eq!(list(Some("d"), 1), "a-x");
+        assert_eq!(listed(None, 10), "c d a-x b-x");
+        assert_eq!(listed(Some("d"), 1), "a-x");
     });
+}
+
+fn listed(cursor: Option<&str>, limit: u32) -> String {
+    let page = tools::list(cursor, limit).unwrap();
+    page.items.into_iter().map(|item| item.name).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn a_host_is_in_use_until_its_code_ends_even_by_a_panic() {
-    let (outer, inner) = (Host::new().kv("outer"), Host::new().kv("inner"));
+    let outer = Host::new().kv("outer");
+    let inner = Host::new().kv("inner");
     outer.run(|_| {
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             inner.run(|_| {

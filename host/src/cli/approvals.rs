@@ -146,9 +146,8 @@ fn is_meant(call: &WaitingCall, name: &str) -> bool {
 /// Returns a call with all of its arguments: a person decides about them.
 fn shown(call: &WaitingCall) -> String {
     let described = document(call);
-    let text = |name: &str| described[name].as_str().unwrap_or_default().to_owned();
-    let client = match text("client") {
-        client if client.is_empty() => String::new(),
+    let client = match text(&described["client"]) {
+        "" => String::new(),
         client => format!(", client {client}"),
     };
     let since = Duration::from_millis(u64::try_from(call.asked_ms).unwrap_or_default());
@@ -156,12 +155,16 @@ fn shown(call: &WaitingCall) -> String {
     let head = format!(
         "{}  {}  {}  {asked}  {}{client}",
         call.id,
-        text("state"),
+        text(&described["state"]),
         visible_line(&tool_of(call)),
-        text("key"),
+        text(&described["key"]),
     );
     let lines = argument_lines(arguments_of(call)).into_iter().map(|line| format!("  {line}"));
     [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+fn text(value: &serde_json::Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -114,7 +114,8 @@ pub(super) fn client_of(tool: &str) -> Option<&str> {
 /// Returns the names of the clients that a call of a client's tool can reach: its own, and those of
 /// the tools that plugins on the way were granted.
 pub(super) fn reachable<'c>(config: &'c Config, first: &'c str) -> BTreeSet<&'c str> {
-    let (mut found, mut waiting) = (BTreeSet::from([first]), vec![first]);
+    let mut found = BTreeSet::from([first]);
+    let mut waiting = vec![first];
     while let Some(name) = waiting.pop() {
         for client in config.clients.iter().filter(|client| client.name.as_str() == name) {
             let Source::Plugin(plugin) = &client.source else { continue };
@@ -210,33 +211,28 @@ mod tests {
 
     #[test]
     fn every_client_that_a_call_can_reach_through_slots_and_full_names_takes_part() {
-        let plugin = |name: &str, grants: Value| {
-            let component = json!({"component": "p.wasm", "grants": grants});
-            json!({"name": name, "connection_type": "wasm", "wasm_config": component})
-        };
         let clients = json!([
-            plugin("a", json!({"slot": {"find": "b-x"}})),
-            plugin("b", json!({"tools": ["c-y", "a-z"]})),
-            plugin("c", json!({})),
-            plugin("d", json!({"slot": {"find": "a-x"}})),
+            plugin("a", &json!({"slot": {"find": "b-x"}})),
+            plugin("b", &json!({"tools": ["c-y", "a-z"]})),
+            plugin("c", &json!({})),
+            plugin("d", &json!({"slot": {"find": "a-x"}})),
         ]);
         let text = json!({"mcp": {"client_configs": clients}}).to_string();
         let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
-        let taking_part = |tool| {
-            reachable(&config, client_of(tool).expect("a client")).into_iter().collect::<String>()
-        };
-        assert_eq!(taking_part("a-t"), "abc");
-        assert_eq!(taking_part("c-t"), "c");
-        assert_eq!(taking_part("d-t"), "abcd");
+        for (tool, expected) in [("a-t", "abc"), ("c-t", "c"), ("d-t", "abcd")] {
+            let found = reachable(&config, client_of(tool).expect("a client"));
+            assert_eq!(found.into_iter().collect::<String>(), expected);
+        }
         assert_eq!(client_of("executeToolCode"), None);
+    }
+
+    fn plugin(name: &str, grants: &Value) -> Value {
+        let component = json!({"component": "p.wasm", "grants": grants});
+        json!({"name": name, "connection_type": "wasm", "wasm_config": component})
     }
 
     #[test]
     fn the_clients_that_may_have_a_tool_take_part_whatever_its_prefix() {
-        let server = |name: &str, prefix: Option<&str>, code_mode: bool| {
-            json!({"name": name, "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp",
-                "prefix": prefix, "is_code_mode_client": code_mode})
-        };
         let servers = [
             server("a", None, false),
             server("b", Some("files"), false),
@@ -251,10 +247,15 @@ mod tests {
         }
         let snapshot = catalog.snapshot();
         let taking_part = |tool: &str| {
-            let clients = snapshot.clients().filter(|it| may_take_part(&config, it, tool));
+            let clients = snapshot.clients().filter(|client| may_take_part(&config, client, tool));
             clients.map(|client| client.name.as_str()).collect::<String>()
         };
         assert_eq!(["a-x", "b-x", "files-x", "c-x"].map(taking_part), ["a", "b", "b", "c"]);
         assert_eq!(["search", "web-search"].map(taking_part), ["cd", "c"]);
+    }
+
+    fn server(name: &str, prefix: Option<&str>, code_mode: bool) -> Value {
+        json!({"name": name, "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp",
+            "prefix": prefix, "is_code_mode_client": code_mode})
     }
 }

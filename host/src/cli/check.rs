@@ -64,25 +64,27 @@ async fn check(
             Err(ConfigError::Invalid { problems: more, .. }) => problems.extend(more),
             Err(error @ ConfigError::Unreadable { .. }) => return Err(error),
         }
-        let remedy = |drift: &Drift| {
-            let client = &drift.client;
-            let option = file.option();
-            let accept = accept_command(drift, file);
-            format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
-        };
-        problems.extend(config.check_pins(remedy).await);
+        problems.extend(config.check_pins(|drift| remedy(drift, file)).await);
         problems.extend(config.check_accepted());
     }
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: name, problems }) }
 }
 
+fn remedy(drift: &Drift, file: &ConfigFile) -> String {
+    let client = &drift.client;
+    let option = file.option();
+    let accept = accept_command(drift, file);
+    format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
+}
+
 /// Returns a line for each client of which no tool is offered.
 fn without_tools(config: &Config) -> Vec<String> {
     let clients = config.clients.iter().filter(|client| client.policy.execute.is_empty());
-    let line = |client: &Client| {
-        format!("{}: none of its tools is offered: `tools_to_execute` is empty", client.name)
-    };
-    clients.map(line).collect()
+    clients.map(none_offered).collect()
+}
+
+fn none_offered(client: &Client) -> String {
+    format!("{}: none of its tools is offered: `tools_to_execute` is empty", client.name)
 }
 
 /// Returns the command that pins the plugins, and the reason to run it.
@@ -169,13 +171,12 @@ mod tests {
     async fn mistakes_of_every_stage_are_found_at_once() {
         let home = tempfile::tempdir().expect("a directory");
         let (_, file) = configured(home.path());
-        let client = |name: Value, component: &str| json!({"name": name, "connection_type": "wasm", "wasm_config": {"component": component}});
         let clients = [
             json!({"name": "typed", "connection_type": "stdio", "stdio_config": {"command": 7}}),
-            client(json!(7), "p.wasm"),
-            client(json!("not a name"), "p.wasm"),
+            plugin(&json!(7), "p.wasm"),
+            plugin(&json!("not a name"), "p.wasm"),
             json!({"name": "untyped"}),
-            client(json!("lost"), "lost.wasm"),
+            plugin(&json!("lost"), "lost.wasm"),
             json!({"name": "s", "connection_type": "http", "connection_string": "http://localhost", "prefix": "a b"}),
         ];
         let keys =
@@ -204,19 +205,22 @@ mod tests {
         "#);
     }
 
+    fn plugin(name: &Value, component: &str) -> Value {
+        json!({"name": name, "connection_type": "wasm", "wasm_config": {"component": component}})
+    }
+
     #[tokio::test]
     async fn a_server_whose_paths_or_accepted_definitions_are_missing_or_damaged_is_an_error() {
         let home = tempfile::tempdir().expect("a directory");
         fs::write(home.path().join("plain"), "").expect("a file");
-        let stdio = |name: &str, stdio: Value| json!({"name": name, "connection_type": "stdio", "stdio_config": stdio});
         let clients = [
-            stdio("good", json!({"command": "/bin/sh", "cwd": ".", "confine": {"read": ["."]}})),
-            stdio("searched", json!({"command": "no-such-command"})),
+            stdio("good", &json!({"command": "/bin/sh", "cwd": ".", "confine": {"read": ["."]}})),
+            stdio("searched", &json!({"command": "no-such-command"})),
             stdio(
                 "lost",
-                json!({"command": "nowhere/server", "cwd": "plain", "confine": {"read": ["."], "write": ["gone"]}}),
+                &json!({"command": "nowhere/server", "cwd": "plain", "confine": {"read": ["."], "write": ["gone"]}}),
             ),
-            stdio("plain", json!({"command": "./plain"})),
+            stdio("plain", &json!({"command": "./plain"})),
         ];
         let path = home.path().join("gateway.json");
         let text = json!({"mcp": {"client_configs": clients}}).to_string();
@@ -230,12 +234,16 @@ mod tests {
           mcp.client_configs[name = "plain"].stdio_config.command: HOME/./plain is not executable; run `chmod +x` on it, or name an interpreter as the command
         "#);
 
-        let clients = [stdio("good", json!({"command": "/bin/sh"}))];
+        let clients = [stdio("good", &json!({"command": "/bin/sh"}))];
         let text = json!({"mcp": {"client_configs": clients}}).to_string();
         fs::write(&file.path, text).expect("a file");
         let lock = "version = 1\n[[upstream]]\nclient = \"good\"\n[[upstream.tool]]\nname = \"t\"\n\
                     digest = \"sha256:00\"\ndefinition = '{\"name\": \"t\", \"inputSchema\": {}}'\n";
         fs::write(home.path().join(LOCK_FILE), lock).expect("a file");
         insta::assert_snapshot!(checked(&file).await.expect_err("the file was edited"), @r#"HOME/gateway.json: mcp.client_configs[name = "good"]: no tool of the server is offered: the definition of tool "t" in airlock.lock does not have the digest beside it; restore the file from version control, or delete the server's entry in it and accept the server again"#);
+    }
+
+    fn stdio(name: &str, stdio: &Value) -> Value {
+        json!({"name": name, "connection_type": "stdio", "stdio_config": stdio})
     }
 }

@@ -42,12 +42,15 @@ mod tests {
 
     #[test]
     fn a_credential_is_sent_to_this_machine_or_over_https_alone() {
-        let sent = |key: &str, url: &str| header(key, &Url::parse(url).expect("a URL")).is_ok();
         for url in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost", "https://a.example"]
         {
-            assert!(sent("sk-bf-0123456789", url) && sent("Bearer a.b.c", url), "{url}");
-            assert!(!sent("hunter2", url), "{url}");
+            assert!(is_sent("sk-bf-0123456789", url) && is_sent("Bearer a.b.c", url), "{url}");
+            assert!(!is_sent("hunter2", url), "{url}");
         }
-        assert!(!sent("sk-bf-0123456789", "http://a.example"));
+        assert!(!is_sent("sk-bf-0123456789", "http://a.example"));
+    }
+
+    fn is_sent(key: &str, url: &str) -> bool {
+        header(key, &Url::parse(url).expect("a URL")).is_ok()
     }
 }

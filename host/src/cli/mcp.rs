@@ -65,10 +65,10 @@ pub(super) struct Args {
 
 /// Parses a header.
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let wrong = || "expected NAME: VALUE, such as x-bf-mcp-include-clients: github".to_owned();
-    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
-    let name = HeaderName::try_from(name.trim()).map_err(|_| wrong())?;
-    let mut value = HeaderValue::try_from(value.trim()).map_err(|_| wrong())?;
+    const EXPECTED: &str = "expected NAME: VALUE, such as x-bf-mcp-include-clients: github";
+    let (name, value) = text.split_once(':').ok_or(EXPECTED)?;
+    let name = HeaderName::try_from(name.trim()).map_err(|_| EXPECTED)?;
+    let mut value = HeaderValue::try_from(value.trim()).map_err(|_| EXPECTED)?;
     // It may be a credential.
     value.set_sensitive(true);
     Ok((name, value))
@@ -125,8 +125,9 @@ async fn serve(args: &Args) -> anyhow::Result<Done> {
     let scope = match &args.client {
         None => Scope::All,
         Some(name) => {
-            let known: Vec<&str> = config.clients.iter().map(|it| it.name.as_str()).collect();
-            let Some(client) = config.clients.iter().find(|it| it.name.as_str() == name) else {
+            let known: Vec<_> = config.clients.iter().map(|client| client.name.as_str()).collect();
+            let Some(client) = config.clients.iter().find(|client| client.name.as_str() == name)
+            else {
                 bail!("found --client {name:?}; the configuration has {}", known.join(", "));
             };
             Scope::Client(ClientName::clone(&client.name))
@@ -135,12 +136,14 @@ async fn serve(args: &Args) -> anyhow::Result<Done> {
     let mut signals = Signals::catch()?;
     let lines = read_lines(BufReader::new(io::stdin()), config.server.max_body_bytes);
     let (output, written) = write_lines(io::stdout());
-    let (settings, budget) = (config.server.clone(), config.budget);
+    let settings = config.server.clone();
+    let budget = config.budget;
     let approvals = Approvals::new(store::Settings::new(&config.store));
     let gateway = Gateway::builder(config).open().context("the gateway cannot start")?;
     gateway.watch_plugins();
     let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, Some(approvals));
-    let (ready, stop) = (CancellationToken::new(), CancellationToken::new());
+    let ready = CancellationToken::new();
+    let stop = CancellationToken::new();
     let connection = stdio::Settings {
         selection: Selection { key: None, filter: Filter::none(), scope },
         limit_bytes: settings.max_body_bytes,

@@ -200,8 +200,8 @@ fn shown(text: &str) -> String {
 /// characters.
 pub(super) fn one_line(text: &str, width: usize) -> String {
     // Every run of spaces becomes one, except for look-alikes that a person should know of.
-    let is_gap = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
-    let words: Vec<_> = text.split(is_gap).filter(|word| !word.is_empty()).collect();
+    let words: Vec<_> =
+        text.split([' ', '\t', '\n', '\r']).filter(|word| !word.is_empty()).collect();
     let line = visible_line(&words.join(" "));
     match line.char_indices().nth(width) {
         None => line,
@@ -224,8 +224,8 @@ pub(super) fn both_ends(text: &str, width: usize) -> String {
 
 /// Quotes text as one word for a shell.
 pub(super) fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c));
+    if !text.is_empty() && is_plain {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
@@ -246,20 +246,19 @@ mod tests {
 
     #[test]
     fn only_codes_of_airlock_have_its_prefix() {
-        let tool = |code: Option<&str>| {
-            let error = ToolError {
-                code: code.map(str::to_owned),
-                ..ToolError::new(ErrorKind::Other, "no")
-            };
-            Failure::from(&CallError::Tool(error)).code
-        };
         assert_eq!(Failure::from(&CallError::Busy).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::Error::new(CallError::Busy)).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::anyhow!("no")).code, "airlock.failed");
         let coded = anyhow::Error::new(Coded::new("run_not_found", "no".to_owned()));
         assert_eq!(Failure::from(&coded).code, "airlock.run_not_found");
-        assert_eq!(tool(Some("no_such_city")), "no_such_city");
-        assert_eq!(tool(None), "airlock.tool_error");
+        assert_eq!(code_of_tool(Some("no_such_city")), "no_such_city");
+        assert_eq!(code_of_tool(None), "airlock.tool_error");
+    }
+
+    fn code_of_tool(code: Option<&str>) -> String {
+        let error =
+            ToolError { code: code.map(str::to_owned), ..ToolError::new(ErrorKind::Other, "no") };
+        Failure::from(&CallError::Tool(error)).code
     }
 
     #[test]

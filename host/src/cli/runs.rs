@@ -178,11 +178,11 @@ pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<ShownRun> {
     }
     let listed = database.any_runs(SEARCHED).await?;
     let ids = listed.iter().map(|run| run.id.as_str());
-    let is_meant = |id: &&str| {
+    let meant = ids.filter(|id| {
         let short = id.strip_prefix("run_").unwrap_or(id);
         !name.is_empty() && (id.starts_with(name) || short.starts_with(name))
-    };
-    let found: Vec<_> = ids.filter(is_meant).collect();
+    });
+    let found: Vec<_> = meant.collect();
     let name = output::one_line(name, 64);
     match found[..] {
         [one] => Ok(database.show_any_run(one).await?),
@@ -205,10 +205,8 @@ async fn list(args: &List) -> anyhow::Result<Done> {
     let searched = if args.state.is_some() { SEARCHED } else { args.limit };
     let listed = database.any_runs(searched).await?;
     let described = listed.into_iter().map(|run| (summary(&run), run));
-    let is_listed = |it: &(Value, StoredRun)| {
-        args.state.as_deref().is_none_or(|state| it.0["state"].as_str() == Some(state))
-    };
-    let listed: Vec<_> = described.filter(is_listed).take(args.limit as usize).collect();
+    let listed = described.filter(|(summary, _)| has_state(summary, args.state.as_deref()));
+    let listed: Vec<_> = listed.take(args.limit as usize).collect();
     if args.json {
         let listed: Vec<_> = listed.into_iter().map(|(summary, _)| summary).collect();
         output::document(&listed)?;
@@ -226,6 +224,10 @@ async fn list(args: &List) -> anyhow::Result<Done> {
         }
     }
     Ok(Done::Yes)
+}
+
+fn has_state(summary: &Value, state: Option<&str>) -> bool {
+    state.is_none_or(|state| summary["state"].as_str() == Some(state))
 }
 
 async fn cancel(args: &One) -> anyhow::Result<Done> {
@@ -260,12 +262,11 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
     let runs = kept(&config.load()?)?;
     let stored = find(&runs, run).await?;
     let run = &stored.run.id;
-    let is_meant = |position: &Position| args.calls.is_empty() || args.calls.contains(position);
-    let is_pending = |stage| matches!(stage, Stage::Pending { .. });
     let pending: Vec<_> = stored
         .calls
         .iter()
-        .filter(|call| is_meant(&call.position) && is_pending(call.call.claimed().stage))
+        .filter(|call| args.calls.is_empty() || args.calls.contains(&call.position))
+        .filter(|call| matches!(call.call.claimed().stage, Stage::Pending { .. }))
         .collect();
     let mut positions = args.calls.clone();
     if positions.is_empty() {
@@ -397,8 +398,9 @@ mod tests {
 
     #[test]
     fn a_requested_cancellation_names_the_time_until_it_takes_effect() {
-        let text = |lease| requested("run_1", lease);
-        assert!(text(Duration::from_millis(200)).ends_with("ends it within 1 s"));
-        assert!(text(Duration::from_millis(15_001)).ends_with("ends it within 16 s"));
+        let soon = requested("run_1", Duration::from_millis(200));
+        assert!(soon.ends_with("ends it within 1 s"));
+        let late = requested("run_1", Duration::from_millis(15_001));
+        assert!(late.ends_with("ends it within 16 s"));
     }
 }

@@ -30,7 +30,8 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let config = args.config.load()?;
-    let (mut signals, hangups) = (Signals::catch()?, Hangups::catch()?);
+    let mut signals = Signals::catch()?;
+    let hangups = Hangups::catch()?;
     // Before plugins are compiled, so that a port that is taken is reported at once.
     let listener = gateway::bind(&config.server).await?;
     let address = listener.local_addr().context("the listener has no address")?;

@@ -164,11 +164,12 @@ async fn announce(gateway: &Gateway, config: &Config, needs: impl Fn(&Client) ->
         tokio::time::sleep(interval).await;
         interval = (interval * 2).min(ANNOUNCED_AT_MOST);
         let snapshot = gateway.catalog().snapshot();
-        let waits = |client: &&Arc<Client>| client.state == State::Connecting && needs(client);
         let waiting: Vec<_> = snapshot
             .clients()
-            .filter(waits)
-            .filter_map(|client| config.clients.iter().find(|it| it.name == client.name))
+            .filter(|client| client.state == State::Connecting && needs(client))
+            .filter_map(|client| {
+                config.clients.iter().find(|configured| configured.name == client.name)
+            })
             .collect();
         if !waiting.is_empty() {
             eprintln!("airlock: {}", announcement(&waiting));
@@ -178,11 +179,7 @@ async fn announce(gateway: &Gateway, config: &Config, needs: impl Fn(&Client) ->
 
 /// Returns the text about clients that a command waits for.
 fn announcement(waiting: &[&config::Client]) -> String {
-    let settings = |client: &&config::Client| match &client.source {
-        Source::Upstream(settings) => Some(settings.clone()),
-        Source::Plugin(_) => None,
-    };
-    let name = |client: &&config::Client| match settings(client) {
+    let names = waiting.iter().map(|client| match settings(client) {
         Some(settings) => format!(
             "{} ({}, at most {})",
             client.name,
@@ -190,10 +187,10 @@ fn announcement(waiting: &[&config::Client]) -> String {
             humantime::format_duration(settings.timeouts.startup)
         ),
         None => client.name.to_string(),
-    };
-    let names: Vec<_> = waiting.iter().map(name).collect();
-    let runner = waiting.iter().filter_map(settings).find_map(|settings| {
-        let Transport::Stdio(process) = settings.transport else { return None };
+    });
+    let names: Vec<_> = names.collect();
+    let runner = waiting.iter().filter_map(|client| settings(client)).find_map(|settings| {
+        let Transport::Stdio(process) = &settings.transport else { return None };
         let program = Path::new(&process.command).file_name()?.to_str()?;
         RUNNERS.into_iter().find(|runner| *runner == program)
     });
@@ -201,6 +198,13 @@ fn announcement(waiting: &[&config::Client]) -> String {
         .map(|runner| format!("; {runner} may have to download it first"))
         .unwrap_or_default();
     format!("waiting for {} to start{advice}", names.join(", "))
+}
+
+fn settings(client: &config::Client) -> Option<&crate::upstream::Settings> {
+    match &client.source {
+        Source::Upstream(settings) => Some(settings),
+        Source::Plugin(_) => None,
+    }
 }
 
 /// Returns the names of the tools that are named `name` at their sources, without a client.
@@ -224,7 +228,9 @@ pub(super) fn held_sources(
     let snapshot = gateway.catalog().snapshot();
     let line = |client: &Arc<Client>| {
         let pins = gateway.upstream_pins().client(client.name.as_str())?;
-        let (name, kind, held) = (&client.name, client.connection_type, pins.held().len());
+        let name = &client.name;
+        let kind = client.connection_type;
+        let held = pins.held().len();
         if let Some(problem) = pins.problem() {
             return Some(format!("{name} ({kind}): {}", output::both_ends(&problem, 1000)));
         }
@@ -247,7 +253,9 @@ pub(super) fn absent_sources(gateway: &Gateway, matters: impl Fn(&Client) -> boo
         snapshot.clients().filter(|client| client.state != State::Connected && matters(client));
     absent
         .map(|client| {
-            let (name, kind, state) = (&client.name, client.connection_type, client.state.name());
+            let name = &client.name;
+            let kind = client.connection_type;
+            let state = client.state.name();
             match client.state.reason() {
                 Some(reason) => format!(
                     "{name} ({kind}) is not connected, state {state}: {}",
@@ -267,11 +275,11 @@ pub(super) fn mismatched_sources(
 ) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
     let clients = snapshot.clients().filter(|client| matters(client));
-    let of = |client: &Arc<Client>| {
+    let mismatches = clients.flat_map(|client| {
         let name = client.name.clone();
         client.mismatches().into_iter().map(move |problem| format!("{name}: {problem}"))
-    };
-    clients.flat_map(of).collect()
+    });
+    mismatches.collect()
 }
 
 #[cfg(test)]
@@ -282,14 +290,16 @@ mod tests {
 
     #[test]
     fn an_announcement_names_the_limit_and_a_package_runner_if_there_is_one() {
-        let announced = |command: &str| {
-            let stdio = json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": command}});
-            let http = json!({"name": "b", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"});
-            let text = json!({"mcp": {"client_configs": [stdio, http]}}).to_string();
-            let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
-            announcement(&config.clients.iter().collect::<Vec<_>>())
-        };
         insta::assert_snapshot!(announced("server"), @"waiting for a (stdio, at most 2m), b (http, at most 30s) to start");
         insta::assert_snapshot!(announced("/usr/bin/npx"), @"waiting for a (stdio, at most 2m), b (http, at most 30s) to start; npx may have to download it first");
+    }
+
+    fn announced(command: &str) -> String {
+        let stdio =
+            json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": command}});
+        let http = json!({"name": "b", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"});
+        let text = json!({"mcp": {"client_configs": [stdio, http]}}).to_string();
+        let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
+        announcement(&config.clients.iter().collect::<Vec<_>>())
     }
 }

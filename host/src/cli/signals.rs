@@ -11,10 +11,9 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn catch() -> anyhow::Result<Self> {
-        let catch = |kind| signal(kind).context("signals cannot be caught");
         Ok(Self {
-            interrupt: catch(SignalKind::interrupt())?,
-            terminate: catch(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt()).context("signals cannot be caught")?,
+            terminate: signal(SignalKind::terminate()).context("signals cannot be caught")?,
         })
     }
 

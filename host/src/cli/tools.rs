@@ -102,25 +102,27 @@ fn lines(rows: &[(&str, &str, &str)], width: usize) -> Vec<String> {
     let name_width = rows.iter().map(|(name, _, _)| name.len()).max().unwrap_or(0).max(4);
     let rest = width.saturating_sub(name_width + MODE_WIDTH);
     if rest < MIN_DESCRIPTION {
-        let stacked = |(name, mode, description): &(&str, &str, &str)| {
+        let stacked = rows.iter().flat_map(|(name, mode, description)| {
             let description = output::one_line(description, width.saturating_sub(2));
             [format!("{name}  {mode}"), format!("  {description}").trim_end().to_owned()]
-        };
-        return rows.iter().flat_map(stacked).filter(|line| !line.is_empty()).collect();
+        });
+        return stacked.filter(|line| !line.is_empty()).collect();
     }
-    let line = |(name, mode, description): &(&str, &str, &str)| {
+    let header = std::iter::once(&("NAME", "MODE", "DESCRIPTION"));
+    let lines = header.chain(rows).map(|(name, mode, description)| {
         let description = output::one_line(description, rest);
         format!("{name:name_width$}  {mode:12}  {description}").trim_end().to_owned()
-    };
-    std::iter::once(line(&("NAME", "MODE", "DESCRIPTION"))).chain(rows.iter().map(line)).collect()
+    });
+    lines.collect()
 }
 
 /// Shows one tool. Fails if there is none of this name.
 fn one(gateway: &Gateway, name: &str, args: &Args) -> anyhow::Result<()> {
     let caller = gateway.caller(Origin::Caller);
-    let is_named =
-        |entry: &&Entry| entry.tool.name.as_str() == name || entry.tool.full_name.as_str() == name;
-    let Some(entry) = caller.list().find(is_named) else {
+    let found = caller
+        .list()
+        .find(|entry| entry.tool.name.as_str() == name || entry.tool.full_name.as_str() == name);
+    let Some(entry) = found else {
         let names: Vec<_> = caller.list().map(|entry| entry.tool.name.as_str()).collect();
         let known = session::with_own_name(&caller, name)
             .into_iter()

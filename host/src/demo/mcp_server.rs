@@ -273,12 +273,15 @@ mod tests {
     #[test]
     fn reports_are_numbered_and_the_oldest_are_dropped() {
         let mut records = Records::default();
-        let report = |body: String| Report { title: "t".into(), body };
         for id in 1..=MAX_REPORTS as u64 + 5 {
             assert_eq!(records.send_report(report("x".into())), Ok(json!({"id": id, "bytes": 1})));
         }
         assert_eq!(records.reports.len(), MAX_REPORTS);
         assert!(records.send_report(report("x".repeat(MAX_BODY_BYTES + 1))).is_err());
+    }
+
+    fn report(body: String) -> Report {
+        Report { title: "t".into(), body }
     }
 
     #[test]

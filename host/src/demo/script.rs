@@ -69,7 +69,6 @@ pub(super) struct Hostile {
 
 /// The attacks of scene 3.
 pub(super) fn hostile() -> Vec<Hostile> {
-    let code = |code: &str| json!({"code": code});
     vec![
         Hostile {
             does: "a script that loops for ever",
@@ -110,4 +109,8 @@ pub(super) fn hostile() -> Vec<Hostile> {
             ends_with: &["out_of_fuel", "cpu_time"],
         },
     ]
+}
+
+fn code(code: &str) -> Value {
+    json!({"code": code})
 }

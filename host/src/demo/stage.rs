@@ -87,7 +87,8 @@ impl Stage {
         });
         let request = self.client.post(format!("{}/v1/chat/completions", self.url)).json(&body);
         let mut response = request.send().await?.error_for_status()?;
-        let (mut events, mut received) = (Vec::new(), String::new());
+        let mut events = Vec::new();
+        let mut received = String::new();
         while let Some(bytes) = response.chunk().await? {
             received.push_str(std::str::from_utf8(&bytes)?);
             while let Some((event, rest)) = received.split_once("\n\n") {
@@ -158,26 +159,17 @@ fn write_files(directory: &Path) -> anyhow::Result<()> {
 /// Returns the configuration, in the form that an operator would write.
 fn config(directory: &Path) -> anyhow::Result<Value> {
     let this_program = std::env::current_exe().context("cannot tell where this program is")?;
-    let files =
-        |name: &str, access: &str| json!({name: {"path": directory.join(name), "access": access}});
-    let plugin = |name: &str, component: &str, files: Value, auto: Value, code_mode: bool| {
-        json!({
-            "name": name, "connection_type": "wasm", "is_code_mode_client": code_mode,
-            "wasm_config": {"component": component, "grants": {"files": files}},
-            "tools_to_execute": ["*"], "tools_to_auto_execute": auto,
-        })
-    };
     Ok(json!({
         "server": {"listen": "127.0.0.1:0"},
         "providers": {"demo": {"kind": "scripted", "script": "model.json"}},
         "mcp": {
             "tool_manager_config": {"max_nested_calls": 100},
             "client_configs": [
-                plugin("text", "text.wasm", json!({}), json!(["*"]), false),
-                plugin("unruly", "unruly.wasm", json!({}), json!(["*"]), false),
-                plugin("outbox", "files.wasm", files("outbox", "read_write"), json!(["list_directory"]), false),
-                plugin("files", "files.wasm", files("notes", "read_only"), json!(["*"]), true),
-                plugin("words", "text.wasm", json!({}), json!(["*"]), true),
+                plugin("text", "text.wasm", &json!({}), "*", false),
+                plugin("unruly", "unruly.wasm", &json!({}), "*", false),
+                plugin("outbox", "files.wasm", &files(directory, "outbox", "read_write"), "list_directory", false),
+                plugin("files", "files.wasm", &files(directory, "notes", "read_only"), "*", true),
+                plugin("words", "text.wasm", &json!({}), "*", true),
                 {
                     "name": "desk", "connection_type": "stdio", "is_code_mode_client": true,
                     "stdio_config": {"command": this_program, "args": ["demo-mcp-server"]},
@@ -186,4 +178,16 @@ fn config(directory: &Path) -> anyhow::Result<Value> {
             ],
         },
     }))
+}
+
+fn files(directory: &Path, name: &str, access: &str) -> Value {
+    json!({name: {"path": directory.join(name), "access": access}})
+}
+
+fn plugin(name: &str, component: &str, files: &Value, auto: &str, code_mode: bool) -> Value {
+    json!({
+        "name": name, "connection_type": "wasm", "is_code_mode_client": code_mode,
+        "wasm_config": {"component": component, "grants": {"files": files}},
+        "tools_to_execute": ["*"], "tools_to_auto_execute": [auto],
+    })
 }

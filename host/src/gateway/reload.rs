@@ -152,13 +152,13 @@ impl Reloader {
             return;
         }
         let differences = taken.fingerprint.differences(&config.fingerprint);
-        let keys = |client: &ClientName| {
+        let changed = changed.iter().map(|client| {
             let own =
                 differences.iter().filter(|key| key.client.as_deref() == Some(client.as_str()));
-            own.map(|key| key.path.as_str()).collect::<Vec<_>>().join(", ")
-        };
-        let changed: Vec<_> =
-            changed.iter().map(|client| format!("{client} ({})", keys(client))).collect();
+            let keys: Vec<_> = own.map(|key| key.path.as_str()).collect();
+            format!("{client} ({})", keys.join(", "))
+        });
+        let changed: Vec<_> = changed.collect();
         info!(
             added = names(added),
             changed = cut(changed.join("; "), MAX_LISTED),
@@ -206,13 +206,13 @@ impl Reloader {
 
     /// Returns whether the entry of a client is a plugin's, before and after the change.
     fn is_plugin(&self, client: &str, config: &Config) -> bool {
-        let is_other_now = || {
-            let is_plugin = configured(config).any(|plugin| plugin.client.as_str() == client);
-            let active = config.clients.iter().map(|client| &client.name);
-            let mut names = active.chain(config.disabled.iter().map(|client| &client.name));
-            !is_plugin && names.any(|name| name.as_str() == client)
-        };
-        !self.0.others.iter().any(|name| name.as_str() == client) && !is_other_now()
+        if self.0.others.iter().any(|name| name.as_str() == client) {
+            return false;
+        }
+        let is_plugin = configured(config).any(|plugin| plugin.client.as_str() == client);
+        let active = config.clients.iter().map(|client| &client.name);
+        let mut names = active.chain(config.disabled.iter().map(|client| &client.name));
+        is_plugin || !names.any(|name| name.as_str() == client)
     }
 }
 
@@ -230,12 +230,11 @@ impl Reload for Reloader {
         Box::pin(async move {
             let taken = self.take().await;
             let taken = taken.map_err(|error| NotReloaded::Configuration(with_causes(&error)))?;
-            let is_taken = |client: &str| {
-                taken.added.iter().chain(&taken.changed).any(|taken| taken.as_str() == client)
-            };
+            let is_taken =
+                taken.added.iter().chain(&taken.changed).any(|taken| taken.as_str() == client);
             let reloaded = self.0.plugins.reload(client).await;
             reloaded
-                .map(|reloaded| reloaded == Reloaded::Swapped || is_taken(client))
+                .map(|reloaded| reloaded == Reloaded::Swapped || is_taken)
                 .map_err(|error| not_reloaded(&error))
         })
     }

@@ -86,24 +86,25 @@ impl Gateway {
         });
         // Another language is compiled when a request first selects it.
         let others = ScriptLanguage::ALL.into_iter().filter(|other| *other != language);
-        let lazy = |other| {
+        let others = others.map(|other| {
             let sandbox = self.sandbox.clone();
-            let load = move || {
+            let executor = LazyExecutor::new(move || {
                 let sandbox = sandbox.clone();
                 async move { sandbox.executor(executor_of(other), limits).await }
-            };
-            (other, LazyExecutor::new(load))
-        };
+            });
+            (other, executor)
+        });
         let code_mode = CodeMode::new(
             language,
             executor.clone(),
-            others.map(lazy),
+            others,
             self.config.layout(),
             self.runs.clone(),
         );
         code_mode.install(&self.catalog, self.config.search_above);
         self.code_mode = Some(code_mode.clone());
-        let (catalog, stop) = (self.catalog.clone(), self.upstreams.stop.clone());
+        let catalog = self.catalog.clone();
+        let stop = self.upstreams.stop.clone();
         self.upstreams
             .tasks
             .spawn(async move { stop.run_until_cancelled(code_mode.follow(&catalog)).await });

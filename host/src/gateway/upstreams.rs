@@ -40,14 +40,17 @@ impl Upstreams for Controls {
     fn samples(&self) -> Vec<Sample> {
         let active = self.active.iter().map(|(client, control)| sample(client, control.sample()));
         let disabled =
-            self.disabled.iter().map(|it| sample(&it.name, upstream::Sample::disabled()));
+            self.disabled.iter().map(|client| sample(&client.name, upstream::Sample::disabled()));
         let mut samples: Vec<_> = active.chain(disabled).collect();
         samples.sort_by(|one, other| one.client.cmp(&other.client));
         samples
     }
 
     fn disabled(&self) -> Vec<(String, &'static str)> {
-        self.disabled.iter().map(|it| (it.name.to_string(), it.connection_type)).collect()
+        self.disabled
+            .iter()
+            .map(|client| (client.name.to_string(), client.connection_type))
+            .collect()
     }
 }
 

@@ -136,10 +136,10 @@ fn parse_input(input: &mut FnArg) -> syn::Result<Input> {
 
 fn take_attrs(parameter: &mut PatType) -> syn::Result<Vec<Attribute>> {
     let attrs = std::mem::take(&mut parameter.attrs);
-    let known = |attr: &&Attribute| {
-        ["doc", "serde", "schemars"].iter().any(|name| attr.path().is_ident(name))
-    };
-    match attrs.iter().find(|attr| !known(attr)) {
+    let unknown = attrs
+        .iter()
+        .find(|attr| !["doc", "serde", "schemars"].iter().any(|name| attr.path().is_ident(name)));
+    match unknown {
         Some(attr) => Err(Error::new_spanned(
             attr,
             "a parameter takes doc comments, `#[arg(…)]`, `#[serde(…)]` and `#[schemars(…)]` only",

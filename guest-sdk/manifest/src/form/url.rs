@@ -22,7 +22,6 @@ pub(crate) fn is_url(text: &str) -> bool {
 /// Returns whether a text begins with `/` and has only characters that a path may have (RFC 3986,
 /// section 3.3).
 pub(crate) fn is_path(text: &str) -> bool {
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._~!$&'()*+,;=:@-/".contains(&b);
     let mut parts = text.split('%');
     let first = parts.next().unwrap_or_default();
     let mut escaped = parts.map(str::as_bytes);
@@ -37,6 +36,10 @@ pub(crate) fn is_path(text: &str) -> bool {
             }
             _ => false,
         })
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._~!$&'()*+,;=:@-/".contains(&byte)
 }
 
 /// Describes the first defect of a text that is no URL.
@@ -76,20 +79,22 @@ fn is_authority(text: &str) -> bool {
 /// Returns whether a text is empty, or a colon and a port from 1.
 fn is_port(text: &str) -> bool {
     let port = text.strip_prefix(':').filter(|port| port.starts_with(|c: char| c.is_ascii_digit()));
-    let is_port = |port: &str| !port.starts_with('0') && port.parse::<u16>().is_ok();
-    text.is_empty() || port.is_some_and(is_port)
+    text.is_empty()
+        || port.is_some_and(|port| !port.starts_with('0') && port.parse::<u16>().is_ok())
 }
 
 /// Returns whether a text is a name. One whose last label begins with a digit could be read as an
 /// address.
 fn is_name(text: &str) -> bool {
-    let is_fit = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    let is_label =
-        |label: &str| (1..=MAX_LABEL).contains(&label.len()) && label.bytes().all(is_fit);
     let last = text.rsplit('.').next().unwrap_or_default();
     text.len() <= MAX_NAME
         && text.split('.').all(is_label)
         && last.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+fn is_label(text: &str) -> bool {
+    (1..=MAX_LABEL).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 /// Returns whether a path has a segment `.` or `..`, also escaped or with parameters, which parsers
@@ -148,8 +153,11 @@ mod tests {
         ] {
             assert!(!is_url(bad), "{bad}");
         }
-        let long = |bytes: usize| format!("https://example.com/{}", "a".repeat(bytes - 20));
         assert!(is_url(&long(1024)) && !is_url(&long(1025)));
+    }
+
+    fn long(bytes: usize) -> String {
+        format!("https://example.com/{}", "a".repeat(bytes - 20))
     }
 
     #[test]

@@ -181,26 +181,31 @@ fn a_key_has_its_position_and_an_absent_key_that_of_its_table() {
 
 #[test]
 fn a_file_without_an_end_or_outside_the_directory_is_not_read() {
-    let told =
-        |schema: &str| faults("endless", &format!("{HEAD}[config]\nschema_file = '{schema}'\n"));
     for outside in ["/dev/zero", "../secret.json", "a/../../secret.json"] {
-        let text = told(outside);
+        let text = faults_of_schema(outside);
         assert!(text.contains("is not below the plugin's directory"), "{text}");
     }
-    assert!(told(".").contains("no regular file"));
+    assert!(faults_of_schema(".").contains("no regular file"));
     let large = format!("{HEAD}# {}\n", "x".repeat(1 << 20));
     assert!(faults("large-file", &large).contains("more than 1048576 bytes"));
 }
 
+fn faults_of_schema(file: &str) -> String {
+    faults("endless", &format!("{HEAD}[config]\nschema_file = '{file}'\n"))
+}
+
 #[test]
 fn lists_and_tables_are_bounded_before_they_are_compared() {
-    let with = |tail: &str| faults("bounded", &format!("{HEAD}{tail}"));
     let names: String = (0..33).fold(String::new(), |all, n| {
         all + &format!("[request.kv.a{n}]\nmax_bytes = '1KiB'\nreason = 'r'\n")
     });
-    assert!(with(&names).contains("request.kv: found 33 of them, expected at most 32"));
+    assert!(bounded(&names).contains("request.kv: found 33 of them, expected at most 32"));
     let effects = format!("[[tool]]\nname = 'a'\neffects = [{}]\n", "'http',".repeat(257));
-    assert!(with(&effects).contains("effects: found 257 of them, expected at most 256"));
+    assert!(bounded(&effects).contains("effects: found 257 of them, expected at most 256"));
     let tools = "[[tool]]\nname = 'a'\n".repeat(2_001);
-    assert!(with(&tools).contains("tool: found 2001 of them, expected at most 2000"));
+    assert!(bounded(&tools).contains("tool: found 2001 of them, expected at most 2000"));
+}
+
+fn bounded(tail: &str) -> String {
+    faults("bounded", &format!("{HEAD}{tail}"))
 }

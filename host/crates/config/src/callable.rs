@@ -31,10 +31,10 @@ impl<'c> Callable<'c> {
         let slots = grant.slots.iter().map(|(slot, tool)| (key.member("slot").member(slot), tool));
         let tools = grant.tools.iter().enumerate();
         let tools = tools.map(|(index, tool)| (key.member("tools").element(index), tool));
-        let problem = |(key, tool): (KeyPath, &String)| {
-            self.problem(tool).map(|message| Problem { key, message })
-        };
-        slots.chain(tools).filter_map(problem).collect()
+        let problems = slots
+            .chain(tools)
+            .filter_map(|(key, tool)| self.problem(tool).map(|message| Problem { key, message }));
+        problems.collect()
     }
 
     /// Returns the full names of all tools that the plugins embed.
@@ -58,10 +58,10 @@ impl<'c> Callable<'c> {
         let tools =
             self.embedded.entry(&plugin.component).or_insert_with(|| embedded(&plugin.component));
         let tools = tools.as_ref()?;
-        let full = |known: &ToolDefinition| ToolName::new(&client.name, &known.name);
-        match tools.iter().find(|known| full(known).as_str() == tool) {
+        match tools.iter().find(|known| full_name(client, known).as_str() == tool) {
             None => {
-                let known: Vec<_> = tools.iter().map(|known| full(known).to_string()).collect();
+                let known: Vec<_> =
+                    tools.iter().map(|known| full_name(client, known).to_string()).collect();
                 let known = visible_line(&known.join(", "));
                 Some(format!("the plugin {name} has no tool {tool:?}; it has {known}"))
             }
@@ -71,6 +71,10 @@ impl<'c> Callable<'c> {
             Some(_) => None,
         }
     }
+}
+
+fn full_name(client: &Client, tool: &ToolDefinition) -> ToolName {
+    ToolName::new(&client.name, &tool.name)
 }
 
 /// Returns the tools that a component embeds; `None` if it embeds none or cannot be read.

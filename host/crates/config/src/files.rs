@@ -114,16 +114,7 @@ impl Config {
     pub fn check_accepted(&self) -> Vec<Problem> {
         let lock = self.lock.as_deref().and_then(|path| Lock::load(path).ok().flatten());
         let Some(lock) = lock else { return Vec::new() };
-        let defect = |client: &Client| {
-            let Source::Upstream(settings) = &client.source else { return None };
-            if settings.pin == Pinning::Off {
-                return None;
-            }
-            let defect = upstream::pins::defect(&lock, &client.name)?;
-            let message = format!("no tool of the server is offered: {defect}");
-            Some(Problem { key: key_of_client(&client.name), message })
-        };
-        self.clients.iter().filter_map(defect).collect()
+        self.clients.iter().filter_map(|client| defect(client, &lock)).collect()
     }
 
     /// Returns the full names of the tools that the components of the plugins embed. Tools of MCP
@@ -137,8 +128,8 @@ impl Config {
     /// configuration that was not loaded from a file, because it has no place for a lock file.
     pub fn unpinned(&self) -> Vec<ClientName> {
         // A lock file that cannot be read is no missing one: the gateway refuses all plugins.
-        let is_missing = |lock: &Path| matches!(Lock::load_of_plugins(lock), Ok(None));
-        if !self.lock.as_deref().is_some_and(is_missing) {
+        let lock = self.lock.as_deref().map(Lock::load_of_plugins);
+        if !matches!(lock, Some(Ok(None))) {
             return Vec::new();
         }
         let plugins =
@@ -164,9 +155,8 @@ fn check_upstream(client: &ClientName, upstream: &upstream::Settings) -> Vec<Pro
         Transport::Stdio(process) => check_process(&key.member("stdio_config"), process),
         Transport::Docker(_) => Vec::new(),
         Transport::Http(http) | Transport::Sse(http) => {
-            let problem =
-                |error| Problem { key: key.member("tls_config"), message: with_causes(&error) };
-            http.authorities.read().err().map(problem).into_iter().collect()
+            let Err(error) = http.authorities.read() else { return Vec::new() };
+            vec![Problem { key: key.member("tls_config"), message: with_causes(&error) }]
         }
     }
 }
@@ -240,20 +230,19 @@ fn check_grant<'c>(key: &KeyPath, grant: &'c Grant, callable: &mut Callable<'c>)
 
 /// Returns the reasons for which the gateway would not load a plugin. The component is not run.
 async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
-    let unusable = |error: &(dyn std::error::Error + 'static)| {
-        vec![Problem { key: key.member("component"), message: with_causes(error) }]
-    };
     let metadata = match read_component(&plugin.component).await {
         Ok(wasm) => Metadata::of(&wasm),
-        Err(error) => return unusable(&error),
+        Err(error) => return vec![unusable(key, &error)],
     };
     let manifest = match metadata {
         Ok(metadata) => metadata.manifest,
-        Err(error) => return unusable(&error),
+        Err(error) => return vec![unusable(key, &error)],
     };
-    let read = |source: &secret::Source| source.read(&environment);
-    let refusal = Rights::intersect(manifest.as_ref(), &plugin.grant, &read).err();
-    let problem = |reason: Reason| match &reason {
+    let rights = Rights::intersect(manifest.as_ref(), &plugin.grant, &|source: &secret::Source| {
+        source.read(&environment)
+    });
+    let reasons = rights.err().into_iter().flat_map(|refusal| refusal.reasons);
+    let problems = reasons.map(|reason| match &reason {
         Reason::NoValue { secret, error } => Problem {
             key: key.member("grants").member("secret").member(secret).member("from"),
             message: format!(
@@ -261,8 +250,22 @@ async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<
             ),
         },
         _ => Problem { key: key.clone(), message: visible_line(&reason.to_string()) },
-    };
-    refusal.into_iter().flat_map(|refusal| refusal.reasons).map(problem).collect()
+    });
+    problems.collect()
+}
+
+fn defect(client: &Client, lock: &Lock) -> Option<Problem> {
+    let Source::Upstream(settings) = &client.source else { return None };
+    if settings.pin == Pinning::Off {
+        return None;
+    }
+    let defect = upstream::pins::defect(lock, &client.name)?;
+    let message = format!("no tool of the server is offered: {defect}");
+    Some(Problem { key: key_of_client(&client.name), message })
+}
+
+fn unusable(key: &KeyPath, error: &(dyn std::error::Error + 'static)) -> Problem {
+    Problem { key: key.member("component"), message: with_causes(error) }
 }
 
 fn missing(key: KeyPath, path: &Path, is_there: fn(&Path) -> bool, what: &str) -> Option<Problem> {

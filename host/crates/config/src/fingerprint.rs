@@ -82,11 +82,11 @@ mod tests {
     fn differences(before: &Value, after: &Value) -> Vec<String> {
         let before = Fingerprint::new(before);
         let after = Fingerprint::new(after);
-        let text = |key: &Key| match &key.client {
+        let differences = before.differences(&after).into_iter().map(|key| match &key.client {
             Some(client) => format!("{client}: {}", key.path),
             None => key.path.clone(),
-        };
-        before.differences(&after).into_iter().map(text).collect()
+        });
+        differences.collect()
     }
 
     #[test]
@@ -122,7 +122,10 @@ mod tests {
 
     #[test]
     fn the_order_of_clients_is_no_difference() {
-        let clients = |names: [&str; 2]| json!({"mcp": {"client_configs": names.map(|name| json!({"name": name}))}});
         assert!(differences(&clients(["a", "b"]), &clients(["b", "a"])).is_empty());
+    }
+
+    fn clients(names: [&str; 2]) -> Value {
+        json!({"mcp": {"client_configs": names.map(|name| json!({"name": name}))}})
     }
 }

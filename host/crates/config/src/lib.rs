@@ -134,14 +134,13 @@ impl Config {
     /// checks and not for a gateway. Fails if the file cannot be read.
     pub fn load_valid_parts(path: &Path) -> Result<(Option<Self>, Vec<Problem>), ConfigError> {
         let file = path.display().to_string();
-        let unreadable = |source| ConfigError::Unreadable { file: file.clone(), source };
         let mut bytes = Vec::new();
         // Reads one byte more than the limit, so that a file above the limit is detected without
         // reading all of it.
         let limit = json::MAX_FILE_BYTES as u64 + 1;
         std::fs::File::open(path)
             .and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
-            .map_err(unreadable)?;
+            .map_err(|source| ConfigError::Unreadable { file: file.clone(), source })?;
         let Ok(text) = String::from_utf8(bytes) else {
             return Ok((None, vec![Problem::of_file("is not UTF-8 text")]));
         };
@@ -172,16 +171,14 @@ impl Config {
 
     /// Returns the files that no plugin may write or read: the configuration file at `path`, and
     /// files that it names.
-    pub fn own_files(&self, path: &Path) -> OffLimits {
-        let plugins = || {
-            self.clients.iter().filter_map(|client| match &client.source {
-                Source::Plugin(plugin) => Some(plugin),
-                Source::Upstream(_) => None,
-            })
-        };
-        let components = plugins().map(|plugin| plugin.component.clone());
+    pub(crate) fn own_files(&self, path: &Path) -> OffLimits {
+        let plugins = self.clients.iter().filter_map(|client| match &client.source {
+            Source::Plugin(plugin) => Some(plugin),
+            Source::Upstream(_) => None,
+        });
+        let components = plugins.clone().map(|plugin| plugin.component.clone());
         let secrets =
-            plugins().flat_map(|plugin| plugin.grant.secret.values()).filter_map(|secret| {
+            plugins.flat_map(|plugin| plugin.grant.secret.values()).filter_map(|secret| {
                 match &secret.source {
                     secret::Source::File(path) => Some(path.clone()),
                     secret::Source::Env(_) => None,

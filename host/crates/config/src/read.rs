@@ -192,8 +192,9 @@ impl<'de> SeqAccess<'de> for Elements<'de, '_> {
         seed: T,
     ) -> Result<Option<T::Value>, Invalid> {
         let reader = &self.reader;
-        let is_kept = |index: &usize| !reader.skipped.contains(&reader.key.element(*index));
-        let Some((index, element)) = self.elements.find(|(index, _)| is_kept(index)) else {
+        let kept =
+            self.elements.find(|(index, _)| !reader.skipped.contains(&reader.key.element(*index)));
+        let Some((index, element)) = kept else {
             return Ok(None);
         };
         let key = self.reader.key.element(index);
@@ -230,12 +231,12 @@ impl<'de> MapAccess<'de> for Members<'de, '_> {
     ) -> Result<Option<K::Value>, Invalid> {
         let only = self.only;
         let reader = &self.reader;
-        let is_wanted = |name: &str, value: &Value| {
+        let wanted = self.rest.find(|(name, value)| {
             !value.is_null()
-                && only.is_none_or(|only| only.contains(&name))
+                && only.is_none_or(|only| only.contains(&name.as_str()))
                 && !reader.skipped.contains(&reader.key.member(name))
-        };
-        let Some((name, value)) = self.rest.find(|(name, value)| is_wanted(name, value)) else {
+        });
+        let Some((name, value)) = wanted else {
             return Ok(None);
         };
         self.next = Some((name, value));

@@ -85,7 +85,7 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
     server.mcp = mcp_server::resolve(&mcp_server, &file.mcp_server, connections, &keys);
     let oauth = file.mcp_server.oauth;
     Config {
-        oauth: oauth.and_then(|it| mcp_server::oauth(&mcp_server.member("oauth"), it, &keys)),
+        oauth: oauth.and_then(|oauth| mcp_server::oauth(&mcp_server.member("oauth"), oauth, &keys)),
         server,
         providers,
         clients,
@@ -115,11 +115,15 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
 /// Returns the directory for compiled code: below `AIRLOCK_CACHE_DIR`, else below the user's cache
 /// directory; `None` if neither is known.
 fn code_cache(env: Env<'_>) -> Option<PathBuf> {
-    let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    set("AIRLOCK_CACHE_DIR")
+    let cache = directory(env, "XDG_CACHE_HOME")
+        .or_else(|| directory(env, "HOME").map(|home| home.join(".cache")));
+    directory(env, "AIRLOCK_CACHE_DIR")
         .or_else(|| cache.map(|cache| cache.join("airlock")))
         .map(|directory| directory.join("code"))
+}
+
+fn directory(env: Env<'_>, variable: &str) -> Option<PathBuf> {
+    env(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 fn tool_manager(
@@ -210,10 +214,8 @@ impl From<file::ResultsAsText> for agent::ResultsAsText {
 }
 
 fn runs(field: &Field<'_>, file: &file::ToolManager) -> runs::Settings {
-    let (second, day) = (Span::secs(1), Span::secs(24 * 60 * 60));
-    let span = |name, span: Option<Span>, default, range| {
-        field.member(name).within(span, default, range).0
-    };
+    let second = Span::secs(1);
+    let day = Span::secs(24 * 60 * 60);
     let owner_bytes = field
         .member("code_mode_max_run_bytes")
         .within(file.code_mode_max_run_bytes, Size::mib(64), Size::mib(1)..=Size::mib(1 << 16))
@@ -221,12 +223,14 @@ fn runs(field: &Field<'_>, file: &file::ToolManager) -> runs::Settings {
     runs::Settings {
         journal: file.code_mode_journal.unwrap_or(true),
         bounds: RunBounds {
-            expire_after: span(
-                "code_mode_run_expire_after",
-                file.code_mode_run_expire_after,
-                Span::secs(7 * 24 * 60 * 60),
-                second..=Span::secs(366 * 24 * 60 * 60),
-            ),
+            expire_after: field
+                .member("code_mode_run_expire_after")
+                .within(
+                    file.code_mode_run_expire_after,
+                    Span::secs(7 * 24 * 60 * 60),
+                    second..=Span::secs(366 * 24 * 60 * 60),
+                )
+                .0,
             owner_runs: field.member("code_mode_max_runs").count(
                 file.code_mode_max_runs,
                 200,
@@ -234,25 +238,27 @@ fn runs(field: &Field<'_>, file: &file::ToolManager) -> runs::Settings {
             ),
             owner_bytes,
             total_bytes: owner_bytes.saturating_mul(16),
-            lease: span(
-                "code_mode_run_lease",
-                file.code_mode_run_lease,
-                Span::secs(10),
-                Span::millis(100)..=Span::secs(600),
-            ),
-            approval: span(
-                "code_mode_approval_expire_after",
-                file.code_mode_approval_expire_after,
-                Span::secs(60 * 60),
-                second..=Span::secs(7 * 24 * 60 * 60),
-            ),
+            lease: field
+                .member("code_mode_run_lease")
+                .within(
+                    file.code_mode_run_lease,
+                    Span::secs(10),
+                    Span::millis(100)..=Span::secs(600),
+                )
+                .0,
+            approval: field
+                .member("code_mode_approval_expire_after")
+                .within(
+                    file.code_mode_approval_expire_after,
+                    Span::secs(60 * 60),
+                    second..=Span::secs(7 * 24 * 60 * 60),
+                )
+                .0,
         },
-        cpu_time: span(
-            "code_mode_cpu_time",
-            file.code_mode_cpu_time,
-            Span::secs(30),
-            Span::millis(1)..=day,
-        ),
+        cpu_time: field
+            .member("code_mode_cpu_time")
+            .within(file.code_mode_cpu_time, Span::secs(30), Span::millis(1)..=day)
+            .0,
         approves_whole_scripts: file.code_mode_approve_whole_scripts,
         clock: file.code_mode_clock,
     }

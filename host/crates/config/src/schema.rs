@@ -35,9 +35,10 @@ mod tests {
         let rows: Vec<_> = Limit::ALL
             .into_iter()
             .map(|limit| {
-                let [default, trusted] =
-                    [limit.default_amount(), limit.trusted_maximum()].map(|it| limit.show(it));
-                let (key, meaning) = (limit.key(), limit.description());
+                let default = limit.show(limit.default_amount());
+                let trusted = limit.show(limit.trusted_maximum());
+                let key = limit.key();
+                let meaning = limit.description();
                 format!("| `{key}` | {meaning} | {default} | {trusted} |\n")
             })
             .collect();

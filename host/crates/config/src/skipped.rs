@@ -48,8 +48,10 @@ impl Skipped {
 
     /// Returns whether a problem of this key may be a missing name that a skipped value has.
     fn may_cause(&self, key: &KeyPath) -> bool {
-        let is_skipped = |part: &str| self.0.iter().any(|skipped| skipped.text().starts_with(part));
-        REFERENCES.iter().any(|(names, user)| key.text().contains(user) && is_skipped(names))
+        REFERENCES.iter().any(|(names, user)| {
+            key.text().contains(user)
+                && self.0.iter().any(|skipped| skipped.text().starts_with(names))
+        })
     }
 
     /// Returns a key with the indices that its arrays have with the skipped elements.

@@ -68,10 +68,6 @@ fn fs_with(key: &str, value: Value) -> Value {
 #[test]
 fn pins_of_a_server_are_trusted_on_first_use_unless_the_file_says_otherwise() {
     use airlock_upstream::pins::Pinning;
-    let pin = |file: &Value| match &good(file).clients[0].source {
-        Source::Upstream(settings) => settings.pin,
-        Source::Plugin(_) => panic!("it is a server"),
-    };
     assert_eq!(pin(&clients(json!([stdio("fs")]))), Pinning::TrustOnFirstUse);
     for (name, expected) in [
         ("off", Pinning::Off),
@@ -85,6 +81,13 @@ fn pins_of_a_server_are_trusted_on_first_use_unless_the_file_says_otherwise() {
         error(&clients(json!([plugin]))),
         @r#"mcp.client_configs[0].pin: belongs to a client whose `connection_type` is that of an MCP server"#
     );
+}
+
+fn pin(file: &Value) -> airlock_upstream::pins::Pinning {
+    match &good(file).clients[0].source {
+        Source::Upstream(settings) => settings.pin,
+        Source::Plugin(_) => panic!("it is a server"),
+    }
 }
 
 #[test]
@@ -238,16 +241,18 @@ fn a_disabled_client_or_key_needs_no_environment_but_keeps_its_name() {
 
 #[test]
 fn syntax_errors_have_line_and_column() {
-    let error =
-        |text: &str| Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string();
-    assert_snapshot!(error("{\n  \"server\": {,}\n}"), @"gateway.json: line 2, column 14: key must be a string");
+    assert_snapshot!(syntax_error("{\n  \"server\": {,}\n}"), @"gateway.json: line 2, column 14: key must be a string");
     assert_snapshot!(
-        error("{\"server\": {},\n \"server\": {}}"),
+        syntax_error("{\"server\": {},\n \"server\": {}}"),
         @r#"gateway.json: line 2, column 9: the key "server" is written twice in one object"#
     );
-    assert_snapshot!(error(""), @"gateway.json: is empty; `{}` is the smallest configuration");
-    assert_snapshot!(error("[]"), @"gateway.json: expected an object, found an array");
-    assert_snapshot!(error(&" ".repeat(json::MAX_FILE_BYTES + 1)), @"gateway.json: is larger than 4 MiB");
+    assert_snapshot!(syntax_error(""), @"gateway.json: is empty; `{}` is the smallest configuration");
+    assert_snapshot!(syntax_error("[]"), @"gateway.json: expected an object, found an array");
+    assert_snapshot!(syntax_error(&" ".repeat(json::MAX_FILE_BYTES + 1)), @"gateway.json: is larger than 4 MiB");
+}
+
+fn syntax_error(text: &str) -> String {
+    Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string()
 }
 
 #[test]
@@ -301,7 +306,6 @@ fn a_wrong_type_names_key_and_types_and_never_quotes_text() {
 #[test]
 fn the_layout_of_virtual_files_is_set_for_all_clients_and_for_each() {
     use airlock_scripts::BindingLevel;
-    let scripted = |name: &str| with(stdio(name), "is_code_mode_client", json!(true));
     let file = json!({"mcp": {
         "tool_manager_config": {"code_mode_binding_level": "tool", "code_mode_search_threshold": 0},
         "client_configs": [scripted("a"), with(scripted("b"), "code_mode_binding_level", json!("server"))],
@@ -311,13 +315,20 @@ fn the_layout_of_virtual_files_is_set_for_all_clients_and_for_each() {
     let levels: Vec<_> = config.clients.iter().map(|client| client.binding_level).collect();
     assert_eq!(levels, [None, Some(BindingLevel::Server)]);
     assert_eq!(good(&json!({})).search_above, 60);
-    let above = |number: u64| json!({"mcp": {"tool_manager_config": {"code_mode_search_threshold": number}}});
-    assert_eq!(good(&above(100_000)).search_above, 100_000);
-    assert_snapshot!(error(&above(100_001)), @"mcp.tool_manager_config.code_mode_search_threshold: must be from 0 to 100000, found 100001");
+    assert_eq!(good(&searched_above(100_000)).search_above, 100_000);
+    assert_snapshot!(error(&searched_above(100_001)), @"mcp.tool_manager_config.code_mode_search_threshold: must be from 0 to 100000, found 100001");
     assert_snapshot!(
         error(&fs_with("code_mode_binding_level", json!("tool"))),
         @"mcp.client_configs[0].code_mode_binding_level: belongs to a client with `is_code_mode_client`"
     );
+}
+
+fn scripted(name: &str) -> Value {
+    with(stdio(name), "is_code_mode_client", json!(true))
+}
+
+fn searched_above(number: u64) -> Value {
+    json!({"mcp": {"tool_manager_config": {"code_mode_search_threshold": number}}})
 }
 
 #[test]
@@ -343,22 +354,24 @@ fn a_missing_or_empty_variable_is_named_with_its_key() {
     mcp.client_configs[1].connection_string: the environment variable UNSET is not set
     governance.virtual_keys[0].value: the environment variable EMPTY is empty
     ");
-    let provider =
-        |api_key: Value| json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}});
     assert_snapshot!(
-        error(&provider(json!({"env_var": "GOOD"}))),
+        error(&with_api_key(&json!({"env_var": "GOOD"}))),
         @r#"
     providers.o.api_key: `env_var` must have the form "env.NAME"
     providers.o.base_url: is required, because no service of this name is known
     "#
     );
     assert_snapshot!(
-        error(&provider(json!({"value": SECRET, "env_var": "env.GOOD"}))),
+        error(&with_api_key(&json!({"value": SECRET, "env_var": "env.GOOD"}))),
         @r"
     providers.o.api_key: expected either `env_var` (from the environment) or `value` (as it is), and not both
     providers.o.base_url: is required, because no service of this name is known
     "
     );
+}
+
+fn with_api_key(api_key: &Value) -> Value {
+    json!({"providers": {"o": {"kind": "openai", "api_key": api_key}}})
 }
 
 #[test]
@@ -433,7 +446,6 @@ fn names_are_checked_and_unique() {
     mcp.client_configs[0].name: "my-server" is not a valid client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters
     mcp.client_configs[2].name: another client is named "a" already
     "#);
-    let key = |name: &str, value: &str| json!({"name": name, "value": value});
     let keys = json!([
         key("a", "env.GOOD"),
         key("a", "env.GOOD1"),
@@ -449,6 +461,10 @@ fn names_are_checked_and_unique() {
     governance.virtual_keys[4].value: must start with "sk-bf-" and have at least 20 characters, without spaces
     governance.virtual_keys[5].value: must start with "sk-bf-" and have at least 20 characters, without spaces
     "#);
+}
+
+fn key(name: &str, value: &str) -> Value {
+    json!({"name": name, "value": value})
 }
 
 #[test]
@@ -481,12 +497,9 @@ fn a_prefix_belongs_to_one_client_and_trust_to_mcp_servers() {
     let found: Vec<_> = config
         .clients
         .iter()
-        .map(|it| {
-            (
-                it.policy.prefix.of(&it.name).as_str(),
-                it.policy.prefix == Prefix::Off,
-                it.policy.trust,
-            )
+        .map(|client| {
+            let prefix = client.policy.prefix.of(&client.name).as_str();
+            (prefix, client.policy.prefix == Prefix::Off, client.policy.trust)
         })
         .collect();
     assert_eq!(
@@ -583,20 +596,15 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
 
 #[test]
 fn an_endpoint_is_a_plain_url_and_its_headers_can_be_sent() {
-    let http = |url: &str, headers: Value| {
-        clients(
-            json!([{"name": "web", "connection_type": "http", "connection_string": url, "headers": headers}]),
-        )
-    };
     for bad in ["example.com", "ftp://example.com", "https://", "/mcp"] {
-        assert!(error(&http(bad, json!({}))).contains("expected a URL"), "{bad}");
+        assert!(error(&http(bad, &json!({}))).contains("expected a URL"), "{bad}");
     }
     assert_snapshot!(
-        error(&http("https://me:hunter2@example.com", json!({}))),
+        error(&http("https://me:hunter2@example.com", &json!({}))),
         @"mcp.client_configs[0].connection_string: a URL with a user name or password in it would show up in logs; use a header"
     );
     let headers = json!({"Host": "x", "a b": "x", "X-Key": "hunter2\n", "x": "1", "X": "2"});
-    assert_snapshot!(error(&http("https://example.com", headers)), @r#"
+    assert_snapshot!(error(&http("https://example.com", &headers)), @r#"
     mcp.client_configs[0].headers.Host: is set by the transport itself
     mcp.client_configs[0].headers.X-Key: the value has a line break or another character that an HTTP header cannot have
     mcp.client_configs[0].headers["a b"]: is not a valid header name
@@ -604,17 +612,20 @@ fn an_endpoint_is_a_plain_url_and_its_headers_can_be_sent() {
     "#);
 }
 
+fn http(url: &str, headers: &Value) -> Value {
+    clients(
+        json!([{"name": "web", "connection_type": "http", "connection_string": url, "headers": headers}]),
+    )
+}
+
 #[test]
 fn grants_and_limits_are_checked() {
-    let plugin = |wasm: Value| {
-        clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
-    };
     let directory = json!({"path": "x", "access": "read_write"});
     let files = json!({"a/b": directory, "ok": directory, "*": directory});
     let tools = json!(["read", "q-read", "p-*"]);
     let slots = json!({"forecast": "today", "search": "q-web"});
     let grants = json!({"kv": {"": {}}, "files": files, "slot": slots, "tools": tools});
-    assert_snapshot!(error(&plugin(json!({"component": "", "grants": grants}))), @r#"
+    assert_snapshot!(error(&plugin(&json!({"component": "", "grants": grants}))), @r#"
         mcp.client_configs[0].wasm_config.grants.kv[""]: found the name "", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.files["*"]: found the name "*", expected 1 to 64 letters, digits, `_` or `-`
         mcp.client_configs[0].wasm_config.grants.files["a/b"]: found the name "a/b", expected 1 to 64 letters, digits, `_` or `-`
@@ -626,7 +637,7 @@ fn grants_and_limits_are_checked() {
         mcp.client_configs[0].wasm_config.component: is empty
         "#);
     let limits = json!({"fuel": 1, "cpu_time": "1h", "memory": "8GiB", "host_calls": 9_999_999});
-    assert_snapshot!(error(&plugin(json!({"component": "x", "limits": limits}))), @r#"
+    assert_snapshot!(error(&plugin(&json!({"component": "x", "limits": limits}))), @r#"
         mcp.client_configs[0].wasm_config.limits.fuel: must be from 1000 to 1000000000 with the profile "untrusted", found 1
         mcp.client_configs[0].wasm_config.limits.cpu_time: must be from 1ms to 2s with the profile "untrusted", found 1h
         mcp.client_configs[0].wasm_config.limits.memory: must be from 64KiB to 64MiB with the profile "untrusted", found 8GiB
@@ -634,28 +645,32 @@ fn grants_and_limits_are_checked() {
         "#);
 }
 
+fn plugin(wasm: &Value) -> Value {
+    clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
+}
+
 #[test]
 fn a_secret_is_injected_in_one_form() {
-    let secret = |inject: Value| {
-        let secrets = json!({"t": {"from": "env:GOOD", "inject": inject}});
-        let wasm = json!({"component": "x", "grants": {"secret": secrets}});
-        clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))
-    };
     for inject in [json!({"basic": "me"}), json!({"basic": ""}), json!({"query": "key"})] {
-        good(&secret(inject));
+        good(&with_injection(&inject));
     }
     assert_snapshot!(
-        error(&secret(json!({"basic": "a:b"}))),
+        error(&with_injection(&json!({"basic": "a:b"}))),
         @r#"mcp.client_configs[0].wasm_config.grants.secret.t.inject: found the user "a:b", expected printable ASCII without a colon; leave it empty if the secret is "user:password""#
     );
     assert_snapshot!(
-        error(&secret(json!({"basic": "me", "header": "x-key"}))),
+        error(&with_injection(&json!({"basic": "me", "header": "x-key"}))),
         @"mcp.client_configs[0].wasm_config.grants.secret.t.inject: expected one of `header`, `basic` and `query`"
     );
     assert_snapshot!(
-        error(&secret(json!({"basic": "me", "prefix": "Bearer "}))),
+        error(&with_injection(&json!({"basic": "me", "prefix": "Bearer "}))),
         @"mcp.client_configs[0].wasm_config.grants.secret.t.inject.prefix: can be set only with `header`"
     );
+}
+
+fn with_injection(inject: &Value) -> Value {
+    let secrets = json!({"t": {"from": "env:GOOD", "inject": inject}});
+    plugin(&json!({"component": "x", "grants": {"secret": secrets}}))
 }
 
 #[test]
@@ -743,22 +758,26 @@ fn one_address_has_a_quarter_of_the_connections_by_default() {
 
 #[test]
 fn every_sample_is_accepted() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let any = |name: &str| match name {
-        "TRACKER_URL" => Some("https://tracker.example.com/mcp".to_owned()),
-        "NOT_THERE_YET" => None,
-        _ => Some(SECRET.to_owned()),
-    };
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let mut seen = 0;
     for entry in std::fs::read_dir(samples).expect("samples") {
         let path = entry.expect("a sample").path();
         if path.extension().is_some_and(|extension| extension == "json") {
             let text = std::fs::read_to_string(&path).expect("a sample");
-            Config::parse(&text, &path.display().to_string(), &any).expect("a good sample");
+            let file = path.display().to_string();
+            Config::parse(&text, &file, &environment_of_samples).expect("a good sample");
             seen += 1;
         }
     }
     assert!(seen >= 3, "{seen} samples");
+}
+
+fn environment_of_samples(name: &str) -> Option<String> {
+    match name {
+        "TRACKER_URL" => Some("https://tracker.example.com/mcp".to_owned()),
+        "NOT_THERE_YET" => None,
+        _ => Some(SECRET.to_owned()),
+    }
 }
 
 #[test]
@@ -871,10 +890,13 @@ fn plugins_are_unpinned_while_the_configuration_has_no_lock_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("gateway.json");
     std::fs::write(&path, file.to_string()).expect("a file");
-    let unpinned = || Config::load(&path).expect("a good file").unpinned();
-    assert_eq!(unpinned().iter().map(ClientName::as_str).collect::<Vec<_>>(), ["p"]);
+    assert_eq!(unpinned(&path).iter().map(ClientName::as_str).collect::<Vec<_>>(), ["p"]);
     std::fs::write(directory.path().join(LOCK_FILE), "").expect("a file");
-    assert!(unpinned().is_empty(), "a plugin that is not in the lock file is refused");
+    assert!(unpinned(&path).is_empty(), "a plugin that is not in the lock file is refused");
+}
+
+fn unpinned(path: &Path) -> Vec<ClientName> {
+    Config::load(path).expect("a good file").unpinned()
 }
 
 proptest! {
@@ -916,40 +938,39 @@ proptest! {
 
 #[test]
 fn two_spellings_of_one_key_are_refused_and_each_alone_is_accepted() {
-    let problem = |keys: Value| {
-        let mut client =
-            json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": "a"}});
-        client.as_object_mut().expect("an object").extend(keys.as_object().expect("one").clone());
-        let text = json!({"mcp": {"client_configs": [client]}}).to_string();
-        Config::parse(&text, "test", &|_| None).err().map(|error| error.to_string())
-    };
     for keys in [
         json!({"lifecycle": "idle", "idleTimeout": "1m"}),
         json!({"toolSyncInterval": "1m", "maxConcurrentCalls": 1, "maxWaitingCalls": 1}),
         json!({"isPingAvailable": false, "startupTimeout": "1m", "restart": {"stableAfter": "1m"}}),
     ] {
-        assert_eq!(problem(keys), None);
+        assert_eq!(problem(&keys), None);
     }
-    let twice = problem(json!({"toolSyncInterval": "1m", "tool_sync_interval": "1m"}));
+    let twice = problem(&json!({"toolSyncInterval": "1m", "tool_sync_interval": "1m"}));
     insta::assert_snapshot!(twice.expect("both mean one key"), @"test: mcp.client_configs[0].tool_sync_interval: is set twice: by `tool_sync_interval`, and by another spelling of the same key");
-    let negative = problem(json!({"restart": {"max_attempts": -1}}));
+    let negative = problem(&json!({"restart": {"max_attempts": -1}}));
     insta::assert_snapshot!(negative.expect("it is negative"), @"test: mcp.client_configs[0].restart.max_attempts: expected a whole number from 0 to 4294967295, found -1");
+}
+
+fn problem(keys: &Value) -> Option<String> {
+    let mut client =
+        json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": "a"}});
+    client.as_object_mut().expect("an object").extend(keys.as_object().expect("one").clone());
+    let text = json!({"mcp": {"client_configs": [client]}}).to_string();
+    Config::parse(&text, "test", &|_| None).err().map(|error| error.to_string())
 }
 
 #[test]
 fn what_happens_to_built_in_tools_and_to_approvals_is_read_and_checked() {
-    let responses = |value: Value| json!({"server": {"responses": value}});
-    let builtin = |value: Value| good(&responses(value)).server.builtin_tools;
-    assert_eq!(builtin(json!({})), server::BuiltinTools::Drop);
-    assert_eq!(builtin(json!({"builtin_tools": "refuse"})), server::BuiltinTools::Refuse);
+    assert_eq!(builtin(&json!({})), server::BuiltinTools::Drop);
+    assert_eq!(builtin(&json!({"builtin_tools": "refuse"})), server::BuiltinTools::Refuse);
     let passing = json!({"builtin_tools": "pass", "builtin_tools_to_pass": ["web_search"]});
-    assert_eq!(builtin(passing), server::BuiltinTools::Pass(["web_search".to_owned()].into()));
+    assert_eq!(builtin(&passing), server::BuiltinTools::Pass(["web_search".to_owned()].into()));
     assert_snapshot!(
-        error(&responses(json!({"builtin_tools": "pass"}))),
+        error(&responses(&json!({"builtin_tools": "pass"}))),
         @r#"server.responses.builtin_tools: is "pass", and `builtin_tools_to_pass` lists no types"#
     );
     assert_snapshot!(
-        error(&responses(json!({"builtin_tools_to_pass": ["web_search"]}))),
+        error(&responses(&json!({"builtin_tools_to_pass": ["web_search"]}))),
         @r#"server.responses.builtin_tools_to_pass: has no effect unless `builtin_tools` is "pass""#
     );
     let file = json!({
@@ -961,4 +982,12 @@ fn what_happens_to_built_in_tools_and_to_approvals_is_read_and_checked() {
     assert_eq!(config.agent.approval_wait, std::time::Duration::from_mins(1));
     let key = config.keys.named("ann").expect("the key");
     assert_eq!(key.approval, Some(ApprovalChoice::Omit));
+}
+
+fn responses(value: &Value) -> Value {
+    json!({"server": {"responses": value}})
+}
+
+fn builtin(value: &Value) -> server::BuiltinTools {
+    good(&responses(value)).server.builtin_tools
 }

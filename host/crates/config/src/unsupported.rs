@@ -12,9 +12,10 @@ pub(super) fn key(owner: &str, key: &str) -> Option<String> {
             "this build has no times without a unit: use `{ours}` of the client, with a text such as \"30s\" or \"250ms\""
         ));
     }
-    let not_built =
-        || Some(format!("this build does not act on it: {}", key_not_built(owner, key)?));
-    other_spelling(owner, key).map(str::to_owned).or_else(not_built)
+    if let Some(spelling) = other_spelling(owner, key) {
+        return Some(spelling.to_owned());
+    }
+    Some(format!("this build does not act on it: {}", key_not_built(owner, key)?))
 }
 
 /// Returns whether a key that is not implemented has a value that asks for what the gateway does

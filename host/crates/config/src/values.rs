@@ -51,17 +51,19 @@ pub(super) fn is_reference(text: &str) -> bool {
 /// as a shell, cannot.
 pub(super) fn has_reference_of_editors(text: &str) -> bool {
     references(text).any(|name| {
-        let of_kind = |kind| name.strip_prefix(kind).is_some_and(begins_name);
-        of_kind("env:") || of_kind("input:") || name == "workspaceFolder" || name == "userHome"
+        let variable = name.strip_prefix("env:").or_else(|| name.strip_prefix("input:"));
+        variable.is_some_and(begins_name) || name == "workspaceFolder" || name == "userHome"
     })
 }
 
 /// Returns whether a text has `env.NAME` as a word after the first one, as in `Bearer env.NAME`. The
 /// gateway replaces only a whole text.
 pub(super) fn has_variable_after_scheme(text: &str) -> bool {
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let is_name = |name: &str| begins_name(name) && name.chars().all(is_of_name);
-    text.split_whitespace().skip(1).any(|word| word.strip_prefix("env.").is_some_and(is_name))
+    text.split_whitespace().skip(1).any(|word| {
+        word.strip_prefix("env.").is_some_and(|name| {
+            begins_name(name) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        })
+    })
 }
 
 /// Iterates over the contents of `${…}` that begin as a name does.
@@ -98,8 +100,9 @@ impl<'de> Visitor<'de> for EnvTextVisitor {
         let object = EnvObject::deserialize(MapAccessDeserializer::new(members))?;
         let from_env = object.from_env;
         // Programs write an empty string for the absent one of the two.
-        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        match (given(object.value), given(object.env_var)) {
+        let value = object.value.filter(|text| !text.is_empty());
+        let variable = object.env_var.filter(|text| !text.is_empty());
+        match (value, variable) {
             (Some(value), None) if from_env != Some(true) => {
                 Ok(EnvText::Literal(Secret::new(value)))
             }

@@ -29,19 +29,19 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, LoadError> {
     if !metadata.is_file() {
         return Err(failed(io::Error::other("it is no regular file")));
     }
-    let check = |found: u64| {
-        if found > MAX_COMPONENT_BYTES as u64 {
-            Err(LoadError::TooLarge { found: usize::try_from(found).unwrap_or(usize::MAX) })
-        } else {
-            Ok(())
-        }
-    };
     // Checked before reading.
-    check(metadata.len())?;
+    check_size(metadata.len())?;
     let mut bytes = Vec::new();
     let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    check(read as u64)?;
+    check_size(read as u64)?;
     Ok(bytes)
+}
+
+fn check_size(found: u64) -> Result<(), LoadError> {
+    if found > MAX_COMPONENT_BYTES as u64 {
+        return Err(LoadError::TooLarge { found: usize::try_from(found).unwrap_or(usize::MAX) });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -34,13 +34,12 @@ impl Consent {
     /// Returns the options that state this consent on the command line, with a space before each.
     pub fn options(&self) -> String {
         // Of the characters in the names of requests, only `*` means something to a shell.
-        let quote = |request: &str| if request.contains('*') { "'" } else { "" };
-        let regrant = |request: &String| {
-            let quote = quote(request);
+        let regrants = self.regrant.iter().map(|request| {
+            let quote = if request.contains('*') { "'" } else { "" };
             format!(" --regrant {quote}{request}{quote}")
-        };
+        });
         let change_id = if self.change_id { " --change-id" } else { "" };
-        self.regrant.iter().map(regrant).collect::<String>() + change_id
+        regrants.collect::<String>() + change_id
     }
 }
 
@@ -50,7 +49,9 @@ mod tests {
     use crate::Widening;
 
     fn widening(request: &str) -> Change {
-        let (was, is, secrets) = (Vec::new(), Vec::new(), Vec::new());
+        let was = Vec::new();
+        let is = Vec::new();
+        let secrets = Vec::new();
         Change::Widened(Widening { request: request.to_owned(), was, is, secrets })
     }
 

@@ -133,8 +133,9 @@ impl Drift {
     /// Returns the changes that need the operator's consent: what would be granted without another
     /// word.
     pub fn consequential(&self) -> impl Iterator<Item = &Change> {
-        let needs = |change: &&Change| matches!(change, Change::Widened(_) | Change::Id { .. });
-        self.changes.iter().filter(needs)
+        self.changes
+            .iter()
+            .filter(|change| matches!(change, Change::Widened(_) | Change::Id { .. }))
     }
 
     /// Returns whether another plugin has taken the place of the accepted one.
@@ -148,13 +149,13 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
     if pin.component != metadata.digest {
         changes.push(Change::Component { was: pin.component.clone(), is: metadata.digest.clone() });
     }
-    let shown = |text: Option<&str>| visible_line(text.unwrap_or("none"));
     if pin.id.as_deref() != metadata.id() {
         changes.push(Change::Id { was: shown(pin.id.as_deref()), is: shown(metadata.id()) });
     }
     let found = metadata.manifest.as_ref().map(|manifest| manifest.version.to_string());
     if pin.version != found {
-        let (was, is) = (shown(pin.version.as_deref()), shown(found.as_deref()));
+        let was = shown(pin.version.as_deref());
+        let is = shown(found.as_deref());
         changes.push(Change::Version { was, is });
     }
     changes.extend(request_changes(pin, metadata));
@@ -164,6 +165,10 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
     changes.extend(widened.map(Change::Widened));
     changes.extend(all_tool_changes(pin, metadata));
     changes
+}
+
+fn shown(text: Option<&str>) -> String {
+    visible_line(text.unwrap_or("none"))
 }
 
 fn request_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
@@ -210,38 +215,44 @@ fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
         .flat_map(|members| members.keys())
         .collect();
     let changed = fields.into_iter().filter(|field| was.get(*field) != is.get(*field));
-    let change = |field: &String| Change::ToolChanged {
+    let changes = changed.map(|field| Change::ToolChanged {
         tool: visible_line(tool),
         field: visible_line(field),
         diff: diff(was.get(field), is.get(field)),
-    };
-    changed.map(change).collect()
+    });
+    changes.collect()
 }
 
 fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
-    let text = |value: Option<&Value>| match value {
-        None => String::new(),
-        Some(Value::String(text)) => visible(text),
-        Some(value) => visible(&serde_json::to_string_pretty(value).unwrap_or_default()),
-    };
-    let (was, is) = (text(was), text(is));
-    let line = |change: similar::Change<&str>| {
+    let was = text(was);
+    let is = text(is);
+    let lines = TextDiff::from_lines(&was, &is);
+    let near = lines.grouped_ops(2);
+    let changes = near.iter().flatten().flat_map(|op| lines.iter_changes(op));
+    let marked = changes.map(|change| {
         let mark = match change.tag() {
             ChangeTag::Delete => '-',
             ChangeTag::Insert => '+',
             ChangeTag::Equal => ' ',
         };
         format!("{mark}{}", change.value().trim_end_matches('\n'))
-    };
-    let lines = TextDiff::from_lines(&was, &is);
-    let near = lines.grouped_ops(2);
-    near.iter().flatten().flat_map(|op| lines.iter_changes(op)).map(line).collect()
+    });
+    marked.collect()
+}
+
+fn text(value: Option<&Value>) -> String {
+    match value {
+        None => String::new(),
+        Some(Value::String(text)) => visible(text),
+        Some(value) => visible(&serde_json::to_string_pretty(value).unwrap_or_default()),
+    }
 }
 
 impl fmt::Display for Drift {
     /// Writes the drift on one line, for logs and the state of a client.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (client, summary) = (&self.client, self.summary());
+        let client = &self.client;
+        let summary = self.summary();
         match self.changes.first() {
             Some(Change::NotAccepted) => {
                 write!(
@@ -353,8 +364,6 @@ mod tests {
     #[test]
     fn every_change_is_shown_with_invisible_characters_made_visible() {
         let mut lock = Lock::default();
-        let tool =
-            |description: &str| json!({"name": "a", "description": description, "inputSchema": {}});
         lock.accept(
             &client(),
             &metadata(
@@ -382,9 +391,12 @@ mod tests {
         ");
     }
 
+    fn tool(description: &str) -> Value {
+        json!({"name": "a", "description": description, "inputSchema": {}})
+    }
+
     #[test]
     fn another_id_and_a_wider_granted_request_are_changes_that_need_consent() {
-        let api = |url: &str| json!({"http": {"api": {"url": url, "reason": "r"}}});
         let mut lock = Lock::default();
         lock.accept(&client(), &metadata(b"one", json!([]), &api("https://a.example")));
         let mut now = metadata(b"two", json!([]), &api("https://b.example"));
@@ -395,10 +407,15 @@ mod tests {
         assert!(drift.has_other_id() && drift.widened().count() == 1);
         insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /**, it no longer asks for http.api https://a.example GET,HEAD /**, granted: http.api now reaches https://b.example GET,HEAD /** (accepted: https://a.example GET,HEAD /**); see `airlock plugin diff weather`, accept it with `airlock plugin accept weather --regrant http.api --change-id`");
         let document = serde_json::to_value(&drift.changes).expect("JSON");
-        let (was, is) = (["https://a.example GET,HEAD /**"], ["https://b.example GET,HEAD /**"]);
+        let was = ["https://a.example GET,HEAD /**"];
+        let is = ["https://b.example GET,HEAD /**"];
         let widened = json!({"change": "widened", "request": "http.api", "was": was, "is": is, "secrets": []});
         assert_eq!(document[4], widened);
         let ungranted = between(&lock, &now).expect("drift");
         assert_eq!(ungranted.widened().count(), 0);
+    }
+
+    fn api(url: &str) -> Value {
+        json!({"http": {"api": {"url": url, "reason": "r"}}})
     }
 }

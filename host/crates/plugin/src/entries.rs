@@ -67,11 +67,11 @@ impl Reconfigured {
 
 impl Entries {
     pub(super) fn new(configured: impl IntoIterator<Item = Configured>) -> Self {
-        let entry = |configured| {
+        let entries = configured.into_iter().map(|configured| {
             let (client, spec) = Spec::from_configured(configured);
             (client, Arc::new(Entry::new(spec)))
-        };
-        Self(ArcSwap::from_pointee(configured.into_iter().map(entry).collect()))
+        });
+        Self(ArcSwap::from_pointee(entries.collect()))
     }
 
     /// Returns the entries as they are now.

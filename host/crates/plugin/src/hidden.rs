@@ -50,7 +50,7 @@ fn find<'s>(
     usage: &[Usage],
 ) -> impl Iterator<Item = HiddenEntries<'s>> {
     stores.iter().filter_map(move |store| {
-        let is_hidden = |usage: &&Usage| {
+        let hidden = usage.iter().filter(|usage| {
             let is_of_store = usage.plugin == plugin.as_str() && usage.name == store.name;
             let is_other = match usage.holder {
                 Holder::Tenant(_) => store.is_shared,
@@ -58,8 +58,8 @@ fn find<'s>(
                 Holder::Unassigned => false,
             };
             is_of_store && is_other && usage.entries > 0
-        };
-        let hidden: Vec<_> = usage.iter().filter(is_hidden).collect();
+        });
+        let hidden: Vec<_> = hidden.collect();
         let entries = hidden.iter().map(|usage| usage.entries).sum();
         (!hidden.is_empty()).then_some(HiddenEntries { store, holders: hidden.len(), entries })
     })
@@ -80,7 +80,6 @@ mod tests {
     #[test]
     fn entries_are_hidden_if_their_holders_are_not_those_of_the_grant() {
         let plugin = ClientName::parse("notes").expect("a name");
-        let tenant = |number: u8| Holder::Tenant([number; 32]);
         let usage = [
             usage("notes", "notes", tenant(1), 2),
             usage("notes", "notes", tenant(2), 3),
@@ -97,5 +96,9 @@ mod tests {
         assert_eq!(found(&[store("notes", true)]), [(2, 5)]);
         assert_eq!(found(&[store("notes", false)]), [(1, 7)]);
         assert_eq!(found(&[store("seen", false), store("unused", true)]), []);
+    }
+
+    fn tenant(number: u8) -> Holder {
+        Holder::Tenant([number; 32])
     }
 }

@@ -70,10 +70,10 @@ impl Plugins {
         grant: Grant,
     ) -> Result<Rights, PluginError> {
         let environment = self.0.resources.environment;
-        let intersect = move || {
+        let rights = tokio::task::spawn_blocking(move || {
             Rights::intersect(manifest.as_ref(), &grant, &|source| source.read(&environment))
-        };
-        let rights = tokio::task::spawn_blocking(intersect).await;
+        });
+        let rights = rights.await;
         Ok(rights.map_err(|panic| LoadError::Compile(panic.into()))??)
     }
 
@@ -81,11 +81,11 @@ impl Plugins {
     /// opened.
     async fn host_resources(&self, grants: &Grants) -> Result<HostResources, PluginError> {
         let Shared { resources, database, egress, .. } = &*self.0;
-        let open = || Database::open(store::Settings::new(&resources.store));
         Ok(HostResources {
             database: if grants.stores.is_empty() {
                 None
             } else {
+                let open = || Database::open(store::Settings::new(&resources.store));
                 Some(database.get_or_try_init(open).await?.clone())
             },
             egress: match &grants.http {

@@ -179,7 +179,8 @@ impl Lock {
     /// Replaces the file atomically: a reader sees the old file or the new one.
     pub fn save(&self, path: &Path) -> Result<(), LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), what: "written", source };
-        let (plugins, upstreams) = (self.pins.clone(), self.upstreams.clone());
+        let plugins = self.pins.clone();
+        let upstreams = self.upstreams.clone();
         let text = toml::to_string(&File { version: VERSION, plugins, upstreams })
             .map_err(|error| failed(io::Error::other(error)))?;
         let directory =
@@ -226,9 +227,10 @@ impl Lock {
     /// definitions are escaped, so that a reader of the file sees them.
     pub fn accept_upstream(&mut self, client: &ClientName, tools: Vec<LockedTool>) {
         self.upstreams.retain(|upstream| upstream.client != client.as_str());
-        let escaped =
-            |tool: LockedTool| LockedTool { definition: visible_json(&tool.definition), ..tool };
-        let tools = tools.into_iter().map(escaped).collect();
+        let escaped = tools
+            .into_iter()
+            .map(|tool| LockedTool { definition: visible_json(&tool.definition), ..tool });
+        let tools = escaped.collect();
         self.upstreams.push(UpstreamLock { client: client.to_string(), tools });
         self.upstreams.sort_by(|one, other| one.client.cmp(&other.client));
     }
@@ -237,11 +239,6 @@ impl Lock {
 impl Pin {
     /// Returns the current state of a plugin.
     pub(super) fn of(client: &ClientName, metadata: &Metadata) -> Self {
-        let tool = |tool: &ToolDefinition| PinnedTool {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            definition: canonical_tool(tool).to_string(),
-        };
         Self {
             client: client.to_string(),
             id: metadata.id().map(str::to_owned),
@@ -249,8 +246,16 @@ impl Pin {
             component: metadata.digest.clone(),
             descriptors: metadata.descriptors(),
             requests: metadata.lock_lines(),
-            tools: metadata.tools.iter().map(tool).collect(),
+            tools: metadata.tools.iter().map(pinned).collect(),
         }
+    }
+}
+
+fn pinned(tool: &ToolDefinition) -> PinnedTool {
+    PinnedTool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        definition: canonical_tool(tool).to_string(),
     }
 }
 
@@ -270,7 +275,8 @@ mod tests {
     }
 
     fn locked(name: &str, definition: &str) -> LockedTool {
-        let (name, definition) = (name.to_owned(), definition.to_owned());
+        let name = name.to_owned();
+        let definition = definition.to_owned();
         LockedTool { name, digest: "sha256:00".to_owned(), definition }
     }
 

@@ -73,8 +73,10 @@ fn not_wider(
     let lock = Lock::of(in_place.clone());
     let Some(drift) = Drift::between(&lock, client, metadata, grant) else { return Ok(()) };
     // A plugin in place without a manifest has everything that is granted already.
-    let is_wider = |change: &&Change| in_place.id.is_some() || !matches!(change, Change::Id { .. });
-    let changes: Vec<_> = drift.consequential().filter(is_wider).cloned().collect();
+    let wider = drift
+        .consequential()
+        .filter(|change| in_place.id.is_some() || !matches!(change, Change::Id { .. }));
+    let changes: Vec<_> = wider.cloned().collect();
     if changes.is_empty() { Ok(()) } else { Err(Widened(changes).into()) }
 }
 
@@ -99,8 +101,9 @@ mod tests {
     fn a_missing_lock_is_accepted_only_if_there_never_was_one() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(LOCK_FILE);
-        let (policy, client, metadata) =
-            (LockPolicy::new(Some(path.clone())), client(), metadata());
+        let policy = LockPolicy::new(Some(path.clone()));
+        let client = client();
+        let metadata = metadata();
         let check = || policy.check(&client, &metadata, &Grant::default(), None);
         for _ in 0..2 {
             check().expect("no state was ever accepted");
@@ -136,26 +139,19 @@ mod tests {
         lock.accept(&client(), &metadata());
         lock.save(&path).expect("written");
         let other = Metadata::new(b"two", Vec::new(), None, Vec::new());
-        let check = |policy: &LockPolicy| policy.check(&client(), &other, &Grant::default(), None);
-        let error = check(&LockPolicy::new(Some(path))).expect_err("refused");
+        let policy = LockPolicy::new(Some(path));
+        let error = policy.check(&client(), &other, &Grant::default(), None).expect_err("refused");
         assert!(matches!(error, PluginError::Drift(_)), "{error:?}");
-        check(&LockPolicy::new(None)).expect("it passes");
+        let policy = LockPolicy::new(None);
+        policy.check(&client(), &other, &Grant::default(), None).expect("it passes");
     }
 
     #[test]
     fn without_a_lock_file_a_build_with_a_wider_granted_request_does_not_replace_the_loaded_one() {
-        let build = |wasm: &[u8], url: &str| {
-            let manifest = json!({
-                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "request": {"http": {"api": {"url": url, "reason": "r"}}},
-            });
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            Metadata::new(wasm, Vec::new(), Some(manifest), Vec::new())
-        };
         let loaded = Pin::of(&client(), &build(b"one", "https://api.example.com"));
         let home = tempfile::tempdir().expect("a directory");
-        let (moved, narrower) =
-            (build(b"two", "https://example.org"), build(b"two", "https://api.example.com/v1"));
+        let moved = build(b"two", "https://example.org");
+        let narrower = build(b"two", "https://api.example.com/v1");
         let granted =
             Grant { http: vec![HttpGrant::Requested("api".to_owned())], ..Grant::default() };
         for path in [None, Some(home.path().join(LOCK_FILE))] {
@@ -173,21 +169,33 @@ mod tests {
         }
     }
 
+    fn build(wasm: &[u8], url: &str) -> Metadata {
+        let manifest = json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "request": {"http": {"api": {"url": url, "reason": "r"}}},
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        Metadata::new(wasm, Vec::new(), Some(manifest), Vec::new())
+    }
+
     #[test]
     fn without_a_lock_file_neither_another_plugin_nor_one_without_a_manifest_takes_the_place() {
-        let build = |id: &str| {
-            let manifest =
-                json!({"schema": MANIFEST_SCHEMA, "id": id, "version": "1.0.0", "contract": "0.1"});
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            Metadata::new(id.as_bytes(), Vec::new(), Some(manifest), Vec::new())
-        };
-        let loaded = Pin::of(&client(), &build("p"));
+        let loaded = Pin::of(&client(), &build_of("p"));
         let policy = LockPolicy::new(None);
-        for other in [build("q"), metadata()] {
+        for other in [build_of("q"), metadata()] {
             let error = policy.check(&client(), &other, &Grant::default(), Some(&loaded));
             let error = error.expect_err("refused").to_string();
             assert!(error.starts_with("the new build would widen what is granted: "), "{error}");
         }
-        policy.check(&client(), &build("p"), &Grant::default(), Some(&loaded)).expect("the same");
+        policy
+            .check(&client(), &build_of("p"), &Grant::default(), Some(&loaded))
+            .expect("the same");
+    }
+
+    fn build_of(id: &str) -> Metadata {
+        let manifest =
+            json!({"schema": MANIFEST_SCHEMA, "id": id, "version": "1.0.0", "contract": "0.1"});
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        Metadata::new(id.as_bytes(), Vec::new(), Some(manifest), Vec::new())
     }
 }

@@ -90,9 +90,6 @@ impl Manifest {
             let problem = format!("has {} bytes; the limit is {MAX_BYTES}", json.len());
             return Err(BadManifest::whole(problem));
         }
-        let not_json = |error: &dyn std::error::Error| {
-            BadManifest::whole(format!("is not the JSON of a manifest: {error}"))
-        };
         let text = std::str::from_utf8(json).map_err(|error| not_json(&error))?;
         let document: Value = serde_json::from_str(text).map_err(|error| not_json(&error))?;
         // Another parser might keep the other one of two values.
@@ -130,8 +127,8 @@ impl Manifest {
 
     /// Returns the declared effects of each listed tool.
     pub fn effects(&self) -> BTreeMap<String, Effects> {
-        let effects = |tool: &ToolEffects| tool.effects.iter().cloned().collect();
-        self.tools.iter().map(|tool| (tool.name.clone(), effects(tool))).collect()
+        let tools = self.tools.iter();
+        tools.map(|tool| (tool.name.clone(), tool.effects.iter().cloned().collect())).collect()
     }
 
     /// Returns the requests that no tool can use, each with the effect that a tool would have to
@@ -150,4 +147,8 @@ impl Manifest {
     pub fn config_schema(&self) -> Option<&Value> {
         self.config.as_ref().map(|config| &config.schema)
     }
+}
+
+fn not_json(error: &dyn std::error::Error) -> BadManifest {
+    BadManifest::whole(format!("is not the JSON of a manifest: {error}"))
 }

@@ -72,9 +72,10 @@ impl ToolEffects {
     /// Returns the effects of the tool in lines of the lock file.
     pub(super) fn accepted(&self, lines: &[String]) -> BTreeSet<DeclaredEffect> {
         let of_tool = format!(" of {}", self.name);
-        let effect =
-            |line: &String| line.strip_prefix("effect ")?.strip_suffix(&of_tool)?.parse().ok();
-        lines.iter().filter_map(effect).collect()
+        let effects = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("effect ")?.strip_suffix(&of_tool)?.parse().ok());
+        effects.collect()
     }
 }
 
@@ -175,29 +176,32 @@ mod tests {
         let section = r#"{"schema":"airlock.tools/1","tools":[{"name":"a","inputSchema":{}}]}"#;
         let tools = format!("(@custom \"airlock:tools\" {section:?})");
         let contract = r#"(instance $i) (export "airlock:plugin/tools@0.1.0" (instance $i))"#;
-        let metadata = |content: &str| {
-            Metadata::of(&wat::parse_str(format!("(component {content})")).expect("a component"))
-        };
-        assert!(matches!(metadata(&tools), Err(MetadataError::Descriptors)));
-        assert!(metadata("").expect("a plain component").tools.is_empty());
-        assert!(metadata(contract).expect("a plugin").tools.is_empty());
-        assert_eq!(metadata(&format!("{contract} {tools}")).expect("a plugin").tools.len(), 1);
+        assert!(matches!(metadata_of(&tools), Err(MetadataError::Descriptors)));
+        assert!(metadata_of("").expect("a plain component").tools.is_empty());
+        assert!(metadata_of(contract).expect("a plugin").tools.is_empty());
+        assert_eq!(metadata_of(&format!("{contract} {tools}")).expect("a plugin").tools.len(), 1);
+    }
+
+    fn metadata_of(content: &str) -> Result<Metadata, MetadataError> {
+        Metadata::of(&wat::parse_str(format!("(component {content})")).expect("a component"))
     }
 
     #[test]
     fn a_manifest_and_a_component_of_different_contracts_are_refused() {
+        assert!(exporting("0.1.3").is_ok());
+        let refused = exporting("0.2.0").expect_err("another contract").to_string();
+        insta::assert_snapshot!(refused, @r#"the plugin's manifest (plugin.toml) has `contract = "0.1"`, but the component exports version 0.2.0 of the contract; build it with the SDK of version 0.1"#);
+    }
+
+    fn exporting(version: &str) -> Result<Metadata, MetadataError> {
         let manifest =
             json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1"});
-        let metadata = |exported: &str| {
-            let section = manifest.to_string();
-            let name = format!("airlock:plugin/tools@{exported}");
-            Metadata::of(&wat::parse_str(format!(
-                "(component (instance $i) (export {name:?} (instance $i)) (@custom \"airlock:manifest\" {section:?}))"
-            )).expect("a component"))
-        };
-        assert!(metadata("0.1.3").is_ok());
-        let refused = metadata("0.2.0").expect_err("another contract").to_string();
-        insta::assert_snapshot!(refused, @r#"the plugin's manifest (plugin.toml) has `contract = "0.1"`, but the component exports version 0.2.0 of the contract; build it with the SDK of version 0.1"#);
+        let section = manifest.to_string();
+        let name = format!("airlock:plugin/tools@{version}");
+        let component = format!(
+            "(component (instance $i) (export {name:?} (instance $i)) (@custom \"airlock:manifest\" {section:?}))"
+        );
+        Metadata::of(&wat::parse_str(component).expect("a component"))
     }
 
     #[test]
@@ -293,19 +297,26 @@ mod tests {
 
     #[test]
     fn a_lock_line_shows_the_header_prefix_user_query_and_audience_of_a_secret() {
-        let line = |inject: Value| {
-            let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
-            let secret = json!({"t": {"inject": inject, "audience": ["api"], "reason": "r"}});
-            let lines = lock_lines(&json!({"http": http, "secret": secret}));
-            lines.into_iter().find(|line| line.starts_with("secret")).expect("a line")
-        };
         assert_eq!(
-            line(json!({"header": "authorization", "prefix": "Bearer "})),
+            line_of_secret(&json!({"header": "authorization", "prefix": "Bearer "})),
             r#"secret.t in header authorization behind "Bearer " to api"#
         );
-        assert_eq!(line(json!({"header": "x-key"})), "secret.t in header x-key to api");
-        assert_eq!(line(json!({"query": "key"})), "secret.t in query key to api");
-        assert_eq!(line(json!({"basic": "me"})), r#"secret.t as Basic password of "me" to api"#);
-        assert_eq!(line(json!({"basic": ""})), "secret.t as Basic user and password to api");
+        assert_eq!(line_of_secret(&json!({"header": "x-key"})), "secret.t in header x-key to api");
+        assert_eq!(line_of_secret(&json!({"query": "key"})), "secret.t in query key to api");
+        assert_eq!(
+            line_of_secret(&json!({"basic": "me"})),
+            r#"secret.t as Basic password of "me" to api"#
+        );
+        assert_eq!(
+            line_of_secret(&json!({"basic": ""})),
+            "secret.t as Basic user and password to api"
+        );
+    }
+
+    fn line_of_secret(inject: &Value) -> String {
+        let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
+        let secret = json!({"t": {"inject": inject, "audience": ["api"], "reason": "r"}});
+        let lines = lock_lines(&json!({"http": http, "secret": secret}));
+        lines.into_iter().find(|line| line.starts_with("secret")).expect("a line")
     }
 }

@@ -39,9 +39,10 @@ pub enum StoreError {
 impl UnassignedStore {
     /// Returns the stores of a plugin for which the operator has to choose a holder. A grant with
     /// `shared` is a choice.
-    pub fn find(plugin: &ClientName, grant: &Grant, usage: &[Usage]) -> Vec<Self> {
-        let is_granted = |name: &str| grant.kv.get(name).is_some_and(|store| !store.shared);
-        unassigned(plugin, usage).filter(|store| is_granted(&store.store)).collect()
+    pub(crate) fn find(plugin: &ClientName, grant: &Grant, usage: &[Usage]) -> Vec<Self> {
+        let granted = unassigned(plugin, usage)
+            .filter(|store| grant.kv.get(&store.store).is_some_and(|granted| !granted.shared));
+        granted.collect()
     }
 }
 
@@ -73,10 +74,10 @@ fn unassigned<'u>(
     plugin: &'u ClientName,
     usage: &'u [Usage],
 ) -> impl Iterator<Item = UnassignedStore> + 'u {
-    let is_undecided = |usage: &&Usage| {
+    let undecided = usage.iter().filter(|usage| {
         usage.holder == Holder::Unassigned && usage.plugin == plugin.as_str() && usage.entries > 0
-    };
-    usage.iter().filter(is_undecided).map(|usage| UnassignedStore {
+    });
+    undecided.map(|usage| UnassignedStore {
         plugin: plugin.clone(),
         store: usage.name.clone(),
         entries: usage.entries,

@@ -35,9 +35,9 @@ impl Widening {
         grant: &Grant,
     ) -> Vec<Self> {
         let Some(manifest) = manifest else { return Vec::new() };
-        let carries = |request: &Request<'_>| !secrets_for(*request, manifest, grant).is_empty();
-        let granted =
-            manifest.request.all().filter(|request| request.is_granted(grant) || carries(request));
+        let granted = manifest.request.all().filter(|request| {
+            request.is_granted(grant) || !secrets_for(*request, manifest, grant).is_empty()
+        });
         granted
             .chain(covered_by_any(manifest, grant))
             .filter_map(|request| Self::of(request, accepted, manifest, grant))
@@ -50,20 +50,17 @@ impl Widening {
     /// tool, for example that it runs without an approval.
     pub(super) fn effects(pin: &Pin, manifest: Option<&Manifest>, grant: &Grant) -> Vec<Self> {
         let Some(manifest) = manifest else { return Vec::new() };
-        let is_granted = |effect: &DeclaredEffect| {
-            let mut possible = manifest.request.all().filter(|request| request.allows(effect));
-            possible.any(|request| request.is_granted(grant))
-        };
         let moved = moved_to_any(pin, manifest, grant);
-        let known = |tool: &&ToolEffects| pin.tools.iter().any(|pinned| pinned.name == tool.name);
-        let widened = manifest.tools.iter().filter(known).filter_map(|tool| {
+        let known = manifest.tools.iter().filter(|tool| is_known(tool, pin));
+        let widened = known.filter_map(|tool| {
             let was = tool.accepted(&pin.requests);
-            let is_wider = |effect: &&DeclaredEffect| {
+            let is_wider = |effect: &DeclaredEffect| {
                 !was.iter().any(|was| was.includes(effect) || covered(was, effect, pin))
             };
-            let wider = tool.effects.iter().filter(is_wider).filter(|effect| is_granted(effect));
+            let wider = tool.effects.iter().filter(|effect| is_wider(effect));
+            let wider = wider.filter(|effect| is_granted(effect, manifest, grant));
             let reached = tool.effects.iter().flat_map(|effect| of_directories(effect, &moved));
-            let reached = reached.filter(|effect| is_wider(&effect));
+            let reached = reached.filter(|effect| is_wider(effect));
             let reached = reached.map(|effect| format!("{effect} through files.{ANY}"));
             let wider = wider.map(ToString::to_string).chain(reached);
             let is: Vec<_> = wider.map(|effect| visible_line(&effect)).collect();
@@ -86,16 +83,17 @@ impl Widening {
         let was = request.accepted(accepted);
         // A secret is sent nowhere while its audience leaves the host to the operator.
         let is_audience = !secrets_for(request, manifest, grant).is_empty();
-        let includes = |was: &str, right: &String| {
-            request.includes(was, right) && !(is_audience && was == ANY && right != ANY)
-        };
-        let is_new = |right: &String| !was.iter().any(|was| includes(was, right));
-        // Tools are granted one by one, under one request.
-        let is_granted =
-            |right: &String| !matches!(request, Request::Tools(_)) || grant.tools.contains(right);
         let rights = request.rights();
         let is_switch = rights.is_empty();
-        let is: Vec<_> = rights.iter().filter(|right| is_granted(right) && is_new(right)).collect();
+        let new = rights.iter().filter(|right| {
+            // Tools are granted one by one, under one request.
+            let is_granted = !matches!(request, Request::Tools(_)) || grant.tools.contains(right);
+            let is_accepted = was.iter().any(|was| {
+                request.includes(was, right) && !(is_audience && *was == ANY && *right != ANY)
+            });
+            is_granted && !is_accepted
+        });
+        let is: Vec<_> = new.collect();
         let is_wider = if is_switch { was.is_empty() } else { !is.is_empty() };
         is_wider.then(|| Self {
             request: visible_line(&request.to_string()),
@@ -104,6 +102,15 @@ impl Widening {
             secrets: secrets_for(request, manifest, grant),
         })
     }
+}
+
+fn is_granted(effect: &DeclaredEffect, manifest: &Manifest, grant: &Grant) -> bool {
+    let mut possible = manifest.request.all().filter(|request| request.allows(effect));
+    possible.any(|request| request.is_granted(grant))
+}
+
+fn is_known(tool: &ToolEffects, pin: &Pin) -> bool {
+    pin.tools.iter().any(|pinned| pinned.name == tool.name)
 }
 
 /// Returns the granted directories that no request names, each with the request for any directory.
@@ -121,8 +128,9 @@ fn covered_by_any<'a>(
 /// request for any directory covers.
 fn moved_to_any<'g>(pin: &Pin, manifest: &Manifest, grant: &'g Grant) -> Vec<&'g str> {
     let names = grant.files.keys().map(String::as_str);
-    let is_moved = |name: &&str| !manifest.request.files.contains_key(*name) && had_own(pin, name);
-    names.filter(is_moved).collect()
+    let moved =
+        names.filter(|name| !manifest.request.files.contains_key(*name) && had_own(pin, name));
+    moved.collect()
 }
 
 /// Returns whether the accepted build had a request of its own for a directory.
@@ -141,10 +149,11 @@ fn covered(was: &DeclaredEffect, effect: &DeclaredEffect, pin: &Pin) -> bool {
 
 /// Returns an effect on any directory as effects on these directories.
 fn of_directories(effect: &DeclaredEffect, names: &[&str]) -> Vec<DeclaredEffect> {
-    let is_any = effect.request.as_deref() == Some(ANY);
-    let of =
-        |name: &&str| DeclaredEffect { effect: effect.effect, request: Some((*name).to_owned()) };
-    names.iter().filter(|_| is_any).map(of).collect()
+    if effect.request.as_deref() != Some(ANY) {
+        return Vec::new();
+    }
+    let names = names.iter().map(|name| (*name).to_owned());
+    names.map(|name| DeclaredEffect { effect: effect.effect, request: Some(name) }).collect()
 }
 
 /// Returns the granted secrets that are attached to requests to a network destination.
@@ -296,7 +305,6 @@ mod tests {
 
     #[test]
     fn a_request_below_a_rule_of_the_operator_is_granted_too() {
-        let api = |host: &str| json!({"http": {"api": {"url": format!("https://{host}"), "reason": "r"}}});
         let rule = "https://*.example.com GET /**".parse().expect("a rule");
         let grant = Grant { http: vec![HttpGrant::Rule(rule)], ..Grant::default() };
         let moved = widened(&api("a.example.com"), &api("b.example.com"), &grant);
@@ -310,6 +318,10 @@ mod tests {
         assert!(any.starts_with("granted: http.api now reaches *"), "{any}");
     }
 
+    fn api(host: &str) -> Value {
+        json!({"http": {"api": {"url": format!("https://{host}"), "reason": "r"}}})
+    }
+
     pub(super) fn secret_grant(http: &[&str]) -> Grant {
         let http = http.iter().map(|grant| match grant.parse() {
             Ok(rule) => HttpGrant::Rule(rule),
@@ -320,36 +332,30 @@ mod tests {
 
     #[test]
     fn a_destination_of_a_granted_secret_that_moves_is_wider_even_if_its_name_is_not_granted() {
-        let build = |url: &str| {
-            json!({
-                "http": {
-                    "a": {"url": "https://telemetry.example.org", "reason": "r"},
-                    "b": {"url": url, "reason": "r"},
-                },
-                "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["b"], "reason": "r"}},
-            })
-        };
-        let was = build("https://api.example.com");
+        let was = sending_to("https://api.example.com");
         let grant = secret_grant(&["a", "https://*.example.com GET /**"]);
         insta::assert_snapshot!(
-            widened(&was, &build("https://telemetry.example.org"), &grant),
+            widened(&was, &sending_to("https://telemetry.example.org"), &grant),
             @"granted: http.b now reaches https://telemetry.example.org GET,HEAD /**, with secret.token (accepted: https://api.example.com GET,HEAD /**)"
         );
         assert_eq!(widened(&was, &was, &grant), "");
         // Before, the operator had to name a host; now the plugin does.
-        let moved = widened(&build("*"), &build("https://telemetry.example.org"), &grant);
+        let moved = widened(&sending_to("*"), &sending_to("https://telemetry.example.org"), &grant);
         assert!(moved.starts_with("granted: http.b now reaches"), "{moved}");
+    }
+
+    fn sending_to(url: &str) -> Value {
+        json!({
+            "http": {
+                "a": {"url": "https://telemetry.example.org", "reason": "r"},
+                "b": {"url": url, "reason": "r"},
+            },
+            "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["b"], "reason": "r"}},
+        })
     }
 
     #[test]
     fn a_named_directory_is_compared_with_its_own_accepted_access() {
-        let files = |named: Option<&str>| {
-            let mut files = json!({"*": {"access": "read_write", "reason": "r"}});
-            if let Some(access) = named {
-                files["data"] = json!({"access": access, "reason": "r"});
-            }
-            json!({"files": files})
-        };
         let was = files(Some("read_only"));
         for is in [files(Some("read_write")), files(None)] {
             assert_eq!(
@@ -360,29 +366,19 @@ mod tests {
         assert_eq!(widened(&files(None), &files(Some("read_only")), &everything()), "");
     }
 
+    fn files(named: Option<&str>) -> Value {
+        let mut files = json!({"*": {"access": "read_write", "reason": "r"}});
+        if let Some(access) = named {
+            files["data"] = json!({"access": access, "reason": "r"});
+        }
+        json!({"files": files})
+    }
+
     #[test]
     fn another_effect_of_an_accepted_tool_is_wider_if_a_granted_request_makes_it_possible() {
-        let build = |effects: &[&str]| {
-            let manifest = json!({
-                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "tool": [{"name": "sum", "effects": effects}, {"name": "new", "effects": effects}],
-                "request": {
-                    "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
-                    "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
-                },
-            });
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            let tool = json!([{"name": "sum", "inputSchema": {}}]);
-            Metadata::new(
-                b"",
-                serde_json::from_value(tool).expect("tools"),
-                Some(manifest),
-                Vec::new(),
-            )
-        };
-        let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(&["http"]));
+        let pin = Pin::of(&ClientName::parse("p").expect("a name"), &with_two_tools(&["http"]));
         let widened = |effects: &[&str], grant: &Grant| {
-            let build = build(effects);
+            let build = with_two_tools(effects);
             let widened = Widening::effects(&pin, build.manifest.as_ref(), grant);
             widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
         };
@@ -392,6 +388,21 @@ mod tests {
         );
         assert_eq!(widened(&["http", "write_kv"], &Grant::default()), "");
         assert_eq!(widened(&[], &everything()), "");
+    }
+
+    fn with_two_tools(effects: &[&str]) -> Metadata {
+        let manifest = json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": "sum", "effects": effects}, {"name": "new", "effects": effects}],
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let tool = json!([{"name": "sum", "inputSchema": {}}]);
+        let tool = serde_json::from_value(tool).expect("tools");
+        Metadata::new(b"", tool, Some(manifest), Vec::new())
     }
 
     /// Returns a build whose tools `sum` and `all` have these effects on directories, one of which may
@@ -421,14 +432,17 @@ mod tests {
 
     #[test]
     fn an_effect_on_any_directory_is_wider_if_one_loses_its_own_request() {
-        let build = |is_named| with_directories(&["read_files.*"], is_named);
         insta::assert_snapshot!(
-            widened_effects(&build(true), &build(false)),
+            widened_effects(&reading_any(true), &reading_any(false)),
             @"granted: effects.sum now also has read_files.data through files.* (accepted: read_files.*)"
         );
         for (was, is) in [(true, true), (false, false), (false, true)] {
-            assert_eq!(widened_effects(&build(was), &build(is)), "");
+            assert_eq!(widened_effects(&reading_any(was), &reading_any(is)), "");
         }
+    }
+
+    fn reading_any(is_named: bool) -> Metadata {
+        with_directories(&["read_files.*"], is_named)
     }
 
     #[test]
@@ -447,27 +461,11 @@ mod tests {
 
     #[test]
     fn an_effect_on_more_requests_is_wider_and_one_on_fewer_is_not() {
-        let build = |effects: &[&str]| {
-            let api = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
-            let store = json!({"max_bytes": "1KiB", "reason": "r"});
-            let manifest = json!({
-                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "tool": [{"name": "sum", "effects": effects}],
-                "request": {
-                    "http": {"api": api("a.example.com"), "b": api("b.example.com"), "c": api("c.example.com")},
-                    "kv": {"notes": store},
-                },
-            });
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            let tool = json!([{"name": "sum", "inputSchema": {}}]);
-            let tool = serde_json::from_value(tool).expect("tools");
-            Metadata::new(b"", tool, Some(manifest), Vec::new())
-        };
         let mut grant = everything();
         grant.http.push(HttpGrant::Requested("b".to_owned()));
         let widened = |was: &[&str], is: &[&str]| {
-            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &build(was));
-            let widened = Widening::effects(&pin, build(is).manifest.as_ref(), &grant);
+            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &with_one_tool(was));
+            let widened = Widening::effects(&pin, with_one_tool(is).manifest.as_ref(), &grant);
             widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!(
@@ -488,5 +486,24 @@ mod tests {
         ] {
             assert_eq!(widened(was, is), "", "{was:?} {is:?}");
         }
+    }
+
+    fn with_one_tool(effects: &[&str]) -> Metadata {
+        let manifest = json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": "sum", "effects": effects}],
+            "request": {
+                "http": {
+                    "api": {"url": "https://a.example.com", "reason": "r"},
+                    "b": {"url": "https://b.example.com", "reason": "r"},
+                    "c": {"url": "https://c.example.com", "reason": "r"},
+                },
+                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let tool = json!([{"name": "sum", "inputSchema": {}}]);
+        let tool = serde_json::from_value(tool).expect("tools");
+        Metadata::new(b"", tool, Some(manifest), Vec::new())
     }
 }

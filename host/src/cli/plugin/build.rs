@@ -64,7 +64,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     match built {
         Ok(finished) => report(args, &finished, &transcript, started.elapsed())?,
         Err(error) if args.json => {
-            let (error, output) = (Failure::from(&error), transcript.outputs());
+            let error = Failure::from(&error);
+            let output = transcript.outputs();
             output::document(&json!({"ok": false, "error": error, "output": output}))?;
             return Ok(Done::No);
         }

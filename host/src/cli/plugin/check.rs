@@ -98,14 +98,17 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     for check in &checks {
         output::line(&lines(check).join("\n"))?;
     }
-    let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
     output::line(&format!(
         "\n{} passed, {} warned, {} failed",
-        count(Outcome::Pass),
-        count(Outcome::Warn),
-        count(Outcome::Fail)
+        count(&checks, Outcome::Pass),
+        count(&checks, Outcome::Warn),
+        count(&checks, Outcome::Fail)
     ))?;
     Ok(ok.into())
+}
+
+fn count(checks: &[Check], outcome: Outcome) -> usize {
+    checks.iter().filter(|check| check.outcome == outcome).count()
 }
 
 /// Runs every check on a component. Returns lines for people about those that did not pass.
@@ -169,7 +172,9 @@ async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
     let metadata = Metadata::of(&bytes);
     let embedded = metadata.as_ref().ok().and_then(|metadata| metadata.manifest.as_ref());
     let source = match Manifest::of_directory(directory_of(file)) {
-        Ok(Some((source, manifest))) if embedded.is_some_and(|it| it.id == manifest.id) => {
+        Ok(Some((source, manifest)))
+            if embedded.is_some_and(|embedded| embedded.id == manifest.id) =>
+        {
             Some(source)
         }
         _ => None,
@@ -316,13 +321,11 @@ async fn describe(
 }
 
 fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec<String> {
-    let find =
-        |tools: &[ToolDefinition], name: &str| tools.iter().find(|tool| tool.name == name).cloned();
     let mut found: Vec<_> = described
         .iter()
-        .filter_map(|tool| match find(embedded, &tool.name) {
+        .filter_map(|tool| match named(embedded, &tool.name) {
             None => Some(format!("{}: it describes this tool, and none is embedded", tool.name)),
-            Some(other) => (other != *tool).then(|| {
+            Some(other) => (other != tool).then(|| {
                 format!(
                     "{}: the embedded descriptor differs from the one that it describes",
                     tool.name
@@ -330,17 +333,22 @@ fn differences(described: &[ToolDefinition], embedded: &[ToolDefinition]) -> Vec
             }),
         })
         .collect();
-    let gone = embedded.iter().filter(|tool| find(described, &tool.name).is_none());
+    let gone = embedded.iter().filter(|tool| named(described, &tool.name).is_none());
     found.extend(
         gone.map(|tool| format!("{}: this tool is embedded, and it describes none", tool.name)),
     );
     found
 }
 
+fn named<'t>(tools: &'t [ToolDefinition], name: &str) -> Option<&'t ToolDefinition> {
+    tools.iter().find(|tool| tool.name == name)
+}
+
 /// Compiles every schema. A tool with an unbounded schema is kept, which is a warning; a plugin
 /// whose configuration cannot be checked is refused.
 fn schemas(metadata: &Metadata, tools: &[ToolDefinition]) -> Check {
-    let (mut found, mut outcome) = (Vec::new(), Outcome::Warn);
+    let mut found = Vec::new();
+    let mut outcome = Outcome::Warn;
     for tool in tools {
         let input = CompiledSchema::compile_text("inputSchema", &tool.input_schema);
         let output = tool.output_schema.as_ref();

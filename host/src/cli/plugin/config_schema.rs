@@ -30,22 +30,27 @@ mod tests {
 
     #[test]
     fn the_schema_is_removed_from_the_tools_and_other_vendor_keys_are_kept() {
-        let tool = |name: &str, meta: Value| json!({"name": name, "description": "A tool.", "inputSchema": {}, "_meta": meta});
         let mut tools: Vec<ToolDefinition> = serde_json::from_value(json!([
-            tool("one", json!({KEY: {"type": "object"}, "example.org/a": 1})),
-            tool("two", json!({"example.org/b": 2})),
+            tool("one", &json!({KEY: {"type": "object"}, "example.org/a": 1})),
+            tool("two", &json!({"example.org/b": 2})),
         ]))
         .expect("tools");
         assert_eq!(take(&mut tools), Some(json!({"type": "object"})));
         assert_eq!(take(&mut tools), None);
-        let meta =
-            |tool: &ToolDefinition| tool.meta.as_ref().map(|meta| meta.to_value().expect("JSON"));
         assert_eq!(meta(&tools[0]), Some(json!({"example.org/a": 1})));
         assert_eq!(meta(&tools[1]), Some(json!({"example.org/b": 2})));
 
-        let alone = json!([tool("one", json!({KEY: {"type": "object"}}))]);
+        let alone = json!([tool("one", &json!({KEY: {"type": "object"}}))]);
         let mut tools: Vec<ToolDefinition> = serde_json::from_value(alone).expect("tools");
         assert_eq!(take(&mut tools), Some(json!({"type": "object"})));
         assert_eq!(meta(&tools[0]), None);
+    }
+
+    fn tool(name: &str, meta: &Value) -> Value {
+        json!({"name": name, "description": "A tool.", "inputSchema": {}, "_meta": meta})
+    }
+
+    fn meta(tool: &ToolDefinition) -> Option<Value> {
+        tool.meta.as_ref().map(|meta| meta.to_value().expect("JSON"))
     }
 }

@@ -39,10 +39,9 @@ impl ConsentOptions {
     /// Returns notes about the options without effect: requests that are not wider than accepted, and
     /// an id that is the accepted one.
     pub(super) fn unneeded(&self, drift: Option<&Drift>) -> Vec<String> {
-        let is_wider = |request: &&String| {
-            drift.is_some_and(|drift| drift.widened().any(|it| it.request == **request))
-        };
-        let narrow = self.regrant.iter().filter(|request| !is_wider(request));
+        let narrow = self.regrant.iter().filter(|request| {
+            drift.is_none_or(|drift| drift.widened().all(|widening| widening.request != **request))
+        });
         let mut notes: Vec<_> = narrow
             .map(|request| {
                 visible_line(&format!(
@@ -71,7 +70,8 @@ fn regrantable(manifest: Option<&Manifest>) -> Vec<String> {
 
 /// Returns the command that accepts a plugin with all of its differences.
 pub(in crate::cli) fn accept_command(drift: &Drift, config: &ConfigFile) -> String {
-    let (client, consent) = (&drift.client, Consent::for_all_of(drift).options());
+    let client = &drift.client;
+    let consent = Consent::for_all_of(drift).options();
     format!("airlock plugin accept {client}{consent}{}", config.option())
 }
 
@@ -85,26 +85,6 @@ mod tests {
 
     #[test]
     fn a_name_that_the_plugin_does_not_request_is_refused_with_its_requests() {
-        let checked = |request: &str, regrant: &str| {
-            let tools = json!([{"name": "sync", "effects": ["read_kv"]}, {"name": "wait"}]);
-            let manifest = json!({
-                "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "tool": tools,
-                "request": {
-                    "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
-                    "files": {request: {"access": "read_only", "reason": "r"}},
-                },
-            });
-            let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-            let options = ConsentOptions { regrant: vec![regrant.to_owned()], change_id: false };
-            let directory = FilesGrant {
-                path: "/d".into(),
-                access: Access::ReadOnly,
-                quota: PartialQuota::default(),
-            };
-            let files = [("granted".to_owned(), directory)].into();
-            let grant = Grant { files, ..Grant::default() };
-            options.unknown(Some(&manifest), &grant)
-        };
         for known in ["kv.notes", "files.data", "effects.sync"] {
             assert!(checked("data", known).is_empty(), "{known}");
         }
@@ -127,6 +107,27 @@ mod tests {
         let options = ConsentOptions { regrant: vec!["kv.notes".to_owned()], change_id: false };
         let refused = options.unknown(None, &Grant::default());
         assert_eq!(refused, ["--regrant kv.notes: the plugin requests nothing"]);
+    }
+
+    fn checked(request: &str, regrant: &str) -> Vec<String> {
+        let tools = json!([{"name": "sync", "effects": ["read_kv"]}, {"name": "wait"}]);
+        let manifest = json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "tool": tools,
+            "request": {
+                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+                "files": {request: {"access": "read_only", "reason": "r"}},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let options = ConsentOptions { regrant: vec![regrant.to_owned()], change_id: false };
+        let directory = FilesGrant {
+            path: "/d".into(),
+            access: Access::ReadOnly,
+            quota: PartialQuota::default(),
+        };
+        let files = [("granted".to_owned(), directory)].into();
+        let grant = Grant { files, ..Grant::default() };
+        options.unknown(Some(&manifest), &grant)
     }
 
     #[test]

@@ -136,8 +136,8 @@ async fn attempt(
     }
     let metadata = &finished.metadata;
     session.load(&metadata.digest);
-    let (grants, config) = (&args.grants, &args.config);
-    let entry = Entry { component: file, metadata, grants, settings, state, file: config };
+    let grants = &args.grants;
+    let entry = Entry { component: file, metadata, grants, settings, state, file: &args.config };
     call::run(&entry, &args.call, session).await?;
     for line in uses::report(&entry, session) {
         output::line(&output::for_stdout(&line))?;
@@ -157,14 +157,14 @@ fn check_calls(calls: &[String]) -> Result<(), clap::Error> {
 
 /// Parses the values of `--set`.
 fn settings(set: &[String]) -> anyhow::Result<Map<String, Value>> {
-    let parse = |setting: &String| {
+    let parsed = set.iter().map(|setting| {
         let (key, value) = setting
             .split_once('=')
             .with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
         Ok((key.to_owned(), value))
-    };
-    set.iter().map(parse).collect()
+    });
+    parsed.collect()
 }
 
 #[cfg(test)]
@@ -175,9 +175,6 @@ mod tests {
 
     #[test]
     fn a_call_whose_arguments_are_no_json_object_is_invalid_usage() {
-        let checked = |arguments: &str| {
-            check_calls(&["first", "{}", "get_weather", arguments].map(str::to_owned))
-        };
         assert!(checked("{\"city\": \"Oslo\"}").is_ok() && checked("").is_ok());
         for bad in ["{\"city\": Oslo}", "[1]", "{\"a\": 1, \"a\": 2}"] {
             let error = checked(bad).expect_err("refused");
@@ -188,6 +185,10 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    fn checked(arguments: &str) -> Result<(), clap::Error> {
+        check_calls(&["first", "{}", "get_weather", arguments].map(str::to_owned))
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let config = Config::load(&args.config.path)?;
     let pins = Pins::of(&config.clients, &args.config.path)?;
-    let (mut plugins, mut remedies) = (Vec::new(), Vec::new());
+    let mut plugins = Vec::new();
+    let mut remedies = Vec::new();
     let mut is_same = true;
     for (client, settings) in pins.select(args.client.as_slice())? {
         let (component, drift) = pins.drift(&client, &settings).await?;

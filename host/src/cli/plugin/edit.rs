@@ -27,11 +27,6 @@ impl Document {
     /// Reads a file that must already be a valid configuration. Starts an empty one if there is no
     /// such file.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let begun = || Self {
-            path: path.to_owned(),
-            value: json!({"mcp": {"client_configs": []}}),
-            indent: "  ".to_owned(),
-        };
         match fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let directory = directory_of(path);
@@ -41,7 +36,11 @@ impl Document {
                     path.display(),
                     directory.display()
                 );
-                Ok(begun())
+                Ok(Self {
+                    path: path.to_owned(),
+                    value: json!({"mcp": {"client_configs": []}}),
+                    indent: "  ".to_owned(),
+                })
             }
             Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
             Ok(text) => {
@@ -220,15 +219,14 @@ mod tests {
         ]}});
         fs::write(&path, clients.to_string()).expect("written");
         let mut document = Document::open(&path).expect("a good file");
-        let mut refusal = |name| {
-            document
-                .plugin(&ClientName::parse(name).expect("a name"))
-                .expect_err("refused")
-                .to_string()
-        };
-        insta::assert_snapshot!(refusal("server"), @"the configuration has another client named server, of the type http; choose a name with --name");
-        insta::assert_snapshot!(refusal("off"), @"the client off is disabled in the configuration");
+        insta::assert_snapshot!(refusal(&mut document, "server"), @"the configuration has another client named server, of the type http; choose a name with --name");
+        insta::assert_snapshot!(refusal(&mut document, "off"), @"the client off is disabled in the configuration");
         fs::write(&path, r#"{"mcp": {}, "mcp": {}}"#).expect("written");
         assert!(Document::open(&path).is_err(), "a key that is written twice would be lost");
+    }
+
+    fn refusal(document: &mut Document, name: &str) -> String {
+        let name = ClientName::parse(name).expect("a name");
+        document.plugin(&name).expect_err("refused").to_string()
     }
 }

@@ -42,11 +42,11 @@ pub(super) fn signature(tool: &ToolDefinition) -> String {
     let schema = tool.input_schema.to_value().unwrap_or_default();
     let required = required(&schema);
     let properties = schema.get("properties").and_then(Value::as_object);
-    let parameter = |(name, schema): (&String, &Value)| {
+    let parameters = properties.into_iter().flatten().map(|(name, schema)| {
         let mark = if required.contains(&name.as_str()) { "" } else { "?" };
         format!("{name}{mark}: {}", kind(schema))
-    };
-    let parameters: Vec<_> = properties.into_iter().flatten().map(parameter).collect();
+    });
+    let parameters: Vec<_> = parameters.collect();
     format!("({})", parameters.join(", "))
 }
 
@@ -73,20 +73,20 @@ struct Maker<'s> {
 
 impl<'s> Maker<'s> {
     fn object(&self, schema: &'s Value, depth: u32) -> Value {
-        let property = |name: &str| {
-            let properties = schema.get("properties");
-            properties.and_then(|properties| properties.get(name)).unwrap_or(&Value::Null)
-        };
-        let members = required(schema)
-            .into_iter()
-            .map(|name| (name.to_owned(), self.value(name, property(name), depth)));
-        Value::Object(members.collect::<Map<_, _>>())
+        let properties = schema.get("properties");
+        let mut members = Map::new();
+        for name in required(schema) {
+            let property = properties.and_then(|properties| properties.get(name));
+            let value = self.value(name, property.unwrap_or(&Value::Null), depth);
+            members.insert(name.to_owned(), value);
+        }
+        Value::Object(members)
     }
 
     fn value(&self, name: &str, schema: &'s Value, depth: u32) -> Value {
         let given = schema.get("const").or_else(|| schema.get("default"));
-        let listed = |key: &str| schema.get(key).and_then(|values| values.get(0));
-        if let Some(given) = given.or_else(|| listed("examples")).or_else(|| listed("enum")) {
+        let given = given.or_else(|| schema.get("examples")?.get(0));
+        if let Some(given) = given.or_else(|| schema.get("enum")?.get(0)) {
             return given.clone();
         }
         if depth >= MAX_DEPTH {
@@ -135,16 +135,22 @@ fn first_type(schema: &Value) -> Option<&str> {
 }
 
 fn number(schema: &Value) -> Value {
-    let bound = |key: &str| schema.get(key).and_then(Value::as_i64);
-    if let Some(least) = schema.get("minimum").filter(|_| bound("multipleOf").is_none()) {
+    let step = integer(schema, "multipleOf");
+    if let Some(least) = schema.get("minimum").filter(|_| step.is_none()) {
         return least.clone();
     }
-    let step = bound("multipleOf").filter(|step| *step > 0).unwrap_or(1);
-    let least = bound("exclusiveMinimum").map(|least| least.saturating_add(1)).or(bound("minimum"));
-    let most = bound("exclusiveMaximum").map(|most| most.saturating_sub(1)).or(bound("maximum"));
+    let step = step.filter(|step| *step > 0).unwrap_or(1);
+    let least = integer(schema, "exclusiveMinimum").map(|least| least.saturating_add(1));
+    let least = least.or(integer(schema, "minimum"));
+    let most = integer(schema, "exclusiveMaximum").map(|most| most.saturating_sub(1));
+    let most = most.or(integer(schema, "maximum"));
     let wanted = least.unwrap_or(1).min(most.unwrap_or(i64::MAX)).max(least.unwrap_or(i64::MIN));
     let multiple = wanted.div_euclid(step).saturating_mul(step);
     json!(if multiple < wanted { multiple.saturating_add(step) } else { multiple })
+}
+
+fn integer(schema: &Value, key: &str) -> Option<i64> {
+    schema.get(key).and_then(Value::as_i64)
 }
 
 /// Returns a text of the format and the length that a schema states, made of the property's name.
@@ -159,9 +165,8 @@ fn text(name: &str, schema: &Value) -> String {
         "uuid" => return "00000000-0000-4000-8000-000000000000".to_owned(),
         _ => {}
     }
-    let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
-    let least = bound("minLength").unwrap_or(0).min(MAX_CHARACTERS);
-    let most = bound("maxLength").unwrap_or(MAX_CHARACTERS);
+    let least = schema.get("minLength").and_then(Value::as_u64).unwrap_or(0).min(MAX_CHARACTERS);
+    let most = schema.get("maxLength").and_then(Value::as_u64).unwrap_or(MAX_CHARACTERS);
     let length = (name.chars().count() as u64).max(least).min(most);
     let name = if name.is_empty() { "x" } else { name };
     name.chars().cycle().take(usize::try_from(length).unwrap_or(0)).collect()

@@ -107,24 +107,24 @@ pub(super) fn unrequested(
 
 /// Returns a finding for each request of a manifest that no import of the component uses.
 pub(super) fn unused(imports: &[String], manifest: &Manifest) -> Vec<Finding> {
-    let finding = |key: String| {
+    let findings = interfaces::unused(manifest, imports).into_iter().map(|key| {
         let found = "requested, and the component does not import the interface for it";
         let write = "no such request, so that no operator is asked to grant it";
         Finding::from(found).of_key(key).write(write)
-    };
-    interfaces::unused(manifest, imports).into_iter().map(finding).collect()
+    });
+    findings.collect()
 }
 
 /// Formats names of functions as their author knows them: `store.get` for `[method]store.get`.
 fn names(functions: &[String]) -> String {
-    let name = |function: &String| {
-        let name = function.rsplit_once(']').map_or(function.as_str(), |(_, name)| name);
-        format!("`{name}`")
-    };
     if functions.is_empty() {
         return "its types".to_owned();
     }
-    functions.iter().map(name).collect::<Vec<_>>().join(", ")
+    let names = functions.iter().map(|function| {
+        let name = function.rsplit_once(']').map_or(function.as_str(), |(_, name)| name);
+        format!("`{name}`")
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

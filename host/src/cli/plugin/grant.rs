@@ -143,7 +143,6 @@ impl GrantOption {
         grants: &mut Map<String, Value>,
         requests: Option<&Requests>,
     ) -> KeyPath {
-        let key = |kind: &str| KeyPath::default().member("grants").member(kind);
         match self {
             Self::Http(name) => key("http").element(add(grants, "http", json!(name))),
             Self::Host { url, methods, private } => {
@@ -195,6 +194,10 @@ impl GrantOption {
     }
 }
 
+fn key(kind: &str) -> KeyPath {
+    KeyPath::default().member("grants").member(kind)
+}
+
 fn object<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let object = grants.entry(key).or_insert_with(|| json!({}));
     if !object.is_object() {
@@ -235,9 +238,9 @@ fn host_rule(url: &str, methods: &[String], private: bool) -> Value {
 /// Writes a rule for a host in place of an earlier one that `--grant` wrote for the same URL. A rule
 /// with paths was written by hand and stays. Returns its index.
 fn add_host(rules: &mut Vec<Value>, rule: Value) -> usize {
-    let is_earlier =
-        |earlier: &Value| earlier["url"] == rule["url"] && earlier.get("paths").is_none();
-    let found = rules.iter().position(is_earlier);
+    let found = rules
+        .iter()
+        .position(|earlier| earlier["url"] == rule["url"] && earlier.get("paths").is_none());
     let index = found.unwrap_or_else(|| {
         rules.push(Value::Null);
         rules.len() - 1
@@ -253,19 +256,25 @@ pub(super) fn unrequested(grants: &[GrantOption], requests: &Requests) -> Vec<St
         [] => "it requests nothing".to_owned(),
         names => format!("its requests are {}", names.join(", ")),
     };
-    let reason = |grant: &GrantOption| match grant {
-        _ if grant.is_requested(requests) => grant.reveals_unasked(requests).then(|| {
+    let lines = grants.iter().filter_map(|grant| {
+        let reason = reason(grant, requests, &names)?;
+        Some(visible_line(&format!("{}: {reason}", grant.option())))
+    });
+    lines.collect()
+}
+
+fn reason(grant: &GrantOption, requests: &Requests, names: &str) -> Option<String> {
+    if grant.is_requested(requests) {
+        return grant.reveals_unasked(requests).then(|| {
             "the plugin does not request to read its value; leave out `:reveal`".to_owned()
-        }),
+        });
+    }
+    match grant {
         GrantOption::Host { .. } if !requests.http.is_empty() => Some(format!(
             "the plugin has no request that leaves the host to you (`url = \"*\"`); {names}"
         )),
         _ => Some(format!("the plugin does not request it; {names}")),
-    };
-    let line = |grant: &GrantOption| {
-        reason(grant).map(|reason| visible_line(&format!("{}: {reason}", grant.option())))
-    };
-    grants.iter().filter_map(line).collect()
+    }
 }
 
 /// Returns the grant that gives a request. Parts that only the operator knows are placeholders, with

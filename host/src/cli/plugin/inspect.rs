@@ -80,7 +80,7 @@ fn text(component: &Component, compiled: &Compiled) -> anyhow::Result<String> {
     lines.extend(facts(metadata));
     lines.push("tools".to_owned());
     let manifest = metadata.manifest.as_ref();
-    lines.extend(metadata.tools.iter().flat_map(|it| tool(it, manifest)));
+    lines.extend(metadata.tools.iter().flat_map(|definition| tool(definition, manifest)));
     lines.push("requests".to_owned());
     lines.extend(requests(component));
     lines.push("imports".to_owned());
@@ -209,10 +209,10 @@ fn hints(annotations: &Annotations) -> String {
         (idempotent, "idempotent", ""),
         (open_world, "open world", "closed world"),
     ];
-    let hint = |(hint, yes, no): (Option<bool>, &'static str, &'static str)| {
-        hint.map(|hint| if hint { yes } else { no })
-    };
-    let said: Vec<_> = hints.into_iter().filter_map(hint).filter(|word| !word.is_empty()).collect();
+    let words = hints
+        .into_iter()
+        .filter_map(|(hint, yes, no)| hint.map(|hint| if hint { yes } else { no }));
+    let said: Vec<_> = words.filter(|word| !word.is_empty()).collect();
     if said.is_empty() { String::new() } else { format!("  [{}]", said.join(", ")) }
 }
 
@@ -228,14 +228,15 @@ mod tests {
 
     #[test]
     fn the_imports_of_wasi_are_one_line() {
-        let imports_of = |names: &[&str]| {
-            imports(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-        };
         assert_eq!(
             imports_of(&["airlock:host/log@0.1.0", "wasi:io/poll@0.2.6", "wasi:io/error@0.2.6"]),
             ["  airlock:host/log@0.1.0", "  wasi: 2 interfaces"]
         );
         assert_eq!(imports_of(&["airlock:host/log@0.1.0"]), ["  airlock:host/log@0.1.0"]);
+    }
+
+    fn imports_of(names: &[&str]) -> Vec<String> {
+        imports(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -245,13 +246,14 @@ mod tests {
             "metadata": {"author": "Ann\u{202e}\n  digest", "links\n": {"home": "https://a.example"}, "year": 2026},
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
-        let metadata = |manifest| Metadata::new(b"", Vec::new(), manifest, Vec::new());
-        insta::assert_snapshot!(facts(&metadata(Some(manifest))).join("\n"), @r#"
+        let metadata = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new());
+        insta::assert_snapshot!(facts(&metadata).join("\n"), @r#"
         metadata, as its author states it
           author: Ann⟨U+202E⟩⟨U+000A⟩  digest
           links⟨U+000A⟩: {"home":"https://a.example"}
           year: 2026
         "#);
-        assert!(facts(&metadata(None)).is_empty());
+        let metadata = Metadata::new(b"", Vec::new(), None, Vec::new());
+        assert!(facts(&metadata).is_empty());
     }
 }

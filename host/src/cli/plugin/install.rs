@@ -187,7 +187,8 @@ fn show_installed(
     name: &ClientName,
     file: &Path,
 ) -> anyhow::Result<()> {
-    let (file, config) = (file.display(), args.config.path.display());
+    let file = file.display();
+    let config = args.config.path.display();
     output::line(&format!("installed {file} as {name} in {config}"))?;
     if let Some(note) = renamed(args, component, name) {
         output::hint(&note);
@@ -228,11 +229,13 @@ fn show_next(
 /// Returns the names of the tools that have no description, neither from their author nor from the
 /// operator.
 fn nameless(component: &Component, settings: &Settings) -> Vec<String> {
-    let has_none = |tool: &&ToolDefinition| {
-        let text = settings.grant.descriptions.get(&tool.name).unwrap_or(&tool.description);
-        text.trim().is_empty()
-    };
-    component.metadata.tools.iter().filter(has_none).map(|tool| visible_line(&tool.name)).collect()
+    let nameless = component.metadata.tools.iter().filter(|tool| is_nameless(tool, settings));
+    nameless.map(|tool| visible_line(&tool.name)).collect()
+}
+
+fn is_nameless(tool: &ToolDefinition, settings: &Settings) -> bool {
+    let text = settings.grant.descriptions.get(&tool.name).unwrap_or(&tool.description);
+    text.trim().is_empty()
 }
 
 /// Explains that the component has no usable tool, with the command that would describe its tools.
@@ -258,8 +261,10 @@ fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName>
             anyhow!("--name: {error}{}", valid.unwrap_or_default())
         });
     }
-    let stem = || args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let own = component.metadata.id().map_or_else(stem, str::to_owned);
+    let own = match component.metadata.id() {
+        Some(id) => id.to_owned(),
+        None => args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+    };
     ClientName::parse(&own.replace(['-', '.'], "_")).map_err(|error| {
         let name = valid_name(&own).unwrap_or_else(|| "NAME".to_owned());
         anyhow!("the plugin's own name cannot be that of a client: {error}; choose one, such as --name {name}")
@@ -268,12 +273,12 @@ fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName>
 
 /// Returns the valid name that is nearest to a text; `None` if the text has no character of a name.
 fn valid_name(text: &str) -> Option<String> {
-    let is_fit = |c: char| c.is_ascii_alphanumeric();
     let begins_badly = !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let start = if begins_badly { "_" } else { "" };
-    let fit = text.chars().map(|c| if is_fit(c) { c } else { '_' });
+    let fit = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
     let name: String = start.chars().chain(fit).take(32).collect();
-    (text.contains(is_fit) && ClientName::parse(&name).is_ok()).then_some(name)
+    let has_fit = text.contains(|c: char| c.is_ascii_alphanumeric());
+    (has_fit && ClientName::parse(&name).is_ok()).then_some(name)
 }
 
 /// Explains why the client has another name than the plugin, if the operator did not choose it.

@@ -105,30 +105,38 @@ impl Interface {
             Condition::Reveal => manifest.request.secret.values().any(|secret| secret.reveal),
         }
     }
+
+    /// Returns whether a request, such as `http.api`, is of a kind that the interface needs.
+    fn is_of(&self, request: &str) -> bool {
+        match self.condition {
+            Condition::Request(kinds) => kinds.contains(&kind(request)),
+            _ => false,
+        }
+    }
 }
 
 /// Returns the keys of plugin.toml whose interfaces are all missing from a component's imports.
 pub(super) fn unused(manifest: &Manifest, imports: &[String]) -> Vec<String> {
-    let imported = || imports.iter().filter_map(|import| Interface::of_import(import));
+    let imported: Vec<_> =
+        imports.iter().filter_map(|import| Interface::of_import(import)).collect();
     let mut keys = Vec::new();
     for request in manifest.request.all().map(|request| request.to_string()) {
-        let is_of = |interface: &Interface| match interface.condition {
-            Condition::Request(kinds) => kinds.contains(&kind(&request)),
-            _ => false,
-        };
         // A secret is sent by naming it in a request, which imports nothing of its own.
         let is_sent = kind(&request) == "secret";
-        if !is_sent && INTERFACES.iter().any(is_of) && !imported().any(is_of) {
+        let has_interface = INTERFACES.iter().any(|interface| interface.is_of(&request));
+        let is_imported = imported.iter().any(|interface| interface.is_of(&request));
+        if !is_sent && has_interface && !is_imported {
             keys.push(format!("request.{request}"));
         }
     }
     for (name, secret) in &manifest.request.secret {
-        if secret.reveal && !imported().any(|interface| interface.condition == Condition::Reveal) {
+        let is_imported = imported.iter().any(|interface| interface.condition == Condition::Reveal);
+        if secret.reveal && !is_imported {
             keys.push(format!("request.secret.{name}.reveal"));
         }
     }
     if manifest.config_schema().is_some()
-        && !imported().any(|interface| interface.condition == Condition::Config)
+        && !imported.iter().any(|interface| interface.condition == Condition::Config)
     {
         keys.push("config".to_owned());
     }
@@ -164,31 +172,35 @@ mod tests {
         assert_eq!(names(&json!({"clocks": {"reason": "r"}})), ["log", "context"]);
         let kv = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}}});
         assert_eq!(names(&kv), ["log", "context", "kv"]);
-        let secret = |more: Value| {
-            let mut secret = json!({"reason": "r"});
-            secret
-                .as_object_mut()
-                .expect("an object")
-                .append(more.as_object().cloned().as_mut().expect("an object"));
-            json!({
-                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
-                "secret": {"token": secret},
-            })
-        };
         let sent = json!({"inject": {"header": "x-key"}, "audience": ["api"]});
-        assert_eq!(names(&secret(sent)), ["log", "context", "http", "secrets"]);
-        let shown = secret(json!({"reveal": true}));
+        assert_eq!(names(&with_secret(&sent)), ["log", "context", "http", "secrets"]);
+        let shown = with_secret(&json!({"reveal": true}));
         assert_eq!(names(&shown), ["log", "context", "http", "secrets", "secrets-reveal"]);
+    }
+
+    fn with_secret(more: &Value) -> Value {
+        let mut secret = json!({"reason": "r"});
+        secret
+            .as_object_mut()
+            .expect("an object")
+            .append(more.as_object().cloned().as_mut().expect("an object"));
+        json!({
+            "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+            "secret": {"token": secret},
+        })
     }
 
     #[test]
     fn an_import_has_a_condition_in_every_version_and_none_outside_the_table() {
-        let name = |import| Interface::of_import(import).map(|interface| interface.name);
         assert_eq!(name("airlock:host/kv@0.1.7"), Some("kv"));
         assert_eq!(name("wasi:http/types@0.2.6"), Some("types"));
         for other in ["airlock:types/types@0.1.0", "wasi:io/poll@0.2.6", "kv", "run"] {
             assert_eq!(name(other), None, "{other}");
         }
+    }
+
+    fn name(import: &str) -> Option<&'static str> {
+        Interface::of_import(import).map(|interface| interface.name)
     }
 
     #[test]

@@ -25,11 +25,11 @@ impl Pins {
     pub(super) fn of(clients: &[Client], config: &Path) -> anyhow::Result<Self> {
         let path = config.with_file_name(LOCK_FILE);
         let lock = Lock::load(&path)?;
-        let plugin = |client: &Client| match &client.source {
+        let plugins = clients.iter().filter_map(|client| match &client.source {
             Source::Plugin(settings) => Some((client.name.clone(), (**settings).clone())),
             Source::Upstream(_) => None,
-        };
-        let plugins = clients.iter().filter_map(plugin).collect();
+        });
+        let plugins = plugins.collect();
         let is_new = !lock.as_ref().is_some_and(Lock::is_of_plugins);
         Ok(Self { path, is_new, lock: lock.unwrap_or_default(), plugins })
     }
@@ -39,13 +39,13 @@ impl Pins {
         if names.is_empty() {
             return Ok(self.plugins.clone());
         }
-        let find = |name: &String| {
+        let selected = names.iter().map(|name| {
             let found = self.plugins.iter().find(|(client, _)| client.as_str() == name);
             found.cloned().with_context(|| {
                 format!("no plugin is named {name:?}; configured: {}", self.known())
             })
-        };
-        names.iter().map(find).collect()
+        });
+        selected.collect()
     }
 
     /// Returns the current holder of a name, as a lock: the accepted state, or the metadata of the
@@ -69,11 +69,9 @@ impl Pins {
     /// Returns another client than `name` under which a plugin with this id is configured and
     /// accepted.
     pub(super) fn with_id(&self, id: &str, name: &ClientName) -> Option<&ClientName> {
-        let others = self.plugins.iter().map(|(client, _)| client).filter(|client| *client != name);
-        let has_id = |client: &&ClientName| {
-            self.lock.pin(client).is_some_and(|pin| pin.id.as_deref() == Some(id))
-        };
-        others.into_iter().find(has_id)
+        let mut others =
+            self.plugins.iter().map(|(client, _)| client).filter(|client| *client != name);
+        others.find(|client| self.lock.pin(client).is_some_and(|pin| pin.id.as_deref() == Some(id)))
     }
 
     /// Returns the names of all plugins, for a message.
@@ -123,10 +121,12 @@ pub(super) fn lines(
     lines.extend(obstacles.iter().map(|obstacle| format!("  cannot be loaded: {obstacle}")));
     lines.extend(drift.widened().map(|widening| format!("  {widening}")));
     lines.extend(wasi(drift));
-    let is_above = |change: &&Change| {
-        matches!(change, Change::Widened(_)) || is_of_wasi(change) || is_of_widened(change, drift)
-    };
-    for change in drift.changes.iter().filter(|change| !is_above(change)) {
+    for change in &drift.changes {
+        let is_widened = matches!(change, Change::Widened(_)) || is_of_widened(change, drift);
+        // They have lines of their own above.
+        if is_widened || is_of_wasi(change) {
+            continue;
+        }
         lines.push(format!("  {change}"));
         match change {
             Change::NotAccepted => lines.extend(whole(component)),
@@ -167,9 +167,10 @@ fn is_of_widened(change: &Change, drift: &Drift) -> bool {
 
 /// Returns the line about the imports of WASI that were added and removed, if any were.
 fn wasi(drift: &Drift) -> Option<String> {
-    let changed = || drift.changes.iter().filter(|change| is_of_wasi(change));
-    let added = changed().filter(|change| matches!(change, Change::RequestAdded { .. })).count();
-    let removed = changed().count() - added;
+    let changed: Vec<_> = drift.changes.iter().filter(|change| is_of_wasi(change)).collect();
+    let added =
+        changed.iter().filter(|change| matches!(change, Change::RequestAdded { .. })).count();
+    let removed = changed.len() - added;
     let told = [(added, "more"), (removed, "fewer")].into_iter().filter(|(count, _)| *count > 0);
     let told: Vec<_> = told.map(|(count, which)| format!("{count} {which}")).collect();
     (!told.is_empty()).then(|| format!("  wasi: {} interfaces imported", told.join(" and ")))
@@ -199,8 +200,6 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_would_be_granted_comes_first_and_is_told_once() {
-        let added = |request: &str| Change::RequestAdded { request: request.to_owned() };
-        let removed = |request: &str| Change::RequestRemoved { request: request.to_owned() };
         let widening = Widening {
             request: "kv.notes".to_owned(),
             was: vec!["1KiB".to_owned()],
@@ -229,5 +228,13 @@ mod tests {
           wasi: 2 more and 1 fewer interfaces imported
           it asks for kv.cache 1MiB
         ");
+    }
+
+    fn added(request: &str) -> Change {
+        Change::RequestAdded { request: request.to_owned() }
+    }
+
+    fn removed(request: &str) -> Change {
+        Change::RequestRemoved { request: request.to_owned() }
     }
 }

@@ -26,19 +26,34 @@ const MAX_DEPTH: u32 = 128;
 
 /// Runs every check on the definitions of tools, and on the manifest's statements about them.
 pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
-    let unless = |outcome, check, write: &str, found: fn(&ToolDefinition) -> Vec<String>| {
-        let found = tools.iter().flat_map(|tool| about(tool, write, found(tool)));
-        Check::unless(check, outcome, found)
-    };
-    let fail = |check, write, found| unless(Outcome::Fail, check, write, found);
     let none = Finding::from("it has none").write("a tool: `airlock plugin new` shows one");
     let mut checks = vec![
         Check::unless("it has a tool", Outcome::Fail, tools.is_empty().then_some(none)),
-        fail("every tool has a description", WRITE_DESCRIPTION, description),
-        fail("every parameter has a description and a type", WRITE_PARAMETER, parameters),
-        unless(Outcome::Warn, "names are in snake_case", "a name such as `get_weather`", names),
-        fail("no text has invisible characters", "the text without these characters", hidden),
-        fail("every tool says whether it only reads", WRITE_READ_ONLY, annotations),
+        Check::unless(
+            "every tool has a description",
+            Outcome::Fail,
+            of_each(tools, WRITE_DESCRIPTION, description),
+        ),
+        Check::unless(
+            "every parameter has a description and a type",
+            Outcome::Fail,
+            of_each(tools, WRITE_PARAMETER, parameters),
+        ),
+        Check::unless(
+            "names are in snake_case",
+            Outcome::Warn,
+            of_each(tools, "a name such as `get_weather`", names),
+        ),
+        Check::unless(
+            "no text has invisible characters",
+            Outcome::Fail,
+            of_each(tools, "the text without these characters", hidden),
+        ),
+        Check::unless(
+            "every tool says whether it only reads",
+            Outcome::Fail,
+            of_each(tools, WRITE_READ_ONLY, annotations),
+        ),
         Check::unless(
             "every tool has an output schema",
             Outcome::Warn,
@@ -49,6 +64,14 @@ pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> V
         checks.extend(effects(tools, manifest));
     }
     checks
+}
+
+fn of_each(
+    tools: &[ToolDefinition],
+    write: &str,
+    found: fn(&ToolDefinition) -> Vec<String>,
+) -> impl Iterator<Item = Finding> {
+    tools.iter().flat_map(move |tool| about(tool, write, found(tool)))
 }
 
 fn about(tool: &ToolDefinition, write: &str, found: Vec<String>) -> impl Iterator<Item = Finding> {
@@ -70,7 +93,8 @@ fn properties(tool: &ToolDefinition) -> Map<String, Value> {
 }
 
 fn parameters(tool: &ToolDefinition) -> Vec<String> {
-    let wrong = |(name, schema): (&String, &Value)| {
+    let properties = properties(tool);
+    let wrong = properties.iter().filter_map(|(name, schema)| {
         let is_described = schema
             .get("description")
             .and_then(Value::as_str)
@@ -87,21 +111,22 @@ fn parameters(tool: &ToolDefinition) -> Vec<String> {
                 Some(format!("the parameter {name} has neither description nor type"))
             }
         }
-    };
-    properties(tool).iter().filter_map(wrong).collect()
+    });
+    wrong.collect()
 }
 
 fn names(tool: &ToolDefinition) -> Vec<String> {
-    let is_snake = |name: &str| {
-        name.starts_with(|c: char| c.is_ascii_lowercase())
-            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-    };
     let own = (!is_snake(&tool.name)).then(|| "its name is not in snake_case".to_owned());
     let properties = properties(tool);
     let parameters = properties.keys().filter(|name| !is_snake(name));
     own.into_iter()
         .chain(parameters.map(|name| format!("the parameter {name} is not in snake_case")))
         .collect()
+}
+
+fn is_snake(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 fn hidden(tool: &ToolDefinition) -> Vec<String> {
@@ -111,15 +136,9 @@ fn hidden(tool: &ToolDefinition) -> Vec<String> {
 }
 
 fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
-    let mut look = |text: &str| {
-        let shown = visible(text);
-        if shown != text {
-            found.push(format!("found {shown:?}"));
-        }
-    };
     match value {
-        Value::String(text) => look(text),
-        Value::Object(members) => members.keys().for_each(|name| look(name)),
+        Value::String(text) => found.extend(invisible(text)),
+        Value::Object(members) => found.extend(members.keys().filter_map(|name| invisible(name))),
         _ => {}
     }
     if depth == MAX_DEPTH {
@@ -140,6 +159,11 @@ fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
     }
 }
 
+fn invisible(text: &str) -> Option<String> {
+    let shown = visible(text);
+    (shown != text).then(|| format!("found {shown:?}"))
+}
+
 fn annotations(tool: &ToolDefinition) -> Vec<String> {
     let Annotations { read_only, destructive, .. } = &tool.annotations;
     let write = match (read_only, destructive) {
@@ -157,15 +181,16 @@ fn annotations(tool: &ToolDefinition) -> Vec<String> {
 fn unstructured(tool: &ToolDefinition) -> Option<Finding> {
     let text =
         "it has none, which is right for plain text; scripts need one to use a structured result";
-    let finding =
-        || Finding::from(text).at(&tool.name).write("an output schema, if it returns data");
-    tool.output_schema.is_none().then(finding)
+    tool.output_schema
+        .is_none()
+        .then(|| Finding::from(text).at(&tool.name).write("an output schema, if it returns data"))
 }
 
 /// Compares the effects in the manifest with its requests and with the tools.
 fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
-    let listed = |tool: &&ToolDefinition| manifest.tools.iter().any(|note| note.name == tool.name);
-    let unlisted = tools.iter().filter(|tool| !manifest.tools.is_empty() && !listed(tool));
+    let unlisted = tools.iter().filter(|tool| {
+        !manifest.tools.is_empty() && !manifest.tools.iter().any(|note| note.name == tool.name)
+    });
     let unlisted = unlisted.map(|tool| {
         Finding::from("plugin.toml does not list it, so it has no effects")
             .at(&tool.name)
@@ -177,19 +202,19 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
             effect.to_string()
         ))
     });
-    let notes = || manifest.tools.iter().enumerate();
+    let notes = manifest.tools.iter().enumerate();
     [
         Check::unless("every request has a tool that may use it", Outcome::Fail, unused),
         Check::unless("the manifest lists every tool", Outcome::Warn, unlisted),
         Check::unless(
             "the manifest's effects agree with the annotations",
             Outcome::Fail,
-            notes().filter_map(|(index, note)| contradiction(index, note, tools, manifest)),
+            notes.clone().filter_map(|(index, note)| contradiction(index, note, tools, manifest)),
         ),
         Check::unless(
             "a tool that uses the network says that its world is open",
             Outcome::Warn,
-            notes().filter_map(|(index, note)| closed_world(index, note, tools)),
+            notes.filter_map(|(index, note)| closed_world(index, note, tools)),
         ),
     ]
 }
@@ -212,13 +237,11 @@ fn contradiction(
         let write = "the name of a tool that the plugin has";
         return Some(finding.of_key(format!("tool[{index}].name")).write(write));
     };
-    let is_cache = |declared: &DeclaredEffect| {
-        let store = declared.request.as_ref().and_then(|name| manifest.request.kv.get(name));
-        store.is_some_and(|store| store.cache)
-    };
-    let writes_kv =
-        |declared: &DeclaredEffect| declared.effect == Effect::WriteKv && !is_cache(declared);
-    let writes = note.has(Effect::WriteFiles) || note.effects.iter().any(writes_kv);
+    let writes_kv = note
+        .effects
+        .iter()
+        .any(|declared| declared.effect == Effect::WriteKv && !is_on_cache(declared, manifest));
+    let writes = note.has(Effect::WriteFiles) || writes_kv;
     (writes && tool.annotations.read_only == Some(true)).then(|| {
         of_effects(
             index,
@@ -233,17 +256,22 @@ fn contradiction(
     })
 }
 
+fn is_on_cache(declared: &DeclaredEffect, manifest: &Manifest) -> bool {
+    let store = declared.request.as_ref().and_then(|name| manifest.request.kv.get(name));
+    store.is_some_and(|store| store.cache)
+}
+
 /// Returns the effects of a [[tool]] with reading in place of writing, as they are written.
 fn reading(note: &ToolEffects) -> Vec<String> {
-    let reads = |declared: &DeclaredEffect| {
+    let reads = note.effects.iter().map(|declared| {
         let effect = match declared.effect {
             Effect::WriteFiles => Effect::ReadFiles,
             Effect::WriteKv => Effect::ReadKv,
             other => other,
         };
         DeclaredEffect { effect, request: declared.request.clone() }
-    };
-    let effects: BTreeSet<_> = note.effects.iter().map(reads).collect();
+    });
+    let effects: BTreeSet<_> = reads.collect();
     effects.iter().map(|effect| format!("{:?}", effect.to_string())).collect()
 }
 
@@ -309,12 +337,13 @@ mod tests {
 
     #[test]
     fn a_tool_that_says_only_whether_it_is_destructive_is_told_what_else_to_write() {
-        let said = |destructive: bool| {
-            let tool = json!({"name": "t", "inputSchema": {}, "annotations": {"destructiveHint": destructive}});
-            annotations(&serde_json::from_value(tool).expect("a definition")).join("; ")
-        };
         insta::assert_snapshot!(said(false), @"`destructive = false` alone does not say whether it changes something: it lacks `read_only` (`readOnlyHint`)");
         insta::assert_snapshot!(said(true), @"it is `destructive` without `read_only = false` (`readOnlyHint`)");
+    }
+
+    fn said(destructive: bool) -> String {
+        let tool = json!({"name": "t", "inputSchema": {}, "annotations": {"destructiveHint": destructive}});
+        annotations(&serde_json::from_value(tool).expect("a definition")).join("; ")
     }
 
     #[test]
@@ -326,22 +355,23 @@ mod tests {
         .expect("effects");
         let tool = json!({"name": "put", "inputSchema": {}, "annotations": {"readOnlyHint": true}});
         let tools = [serde_json::from_value(tool).expect("a definition")];
-        let manifest = |is_cache: bool| {
-            let manifest = json!({
-                "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-                "request": {"kv": {"notes": {"max_bytes": "1MiB", "cache": is_cache, "reason": "remembers"}}},
-            });
-            Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
-        };
-        let finding = contradiction(0, &note, &tools, &manifest(false)).expect("it is one");
+        let finding = contradiction(0, &note, &tools, &with_store(false)).expect("it is one");
         insta::assert_snapshot!(finding.lines().join("\n"), @r#"
         plugin.toml: tool[0].effects: put: its effects say that it writes; its annotations say that it only reads
           write: the annotation `read_only = false`, or `effects = ["read_files", "http.api", "secret", "read_kv.notes"]`; for a store that only keeps what can be obtained again, `cache = true` in its [request.kv.NAME] and no effect on it
         "#);
         let remembers = json!({"name": "put", "effects": ["write_kv.notes"]});
         let remembers: ToolEffects = serde_json::from_value(remembers).expect("effects");
-        assert!(contradiction(0, &remembers, &tools, &manifest(false)).is_some());
-        assert_eq!(contradiction(0, &remembers, &tools, &manifest(true)), None);
+        assert!(contradiction(0, &remembers, &tools, &with_store(false)).is_some());
+        assert_eq!(contradiction(0, &remembers, &tools, &with_store(true)), None);
+    }
+
+    fn with_store(is_cache: bool) -> Manifest {
+        let manifest = json!({
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "request": {"kv": {"notes": {"max_bytes": "1MiB", "cache": is_cache, "reason": "remembers"}}},
+        });
+        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
     }
 
     #[test]

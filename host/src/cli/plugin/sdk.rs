@@ -153,19 +153,14 @@ mod tests {
         for language in Language::ALL {
             let home = tempfile::tempdir().expect("a directory");
             let path = home.path();
-            let write = |file: &str, text: &str| {
-                let file = path.join(file);
-                fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
-                fs::write(file, text).expect("a file");
-            };
             for mark in language.marks() {
-                write(mark, "");
+                write_text(&path.join(mark), "");
             }
             let args = Args { directory: path.to_owned() };
             assert_eq!(warning(path, language), None, "{language}");
             run(&args).expect_err("there is no copy");
             let name = directories(language)[0];
-            write(&format!("{name}/of-another-version.txt"), "x");
+            write_text(&path.join(name).join("of-another-version.txt"), "x");
             let warning_text = warning(path, language).expect("it differs");
             assert!(warning_text.contains("`airlock plugin upgrade`"), "{warning_text}");
             run(&args).expect("it is replaced");
@@ -174,5 +169,10 @@ mod tests {
             let left: Vec<_> = fs::read_dir(path).expect("it is read").collect();
             assert_eq!(left.len(), language.marks().len() + 1, "{left:?}");
         }
+    }
+
+    fn write_text(file: &Path, text: &str) {
+        fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
+        fs::write(file, text).expect("a file");
     }
 }

@@ -93,13 +93,7 @@ struct Stores<'k> {
 impl Stores<'_> {
     fn list(&self, as_json: bool) -> anyhow::Result<Done> {
         if as_json {
-            let store = |usage: &Usage| -> Value {
-                json!({
-                    "plugin": usage.plugin, "store": usage.name, "holder": self.name(usage.holder),
-                    "entries": usage.entries, "bytes": usage.bytes,
-                })
-            };
-            let stores: Vec<_> = self.usage.iter().map(store).collect();
+            let stores: Vec<_> = self.usage.iter().map(|usage| self.document(usage)).collect();
             output::document(&json!({"ok": true, "stores": stores}))?;
         } else if self.usage.is_empty() {
             output::hint("no plugin has stored anything");
@@ -115,11 +109,19 @@ impl Stores<'_> {
         Ok(Done::Yes)
     }
 
+    fn document(&self, usage: &Usage) -> Value {
+        json!({
+            "plugin": usage.plugin, "store": usage.name, "holder": self.name(usage.holder),
+            "entries": usage.entries, "bytes": usage.bytes,
+        })
+    }
+
     fn find(&self, plugin: &str, store: &str, holder: Holder) -> anyhow::Result<&Usage> {
         let of_name =
-            || self.usage.iter().filter(|usage| usage.plugin == plugin && usage.name == store);
-        of_name().find(|usage| usage.holder == holder).with_context(|| {
-            let holders: Vec<_> = of_name().map(|usage| self.name(usage.holder)).collect();
+            self.usage.iter().filter(|usage| usage.plugin == plugin && usage.name == store);
+        let found = of_name.clone().find(|usage| usage.holder == holder);
+        found.with_context(|| {
+            let holders: Vec<_> = of_name.map(|usage| self.name(usage.holder)).collect();
             let holders = if holders.is_empty() { "none".to_owned() } else { holders.join(", ") };
             let holder = self.name(holder);
             format!("{holder} has no store {store:?} of {plugin}; its holders are: {holders}; --from names one")

@@ -31,31 +31,35 @@ impl Typed {
     /// Formats the problems of a configuration that has the plugin at `entry`, the key of its
     /// `wasm_config`.
     pub(super) fn invalid(&self, entry: &KeyPath, error: &ConfigError) -> Vec<String> {
-        let shown = |problem: &Problem| match problem.key.below(entry) {
+        let lines = error.problems().iter().map(|problem| match problem.key.below(entry) {
             Some(key) => self.problem(&Problem { key, message: problem.message.clone() }),
             None => visible_line(&format!("{}: {problem}", error.file())),
-        };
-        error.problems().iter().map(shown).collect()
+        });
+        lines.collect()
     }
 
     /// Formats a reason for which the plugin is not loaded. The author's reason for a request is
     /// left out.
     pub(super) fn reason(&self, reason: &Reason) -> String {
-        let at = |key: &str, message: &str| {
-            self.problem(&Problem { key: KeyPath::parse(key), message: message.to_owned() })
-        };
         match reason {
             Reason::NotGranted { right, .. } => {
                 visible_line(&format!("{right} is required and not granted"))
             }
             Reason::Profile { key, request, limit, profile } => {
                 let granted = request.as_deref().or_else(|| self.option(&KeyPath::parse(key)));
-                let (granted, profile) = (granted.unwrap_or(key), profile.name());
+                let granted = granted.unwrap_or(key);
+                let profile = profile.name();
                 visible_line(&format!("{granted} is granted, but the profile {profile} {limit}"))
             }
-            Reason::NoValue { secret, error } => at(&format!("grants.secret.{secret}.from"), error),
-            Reason::Invalid { key, problem } => at(key, problem),
+            Reason::NoValue { secret, error } => {
+                self.problem_at(&format!("grants.secret.{secret}.from"), error)
+            }
+            Reason::Invalid { key, problem } => self.problem_at(key, problem),
         }
+    }
+
+    fn problem_at(&self, key: &str, message: &str) -> String {
+        self.problem(&Problem { key: KeyPath::parse(key), message: message.to_owned() })
     }
 }
 
@@ -69,15 +73,18 @@ mod tests {
         let mut typed = Typed::default();
         typed.add(grants.member("files").member("data"), "--grant files.data=/d".to_owned());
         typed.add(grants.member("http").element(1), "--grant http.api".to_owned());
-        let shown = |key: &str| {
-            typed.problem(&Problem { key: KeyPath::parse(key), message: "is wrong".to_owned() })
-        };
-        assert_eq!(shown("grants.files.data.path"), "--grant files.data=/d: is wrong");
-        assert_eq!(shown("grants.http[1]"), "--grant http.api: is wrong");
+        assert_eq!(
+            typed.problem(&problem("grants.files.data.path")),
+            "--grant files.data=/d: is wrong"
+        );
+        assert_eq!(typed.problem(&problem("grants.http[1]")), "--grant http.api: is wrong");
         // Other keys, although they begin with the same letters.
-        assert_eq!(shown("grants.files.data2.path"), "grants.files.data2.path: is wrong");
-        assert_eq!(shown("grants.http[12]"), "grants.http[12]: is wrong");
-        assert_eq!(shown("grants.http"), "grants.http: is wrong");
+        assert_eq!(
+            typed.problem(&problem("grants.files.data2.path")),
+            "grants.files.data2.path: is wrong"
+        );
+        assert_eq!(typed.problem(&problem("grants.http[12]")), "grants.http[12]: is wrong");
+        assert_eq!(typed.problem(&problem("grants.http")), "grants.http: is wrong");
     }
 
     #[test]
@@ -85,7 +92,6 @@ mod tests {
         let entry = KeyPath::parse("mcp.client_configs[1].wasm_config");
         let mut typed = Typed::default();
         typed.add(KeyPath::parse("grants.slot.find"), "--grant slot.find=x-y".to_owned());
-        let problem = |key: &str| Problem { key: KeyPath::parse(key), message: "is wrong".into() };
         let problems = [
             "mcp.client_configs[1].wasm_config.grants.slot.find",
             "mcp.client_configs[10].wasm_config.grants.slot.find",
@@ -99,5 +105,9 @@ mod tests {
                 "a.json: mcp.client_configs[10].wasm_config.grants.slot.find: is wrong"
             ]
         );
+    }
+
+    fn problem(key: &str) -> Problem {
+        Problem { key: KeyPath::parse(key), message: "is wrong".to_owned() }
     }
 }

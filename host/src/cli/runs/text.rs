@@ -30,7 +30,8 @@ pub(super) const HEADER: &str = "ID                                    STATE    
 /// Returns the line of a run in a list. `summary` is its description, `run` the run with its calls.
 pub(super) fn row(summary: &Value, shown: &ShownRun) -> String {
     let ShownRun { run, calls } = shown;
-    let (state, language) = (text(&summary["state"]), text(&summary["language"]));
+    let state = text(&summary["state"]);
+    let language = text(&summary["language"]);
     let mut tools: Vec<&str> =
         calls.iter().filter(|call| waits(call)).map(|call| &*call.call.called.tool).collect();
     tools.dedup();
@@ -45,7 +46,8 @@ pub(super) fn row(summary: &Value, shown: &ShownRun) -> String {
     }
     let first = run.script.lines().map(str::trim).find(|line| !line.is_empty());
     let first = output::one_line(first.unwrap_or_default(), MAX_BEGINNING);
-    let (id, began) = (&run.id, time(run.created_ms));
+    let id = &run.id;
+    let began = time(run.created_ms);
     format!("{id:<36}  {state:<11}  {began:<20}  {language:<8}  {waiting}{first}")
         .trim_end()
         .to_owned()
@@ -53,7 +55,8 @@ pub(super) fn row(summary: &Value, shown: &ShownRun) -> String {
 
 /// Returns a run with its script, calls, output and end.
 pub(super) fn run(shown: &ShownRun) -> String {
-    let (ShownRun { run, calls }, document) = (shown, document(shown));
+    let ShownRun { run, calls } = shown;
+    let document = document(shown);
     let mut lines = vec![
         format!("{}  {}", run.id, text(&document["state"])),
         format!("language: {}", text(&document["language"])),
@@ -93,11 +96,11 @@ pub(super) fn run(shown: &ShownRun) -> String {
 
 /// Returns the lines of calls that a person decides about, with all their arguments.
 pub(super) fn decided(calls: &[&ShownCall]) -> Vec<String> {
-    let lines = |call: &&ShownCall| {
+    let lines = calls.iter().flat_map(|call| {
         let tool = visible_line(&call.call.called.tool);
-        [format!("{}  {tool}", call.position)].into_iter().chain(whole(call)).collect::<Vec<_>>()
-    };
-    calls.iter().flat_map(lines).collect()
+        [format!("{}  {tool}", call.position)].into_iter().chain(whole(call))
+    });
+    lines.collect()
 }
 
 fn call_lines(call: &ShownCall, described: &Value) -> Vec<String> {
@@ -174,7 +177,7 @@ mod tests {
             language: "starlark".to_owned(),
             bytes: 0,
             pending: 1,
-            outcome: outcome.map(|it| it.to_string()),
+            outcome: outcome.map(|outcome| outcome.to_string()),
             script: "\nx = rec.write()\ny = 1\u{202e}".to_owned(),
             bindings: String::new(),
             clock_ms: None,
@@ -232,9 +235,12 @@ mod tests {
             run.run.id
         );
         assert_eq!(row, expected);
-        let column = |name| HEADER.find(name).expect("a column");
         assert_eq!(row.find("suspended"), Some(column("STATE")));
         assert_eq!(row.find("starlark"), Some(column("LANGUAGE")));
         assert_eq!(row.find("rec-write"), Some(column("WAITS")));
+    }
+
+    fn column(name: &str) -> usize {
+        HEADER.find(name).expect("a column")
     }
 }

@@ -83,21 +83,21 @@ async fn accept(
     signals: &mut Signals,
 ) -> anyhow::Result<Done> {
     let mut accepted = Vec::new();
-    for it in reviewed(gateway, clients) {
-        accepted.push(one(args, it)?);
+    for server in reviewed(gateway, clients) {
+        accepted.push(one(args, server)?);
     }
     if !args.yes {
         confirm(&accepted, signals).await?;
     }
-    for it in reviewed(gateway, clients) {
-        let is_shown = |shown: &Accepted| {
-            shown.client == it.client
-                && it.review.as_ref().is_ok_and(|review| review.digest() == shown.review)
-        };
+    for server in reviewed(gateway, clients) {
+        let is_as_shown = accepted.iter().any(|shown| {
+            shown.client == server.client
+                && server.review.as_ref().is_ok_and(|review| review.digest() == shown.review)
+        });
         ensure!(
-            accepted.iter().any(is_shown),
+            is_as_shown,
             "{} has changed its tools since they were shown; nothing was accepted",
-            it.client
+            server.client
         );
     }
     let path = args.config.path.with_file_name(LOCK_FILE);
@@ -106,13 +106,13 @@ async fn accept(
         let clients: Vec<_> = accepted.iter().map(document).collect();
         output::visible_document(&json!({"ok": true, "lock": path, "clients": clients}))?;
     } else {
-        for it in &accepted {
+        for server in &accepted {
             let what = if args.tools.is_empty() {
-                format!("{} tools", it.tools.len())
+                format!("{} tools", server.tools.len())
             } else {
-                output::one_line(&it.changed.join(", "), MAX_NAMES)
+                output::one_line(&server.changed.join(", "), MAX_NAMES)
             };
-            output::line(&format!("accepted {what} of {} in {}", it.client, path.display()))?;
+            output::line(&format!("accepted {what} of {} in {}", server.client, path.display()))?;
         }
     }
     Ok(Done::Yes)
@@ -123,10 +123,9 @@ fn one(args: &Args, Reviewed { client, review }: Reviewed) -> anyhow::Result<Acc
     let review: Review =
         review.map_err(|reason| anyhow!("{client} cannot be accepted: {reason}"))?;
     let named: BTreeSet<_> = args.tools.iter().cloned().collect();
-    let is_meant = |name: &String| named.is_empty() || named.contains(name);
     if !args.json {
         let mut meant = review.clone();
-        meant.changes.retain(|change| is_meant(&change.tool));
+        meant.changes.retain(|change| is_meant(&change.tool, &named));
         let written = [lines(&client, &meant), first_used(&review)].concat();
         output::line(&written.join("\n"))?;
     }
@@ -139,8 +138,14 @@ fn one(args: &Args, Reviewed { client, review }: Reviewed) -> anyhow::Result<Acc
         "{client} is not as `airlock upstream diff` showed it: its digest is {digest}"
     );
     let tools = review.accept((!named.is_empty()).then_some(&named))?;
-    let changed = review.changes.iter().map(|change| change.tool.clone()).filter(is_meant);
-    Ok(Accepted { changed: changed.collect(), client, review: digest, tools })
+    let meant = review.changes.iter().filter(|change| is_meant(&change.tool, &named));
+    let changed = meant.map(|change| change.tool.clone()).collect();
+    Ok(Accepted { changed, client, review: digest, tools })
+}
+
+/// Returns whether a tool is one of the named ones; without names, every tool is.
+fn is_meant(tool: &str, named: &BTreeSet<String>) -> bool {
+    named.is_empty() || named.contains(tool)
 }
 
 fn document(accepted: &Accepted) -> Value {
@@ -154,8 +159,8 @@ async fn confirm(accepted: &[Accepted], signals: &mut Signals) -> anyhow::Result
         io::stdin().is_terminal() && io::stdout().is_terminal(),
         "nothing was accepted: there is no terminal to ask on; `--yes` accepts without a question"
     );
-    let changes: usize = accepted.iter().map(|it| it.changed.len()).sum();
-    let tools: usize = accepted.iter().map(|it| it.tools.len()).sum();
+    let changes: usize = accepted.iter().map(|server| server.changed.len()).sum();
+    let tools: usize = accepted.iter().map(|server| server.tools.len()).sum();
     let mut out = io::stdout();
     write!(out, "write {tools} definitions, {changes} of them changed, to {LOCK_FILE}? [y/N] ")
         .and_then(|()| out.flush())
@@ -179,8 +184,8 @@ async fn confirm(accepted: &[Accepted], signals: &mut Signals) -> anyhow::Result
 /// Writes the accepted definitions into the lock file. All else in the file stays.
 fn save(path: &Path, accepted: &[Accepted]) -> anyhow::Result<()> {
     let mut lock = Lock::load(path)?.unwrap_or_default();
-    for it in accepted {
-        lock.accept_upstream(&it.client, it.tools.clone());
+    for server in accepted {
+        lock.accept_upstream(&server.client, server.tools.clone());
     }
     lock.save(path).context("nothing was accepted")
 }

@@ -34,20 +34,24 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
             |_, _| true,
             async |gateway, _| {
                 let reviewed = reviewed(gateway, &clients);
-                let is_same =
-                    reviewed.iter().all(|it| it.review.as_ref().is_ok_and(|it| !differs(it)));
+                let is_same = reviewed.iter().all(|server| {
+                    server.review.as_ref().is_ok_and(|review| !differs(review))
+                });
                 if args.json {
                     let clients: Vec<_> = reviewed.iter().map(document).collect();
                     output::visible_document(&json!({"ok": is_same, "clients": clients}))?;
                     return Ok(is_same.into());
                 }
-                for it in &reviewed {
-                    match &it.review {
-                        Ok(review) => output::line(&lines(&it.client, review).join("\n"))?,
-                        Err(reason) => output::line(&format!("{}: {reason}", it.client))?,
+                for server in &reviewed {
+                    let client = &server.client;
+                    match &server.review {
+                        Ok(review) => output::line(&lines(client, review).join("\n"))?,
+                        Err(reason) => output::line(&format!("{client}: {reason}"))?,
                     }
-                    if let Some(review) = it.review.as_ref().ok().filter(|it| differs(it)) {
-                        let (client, option) = (&it.client, args.config.option());
+                    if let Ok(review) = &server.review
+                        && differs(review)
+                    {
+                        let option = args.config.option();
                         output::hint(&format!(
                             "`airlock upstream accept {client}{option} --expect {}` accepts exactly this",
                             review.digest()

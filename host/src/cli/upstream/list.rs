@@ -41,14 +41,12 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 
 /// Returns the lines of the table. The reason has at most `width` characters.
 fn table(servers: &[Value], width: usize) -> Vec<String> {
-    let name = |server: &Value| text(&server["config"]["name"]);
-    let name_width = servers.iter().map(|it| name(it).len()).max().unwrap_or(0).max(4);
+    let name_width = servers.iter().map(|server| name(server).len()).max().unwrap_or(0).max(4);
     let head = format!(
         "{:name_width$}  {:6}  {:10}  {:>5}  {:>10}  {:>8}  REASON",
         "NAME", "TYPE", "STATE", "TOOLS", "QUARANTINE", "RESTARTS"
     );
-    let number = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
-    let row = |server: &Value| {
+    let rows = servers.iter().map(|server| {
         let reason = output::both_ends(server["reason"].as_str().unwrap_or_default(), width);
         let row = format!(
             "{:name_width$}  {:6}  {:10}  {:>5}  {:>10}  {:>8}  {reason}",
@@ -57,12 +55,20 @@ fn table(servers: &[Value], width: usize) -> Vec<String> {
             // The holder of a key does not see the phase.
             text(server.get("phase").unwrap_or(&server["state"])),
             server["tools_total"].as_u64().unwrap_or_default(),
-            number(server["quarantine"].as_array().map(Vec::len)),
-            number(server["restarts"].as_u64().and_then(|it| usize::try_from(it).ok())),
+            count(server["quarantine"].as_array().map(Vec::len)),
+            count(server["restarts"].as_u64()),
         );
         row.trim_end().to_owned()
-    };
-    std::iter::once(head).chain(servers.iter().map(row)).collect()
+    });
+    std::iter::once(head).chain(rows).collect()
+}
+
+fn name(server: &Value) -> String {
+    text(&server["config"]["name"])
+}
+
+fn count(count: Option<impl ToString>) -> String {
+    count.map_or("-".to_owned(), |count| count.to_string())
 }
 
 fn text(value: &Value) -> String {
@@ -75,12 +81,6 @@ mod tests {
 
     #[test]
     fn a_table_has_one_line_for_each_server_without_invisible_characters() {
-        let server = |name: &str, phase: &str, reason: &str| {
-            json!({
-                "config": {"name": name, "connection_type": "stdio"}, "phase": phase,
-                "tools_total": 2, "restarts": 12, "reason": reason, "quarantine": ["a"],
-            })
-        };
         let servers = [
             server("fs", "ready", "it listed 2 tools"),
             server("github_enterprise", "failed", "it ended\n\u{1b}[2J with exit status: 1"),
@@ -92,5 +92,12 @@ mod tests {
         github_enterprise  stdio   failed          2           1        12  it ended ⟨U+00… exit status: 1
         key                http    connected       0           -         -
         ");
+    }
+
+    fn server(name: &str, phase: &str, reason: &str) -> Value {
+        json!({
+            "config": {"name": name, "connection_type": "stdio"}, "phase": phase,
+            "tools_total": 2, "restarts": 12, "reason": reason, "quarantine": ["a"],
+        })
     }
 }

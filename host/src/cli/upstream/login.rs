@@ -85,7 +85,8 @@ fn settings<'c>(config: &'c Config, name: &ClientName) -> anyhow::Result<&'c Set
 
 fn show(args: &Args, pending: &PendingLogin) -> anyhow::Result<()> {
     // The endpoint and the scopes were chosen by the server.
-    let (url, host) = (pending.url(), visible_line(&pending.host()));
+    let url = pending.url();
+    let host = visible_line(&pending.host());
     let scopes = Some(pending.quoted_scopes()).filter(|scopes| !scopes.is_empty());
     let scopes = scopes.map(|scopes| format!(" with the scopes {scopes}")).unwrap_or_default();
     let text = format!(

@@ -24,43 +24,53 @@ pub(super) struct Reviewed {
 /// Returns the names of the MCP servers that `names` selects; all pinned ones if it is empty. Fails if
 /// a name is not that of a server whose definitions are pinned.
 pub(super) fn select(config: &Config, names: &[String]) -> anyhow::Result<Vec<ClientName>> {
-    let pinning = |client: &config::Client| match &client.source {
-        Source::Upstream(settings) => Some((client.name.clone(), settings.pin)),
-        Source::Plugin(_) => None,
-    };
     let servers: Vec<_> = config.clients.iter().filter_map(pinning).collect();
     if names.is_empty() {
         let pinned = servers.into_iter().filter(|(_, pin)| *pin != Pinning::Off);
         return Ok(pinned.map(|(name, _)| name).collect());
     }
-    let known = || match servers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>() {
-        names if names.is_empty() => "none".to_owned(),
-        names => names.join(", "),
-    };
-    let find = |wanted: &String| {
+    let mut selected = Vec::new();
+    for wanted in names {
         let found = servers.iter().find(|(name, _)| name.as_str() == wanted);
         let (name, pin) = found.with_context(|| {
-            format!("no MCP server is named {wanted:?}; configured: {}", known())
+            format!("no MCP server is named {wanted:?}; configured: {}", known(&servers))
         })?;
         ensure!(*pin != Pinning::Off, "{name} has `pin: \"off\"`, so nothing of it is pinned");
-        Ok(name.clone())
-    };
-    names.iter().map(find).collect()
+        selected.push(name.clone());
+    }
+    Ok(selected)
+}
+
+fn pinning(client: &config::Client) -> Option<(ClientName, Pinning)> {
+    match &client.source {
+        Source::Upstream(settings) => Some((client.name.clone(), settings.pin)),
+        Source::Plugin(_) => None,
+    }
+}
+
+fn known(servers: &[(ClientName, Pinning)]) -> String {
+    if servers.is_empty() {
+        return "none".to_owned();
+    }
+    let names: Vec<_> = servers.iter().map(|(name, _)| name.as_str()).collect();
+    names.join(", ")
 }
 
 /// Returns the lists of these servers, as the gateway received them last.
 pub(super) fn reviewed(gateway: &Gateway, clients: &[ClientName]) -> Vec<Reviewed> {
-    let of = |client: &ClientName| {
-        let review = gateway.upstream_pins().client(client.as_str()).and_then(|it| it.review());
+    let reviewed = clients.iter().map(|client| {
+        let pins = gateway.upstream_pins().client(client.as_str());
+        let review = pins.and_then(|pins| pins.review());
         Reviewed { client: client.clone(), review: review.ok_or_else(|| absence(gateway, client)) }
-    };
-    clients.iter().map(of).collect()
+    });
+    reviewed.collect()
 }
 
 /// Returns the reason that a server has sent no list.
 fn absence(gateway: &Gateway, client: &ClientName) -> String {
     let snapshot = gateway.catalog().snapshot();
-    let state = snapshot.clients().find(|it| it.name == *client).map(|it| it.state.clone());
+    let found = snapshot.clients().find(|found| found.name == *client);
+    let state = found.map(|found| found.state.clone());
     let reason = state.as_ref().and_then(|state| state.reason()).unwrap_or("it does not respond");
     format!("it is not connected: {}", output::both_ends(reason, 1000))
 }
@@ -104,7 +114,8 @@ pub(super) fn first_used(review: &Review) -> Vec<String> {
     if review.is_locked {
         return Vec::new();
     }
-    let (mut lines, mut hidden) = (Vec::new(), 0);
+    let mut lines = Vec::new();
+    let mut hidden = 0;
     for (tool, definition) in &review.accepted {
         let change = Change {
             tool: tool.clone(),
@@ -157,15 +168,13 @@ pub(super) fn document(reviewed: &Reviewed) -> Value {
         Ok(review) => review,
         Err(reason) => return json!({"client": client, "reason": reason, "changes": []}),
     };
-    let value =
-        |definition: &Option<pins::Definition>| definition.as_ref().map(pins::Definition::value);
-    let change = |change: &Change| {
+    let changes = review.changes.iter().map(|change| {
         let mut document = json!(Quarantined::of(change));
-        document["accepted"] = json!(value(&change.accepted));
-        document["pending"] = json!(value(&change.pending));
+        document["accepted"] = json!(change.accepted.as_ref().map(pins::Definition::value));
+        document["pending"] = json!(change.pending.as_ref().map(pins::Definition::value));
         document["diff"] = json!(pins::shown(change).lines);
         document
-    };
+    });
     json!({
         "client": client,
         "pin": review.pinning,
@@ -173,6 +182,6 @@ pub(super) fn document(reviewed: &Reviewed) -> Value {
         "accepted_tools": review.accepted.len(),
         "review": review.digest(),
         "reason": review.problem,
-        "changes": review.changes.iter().map(change).collect::<Vec<_>>(),
+        "changes": changes.collect::<Vec<_>>(),
     })
 }

@@ -74,9 +74,10 @@ impl Running {
             bail!("the gateway's response has no list of clients");
         };
         // The others are plugins. The holder of a key does not see the phase.
-        let is_server = |kind: &str| matches!(kind, "stdio" | "docker" | "http" | "sse");
-        clients
-            .retain(|client| client["config"]["connection_type"].as_str().is_some_and(is_server));
+        clients.retain(|client| {
+            let kind = client["config"]["connection_type"].as_str();
+            matches!(kind, Some("stdio" | "docker" | "http" | "sse"))
+        });
         Ok(clients)
     }
 
@@ -135,11 +136,10 @@ async fn send(
     if status.is_success() {
         return Ok(Ok(body));
     }
-    let text = |name: &str| body["error"][name].as_str().map(str::to_owned);
     Ok(Err(Refused {
         status: status.as_u16(),
-        code: text("code").unwrap_or_default(),
-        message: text("message").unwrap_or_else(|| "no reason given".to_owned()),
+        code: body["error"]["code"].as_str().unwrap_or_default().to_owned(),
+        message: body["error"]["message"].as_str().unwrap_or("no reason given").to_owned(),
     }))
 }
 
@@ -200,15 +200,15 @@ mod tests {
 
     #[test]
     fn a_gateway_on_all_addresses_is_reached_on_the_loopback_address() {
-        let address = |listen: &str| address(listen.parse().expect("an address"));
         for (listen, expected) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080/"),
             ("0.0.0.0:8080", "http://127.0.0.1:8080/"),
             ("[::]:8080", "http://[::1]:8080/"),
             ("10.1.2.3:80", "http://10.1.2.3/"),
         ] {
+            let listen = listen.parse().expect("an address");
             assert_eq!(address(listen).expect("a URL").as_str(), expected);
         }
-        assert!(address("127.0.0.1:0").is_err());
+        assert!(address("127.0.0.1:0".parse().expect("an address")).is_err());
     }
 }

@@ -27,7 +27,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let servers = args.server.gateway.servers().await?;
     let found = servers.iter().find(|server| server["config"]["name"] == args.server.name.as_str());
     let server = found.with_context(|| {
-        let known: Vec<_> = servers.iter().filter_map(|it| it["config"]["name"].as_str()).collect();
+        let known: Vec<_> =
+            servers.iter().filter_map(|server| server["config"]["name"].as_str()).collect();
         format!(
             "no MCP server is named {:?}; the gateway has: {}",
             args.server.name.as_str(),
@@ -97,7 +98,8 @@ fn lines(server: &Value) -> Vec<String> {
     lines.push(member("restarts", &attempts));
     let failure = &server["last_failure"];
     if failure.is_object() {
-        let (when, step) = (text(&failure["at"]), text(&failure["stage"]));
+        let when = text(&failure["at"]);
+        let step = text(&failure["stage"]);
         let message = shown.once(&failure["message"]);
         lines.push(member("failure", &format!("{when} {step}: {message}")));
     }
@@ -136,7 +138,8 @@ fn member(name: &str, value: &str) -> String {
 }
 
 fn change(change: &Value, shown: &mut Shown) -> String {
-    let (at, phase) = (text(&change["at"]), text(&change["phase"]));
+    let at = text(&change["at"]);
+    let phase = text(&change["phase"]);
     format!("    {at}  {phase:10}  {}", shown.once(&change["reason"])).trim_end().to_owned()
 }
 
@@ -186,16 +189,19 @@ mod tests {
     fn a_long_reason_is_shown_once() {
         let reason = format!("the connection ended; its stderr ends with: {}", "x".repeat(600));
         let short: String = reason.chars().take(511).chain(['…']).collect();
-        let change = |reason: &str| json!({"phase": "restarting", "reason": reason, "at": "2026-11-23T01:02:03Z"});
         let server = json!({
             "config": {"name": "fs"}, "phase": "restarting", "reason": reason,
             "last_failure": {"stage": "connect", "message": short, "at": "2026-11-23T01:02:03Z"},
-            "history": [change(&short), change("first start"), change(&reason)],
+            "history": [restart(&short), restart("first start"), restart(&reason)],
         });
         let text = lines(&server).join("\n");
         assert_eq!(text.matches(&"x".repeat(600)).count(), 1, "{text}");
         assert_eq!(text.matches("… (as above)").count(), 3, "{text}");
         assert!(text.contains("first start"), "{text}");
+    }
+
+    fn restart(reason: &str) -> Value {
+        json!({"phase": "restarting", "reason": reason, "at": "2026-11-23T01:02:03Z"})
     }
 
     #[test]

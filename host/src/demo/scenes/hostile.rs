@@ -104,9 +104,12 @@ async fn neighbour(stage: &Stage, go_on: impl Fn(usize) -> bool) -> anyhow::Resu
         times.push(reply.elapsed);
     }
     times.sort_unstable();
-    let at = |percent: usize| {
-        times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)))
-    };
-    let at = |percent| at(percent).copied().map_or(0.0, milliseconds);
-    Ok(Neighbour { answered: times.len(), failed, p50: at(50), p99: at(99) })
+    let p50 = percentile(&times, 50);
+    let p99 = percentile(&times, 99);
+    Ok(Neighbour { answered: times.len(), failed, p50, p99 })
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+    let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(at).copied().map_or(0.0, milliseconds)
 }

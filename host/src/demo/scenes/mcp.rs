@@ -25,7 +25,7 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(|it| it["name"].as_str())
+        .filter_map(|tool| tool["name"].as_str())
         .collect();
     scene.tell("gateway", format!("lists {} tools: {}", names.len(), names.join(", ")));
     scene.check(names.contains(&"executeToolCode") && names.contains(&"outbox-write_file"), || {

@@ -17,38 +17,26 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
         *counts.entry(call["name"].as_str().unwrap_or_default()).or_default() += 1;
         counts
     });
-    let count = |tool: &str| by_tool.get(tool).copied().unwrap_or(0);
+    let files_read = by_tool.get("files-read_file").copied().unwrap_or(0);
+    let texts_counted = by_tool.get("words-word_count").copied().unwrap_or(0);
+    let totals_told = by_tool.get("desk-tally").copied().unwrap_or(0);
     scene.tell("model", "writes a script and calls executeToolCode with it");
     if let Some(run) = calls(&reply).first() {
         scene.tell("script", format!("ran in a fresh sandbox of its own: {}", cost(run)));
     }
-    scene.tell(
-        "script",
-        format!("read {} files through the plugin `files`, read-only", count("files-read_file")),
-    );
-    scene.tell(
-        "script",
-        format!("counted {} texts through the plugin `words`", count("words-word_count")),
-    );
+    scene.tell("script", format!("read {files_read} files through the plugin `files`, read-only"));
+    scene.tell("script", format!("counted {texts_counted} texts through the plugin `words`"));
     scene.tell(
         "script",
         format!(
-            "told the total to `desk`, an MCP server in a process of its own ({} call)",
-            count("desk-tally")
+            "told the total to `desk`, an MCP server in a process of its own ({totals_told} call)"
         ),
     );
     scene.tell("model", content(&reply));
     scene.check(reply.status == 200, || format!("HTTP {}: {}", reply.status, reply.body));
-    scene.check(
-        count("files-read_file") == NOTES
-            && count("words-word_count") == NOTES
-            && count("desk-tally") == 1,
-        || {
-            format!(
-                "{NOTES} files should have been read and counted, and the total told: {by_tool:?}"
-            )
-        },
-    );
+    scene.check(files_read == NOTES && texts_counted == NOTES && totals_told == 1, || {
+        format!("{NOTES} files should have been read and counted, and the total told: {by_tool:?}")
+    });
     scene.check(content(&reply).contains(&format!("\"total\": {expected}")), || {
         format!("the total should be {expected}, as counted outside the gateway")
     });

@@ -94,7 +94,8 @@ impl Screen {
     fn end_line(&mut self, scene: &mut Scene) {
         let line = mem::take(&mut self.line);
         if !line.is_empty() {
-            let (from, to) = (time(self.line_began), time(self.last_text));
+            let from = time(self.line_began);
+            let to = time(self.last_text);
             scene.tell("model", format!("{from}  {}  (last word at {to})", line.trim()));
         }
     }

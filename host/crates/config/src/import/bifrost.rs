@@ -77,8 +77,11 @@ enum Unit {
 pub(super) fn is_of_bifrost(source: &Value) -> bool {
     const PARTS: [&str; 4] = ["providers", "governance", "client", "config_store"];
     const OF_MCP: [&str; 3] = ["client_configs", "tool_manager_config", "tool_sync_interval"];
-    let has = |source: &Value, names: &[&str]| names.iter().any(|name| source.get(name).is_some());
-    has(source, &PARTS) || has(&source["mcp"], &OF_MCP)
+    has_any(source, &PARTS) || has_any(&source["mcp"], &OF_MCP)
+}
+
+fn has_any(source: &Value, names: &[&str]) -> bool {
+    names.iter().any(|name| source.get(name).is_some())
 }
 
 pub(super) fn translate(source: &Value) -> Draft {

@@ -140,11 +140,6 @@ fn elements<'v>(project: &'v Value, list: &str) -> &'v [Value] {
 /// Returns the lists of servers in a member of the file.
 fn lists<'v>(name: &str, value: &'v Value) -> Vec<List<'v>> {
     let key = KeyPath::default().member(name);
-    let list = |key, value: Option<&'v Value>| {
-        let servers = value.and_then(Value::as_object);
-        let list = servers.map(|servers| List { key, servers, project: None, disabled: &[] });
-        list.into_iter().collect()
-    };
     match name {
         PROJECTS => lists_of_projects(value)
             .map(|(project, servers)| List {
@@ -157,6 +152,13 @@ fn lists<'v>(name: &str, value: &'v Value) -> Vec<List<'v>> {
         "mcp" => list(key.member("servers"), value.get("servers")),
         _ if LISTS.iter().any(|(own, _)| *own == name) => list(key, Some(value)),
         _ => Vec::new(),
+    }
+}
+
+fn list(key: KeyPath, value: Option<&Value>) -> Vec<List<'_>> {
+    match value.and_then(Value::as_object) {
+        Some(servers) => vec![List { key, servers, project: None, disabled: &[] }],
+        None => Vec::new(),
     }
 }
 
@@ -326,8 +328,10 @@ fn command_in(directory: &Path, command: &Value) -> Option<String> {
     let path = command.as_str().filter(|path| path.contains('/') && !has_reference(path))?;
     let path = Path::new(path);
     // Leaves out the components `.`.
-    let there = || directory.join(path).components().collect::<PathBuf>();
-    path.is_relative().then(|| there().to_string_lossy().into_owned())
+    path.is_relative().then(|| {
+        let path: PathBuf = directory.join(path).components().collect();
+        path.to_string_lossy().into_owned()
+    })
 }
 
 /// Returns a number or a truth value as text.

@@ -170,14 +170,10 @@ fn collect(value: &Value, key: &KeyPath, taken: &mut Vec<(KeyPath, String)>) {
     let collection = COLLECTIONS.iter().find(|(path, _)| key.text() == *path);
     match (collection, value) {
         (Some((_, Some(name))), Value::Array(elements)) => {
-            let label =
-                |element: &Value| element.get(name).and_then(Value::as_str).map(str::to_owned);
-            let elements = elements.iter().enumerate();
-            taken.extend(
-                elements.map(|(index, element)| {
-                    (key.element(index), label(element).unwrap_or_default())
-                }),
-            );
+            for (index, element) in elements.iter().enumerate() {
+                let label = element.get(name).and_then(Value::as_str).unwrap_or_default();
+                taken.push((key.element(index), label.to_owned()));
+            }
         }
         (Some((_, None)), Value::Object(members)) => {
             taken.extend(members.keys().map(|name| (key.member(name), String::new())));

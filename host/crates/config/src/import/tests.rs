@@ -8,8 +8,11 @@ fn imported(source: &Value) -> Imported {
 
 /// Returns one line for each outcome.
 fn lines(imported: &Imported) -> String {
-    let line = |line: &Line| format!("{} {}: {}", line.outcome.name(), line.key, line.message);
-    imported.lines.iter().map(line).collect::<Vec<_>>().join("\n")
+    let lines = imported
+        .lines
+        .iter()
+        .map(|line| format!("{} {}: {}", line.outcome.name(), line.key, line.message));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -111,8 +114,7 @@ fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
     });
     assert_eq!(imported.file, expected, "{:#}", imported.file);
     let text = imported.file.to_string();
-    let env = |_: &str| None;
-    crate::Config::parse(&text, "airlock.json", &env).expect("a good configuration");
+    crate::Config::parse(&text, "airlock.json", &|_| None).expect("a good configuration");
 }
 
 #[test]
@@ -333,24 +335,15 @@ fn a_server_that_a_project_disables_stays_disabled_and_allowed_tools_have_a_line
 
 #[test]
 fn an_interval_of_bifrost_is_nanoseconds_or_minutes_and_zero_is_the_default() {
-    let client = |name: &str, interval: Value| json!({"name": name, "connection_type": "stdio", "stdio_config": {"command": "x"}, "tool_sync_interval": interval});
     let clients = json!([
-        client("a", json!(10)),
-        client("b", json!(600_000_000_000_i64)),
-        client("c", json!(0)),
-        client("d", json!("0s")),
-        client("e", json!(-1)),
-        client("f", json!("5m")),
+        client("a", &json!(10)),
+        client("b", &json!(600_000_000_000_i64)),
+        client("c", &json!(0)),
+        client("d", &json!("0s")),
+        client("e", &json!(-1)),
+        client("f", &json!("5m")),
     ]);
-    let intervals = |all: Value| {
-        let file = json!({"mcp": {"tool_sync_interval": all, "client_configs": clients}});
-        let imported = imported(&file);
-        let clients = imported.file["mcp"]["client_configs"].as_array().cloned();
-        let clients = clients.unwrap_or_default().into_iter();
-        let intervals = clients.map(|client| client["tool_sync_interval"].clone()).collect();
-        (Value::Array(intervals), lines(&imported))
-    };
-    let (of_each, lines) = intervals(json!(15));
+    let (of_each, lines) = intervals(&json!(15), &clients);
     assert_eq!(of_each, json!(["10m", "600000ms", "15m", "15m", "0ms", "5m"]));
     let read = "is read as minutes: as nanoseconds it would be less than a millisecond";
     for line in [
@@ -361,24 +354,28 @@ fn an_interval_of_bifrost_is_nanoseconds_or_minutes_and_zero_is_the_default() {
     ] {
         assert!(lines.contains(&line), "{line}\n{lines}");
     }
-    let (of_each, lines) = intervals(json!(0));
+    let (of_each, lines) = intervals(&json!(0), &clients);
     assert_eq!(of_each, json!(["10m", "600000ms", null, null, "0ms", "5m"]));
     let default = "no meaning mcp.tool_sync_interval: it stands for the default";
     assert!(lines.contains(default), "{lines}");
 }
 
+fn client(name: &str, interval: &Value) -> Value {
+    json!({"name": name, "connection_type": "stdio", "stdio_config": {"command": "x"}, "tool_sync_interval": interval})
+}
+
+/// Returns the intervals of the imported clients, and the lines about the import.
+fn intervals(all: &Value, clients: &Value) -> (Value, String) {
+    let imported =
+        imported(&json!({"mcp": {"tool_sync_interval": all, "client_configs": clients}}));
+    let clients = imported.file["mcp"]["client_configs"].as_array().cloned();
+    let clients = clients.unwrap_or_default().into_iter();
+    let intervals = clients.map(|client| client["tool_sync_interval"].clone()).collect();
+    (Value::Array(intervals), lines(&imported))
+}
+
 #[test]
 fn an_interval_in_client_is_used_if_mcp_has_none() {
-    let interval = |mcp: Value, in_client: Value| {
-        let client =
-            json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": "x"}});
-        let imported = imported(&json!({
-            "client": {"mcp_tool_sync_interval": in_client},
-            "mcp": {"tool_sync_interval": mcp, "client_configs": [client]},
-        }));
-        let interval = imported.file["mcp"]["client_configs"][0]["tool_sync_interval"].clone();
-        (interval, lines(&imported))
-    };
     let minutes = "is read as minutes: as nanoseconds it would be less than a millisecond, and 15m \
                    is `tool_sync_interval` of each client";
     let moved = format!("changed client.mcp_tool_sync_interval: 15 {minutes}");
@@ -391,16 +388,27 @@ fn an_interval_in_client_is_used_if_mcp_has_none() {
         (json!("10m"), json!("10m"), &different),
         (json!("15m"), json!("15m"), &same),
     ] {
-        let (found, lines) = interval(mcp, json!(15));
+        let (found, lines) = interval(&mcp, &json!(15));
         assert_eq!(found, expected);
         assert!(lines.contains(line), "{line}\n{lines}");
     }
-    let (found, lines) = interval(json!(null), json!(0));
+    let (found, lines) = interval(&json!(null), &json!(0));
     assert_eq!(found, Value::Null);
     assert!(
         lines.contains("no meaning client.mcp_tool_sync_interval: it stands for the default"),
         "{lines}"
     );
+}
+
+/// Returns the interval of the imported client, and the lines about the import.
+fn interval(mcp: &Value, in_client: &Value) -> (Value, String) {
+    let client = json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": "x"}});
+    let imported = imported(&json!({
+        "client": {"mcp_tool_sync_interval": in_client},
+        "mcp": {"tool_sync_interval": mcp, "client_configs": [client]},
+    }));
+    let interval = imported.file["mcp"]["client_configs"][0]["tool_sync_interval"].clone();
+    (interval, lines(&imported))
 }
 
 #[test]
@@ -429,17 +437,11 @@ fn a_setting_in_client_that_mcp_has_too_is_reported_with_the_one_that_is_used() 
 
 #[test]
 fn a_custom_provider_of_bifrost_gets_its_kind() {
-    let custom = |kind: &str| {
-        json!({
-            "keys": [{"name": "k", "value": "sk-1", "models": ["*"], "weight": 1}],
-            "network_config": {"base_url": "https://llm.example.com/v1"},
-            "custom_provider_config": {"base_provider_type": kind, "is_key_less": false, "allowed_requests": null},
-        })
-    };
     let file = json!({"providers": {"own": custom("openai"), "other": custom("anthropic"), "cloud": custom("bedrock")}});
     let imported = imported(&file);
-    let kind = |name: &str| &imported.file["providers"][name]["kind"];
-    assert_eq!((kind("own"), kind("other")), (&json!("openai"), &json!("anthropic")));
+    let providers = &imported.file["providers"];
+    assert_eq!(providers["own"]["kind"], "openai");
+    assert_eq!(providers["other"]["kind"], "anthropic");
     let lines = lines(&imported);
     for line in [
         "changed providers.own.custom_provider_config.base_provider_type: is `kind`",
@@ -448,6 +450,14 @@ fn a_custom_provider_of_bifrost_gets_its_kind() {
     ] {
         assert!(lines.contains(line), "{line}\n{lines}");
     }
+}
+
+fn custom(kind: &str) -> Value {
+    json!({
+        "keys": [{"name": "k", "value": "sk-1", "models": ["*"], "weight": 1}],
+        "network_config": {"base_url": "https://llm.example.com/v1"},
+        "custom_provider_config": {"base_provider_type": kind, "is_key_less": false, "allowed_requests": null},
+    })
 }
 
 #[test]

@@ -32,12 +32,12 @@ pub(super) fn names(field: &Field<'_>, clients: &[file::Client]) -> BTreeSet<Cli
 
 /// Returns the MCP servers that are disabled.
 pub(super) fn disabled(clients: &[file::Client]) -> Vec<Disabled> {
-    let disabled = |client: &file::Client| {
+    let disabled = clients.iter().filter_map(|client| {
         let connection_type = client.connection_type.of_server().filter(|_| client.disabled)?;
         // `names` has already noted an invalid name.
         Some(Disabled { name: ClientName::parse(&client.name).ok()?, connection_type })
-    };
-    clients.iter().filter_map(disabled).collect()
+    });
+    disabled.collect()
 }
 
 /// Resolves every client that is not disabled.
@@ -138,7 +138,8 @@ fn prefix(field: &Field<'_>, client: &file::Client, names: &BTreeSet<ClientName>
 fn refuse_shared_prefixes(field: &Field<'_>, clients: &[file::Client]) {
     let mut seen = BTreeSet::new();
     for (index, client) in clients.iter().enumerate() {
-        let prefix = client.prefix.as_deref().filter(|it| !it.is_empty() && *it != client.name);
+        let prefix = client.prefix.as_deref();
+        let prefix = prefix.filter(|prefix| !prefix.is_empty() && *prefix != client.name);
         if prefix.is_some_and(|prefix| !seen.insert(prefix)) {
             field.element(index).member("prefix").refuse("another client has this prefix already");
         }
@@ -150,12 +151,10 @@ const HTTP: &str = "\"http\" or \"sse\"";
 
 /// Refuses settings of another connection type, because they would be ignored.
 fn refuse_foreign_keys(field: &Field<'_>, client: &file::Client) {
-    let is = |kind| client.connection_type == kind;
-    let (is_stdio, is_docker, is_http) = (
-        is(ConnectionType::Stdio),
-        is(ConnectionType::Docker),
-        is(ConnectionType::Http) || is(ConnectionType::Sse),
-    );
+    let kind = client.connection_type;
+    let is_stdio = kind == ConnectionType::Stdio;
+    let is_docker = kind == ConnectionType::Docker;
+    let is_http = matches!(kind, ConnectionType::Http | ConnectionType::Sse);
     let is_wasm = !is_stdio && !is_docker && !is_http;
     let mcp = "that of an MCP server";
     let keys = [

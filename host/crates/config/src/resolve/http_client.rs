@@ -58,8 +58,6 @@ fn oauth(
     }
     let Some(config) = config else { return Some(Oauth::default()) };
     let is_written = [config.authorize_url.is_some(), config.token_url.is_some()];
-    let url =
-        |name: &str, url: Option<String>| url.filter(|url| check_url(&field.member(name), url));
     let oauth = Oauth {
         client_id: config
             .client_id
@@ -67,25 +65,31 @@ fn oauth(
         client_secret: config
             .client_secret
             .and_then(|secret| field.member("client_secret").text(secret)),
-        client_metadata_url: url("client_metadata_url", config.client_metadata_url),
-        issuer: url("issuer", config.issuer),
-        authorize_url: url("authorize_url", config.authorize_url),
-        token_url: url("token_url", config.token_url),
-        registration_url: url("registration_url", config.registration_url),
+        client_metadata_url: checked_url(
+            &field.member("client_metadata_url"),
+            config.client_metadata_url,
+        ),
+        issuer: checked_url(&field.member("issuer"), config.issuer),
+        authorize_url: checked_url(&field.member("authorize_url"), config.authorize_url),
+        token_url: checked_url(&field.member("token_url"), config.token_url),
+        registration_url: checked_url(&field.member("registration_url"), config.registration_url),
         scopes: scopes(&field.member("scopes"), config.scopes),
     };
     if oauth.client_secret.is_some() && oauth.client_id.is_none() {
         field.member("client_secret").refuse("needs a `client_id` beside it");
     }
     check_binding(&field, &oauth, is_written);
-    let is_document = |url: &Uri| url.scheme() == Some(&Scheme::HTTPS) && url.path() != "/";
     let document = oauth.client_metadata_url.as_ref().and_then(|url| url.parse::<Uri>().ok());
-    if document.is_some_and(|url| !is_document(&url)) {
+    if document.is_some_and(|url| url.scheme() != Some(&Scheme::HTTPS) || url.path() == "/") {
         field.member("client_metadata_url").refuse(
             "must begin with https:// and have a path, because it is the client's identifier",
         );
     }
     Some(oauth)
+}
+
+fn checked_url(field: &Field<'_>, url: Option<String>) -> Option<String> {
+    url.filter(|url| check_url(field, url))
 }
 
 /// Checks that the endpoints of the settings are of one authorization server, and that a secret is
@@ -117,11 +121,6 @@ fn check_url(field: &Field<'_>, url: &str) -> bool {
 }
 
 fn scopes(field: &Field<'_>, scopes: Vec<String>) -> Vec<String> {
-    // RFC 6749, section 3.3.
-    let is_scope = |scope: &str| {
-        let is_of_scope = |it| matches!(it, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
-        (1..=256).contains(&scope.len()) && scope.bytes().all(is_of_scope)
-    };
     for (index, _) in scopes.iter().enumerate().filter(|(_, scope)| !is_scope(scope)) {
         field
             .element(index)
@@ -131,6 +130,12 @@ fn scopes(field: &Field<'_>, scopes: Vec<String>) -> Vec<String> {
         field.refuse(format_args!("has more than {MAX_SCOPES} entries"));
     }
     scopes
+}
+
+/// Returns whether a text is a scope (RFC 6749, section 3.3).
+fn is_scope(scope: &str) -> bool {
+    (1..=256).contains(&scope.len())
+        && scope.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
 }
 
 /// Refuses other sources of the header that has the access token.

@@ -19,17 +19,19 @@ pub(super) fn resolve(
     max_connections: usize,
     keys: &Keys,
 ) -> Settings {
-    let count =
-        |name: &str, value, default: u32| field.member(name).count(value, default.max(1), 1..=MOST);
     let connections = u32::try_from(max_connections).unwrap_or(MOST);
-    let total = count("max_sessions", file.max_sessions, 4_096);
-    let streams = count("max_streams", file.max_streams, connections / 2);
+    let total = count(&field.member("max_sessions"), file.max_sessions, 4_096);
+    let streams = count(&field.member("max_streams"), file.max_streams, connections / 2);
     let sessions = SessionBounds {
         total: total as usize,
-        per_key: count("max_sessions_per_key", file.max_sessions_per_key, total / 4) as usize,
-        streams: streams as usize,
-        streams_per_key: count("max_streams_per_key", file.max_streams_per_key, streams / 2)
+        per_key: count(&field.member("max_sessions_per_key"), file.max_sessions_per_key, total / 4)
             as usize,
+        streams: streams as usize,
+        streams_per_key: count(
+            &field.member("max_streams_per_key"),
+            file.max_streams_per_key,
+            streams / 2,
+        ) as usize,
         idle: field
             .member("session_timeout")
             .within(file.session_timeout, Span::secs(30 * 60), Span::secs(1)..=Span::days(30))
@@ -49,6 +51,10 @@ pub(super) fn resolve(
         sessions,
         sse: file.sse.unwrap_or_default(),
     }
+}
+
+fn count(field: &Field<'_>, value: Option<u64>, default: u32) -> u32 {
+    field.count(value, default.max(1), 1..=MOST)
 }
 
 fn mode(approval: file::Approval) -> ApprovalMode {

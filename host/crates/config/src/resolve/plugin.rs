@@ -108,21 +108,21 @@ fn check_full_name(field: &Field<'_>, tool: &str, clients: &Clients<'_>) {
 }
 
 fn rules(field: &Field<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant> {
-    let grant = |(index, rule): (usize, NameOr<file::HttpRule>)| match rule {
+    let granted = rules.into_iter().enumerate().filter_map(|(index, rule)| match rule {
         NameOr::Name(name) => Some(HttpGrant::Requested(name)),
         NameOr::Whole(rule) => {
             let made = Rule::new(&rule.url, &rule.methods, &rule.paths, rule.private);
             field.element(index).accept(made.and_then(Rule::reachable)).map(HttpGrant::Rule)
         }
-    };
-    rules.into_iter().enumerate().filter_map(grant).collect()
+    });
+    granted.collect()
 }
 
 fn secrets(
     field: &Field<'_>,
     secrets: BTreeMap<String, file::SecretGrant>,
 ) -> BTreeMap<String, SecretGrant> {
-    let grant = |(name, secret): (String, file::SecretGrant)| {
+    let granted = secrets.into_iter().filter_map(|(name, secret)| {
         let field = field.member(&name);
         let grant = SecretGrant {
             source: field.member("from").accept(Source::parse(&secret.from, field.base))?,
@@ -131,8 +131,8 @@ fn secrets(
             reveal: secret.reveal,
         };
         Some((name, grant))
-    };
-    secrets.into_iter().filter_map(grant).collect()
+    });
+    granted.collect()
 }
 
 fn injection(field: &Field<'_>, inject: &file::Inject) -> Option<Injection> {
@@ -152,19 +152,19 @@ fn injection(field: &Field<'_>, inject: &file::Inject) -> Option<Injection> {
 }
 
 fn stores(field: &Field<'_>, stores: BTreeMap<String, file::KvGrant>) -> BTreeMap<String, KvGrant> {
-    let grant = |(name, store): (String, file::KvGrant)| {
+    let granted = stores.into_iter().map(|(name, store)| {
         check_name(&field.member(&name), &name);
         let max_bytes = store.max_bytes.map(|size| size.0);
         (name, KvGrant { max_bytes, shared: store.shared })
-    };
-    stores.into_iter().map(grant).collect()
+    });
+    granted.collect()
 }
 
 fn directories(
     field: &Field<'_>,
     directories: BTreeMap<String, file::FilesGrant>,
 ) -> BTreeMap<String, FilesGrant> {
-    let grant = |(name, directory): (String, file::FilesGrant)| {
+    let granted = directories.into_iter().map(|(name, directory)| {
         let field = field.member(&name);
         check_name(&field, &name);
         let access = match directory.access {
@@ -179,8 +179,8 @@ fn directories(
         let path = field.member("path").path(&directory.path);
         let quota = quota(directory.max_bytes, directory.max_files);
         (name, FilesGrant { path, access, quota })
-    };
-    directories.into_iter().map(grant).collect()
+    });
+    granted.collect()
 }
 
 fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
@@ -190,8 +190,8 @@ fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
 /// Checks the name of a store or a directory. A request may have the name `*`; a grant may not,
 /// because it names one directory.
 fn check_name(field: &Field<'_>, name: &str) {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(is_fit) {
+    let is_fit = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if name.is_empty() || name.len() > 64 || !is_fit {
         field.refuse(format_args!(
             "found the name {name:?}, expected 1 to 64 letters, digits, `_` or `-`"
         ));
@@ -202,9 +202,11 @@ fn check_name(field: &Field<'_>, name: &str) {
 /// of CPU time cannot take the gateway down.
 fn limits(field: &Field<'_>, limits: LimitSet, profile: Profile) -> LimitSet {
     for (limit, found) in limits.amounts() {
-        let (minimum, maximum) = (limit.minimum(), profile.maximum(limit));
+        let minimum = limit.minimum();
+        let maximum = profile.maximum(limit);
         if !(minimum..=maximum).contains(&found) {
-            let [minimum, maximum, found] = [minimum, maximum, found].map(|it| limit.show(it));
+            let [minimum, maximum, found] =
+                [minimum, maximum, found].map(|amount| limit.show(amount));
             let profile = profile.name();
             field.member(limit.key()).refuse(format_args!(
                 "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"

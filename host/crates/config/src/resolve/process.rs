@@ -86,9 +86,6 @@ pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
 }
 
 fn limits(field: &Field<'_>, limits: &file::ProcessLimits) -> ProcessLimits {
-    let number = |name: &str, value: Option<u64>, least, most| {
-        value.map(|value| field.member(name).within(Some(value), least, least..=most))
-    };
     let memory = limits.memory.map(|size| {
         let range = Size::mib(16)..=Size::gib(1 << 20);
         field.member("memory").within(Some(size), size, range).0
@@ -100,24 +97,28 @@ fn limits(field: &Field<'_>, limits: &file::ProcessLimits) -> ProcessLimits {
     ProcessLimits {
         memory_bytes: memory,
         cpu_time,
-        open_files: number("open_files", limits.open_files, 16, 1 << 20),
-        processes: number("processes", limits.processes, 1, MOST_PROCESSES),
+        open_files: number(&field.member("open_files"), limits.open_files, 16, 1 << 20),
+        processes: number(&field.member("processes"), limits.processes, 1, MOST_PROCESSES),
     }
+}
+
+fn number(field: &Field<'_>, value: Option<u64>, least: u64, most: u64) -> Option<u64> {
+    value.map(|value| field.within(Some(value), least, least..=most))
 }
 
 fn confinement(field: &Field<'_>, confine: &file::Confine) -> Confinement {
     if confine.read.is_empty() && confine.write.is_empty() {
         field.refuse("names no path; list the paths that the process needs in `read` and `write`");
     }
-    let paths = |name: &str, paths: &[std::path::PathBuf]| {
-        let field = field.member(name);
-        paths.iter().enumerate().map(|(at, path)| field.element(at).path(path)).collect()
-    };
     Confinement {
-        read: paths("read", &confine.read),
-        write: paths("write", &confine.write),
+        read: paths(&field.member("read"), &confine.read),
+        write: paths(&field.member("write"), &confine.write),
         required: confine.required.unwrap_or(true),
     }
+}
+
+fn paths(field: &Field<'_>, paths: &[std::path::PathBuf]) -> Vec<std::path::PathBuf> {
+    paths.iter().enumerate().map(|(at, path)| field.element(at).path(path)).collect()
 }
 
 pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Transport> {
@@ -152,8 +153,10 @@ pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Transpor
 
 /// Returns the address of the daemon.
 fn host(field: &Field<'_>, written: Option<&str>) -> String {
-    let inherited = || (field.env)("DOCKER_HOST").filter(|host| !host.is_empty());
-    let host = written.map(str::to_owned).or_else(inherited);
+    let host = match written {
+        Some(host) => Some(host.to_owned()),
+        None => (field.env)("DOCKER_HOST").filter(|host| !host.is_empty()),
+    };
     let host = host.unwrap_or_else(|| DEFAULT_HOST.to_owned());
     let is_path = host.strip_prefix("unix://").is_some_and(|path| Path::new(path).is_absolute());
     // Whoever reaches a daemon over TCP has the rights of root, and the connection is not encrypted.

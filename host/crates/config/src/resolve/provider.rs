@@ -28,8 +28,8 @@ fn provider(
     mut file: file::Provider,
     names: &BTreeSet<String>,
 ) -> Option<Settings> {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(is_fit) {
+    let is_fit = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if name.is_empty() || name.len() > 64 || !is_fit {
         field.refuse("a provider's name has 1 to 64 letters, digits, `_`, `-` or `.`");
     }
     let fallbacks = std::mem::take(&mut file.fallbacks);
@@ -139,8 +139,7 @@ fn apis(
         field.element(at).refuse("is in the list already");
         return None;
     }
-    let has = |api| listed.contains(&api);
-    match (has(ProviderApi::Chat), has(ProviderApi::Responses)) {
+    match (listed.contains(&ProviderApi::Chat), listed.contains(&ProviderApi::Responses)) {
         (true, true) => Some(Apis::Both),
         (true, false) => Some(Apis::Chat),
         (false, true) => Some(Apis::Responses),

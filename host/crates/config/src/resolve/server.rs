@@ -17,7 +17,6 @@ pub(super) fn resolve(
     file: file::Server,
     has_active_key: bool,
 ) -> server::Settings {
-    let waits = || Span::millis(1)..=Span::secs(60 * 60);
     let max_connections =
         field.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
     // A quarter, so that two addresses cannot take all connections.
@@ -84,18 +83,26 @@ pub(super) fn resolve(
     settings
 }
 
+/// Returns the bounds of the time that a connection may wait for its peer.
+fn waits() -> std::ops::RangeInclusive<Span> {
+    Span::millis(1)..=Span::secs(60 * 60)
+}
+
 /// Returns the bounds on stored responses; `None` if responses are not stored.
 fn responses(field: &Field<'_>, file: &file::Responses) -> Option<server::ResponseBounds> {
-    let sizes = || Size::kib(64)..=Size::gib(1_024);
+    let sizes = Size::kib(64)..=Size::gib(1_024);
     let bounds = server::ResponseBounds {
         expire_after: field
             .member("expire_after")
             .within(file.expire_after, Span::days(30), Span::secs(60)..=Span::days(3_650))
             .0,
-        total_bytes: field.member("max_bytes").within(file.max_bytes, Size::gib(1), sizes()).0,
+        total_bytes: field
+            .member("max_bytes")
+            .within(file.max_bytes, Size::gib(1), sizes.clone())
+            .0,
         owner_bytes: field
             .member("max_bytes_per_key")
-            .within(file.max_bytes_per_key, Size::mib(128), sizes())
+            .within(file.max_bytes_per_key, Size::mib(128), sizes)
             .0,
     };
     file.store.unwrap_or(true).then_some(bounds)
@@ -137,22 +144,17 @@ fn request_memory(field: &Field<'_>, memory: Option<Size>, settings: &server::Se
 }
 
 fn listen(field: &Field<'_>, text: &str) -> SocketAddr {
-    let wrong = |_| {
+    let address = text.parse::<SocketAddr>().map_err(|_| {
         format!(
             "found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\""
         )
-    };
+    });
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-    field.accept(text.parse().map_err(wrong)).unwrap_or(loopback)
+    field.accept(address).unwrap_or(loopback)
 }
 
 fn hosts(field: &Field<'_>, hosts: Vec<String>) -> Vec<String> {
-    let is_name = |host: &str| {
-        !host.is_empty()
-            && host.len() <= 253
-            && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
-    };
-    for (index, host) in hosts.iter().enumerate().filter(|(_, host)| !is_name(host)) {
+    for (index, host) in hosts.iter().enumerate().filter(|(_, host)| !is_host_name(host)) {
         field
             .element(index)
             .refuse(format_args!("found {host:?}, expected a host name without scheme or port, such as \"tools.example.com\""));
@@ -160,9 +162,15 @@ fn hosts(field: &Field<'_>, hosts: Vec<String>) -> Vec<String> {
     hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect()
 }
 
+fn is_host_name(host: &str) -> bool {
+    !host.is_empty()
+        && host.len() <= 253
+        && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+}
+
 /// Returns origins as browsers write them: in lower case, without the default port of the scheme.
 fn origins(field: &Field<'_>, origins: &[String]) -> Vec<String> {
-    let read = |(index, text): (usize, &String)| {
+    let read = origins.iter().enumerate().filter_map(|(index, text)| {
         let origin = Url::parse(text).ok().filter(|url| {
             let is_bare = url.path() == "/"
                 && url.query().is_none()
@@ -178,6 +186,6 @@ fn origins(field: &Field<'_>, origins: &[String]) -> Vec<String> {
             field.element(index).refuse(format_args!("found {text:?}, expected {expected}"));
         }
         origin.map(|url| url.origin().ascii_serialization())
-    };
-    origins.iter().enumerate().filter_map(read).collect()
+    });
+    read.collect()
 }

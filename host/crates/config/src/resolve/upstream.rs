@@ -113,22 +113,23 @@ struct Supervision {
 
 fn supervision(field: &Field<'_>, client: &file::Client) -> Supervision {
     let bounds = Bounds::default();
-    let calls = |name, value: Option<u64>, default: usize, range: RangeInclusive<u64>| {
-        let found = field.member(name).within(value, default as u64, range);
-        usize::try_from(found).unwrap_or(default)
-    };
     Supervision {
         timeouts: timeouts(field, client),
         restart: restart(&field.member("restart"), client.restart.as_ref()),
         lifecycle: lifecycle(field, client),
         bounds: Bounds {
             running: calls(
-                "max_concurrent_calls",
+                &field.member("max_concurrent_calls"),
                 client.max_concurrent_calls,
                 bounds.running,
                 1..=1024,
             ),
-            waiting: calls("max_waiting_calls", client.max_waiting_calls, bounds.waiting, 0..=4096),
+            waiting: calls(
+                &field.member("max_waiting_calls"),
+                client.max_waiting_calls,
+                bounds.waiting,
+                0..=4096,
+            ),
         },
         sync_interval: optional(
             &field.member("tool_sync_interval"),
@@ -137,6 +138,16 @@ fn supervision(field: &Field<'_>, client: &file::Client) -> Supervision {
             10,
         ),
     }
+}
+
+fn calls(
+    field: &Field<'_>,
+    value: Option<u64>,
+    default: usize,
+    range: RangeInclusive<u64>,
+) -> usize {
+    let found = field.within(value, default as u64, range);
+    usize::try_from(found).unwrap_or(default)
 }
 
 fn timeouts(field: &Field<'_>, client: &file::Client) -> Timeouts {
@@ -186,17 +197,25 @@ fn optional(
 fn restart(field: &Field<'_>, restart: Option<&file::Restart>) -> Restart {
     let default = Restart::default();
     let Some(restart) = restart else { return default };
-    let time = |name, value: Option<Span>, default: Duration| {
-        let range = Span::millis(1)..=Span::days(1);
-        field.member(name).within(value, Span(default), range).0
-    };
-    let backoff = time("backoff", restart.backoff, default.backoff);
+    let backoff = time(&field.member("backoff"), restart.backoff, default.backoff);
     Restart {
         max_attempts: restart.max_attempts.filter(|max| *max > 0),
         backoff,
-        max_backoff: time("max_backoff", restart.max_backoff, default.max_backoff.max(backoff)),
-        stable_after: time("stable_after", restart.stable_after, default.stable_after),
+        max_backoff: time(
+            &field.member("max_backoff"),
+            restart.max_backoff,
+            default.max_backoff.max(backoff),
+        ),
+        stable_after: time(
+            &field.member("stable_after"),
+            restart.stable_after,
+            default.stable_after,
+        ),
     }
+}
+
+fn time(field: &Field<'_>, value: Option<Span>, default: Duration) -> Duration {
+    field.within(value, Span(default), Span::millis(1)..=Span::days(1)).0
 }
 
 fn lifecycle(field: &Field<'_>, client: &file::Client) -> Lifecycle {
@@ -217,9 +236,11 @@ fn lifecycle(field: &Field<'_>, client: &file::Client) -> Lifecycle {
 /// Returns an HTTP URL. Errors do not quote it, because some services put tokens into their URLs.
 pub(super) fn url(field: &Field<'_>, text: EnvText) -> Option<String> {
     let text = field.text(text)?;
-    let is_http =
-        |uri: &Uri| uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
-    let Some(uri) = text.expose().parse::<Uri>().ok().filter(is_http) else {
+    let uri =
+        text.expose().parse::<Uri>().ok().filter(|uri| {
+            uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS)
+        });
+    let Some(uri) = uri else {
         field.refuse("expected a URL that starts with http:// or https://");
         return None;
     };

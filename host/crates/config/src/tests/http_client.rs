@@ -93,15 +93,14 @@ fn a_client_of_an_authorization_server_is_read() {
             "scopes": ["read", "https://example.com/write"],
         }}),
     ));
-    let url = |path: &str| Some(format!("https://as.example.com/{path}"));
     let expected = Oauth {
         client_id: Some("id".to_owned()),
         client_secret: Some(Secret::new("s3cr3t")),
         client_metadata_url: Some("https://example.com/client.json".to_owned()),
         issuer: Some("https://as.example.com".to_owned()),
-        authorize_url: url("authorize"),
-        token_url: url("token"),
-        registration_url: url("register"),
+        authorize_url: Some("https://as.example.com/authorize".to_owned()),
+        token_url: Some("https://as.example.com/token".to_owned()),
+        registration_url: Some("https://as.example.com/register".to_owned()),
         scopes: vec!["read".to_owned(), "https://example.com/write".to_owned()],
     };
     assert!(!format!("{:?}", all.oauth).contains("s3cr3t"));

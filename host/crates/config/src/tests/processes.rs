@@ -114,14 +114,17 @@ fn limits_of_a_process_are_bounded_at_both_ends() {
         ("open_files", json!([16, 1_048_576]), json!([15, 1_048_577])),
         ("processes", json!([1, 4_194_304]), json!([0, 4_194_305])),
     ] {
-        let limited = |value: &Value| stdio_with("limits", with(json!({}), key, value.clone()));
         for value in good.as_array().expect("a list") {
-            process(&limited(value));
+            process(&limited(key, value));
         }
         for value in bad.as_array().expect("a list") {
-            assert!(error(&limited(value)).contains("must be from"), "{key}: {value}");
+            assert!(error(&limited(key, value)).contains("must be from"), "{key}: {value}");
         }
     }
+}
+
+fn limited(key: &str, value: &Value) -> Value {
+    stdio_with("limits", with(json!({}), key, value.clone()))
 }
 
 #[test]

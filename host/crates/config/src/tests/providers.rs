@@ -118,7 +118,6 @@ fn a_file_of_bifrost_loads_with_its_keys_and_network_settings() {
         }),
     );
     let secret = format!("{SECRET}-GOOD");
-    let key = |name: &str, value: &str| Key::new(name, Secret::new(value));
     assert_eq!(
         service,
         Service {
@@ -145,11 +144,17 @@ fn a_file_of_bifrost_loads_with_its_keys_and_network_settings() {
             ..Service::new(Api::OpenAi, "https://proxy.example/openai/v1")
         }
     );
-    let url =
-        |name, url| service_url(name, json!({"keys": keys(), "network_config": {"base_url": url}}));
-    assert_eq!(url("openai", "http://h/v1"), "http://h/v1");
-    assert_eq!(url("gemini", "http://h/v1beta"), "http://h/v1beta/openai");
-    assert_eq!(url("perplexity", "http://h"), "http://h");
+    assert_eq!(url_with_base("openai", "http://h/v1"), "http://h/v1");
+    assert_eq!(url_with_base("gemini", "http://h/v1beta"), "http://h/v1beta/openai");
+    assert_eq!(url_with_base("perplexity", "http://h"), "http://h");
+}
+
+fn url_with_base(name: &str, url: &str) -> String {
+    service_url(name, json!({"keys": keys(), "network_config": {"base_url": url}}))
+}
+
+fn key(name: &str, value: &str) -> Key {
+    Key::new(name, Secret::new(value))
 }
 
 fn service_url(name: &str, settings: Value) -> String {
@@ -190,20 +195,23 @@ fn the_gateways_own_settings_of_a_service_are_taken() {
 
 #[test]
 fn a_service_has_the_apis_that_are_listed_and_openai_has_both() {
-    let own = |apis: Value| json!({"kind": "openai", "base_url": "http://h/v1", "apis": apis});
     for (name, settings, expected) in [
-        ("mine", own(Value::Null), Apis::Chat),
-        ("mine", own(json!(["chat"])), Apis::Chat),
-        ("mine", own(json!(["responses"])), Apis::Responses),
-        ("mine", own(json!(["responses", "chat"])), Apis::Both),
+        ("mine", own(&Value::Null), Apis::Chat),
+        ("mine", own(&json!(["chat"])), Apis::Chat),
+        ("mine", own(&json!(["responses"])), Apis::Responses),
+        ("mine", own(&json!(["responses", "chat"])), Apis::Both),
         ("openai", json!({"keys": keys()}), Apis::Both),
         ("openai", json!({"keys": keys(), "apis": ["chat"]}), Apis::Chat),
-        ("openai", own(Value::Null), Apis::Chat),
+        ("openai", own(&Value::Null), Apis::Chat),
         ("openai", json!({"keys": keys(), "network_config": {"base_url": "http://h"}}), Apis::Chat),
         ("groq", json!({"keys": keys()}), Apis::Chat),
     ] {
         assert_eq!(service(name, settings.clone()).apis, expected, "{name}: {settings}");
     }
+}
+
+fn own(apis: &Value) -> Value {
+    json!({"kind": "openai", "base_url": "http://h/v1", "apis": apis})
 }
 
 #[test]
@@ -337,23 +345,24 @@ fn a_proxy_is_checked_and_never_shown() {
 
 #[test]
 fn fallbacks_name_providers() {
-    let file = |fallbacks: Value| {
-        json!({"providers": {
-            "openai": {"keys": keys(), "fallbacks": fallbacks}, "anthropic": {"keys": keys()}
-        }})
-    };
-    let config = good(&file(json!(["anthropic/claude-x", "openai/gpt-x"])));
+    let config = good(&with_fallbacks(&json!(["anthropic/claude-x", "openai/gpt-x"])));
     assert_eq!(config.providers[0].fallbacks, ["anthropic/claude-x", "openai/gpt-x"]);
-    assert_snapshot!(error(&file(json!(["claude-x", "groq/x", "anthropic/"]))), @r#"
+    assert_snapshot!(error(&with_fallbacks(&json!(["claude-x", "groq/x", "anthropic/"]))), @r#"
     providers.openai.fallbacks[0]: found "claude-x", expected NAME/model with the name of a provider
     providers.openai.fallbacks[1]: found "groq/x", expected NAME/model with the name of a provider
     providers.openai.fallbacks[2]: found "anthropic/", expected NAME/model with the name of a provider
     "#);
     let nine = vec!["anthropic/x"; 9];
     assert_snapshot!(
-        error(&file(json!(nine))),
+        error(&with_fallbacks(&json!(nine))),
         @"providers.openai.fallbacks: must have at most 8 elements, found 9"
     );
+}
+
+fn with_fallbacks(fallbacks: &Value) -> Value {
+    json!({"providers": {
+        "openai": {"keys": keys(), "fallbacks": fallbacks}, "anthropic": {"keys": keys()}
+    }})
 }
 
 #[tokio::test]

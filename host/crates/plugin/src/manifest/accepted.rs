@@ -17,16 +17,11 @@ use airlock_egress::Rule;
 
 impl Request<'_> {
     /// Returns the rights in lines of the lock file about this request.
-    pub(crate) fn accepted<'l>(self, lines: &'l [String]) -> Vec<&'l str> {
-        let split = |line: &'l String| line.split_once(' ').unwrap_or((line, ""));
-        let of = |wanted: &str| -> Vec<&'l str> {
-            let found = lines.iter().map(split).filter(|(key, _)| *key == wanted);
-            found.map(|(_, right)| right).collect()
-        };
-        let own = of(&self.to_string());
+    pub(in crate) fn accepted<'l>(self, lines: &'l [String]) -> Vec<&'l str> {
+        let own = rights_of(lines, &self.to_string());
         // As in the grants, the request for any directory counts only where none names this one.
         if own.is_empty() && matches!(self, Self::Files(..)) {
-            return of(&format!("files.{ANY}"));
+            return rights_of(lines, &format!("files.{ANY}"));
         }
         own
     }
@@ -49,6 +44,12 @@ impl Request<'_> {
                 Self::Slot(..) | Self::Tools(_) | Self::Clocks(_) => false,
             }
     }
+}
+
+/// Returns the accepted rights of one request.
+fn rights_of<'l>(lines: &'l [String], request: &str) -> Vec<&'l str> {
+    let split = lines.iter().map(|line| line.split_once(' ').unwrap_or((line.as_str(), "")));
+    split.filter(|(key, _)| *key == request).map(|(_, right)| right).collect()
 }
 
 fn includes_rule(accepted: &str, right: &str) -> bool {
@@ -114,15 +115,16 @@ impl Space {
     }
 
     fn includes(&self, other: &Self) -> bool {
-        let is_within = |most: Option<u64>, other: Option<u64>| {
-            most.is_none_or(|most| other.is_some_and(|other| other <= most))
-        };
         // A quota limits nothing that is only read.
         !other.may_write
             || (self.may_write
                 && is_within(self.bytes, other.bytes)
                 && is_within(self.files, other.files))
     }
+}
+
+fn is_within(most: Option<u64>, other: Option<u64>) -> bool {
+    most.is_none_or(|most| other.is_some_and(|other| other <= most))
 }
 
 fn size(text: &str) -> Option<u64> {
@@ -139,18 +141,22 @@ mod tests {
 
     /// Returns whether the lock lines of one manifest include every right of another one.
     fn includes(was: &Value, is: &Value) -> bool {
-        let manifest = |request: &Value| {
-            let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
-            Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
-        };
-        let (was, is) = (manifest(was), manifest(is));
+        let was = manifest(was);
+        let is = manifest(is);
         let lines: Vec<_> = was.request.all().flat_map(Request::lock_lines).collect();
         is.request.all().all(|request| {
             let accepted = request.accepted(&lines);
-            let is_included =
-                |right: &String| accepted.iter().any(|accepted| request.includes(accepted, right));
-            !accepted.is_empty() && request.rights().iter().all(is_included)
+            !accepted.is_empty()
+                && request
+                    .rights()
+                    .iter()
+                    .all(|right| accepted.iter().any(|accepted| request.includes(accepted, right)))
         })
+    }
+
+    fn manifest(request: &Value) -> Manifest {
+        let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
+        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
     }
 
     /// Asserts that the second of two requests is narrower than the first.
@@ -162,11 +168,6 @@ mod tests {
 
     #[test]
     fn a_destination_is_compared_by_its_rule() {
-        let api = |rule: &Value| {
-            let mut rule = rule.clone();
-            rule["reason"] = json!("r");
-            json!({"http": {"api": rule}})
-        };
         let wide = api(&json!({"url": "https://api.example.com", "methods": ["GET", "POST"]}));
         for narrow in [
             json!({"url": "https://api.example.com", "methods": ["POST"]}),
@@ -179,32 +180,28 @@ mod tests {
             let moved = api(&json!({"url": moved}));
             assert!(!includes(&wide, &moved) && !includes(&moved, &wide), "{moved}");
         }
-        let private = |private| api(&json!({"url": "https://api.example.com", "private": private}));
-        narrows(&private(true), &private(false));
+        let public = api(&json!({"url": "https://api.example.com", "private": false}));
+        narrows(&api(&json!({"url": "https://api.example.com", "private": true})), &public);
+    }
+
+    fn api(rule: &Value) -> Value {
+        let mut rule = rule.clone();
+        rule["reason"] = json!("r");
+        json!({"http": {"api": rule}})
     }
 
     #[test]
     fn a_secret_is_compared_by_injection_audience_and_whether_it_is_revealed() {
-        let secret = |secret: Value| {
-            let destination = |host: &str| json!({"url": format!("https://{host}"), "reason": "r"});
-            let http = json!({"to": destination("to.example.com"), "goto": destination("goto.example.com")});
-            let mut request = json!({"http": http, "secret": {"t": secret}});
-            request["secret"]["t"]["reason"] = json!("r");
-            request
-        };
         let both = json!(["to", "goto"]);
         let key = json!({"header": "x-key", "prefix": "comes to the "});
-        let used = |inject: &Value, audience: &Value| {
-            secret(json!({"inject": inject, "audience": audience}))
-        };
         narrows(&used(&key, &both), &used(&key, &json!(["goto"])));
         narrows(
-            &secret(json!({"inject": key, "audience": both, "reveal": true})),
+            &secret(&json!({"inject": key, "audience": both, "reveal": true})),
             &used(&key, &json!(["to"])),
         );
         narrows(
-            &secret(json!({"inject": key, "audience": both, "reveal": true})),
-            &secret(json!({"reveal": true})),
+            &secret(&json!({"inject": key, "audience": both, "reveal": true})),
+            &secret(&json!({"reveal": true})),
         );
         for other in
             [json!({"query": "key"}), json!({"header": "x-key"}), json!({"header": "x-other"})]
@@ -213,13 +210,20 @@ mod tests {
         }
     }
 
+    fn secret(secret: &Value) -> Value {
+        let to = json!({"url": "https://to.example.com", "reason": "r"});
+        let goto = json!({"url": "https://goto.example.com", "reason": "r"});
+        let mut request = json!({"http": {"to": to, "goto": goto}, "secret": {"t": secret}});
+        request["secret"]["t"]["reason"] = json!("r");
+        request
+    }
+
+    fn used(inject: &Value, audience: &Value) -> Value {
+        secret(&json!({"inject": inject, "audience": audience}))
+    }
+
     #[test]
     fn space_is_compared_by_access_bytes_and_files() {
-        let data = |files: &Value| {
-            let mut files = files.clone();
-            files["reason"] = json!("r");
-            json!({"files": {"data": files}})
-        };
         let some = data(&json!({"access": "read_write", "max_bytes": "2MiB", "max_files": 5}));
         narrows(&data(&json!({"access": "read_write"})), &some);
         for narrow in [
@@ -229,18 +233,35 @@ mod tests {
         ] {
             narrows(&some, &data(&narrow));
         }
-        let any = |access: &str| json!({"files": {"*": {"access": access, "reason": "r"}}});
         assert!(includes(&any("read_write"), &some) && !includes(&any("read_only"), &some));
         assert!(!includes(&some, &any("read_only")));
-        let cache =
-            |bytes: &str| json!({"kv": {"n": {"max_bytes": bytes, "cache": true, "reason": "r"}}});
-        let store = |bytes: &str| json!({"kv": {"n": {"max_bytes": bytes, "reason": "r"}}});
         narrows(&cache("2KiB"), &cache("1KiB"));
         narrows(&cache("2KiB"), &store("2KiB"));
         assert!(!includes(&store("2KiB"), &cache("1KiB")));
         narrows(&store("1MiB"), &store("1500B"));
-        let scratch = |files: u64| json!({"scratch": {"max_bytes": "1MiB", "max_files": files, "reason": "r"}});
         narrows(&scratch(3), &scratch(2));
+    }
+
+    fn data(files: &Value) -> Value {
+        let mut files = files.clone();
+        files["reason"] = json!("r");
+        json!({"files": {"data": files}})
+    }
+
+    fn any(access: &str) -> Value {
+        json!({"files": {"*": {"access": access, "reason": "r"}}})
+    }
+
+    fn cache(bytes: &str) -> Value {
+        json!({"kv": {"n": {"max_bytes": bytes, "cache": true, "reason": "r"}}})
+    }
+
+    fn store(bytes: &str) -> Value {
+        json!({"kv": {"n": {"max_bytes": bytes, "reason": "r"}}})
+    }
+
+    fn scratch(files: u64) -> Value {
+        json!({"scratch": {"max_bytes": "1MiB", "max_files": files, "reason": "r"}})
     }
 
     #[test]

@@ -41,37 +41,36 @@ impl<'a> Request<'a> {
 
     fn terms(self) -> (&'a str, bool) {
         match self {
-            Self::Http(_, it) => (&it.reason, it.optional),
-            Self::Secret(_, it) => (&it.reason, it.optional),
-            Self::Kv(_, it) => (&it.reason, it.optional),
-            Self::Files(_, it) => (&it.reason, it.optional),
-            Self::Scratch(it) => (&it.reason, it.optional),
-            Self::Slot(_, it) => (&it.reason, it.optional),
-            Self::Tools(it) => (&it.reason, it.optional),
-            Self::Clocks(it) => (&it.reason, it.optional),
+            Self::Http(_, http) => (&http.reason, http.optional),
+            Self::Secret(_, secret) => (&secret.reason, secret.optional),
+            Self::Kv(_, store) => (&store.reason, store.optional),
+            Self::Files(_, files) => (&files.reason, files.optional),
+            Self::Scratch(scratch) => (&scratch.reason, scratch.optional),
+            Self::Slot(_, slot) => (&slot.reason, slot.optional),
+            Self::Tools(tools) => (&tools.reason, tools.optional),
+            Self::Clocks(clocks) => (&clocks.reason, clocks.optional),
         }
     }
 
     /// Returns the least effect that a tool must declare to use the request; `None` if every tool
     /// may use it.
     pub fn effect(self) -> Option<DeclaredEffect> {
-        let on =
-            |effect, name: &str| Some(DeclaredEffect { effect, request: Some(name.to_owned()) });
-        match self {
-            Self::Http(name, _) => on(Effect::Http, name),
-            Self::Secret(name, _) => on(Effect::Secret, name),
-            Self::Kv(_, store) if store.cache => None,
-            Self::Kv(name, _) => on(Effect::ReadKv, name),
-            Self::Files(name, _) => on(Effect::ReadFiles, name),
-            Self::Slot(name, _) => on(Effect::CallTools, name),
-            Self::Tools(_) => Some(Effect::CallTools.into()),
-            Self::Scratch(_) | Self::Clocks(_) => None,
-        }
+        let (effect, name) = match self {
+            Self::Http(name, _) => (Effect::Http, name),
+            Self::Secret(name, _) => (Effect::Secret, name),
+            Self::Kv(name, store) if !store.cache => (Effect::ReadKv, name),
+            Self::Files(name, _) => (Effect::ReadFiles, name),
+            Self::Slot(name, _) => (Effect::CallTools, name),
+            Self::Tools(_) => return Some(Effect::CallTools.into()),
+            Self::Kv(..) | Self::Scratch(_) | Self::Clocks(_) => return None,
+        };
+        Some(DeclaredEffect { effect, request: Some(name.to_owned()) })
     }
 
     /// Returns whether the request makes an effect possible.
     pub fn allows(self, declared: &DeclaredEffect) -> bool {
-        let (effect, name) = (declared.effect, declared.request.as_deref());
+        let effect = declared.effect;
+        let name = declared.request.as_deref();
         let is_named = |own: &str| name.is_none_or(|name| name == own);
         match self {
             Self::Http(own, _) => effect == Effect::Http && is_named(own),
@@ -94,7 +93,9 @@ impl<'a> Request<'a> {
             Self::Secret(_, secret) => vec![secret.right()],
             Self::Kv(_, store) => vec![store.right()],
             Self::Files(_, files) => vec![files.right()],
-            Self::Scratch(it) => vec![format!("{} {} files", it.max_bytes, it.max_files)],
+            Self::Scratch(scratch) => {
+                vec![format!("{} {} files", scratch.max_bytes, scratch.max_files)]
+            }
             Self::Slot(_, slot) => slot.description.iter().cloned().collect(),
             Self::Tools(tools) => tools.call.clone(),
             Self::Clocks(_) => Vec::new(),

@@ -61,11 +61,6 @@ fn every_kind_of_request_is_parsed_with_its_reason() {
 
 /// Returns a manifest with every key that the embedded form may have.
 fn whole() -> Value {
-    let terms = |mut request: Value| {
-        request["reason"] = json!("r");
-        request["optional"] = json!(true);
-        request
-    };
     let http = json!({"url": "https://api.example.com", "methods": ["POST"], "paths": ["/v1/**"], "private": false});
     let header = json!({"inject": {"header": "x-key", "prefix": "Bearer "}, "audience": ["api"], "reveal": true});
     let query = json!({"inject": {"query": "key"}, "audience": ["api"]});
@@ -91,6 +86,13 @@ fn whole() -> Value {
         },
         "config": {"schema": {"type": "object"}},
     })
+}
+
+/// Adds what every request may have.
+fn terms(mut request: Value) -> Value {
+    request["reason"] = json!("r");
+    request["optional"] = json!(true);
+    request
 }
 
 /// Adds the paths of all keys of a value, in the notation of [`airlock_manifest::key_paths`].
@@ -176,9 +178,12 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
         refusal(&json!({"request": {"http": {"web": {"url": "*", "methods": ["POST"], "reason": "r"}}}})),
         @r#"request.http.web.methods: is valid only with a host; for `url = "*"` the operator grants it"#
     );
-    let longest =
-        |length| json!({"request": {"tools": {"call": ["a".repeat(length)], "reason": "r"}}});
-    assert!(parse(&longest(128)).is_ok() && parse(&longest(129)).is_err());
+    let longest = "a".repeat(128);
+    let longest = json!({"request": {"tools": {"call": [longest], "reason": "r"}}});
+    assert!(parse(&longest).is_ok());
+    let too_long = "a".repeat(129);
+    let too_long = json!({"request": {"tools": {"call": [too_long], "reason": "r"}}});
+    assert!(parse(&too_long).is_err());
     assert!(
         refusal(&json!({"request": {"http": {"api": {"url": "https://*", "reason": "all"}}}}))
             .starts_with("request.http.api.url: ")
@@ -187,25 +192,19 @@ fn an_invalid_request_is_refused_with_the_path_of_its_key() {
 
 #[test]
 fn a_secret_is_injected_by_a_header_or_a_query_parameter_that_can_be_sent() {
-    let injected = |inject: Value| {
-        let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
-        let secret = json!({"t": {"reason": "r", "inject": inject, "audience": ["api"]}});
-        parse(&json!({"request": {"http": http, "secret": secret}}))
-            .map_err(|error| error.to_string())
-    };
     insta::assert_snapshot!(
-        injected(json!({"query": "key\nrandom"})).expect_err("refused"),
+        with_injection(&json!({"query": "key\nrandom"})).expect_err("refused"),
         @r#"request.secret.t.inject: found the query parameter "key\nrandom", expected a name without spaces and control characters"#
     );
     insta::assert_snapshot!(
-        injected(json!({"basic": "a:b"})).expect_err("refused"),
+        with_injection(&json!({"basic": "a:b"})).expect_err("refused"),
         @r#"request.secret.t.inject: found the user "a:b", expected printable ASCII without a colon; leave it empty if the secret is "user:password""#
     );
     for two in [json!({"basic": "", "query": "k"}), json!({"basic": "", "header": "x"}), json!({})]
     {
         insta::allow_duplicates! {
             insta::assert_snapshot!(
-                injected(two).expect_err("refused"),
+                with_injection(&two).expect_err("refused"),
                 @"request.secret.t.inject: expected one of `header`, `basic` and `query`"
             );
         }
@@ -213,29 +212,39 @@ fn a_secret_is_injected_by_a_header_or_a_query_parameter_that_can_be_sent() {
     for other in ["basic", "query"] {
         insta::allow_duplicates! {
             insta::assert_snapshot!(
-                injected(json!({other: "a", "prefix": "b"})).expect_err("refused"),
+                with_injection(&json!({other: "a", "prefix": "b"})).expect_err("refused"),
                 @"request.secret.t.inject: a `prefix` goes with a `header` alone"
             );
         }
     }
-    assert!(injected(json!({"basic": "me"})).is_ok() && injected(json!({"basic": ""})).is_ok());
     assert!(
-        injected(json!({"query": "a key"})).is_err()
-            && injected(json!({"header": "x-key\nrandom"})).is_err()
+        with_injection(&json!({"basic": "me"})).is_ok()
+            && with_injection(&json!({"basic": ""})).is_ok()
     );
     assert!(
-        injected(json!({"query": "api_key"})).is_ok()
-            && injected(json!({"header": "X-Key"})).is_ok()
+        with_injection(&json!({"query": "a key"})).is_err()
+            && with_injection(&json!({"header": "x-key\nrandom"})).is_err()
     );
-    let local = |private: bool| {
-        let api = json!({"url": "http://127.0.0.1:8080", "private": private, "reason": "r"});
-        parse(&json!({"request": {"http": {"api": api}}})).map_err(|error| error.to_string())
-    };
+    assert!(
+        with_injection(&json!({"query": "api_key"})).is_ok()
+            && with_injection(&json!({"header": "X-Key"})).is_ok()
+    );
     assert!(local(true).is_ok());
     insta::assert_snapshot!(
         local(false).expect_err("refused"),
         @"request.http.api.url: found the private address 127.0.0.1, expected a public one, or `private` set to true beside it"
     );
+}
+
+fn with_injection(inject: &Value) -> Result<Manifest, String> {
+    let http = json!({"api": {"url": "https://api.example.com", "reason": "r"}});
+    let secret = json!({"t": {"reason": "r", "inject": inject, "audience": ["api"]}});
+    parse(&json!({"request": {"http": http, "secret": secret}})).map_err(|error| error.to_string())
+}
+
+fn local(private: bool) -> Result<Manifest, String> {
+    let api = json!({"url": "http://127.0.0.1:8080", "private": private, "reason": "r"});
+    parse(&json!({"request": {"http": {"api": api}}})).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -320,14 +329,17 @@ fn all_faults_are_reported_at_once_without_the_names_of_types() {
 
 #[test]
 fn text_that_is_too_large_or_is_no_json_or_has_a_key_twice_is_refused() {
-    let refused = |text: &[u8]| Manifest::parse(text).expect_err("refused").to_string();
-    insta::assert_snapshot!(refused(&vec![b' '; MAX_BYTES + 1]), @"has 262145 bytes; the limit is 262144");
-    assert!(refused(b"{").starts_with("is not the JSON of a manifest: EOF"));
-    assert!(refused(b"\xff").starts_with("is not the JSON of a manifest: invalid utf-8"));
-    insta::assert_snapshot!(refused(br#"{"id": "a", "id": "b"}"#), @r#"is not the JSON of a manifest: the key "id" occurs twice in one object"#);
-    insta::assert_snapshot!(refused(b"[]"), @"found a list, expected a table");
+    insta::assert_snapshot!(refusal_of_text(&vec![b' '; MAX_BYTES + 1]), @"has 262145 bytes; the limit is 262144");
+    assert!(refusal_of_text(b"{").starts_with("is not the JSON of a manifest: EOF"));
+    assert!(refusal_of_text(b"\xff").starts_with("is not the JSON of a manifest: invalid utf-8"));
+    insta::assert_snapshot!(refusal_of_text(br#"{"id": "a", "id": "b"}"#), @r#"is not the JSON of a manifest: the key "id" occurs twice in one object"#);
+    insta::assert_snapshot!(refusal_of_text(b"[]"), @"found a list, expected a table");
     let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
-    assert!(refused(deep.as_bytes()).contains("recursion limit"));
+    assert!(refusal_of_text(deep.as_bytes()).contains("recursion limit"));
+}
+
+fn refusal_of_text(text: &[u8]) -> String {
+    Manifest::parse(text).expect_err("refused").to_string()
 }
 
 #[test]
@@ -343,9 +355,6 @@ fn a_wildcard_of_a_url_means_the_same_in_a_request_and_in_a_grant() {
 
 #[test]
 fn a_slot_has_a_name_of_its_own_kind_and_a_description_on_one_line() {
-    let slot = |name: &str, description: &str| {
-        parse(&json!({"request": {"slot": {name: {"reason": "r", "description": description}}}}))
-    };
     let longest = format!("a{}", "b".repeat(31));
     for name in ["a", "search_web2", longest.as_str()] {
         assert!(slot(name, "Searches.").is_ok(), "{name}");
@@ -369,37 +378,24 @@ fn a_slot_has_a_name_of_its_own_kind_and_a_description_on_one_line() {
     assert!(refusal(&json!({"request": {"slot": many}})).starts_with("request.slot: found 33"));
 }
 
+fn slot(name: &str, description: &str) -> Result<Manifest, BadManifest> {
+    parse(&json!({"request": {"slot": {name: {"reason": "r", "description": description}}}}))
+}
+
 #[test]
 fn a_tool_is_listed_once_with_a_name_that_fits_and_effects_that_are_requested() {
-    let refused = |tools: Value| refusal(&json!({"tool": tools}));
     insta::assert_snapshot!(
-        refused(json!([{"name": "a"}, {"name": "a"}])),
+        refusal_of_tools(&json!([{"name": "a"}, {"name": "a"}])),
         @r#"tool[1].name: another [[tool]] is named "a" already"#
     );
     insta::assert_snapshot!(
-        refused(json!([{"name": "a\nb"}])),
+        refusal_of_tools(&json!([{"name": "a\nb"}])),
         @r#"tool[0].name: found "a\nb", expected 1 to 64 letters, digits, `_` or `-`"#
     );
     insta::assert_snapshot!(
-        refused(json!([{"name": "a", "effects": ["call_tools"]}])),
+        refusal_of_tools(&json!([{"name": "a", "effects": ["call_tools"]}])),
         @r#"tool[0].effects[0]: found "call_tools", which needs a [request.slot.NAME] or [request.tools]"#
     );
-    let by_name = |effect: &str| {
-        let manifest = json!({
-            "tool": [{"name": "a", "effects": [effect]}],
-            "request": {
-                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
-                "files": {
-                    "in": {"access": "read_only", "reason": "r"},
-                    "*": {"access": "read_write", "reason": "r"},
-                },
-                "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
-                "slot": {"search": {"reason": "r"}},
-                "tools": {"call": ["text-count"], "reason": "r"},
-            },
-        });
-        parse(&manifest).map_err(|error| error.to_string())
-    };
     for effect in [
         "http.api",
         "read_files.in",
@@ -409,7 +405,7 @@ fn a_tool_is_listed_once_with_a_name_that_fits_and_effects_that_are_requested() 
         "write_kv.notes",
         "call_tools.search",
     ] {
-        let manifest = by_name(effect).expect("it is requested");
+        let manifest = with_effect(effect).expect("it is requested");
         assert_eq!(manifest.tools[0].effects, [effect.parse().expect("an effect")].into());
     }
     let refused: Vec<_> = [
@@ -423,7 +419,7 @@ fn a_tool_is_listed_once_with_a_name_that_fits_and_effects_that_are_requested() 
         "netwrk.api",
         ".api",
     ]
-    .map(|effect| by_name(effect).expect_err(effect))
+    .map(|effect| with_effect(effect).expect_err(effect))
     .into();
     insta::assert_snapshot!(refused.join("\n"), @r#"
     tool[0].effects[0]: found "http.web", expected a name of [request.http] after the dot: "api"
@@ -443,28 +439,50 @@ fn a_tool_is_listed_once_with_a_name_that_fits_and_effects_that_are_requested() 
     assert!(parse(&by_slot).is_ok());
 }
 
+fn refusal_of_tools(tools: &Value) -> String {
+    refusal(&json!({"tool": tools}))
+}
+
+fn with_effect(effect: &str) -> Result<Manifest, String> {
+    let manifest = json!({
+        "tool": [{"name": "a", "effects": [effect]}],
+        "request": {
+            "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+            "files": {
+                "in": {"access": "read_only", "reason": "r"},
+                "*": {"access": "read_write", "reason": "r"},
+            },
+            "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
+            "slot": {"search": {"reason": "r"}},
+            "tools": {"call": ["text-count"], "reason": "r"},
+        },
+    });
+    parse(&manifest).map_err(|error| error.to_string())
+}
+
 #[test]
 fn a_request_that_no_tool_can_use_is_named_with_the_effect_that_it_needs() {
-    let unused = |tools: Value| -> Vec<String> {
-        let manifest = parse(&json!({
-            "tool": tools,
-            "request": {
-                "kv": {"n": {"max_bytes": "1KiB", "reason": "r"}},
-                "slot": {"search": {"reason": "r"}},
-                "clocks": {"reason": "r"},
-                "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
-            },
-        }));
-        let manifest = manifest.expect("a good manifest");
-        let unused = manifest.unused().into_iter();
-        unused.map(|(request, effect)| format!("{request} {effect}")).collect()
-    };
-    assert_eq!(unused(json!([])), ["kv.n read_kv.n", "slot.search call_tools.search"]);
+    assert_eq!(unused(&json!([])), ["kv.n read_kv.n", "slot.search call_tools.search"]);
     assert_eq!(
-        unused(json!([{"name": "a", "effects": ["write_kv"]}])),
+        unused(&json!([{"name": "a", "effects": ["write_kv"]}])),
         ["slot.search call_tools.search"]
     );
-    assert!(unused(json!([{"name": "a", "effects": ["read_kv", "call_tools"]}])).is_empty());
+    assert!(unused(&json!([{"name": "a", "effects": ["read_kv", "call_tools"]}])).is_empty());
     let named = json!([{"name": "a", "effects": ["write_kv.n"]}, {"name": "b", "effects": ["call_tools.search"]}]);
-    assert!(unused(named).is_empty());
+    assert!(unused(&named).is_empty());
+}
+
+fn unused(tools: &Value) -> Vec<String> {
+    let manifest = parse(&json!({
+        "tool": tools,
+        "request": {
+            "kv": {"n": {"max_bytes": "1KiB", "reason": "r"}},
+            "slot": {"search": {"reason": "r"}},
+            "clocks": {"reason": "r"},
+            "scratch": {"max_bytes": "1KiB", "max_files": 1, "reason": "r"},
+        },
+    }));
+    let manifest = manifest.expect("a good manifest");
+    let unused = manifest.unused().into_iter();
+    unused.map(|(request, effect)| format!("{request} {effect}")).collect()
 }

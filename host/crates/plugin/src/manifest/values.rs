@@ -57,7 +57,8 @@ pub(super) fn check(document: &Value, faults: &mut Faults) {
             continue;
         }
         let inject = InjectRequest::deserialize(&secret["inject"]);
-        let injection = inject.map_err(|error| error.to_string()).and_then(|it| it.injection());
+        let injection =
+            inject.map_err(|error| error.to_string()).and_then(|inject| inject.injection());
         if let Err(problem) = injection {
             faults.push(Fault::new(key, problem));
         }
@@ -78,11 +79,10 @@ fn check_rule(key: &KeyPath, http: &Value, faults: &mut Faults) {
     let is_private = http["private"] == true;
     let url = http["url"].as_str().filter(|url| *url != ANY);
     let url = url.filter(|_| !faults.are_within(&key.member("url")));
-    let fault = |key: KeyPath, problem: BadRule| Fault::new(key, problem.to_string());
     if let Some(url) = url {
         let rule = Rule::new(url, &NONE, &NONE, is_private).and_then(Rule::reachable);
         if let Err(problem) = rule {
-            faults.push(fault(key.member("url"), problem));
+            faults.push(Fault::new(key.member("url"), problem.to_string()));
         }
     }
     let methods = Parts::of(&http["methods"], key.member("methods"), |methods| {
@@ -96,11 +96,11 @@ fn check_rule(key: &KeyPath, http: &Value, faults: &mut Faults) {
         && !paths.texts.is_empty()
         && let Err(problem @ BadRule::TwoPaths { .. }) = Rule::new(url, &NONE, &["/"], is_private)
     {
-        faults.push(fault(key.member("paths"), problem));
+        faults.push(Fault::new(key.member("paths"), problem.to_string()));
     }
     for (key, problem) in methods.faults().into_iter().chain(paths.faults()) {
         if !faults.are_within(&key) {
-            faults.push(fault(key, problem));
+            faults.push(Fault::new(key, problem.to_string()));
         }
     }
 }
@@ -128,10 +128,10 @@ impl<'v, C: Fn(&[&str]) -> Result<Rule, BadRule>> Parts<'v, C> {
                 vec![(self.key.clone(), problem)]
             }
             Err(_) => {
-                let fault = |(at, text): &(usize, &str)| {
+                let faults = self.texts.iter().filter_map(|(at, text)| {
                     Some((self.key.element(*at), (self.check)(&[*text]).err()?))
-                };
-                self.texts.iter().filter_map(fault).collect()
+                });
+                faults.collect()
             }
         }
     }

@@ -72,7 +72,6 @@ async fn a_plugin_that_is_loaded_again_for_its_directories_is_named_although_its
     let data = FilesGrant { path: "/d".into(), access: Access::ReadOnly, quota };
     let configured =
         || guest(Grant { files: [("data".to_owned(), data.clone())].into(), ..Grant::default() });
-    let names = |names: &[ClientName]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
     let outcome = plugins.configure([configured()], false).await;
     assert_eq!(
         (names(&outcome.changed), names(&outcome.rechecked)),
@@ -85,4 +84,8 @@ async fn a_plugin_that_is_loaded_again_for_its_directories_is_named_although_its
         (vec![], vec!["guest".into()])
     );
     assert!(!outcome.is_empty());
+}
+
+fn names(names: &[ClientName]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
 }

@@ -6,10 +6,9 @@ use airlock_egress::{Destinations, Policy, Rule};
 
 /// Returns the operator's rules that a request for any host stands for: those that no request with a
 /// host of its own contains. `named` are the rules of the requests with a host.
-pub(crate) fn of_any_host<'g>(grant: &'g Grant, named: &[Rule]) -> Vec<&'g Rule> {
-    let is_of_named = |rule: &Rule| named.iter().any(|named| named.contains(rule));
+pub(in crate) fn of_any_host<'g>(grant: &'g Grant, named: &[Rule]) -> Vec<&'g Rule> {
     let own = grant.http.iter().filter_map(|grant| match grant {
-        HttpGrant::Rule(rule) if !is_of_named(rule) => Some(rule),
+        HttpGrant::Rule(rule) if !named.iter().any(|named| named.contains(rule)) => Some(rule),
         _ => None,
     });
     own.collect()
@@ -17,7 +16,8 @@ pub(crate) fn of_any_host<'g>(grant: &'g Grant, named: &[Rule]) -> Vec<&'g Rule>
 
 impl Intersection<'_> {
     pub(super) fn http(&mut self) -> Option<Policy> {
-        let (mut named, mut granted) = (Vec::new(), Vec::new());
+        let mut named = Vec::new();
+        let mut granted = Vec::new();
         for (index, grant) in self.grant.http.iter().enumerate() {
             let key = format!("grants.http[{index}]");
             let Some(rule) = self.rule(&key, grant) else { continue };
@@ -35,10 +35,11 @@ impl Intersection<'_> {
         // A request that leaves the choice to the operator covers everything that is granted,
         // private networks included.
         let requested = self.requests.and_then(|requests| {
-            let of = |(name, request): (&String, &HttpRequest)| {
-                Some((name.clone(), vec![request.rule().ok().flatten()?]))
-            };
-            requests.http.iter().map(of).collect::<Option<Destinations>>()
+            let destinations = requests
+                .http
+                .iter()
+                .map(|(name, request)| Some((name.clone(), vec![request.rule().ok().flatten()?])));
+            destinations.collect::<Option<Destinations>>()
         });
         let bounds = self.bounds();
         Policy::new(requested, granted, bounds)
@@ -52,13 +53,16 @@ impl Intersection<'_> {
     pub(super) fn destinations(&self) -> Destinations {
         let own = self.own_rules();
         let requests = self.requests.into_iter().flat_map(|requests| &requests.http);
-        let rules = |request: &HttpRequest| match request.rule() {
-            Ok(Some(rule)) => vec![rule],
-            Ok(None) => own.clone(),
-            // The manifest was checked when it was parsed.
-            Err(_) => Vec::new(),
-        };
-        requests.map(|(name, request)| (name.clone(), rules(request))).collect()
+        let destinations = requests.map(|(name, request)| {
+            let rules = match request.rule() {
+                Ok(Some(rule)) => vec![rule],
+                Ok(None) => own.clone(),
+                // The manifest was checked when it was parsed.
+                Err(_) => Vec::new(),
+            };
+            (name.clone(), rules)
+        });
+        destinations.collect()
     }
 
     /// Returns the operator's rules that a request for any host stands for.
@@ -120,7 +124,8 @@ impl Intersection<'_> {
             HttpGrant::Requested(name) => Some(format!("http.{name}")),
             HttpGrant::Rule(_) => None,
         };
-        let (key, profile) = (key.to_owned(), self.profile());
+        let key = key.to_owned();
+        let profile = self.profile();
         self.refusals.push(Reason::Profile { key, request, limit, profile });
         false
     }
@@ -137,7 +142,7 @@ impl Intersection<'_> {
                 )
             } else {
                 let names: Vec<_> =
-                    requests.into_iter().flat_map(|it| it.keys().cloned()).collect();
+                    requests.into_iter().flat_map(|requests| requests.keys().cloned()).collect();
                 format!("found {name:?}; the plugin requests {}", list(&names))
             };
             self.refuse(key, reason);

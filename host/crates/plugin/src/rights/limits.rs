@@ -40,12 +40,14 @@ impl Intersection<'_> {
     /// Computes one limit. The result is never above the requested amount or the maximum of the
     /// profile.
     fn amount(&mut self, limit: Limit) -> u64 {
-        let (key, profile) = (limit.key(), self.profile());
+        let key = limit.key();
+        let profile = self.profile();
         let maximum = profile.maximum(limit);
         let granted = self.grant.limits.get(limit);
         let requested = self.requests.and_then(|requests| requests.limits.get(limit));
         if let Some(excess) = granted.filter(|granted| *granted > maximum) {
-            let (excess, maximum) = (limit.show(excess), limit.show(maximum));
+            let excess = limit.show(excess);
+            let maximum = limit.show(maximum);
             let profile = profile.name();
             let problem =
                 format!("found {excess}, the profile {profile:?} allows at most {maximum}");
@@ -54,7 +56,8 @@ impl Intersection<'_> {
         let amount = granted.or(requested).unwrap_or(limit.default_amount()).min(maximum);
         match requested {
             Some(requested) if requested > amount => {
-                let (amount, requested) = (limit.show(amount), limit.show(requested));
+                let amount = limit.show(amount);
+                let requested = limit.show(requested);
                 self.notes
                     .push(format!("limits.{key} is {amount}; the plugin requests {requested}"));
             }

@@ -181,7 +181,8 @@ impl Intersection<'_> {
         match (grant.reveal, wants) {
             (true, false) => self.unrequested(&key),
             (true, true) if !self.profile().reveals_secrets() => {
-                let (request, profile) = (Some(format!("secret.{name}")), self.profile());
+                let request = Some(format!("secret.{name}"));
+                let profile = self.profile();
                 let limit = "shows no plugin a secret's value";
                 self.refusals.push(Reason::Profile { key, request, limit, profile });
             }

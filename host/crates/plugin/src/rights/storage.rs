@@ -79,13 +79,14 @@ impl Intersection<'_> {
     ) -> Directory {
         let requested = request.map(FilesRequest::quota).unwrap_or_default();
         let quota = quota(requested, grant.quota, DEFAULT_DIRECTORY);
-        let is_read_only = request.is_some_and(|it| it.access == FilesAccess::ReadOnly);
+        let is_read_only = request.is_some_and(|request| request.access == FilesAccess::ReadOnly);
         let access = if is_read_only { Access::ReadOnly } else { grant.access };
         // The quota of a read-only directory limits nothing.
         if access == Access::ReadWrite {
             self.note_quota(&format!("files.{name}"), requested, quota);
         }
-        let (name, path) = (name.to_owned(), grant.path.clone());
+        let name = name.to_owned();
+        let path = grant.path.clone();
         Directory { request: name.clone(), name, path, access, quota }
     }
 
@@ -95,7 +96,8 @@ impl Intersection<'_> {
         request: &FilesRequest,
         granted: &[Directory],
     ) {
-        let (access, writes) = (request.access.name(), request.access == FilesAccess::ReadWrite);
+        let access = request.access.name();
+        let writes = request.access == FilesAccess::ReadWrite;
         let request = Request::Files(name, request);
         match granted.iter().find(|directory| directory.name == name || name == ANY) {
             None => {
@@ -150,7 +152,8 @@ impl Intersection<'_> {
         show: fn(u64) -> String,
     ) {
         if let Some(requested) = requested.filter(|requested| *requested > granted) {
-            let (granted, requested) = (show(granted), show(requested));
+            let granted = show(granted);
+            let requested = show(requested);
             self.notes.push(format!("{key} holds {granted}; the plugin requests {requested}"));
         }
     }

@@ -136,21 +136,25 @@ fn private_networks_and_plain_http_need_a_trusted_plugin() {
 
 #[test]
 fn a_request_for_any_host_leaves_private_networks_to_the_operator_too() {
-    let asked = |private: bool| json!({"http": {"web": {"url": "*", "private": private, "reason": "reads"}}});
     let private = rule("http://intranet.example GET /** private");
     for is_asked in [false, true] {
-        let policy = granted(&asked(is_asked), &trusted(http(&[HttpGrant::Rule(private.clone())])))
-            .grants
-            .http;
+        let policy =
+            granted(&any_host(is_asked), &trusted(http(&[HttpGrant::Rule(private.clone())])))
+                .grants
+                .http;
         assert_eq!(
             *policy.expect("a policy"),
             Policy::new(None, vec![private.clone()], Bounds::PLUGIN).expect("a policy")
         );
     }
     insta::assert_snapshot!(
-        refused(&asked(false), &http(&[named("web")])),
+        refused(&any_host(false), &http(&[named("web")])),
         @r#"grants.http[0]: the request "web" of the plugin leaves the host to you; grant a rule in its place, such as {"url": "https://api.example.com"}; the plugin needs http.web (hosts of your choice) (reads), which is not granted; grant hosts with "http": [{"url": "https://…"}]"#
     );
+}
+
+fn any_host(private: bool) -> Value {
+    json!({"http": {"web": {"url": "*", "private": private, "reason": "reads"}}})
 }
 
 #[test]
@@ -188,25 +192,21 @@ fn a_rule_of_the_operator_belongs_to_the_request_with_a_host_that_contains_it_an
 #[test]
 fn tools_are_granted_one_by_one() {
     let asked = json!({"tools": {"call": ["text-count", "files-read"], "reason": "counts"}});
-    let grant = |tools: &[&str]| Grant {
-        tools: tools.iter().map(ToString::to_string).collect(),
-        ..Grant::default()
-    };
-    let all = granted(&asked, &grant(&["files-read", "text-count", "files-write"]));
+    let all = granted(&asked, &tools(&["files-read", "text-count", "files-write"]));
     assert!(all.grants.tools.full.iter().eq(["files-read", "text-count"]));
     assert_eq!(all.notes, ["grants.tools[2] opens nothing: the plugin does not ask for it"]);
     insta::assert_snapshot!(
-        refused(&asked, &grant(&["text-count"])),
+        refused(&asked, &tools(&["text-count"])),
         @r#"the plugin needs the tool files-read (counts), which is not granted; grant it with "tools": ["files-read"]"#
     );
 }
 
+fn tools(names: &[&str]) -> Grant {
+    Grant { tools: names.iter().map(ToString::to_string).collect(), ..Grant::default() }
+}
+
 #[test]
 fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
-    let slots = |bound: &[&str]| Grant {
-        slots: bound.iter().map(|slot| ((*slot).to_owned(), format!("p-{slot}"))).collect(),
-        ..Grant::default()
-    };
     let asked = json!({"slot": {
         "forecast": {"reason": "plans"},
         "notify": {"reason": "reports", "optional": true},
@@ -230,39 +230,35 @@ fn a_slot_has_the_tool_that_the_operator_bound_to_it_or_none() {
     assert_eq!(without_manifest.grants.tools.slots["any"].as_deref(), Some("p-any"));
 }
 
+fn slots(bound: &[&str]) -> Grant {
+    let slots = bound.iter().map(|slot| ((*slot).to_owned(), format!("p-{slot}")));
+    Grant { slots: slots.collect(), ..Grant::default() }
+}
+
 #[test]
 fn the_declared_effects_of_each_tool_are_part_of_the_grants_unless_there_is_no_manifest() {
-    let declared = |tools: Value| {
-        let mut manifest = serde_json::json!({
-            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "request": {"kv": {"n": {"max_bytes": "1KiB", "reason": "r"}}},
-        });
-        manifest["tool"] = tools;
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest");
-        let grant = Grant { kv: [("n".to_owned(), KvGrant::default())].into(), ..Grant::default() };
-        let rights = Rights::intersect(Some(&manifest), &grant, &read).expect("it is granted");
-        rights.grants.declared.expect("there is a manifest")
-    };
-    let tools = declared(json!([{"name": "put", "effects": ["write_kv"]}, {"name": "count"}]));
+    let tools = declared(&json!([{"name": "put", "effects": ["write_kv"]}, {"name": "count"}]));
     assert!(tools["put"].contains(Effect::WriteKv) && !tools["put"].contains(Effect::Http));
     assert_eq!(tools["count"], Effects::default());
-    assert!(declared(json!([])).is_empty(), "a manifest without tools declares nothing");
+    assert!(declared(&json!([])).is_empty(), "a manifest without tools declares nothing");
     let without = Rights::intersect(None, &Grant::default(), &read).expect("it is granted");
     assert!(without.grants.declared.is_none());
+}
+
+fn declared(tools: &Value) -> std::collections::BTreeMap<String, Effects> {
+    let manifest = json!({
+        "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+        "request": {"kv": {"n": {"max_bytes": "1KiB", "reason": "r"}}}, "tool": tools,
+    });
+    let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest");
+    let grant = Grant { kv: [("n".to_owned(), KvGrant::default())].into(), ..Grant::default() };
+    let rights = Rights::intersect(Some(&manifest), &grant, &read).expect("it is granted");
+    rights.grants.declared.as_deref().expect("there is a manifest").clone()
 }
 
 #[test]
 fn a_limit_is_the_least_of_request_grant_and_ceiling() {
     let most = Limit::HostCalls.default_amount();
-    let asks = |calls: Option<u64>| {
-        calls.map_or_else(|| json!({}), |calls| json!({"limits": {"host_calls": calls}}))
-    };
-    let says = |calls: Option<u64>| Grant {
-        limits: calls.map_or_else(LimitSet::default, |calls| {
-            LimitSet::default().with(Limit::HostCalls, calls)
-        }),
-        ..Grant::default()
-    };
     for (request, grant, expected) in [
         (None, None, most),
         (Some(10), None, 10),
@@ -272,7 +268,7 @@ fn a_limit_is_the_least_of_request_grant_and_ceiling() {
         (Some(most + 1), None, most),
         (None, Some(most), most),
     ] {
-        let found = granted(&asks(request), &says(grant));
+        let found = granted(&host_calls(request), &granting_host_calls(grant));
         assert_eq!(u64::from(found.limits.host_calls), expected, "{request:?}, {grant:?}");
         let falls_short = request.is_some_and(|request| request > expected);
         assert_eq!(
@@ -282,14 +278,29 @@ fn a_limit_is_the_least_of_request_grant_and_ceiling() {
             found.notes
         );
     }
-    let beyond = refused(&asks(None), &says(Some(most + 1)));
+    let beyond = refused(&host_calls(None), &granting_host_calls(Some(most + 1)));
     assert!(
         beyond.starts_with("limits.host_calls: found ")
             && beyond.contains("the profile \"untrusted\""),
         "{beyond}"
     );
-    let trusted = granted(&asks(None), &trusted(says(Some(most + 1))));
+    let trusted = granted(&host_calls(None), &trusted(granting_host_calls(Some(most + 1))));
     assert_eq!(u64::from(trusted.limits.host_calls), most + 1);
+}
+
+fn host_calls(requested: Option<u64>) -> Value {
+    match requested {
+        Some(calls) => json!({"limits": {"host_calls": calls}}),
+        None => json!({}),
+    }
+}
+
+fn granting_host_calls(granted: Option<u64>) -> Grant {
+    let mut limits = LimitSet::default();
+    if let Some(calls) = granted {
+        limits = limits.with(Limit::HostCalls, calls);
+    }
+    Grant { limits, ..Grant::default() }
 }
 
 #[test]
@@ -323,15 +334,21 @@ fn times_and_sizes_are_limited_like_counts() {
 
 #[test]
 fn real_time_must_be_requested_and_granted() {
-    let clocks = |on| Grant { clocks: on, ..Grant::default() };
-    let asks = |optional: bool| json!({"clocks": {"reason": "dates", "optional": optional}});
-    assert!(granted(&asks(false), &clocks(true)).grants.clocks);
+    assert!(granted(&real_time(false), &clocks(true)).grants.clocks);
     assert!(!granted(&json!({}), &clocks(true)).grants.clocks);
-    assert!(!granted(&asks(true), &clocks(false)).grants.clocks);
+    assert!(!granted(&real_time(true), &clocks(false)).grants.clocks);
     insta::assert_snapshot!(
-        refused(&asks(false), &clocks(false)),
+        refused(&real_time(false), &clocks(false)),
         @r#"the plugin needs clocks (dates), which is not granted; grant it with "clocks": true"#
     );
+}
+
+fn real_time(optional: bool) -> Value {
+    json!({"clocks": {"reason": "dates", "optional": optional}})
+}
+
+fn clocks(clocks: bool) -> Grant {
+    Grant { clocks, ..Grant::default() }
 }
 
 #[test]

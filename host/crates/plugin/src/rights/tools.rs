@@ -10,19 +10,23 @@ impl Intersection<'_> {
     /// Returns the slots, each with the full name of the tool that is bound to it.
     pub(super) fn slots(&mut self) -> BTreeMap<String, Option<String>> {
         let grant = self.grant;
-        let bound = |slot: &String| grant.slots.get(slot).cloned();
         let Some(requests) = self.requests else {
-            return grant.slots.keys().map(|slot| (slot.clone(), bound(slot))).collect();
+            let bound = grant.slots.iter();
+            return bound.map(|(slot, tool)| (slot.clone(), Some(tool.clone()))).collect();
         };
         for slot in grant.slots.keys().filter(|slot| !requests.slot.contains_key(*slot)) {
             self.unrequested(&format!("grants.slot.{slot}"));
         }
-        for (slot, request) in requests.slot.iter().filter(|(slot, _)| bound(slot).is_none()) {
+        for (slot, request) in &requests.slot {
+            if grant.slots.contains_key(slot) {
+                continue;
+            }
             let request = Request::Slot(slot, request);
             let remedy = format!("bind a tool to it with \"slot\": {{{slot:?}: \"CLIENT-TOOL\"}}");
             self.missing(&request, request, &remedy);
         }
-        requests.slot.keys().map(|slot| (slot.clone(), bound(slot))).collect()
+        let slots = requests.slot.keys();
+        slots.map(|slot| (slot.clone(), grant.slots.get(slot).cloned())).collect()
     }
 
     /// Returns the tools that are granted by full name.

@@ -21,18 +21,21 @@ pub(super) fn widened(accepted: &[String], manifest: &Manifest, grant: &Grant) -
         return Vec::new();
     }
     // One that was not accepted as it is, is wider in itself.
-    let is_accepted = |request: &Request<'_>| {
+    let accepted = manifest.request.all().filter(|request| {
         let is_any = matches!(request, Request::Http(_, http) if http.is_any_host());
         is_any && request.accepted(accepted).contains(&ANY)
-    };
-    let text = |rule: &&Rule| visible_line(&rule.to_string());
-    let widening = |request: Request<'_>| Widening {
+    });
+    let widened = accepted.map(|request| Widening {
         request: visible_line(&request.to_string()),
-        was: if was.is_empty() { vec![NO_RULE.to_owned()] } else { was.iter().map(text).collect() },
-        is: new.iter().map(text).collect(),
+        was: if was.is_empty() { vec![NO_RULE.to_owned()] } else { lines(&was) },
+        is: lines(&new),
         secrets: secrets_for(request, manifest, grant),
-    };
-    manifest.request.all().filter(is_accepted).map(widening).collect()
+    });
+    widened.collect()
+}
+
+fn lines(rules: &[&Rule]) -> Vec<String> {
+    rules.iter().map(|rule| visible_line(&rule.to_string())).collect()
 }
 
 /// Returns the rules of the accepted requests that had a host of their own.
@@ -50,7 +53,6 @@ mod tests {
     /// Returns a build with two requests for any host, one of which is the audience of a secret, and
     /// a request with this host.
     fn build(named: Option<&str>) -> Value {
-        let http = |url: &str| json!({"url": url, "reason": "r"});
         let mut build = json!({
             "http": {"any": http("*"), "other": http("*")},
             "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["any"], "reason": "r"}},
@@ -59,6 +61,10 @@ mod tests {
             build["http"]["a"] = http(url);
         }
         build
+    }
+
+    fn http(url: &str) -> Value {
+        json!({"url": url, "reason": "r"})
     }
 
     #[test]

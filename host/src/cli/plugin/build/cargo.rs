@@ -84,8 +84,9 @@ const CLOCK_WARNING: &str = "warning: the plugin's code contains `Instant::now` 
 
 /// Makes a component of a module.
 fn component(module: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let encoder =
-        ComponentEncoder::default().module(module).and_then(|it| it.validate(true).encode());
+    let encoder = ComponentEncoder::default()
+        .module(module)
+        .and_then(|encoder| encoder.validate(true).encode());
     encoder.context(
         "the compiled module cannot be made a component without WASI; if one of its crates is \
          written for browsers there, write `[build]` with `wasi = true` to plugin.toml",
@@ -185,8 +186,9 @@ impl Messages {
         if manifest.is_some_and(|manifest| project.directory.join("Cargo.toml") == *manifest) {
             let files = message["filenames"].as_array().into_iter().flatten();
             let mut files = files.filter_map(|file| Some(PathBuf::from(file.as_str()?)));
-            let is_code = |file: &PathBuf| file.extension().is_some_and(|it| it == "wasm");
-            self.file = files.find(is_code).or(self.file.take());
+            let code =
+                files.find(|file| file.extension().is_some_and(|extension| extension == "wasm"));
+            self.file = code.or(self.file.take());
         }
     }
 }
@@ -194,13 +196,13 @@ impl Messages {
 /// Checks that a Rust compiler is installed, and that it compiles to WebAssembly. Returns the
 /// directory of the target's libraries.
 async fn find_target(project: &Project, target: &str) -> anyhow::Result<PathBuf> {
-    let rustc = || command("rustc", &project.directory);
-    if output_of(rustc().arg("--version")).await.is_none()
+    if output_of(command("rustc", &project.directory).arg("--version")).await.is_none()
         || output_of(command("cargo", &project.directory).arg("--version")).await.is_none()
     {
         bail!("Rust is not installed; see https://rustup.rs");
     }
-    let libraries = output_of(rustc().args(["--print", "target-libdir", "--target", target])).await;
+    let mut rustc = command("rustc", &project.directory);
+    let libraries = output_of(rustc.args(["--print", "target-libdir", "--target", target])).await;
     match libraries.map(PathBuf::from).filter(|libraries| libraries.is_dir()) {
         Some(libraries) => Ok(libraries),
         None => bail!("this Rust cannot compile to {target}; run `rustup target add {target}`"),
@@ -228,7 +230,8 @@ mod tests {
     /// Returns the messages of a run that printed one error.
     fn after_error(manifest: &str, text: &str) -> (Messages, String) {
         let (_directory, project) = project(manifest);
-        let (mut messages, mut transcript) = (Messages::default(), Transcript::new(true));
+        let mut messages = Messages::default();
+        let mut transcript = Transcript::new(true);
         let rendered = format!("error: {text}\n");
         let message = json!({"message": {"level": "error", "message": text, "rendered": rendered}});
         messages.add(&project, &message, &mut transcript);

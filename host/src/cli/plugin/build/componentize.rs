@@ -104,7 +104,6 @@ fn erase_path(component: &mut [u8], directory: &Path) {
         return;
     }
     let path = [directory.as_os_str().as_encoded_bytes(), b"/"].concat();
-    let is_end = |byte: Option<&u8>| matches!(byte, Some(0 | b' '));
     let mut start = 0;
     while let Some(found) = component[start..].windows(path.len()).position(|window| window == path)
     {
@@ -115,6 +114,10 @@ fn erase_path(component: &mut [u8], directory: &Path) {
             component[at..start].fill(b'/');
         }
     }
+}
+
+fn is_end(byte: Option<&u8>) -> bool {
+    matches!(byte, Some(0 | b' '))
 }
 
 /// Checks the syntax of a module: the compiler does not report the position of an error.
@@ -270,7 +273,8 @@ fn unrequested(output: &str) -> Option<String> {
 impl Out {
     fn new(project: &Project) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir().context("no temporary directory can be created")?;
-        let (wit, file) = (directory.path().join("wit"), directory.path().join("plugin.wasm"));
+        let wit = directory.path().join("wit");
+        let file = directory.path().join("plugin.wasm");
         world::write(&wit, &project.manifest)?;
         Ok(Self { _directory: directory, wit, file })
     }
@@ -306,11 +310,6 @@ mod tests {
 
     #[test]
     fn the_path_of_the_plugin_is_erased_where_it_stands_alone() {
-        let erased = |text: &str, directory: &str| {
-            let mut bytes = text.as_bytes().to_vec();
-            erase_path(&mut bytes, Path::new(directory));
-            String::from_utf8(bytes).expect("UTF-8")
-        };
         let slashes = "/".repeat("/home/ann/p/".len());
         assert_eq!(
             erased("\0/home/ann/p/\0--prefix /home/ann/p/ plugin.js\0", "/home/ann/p"),
@@ -320,6 +319,12 @@ mod tests {
             assert_eq!(erased(same, "/home/ann/p"), same);
         }
         assert_eq!(erased("\0/tmp/\0", "/tmp"), "\0/tmp/\0");
+    }
+
+    fn erased(text: &str, directory: &str) -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        erase_path(&mut bytes, Path::new(directory));
+        String::from_utf8(bytes).expect("UTF-8")
     }
 
     #[test]

@@ -105,9 +105,9 @@ fn check(project: &Project, tools: &[ToolDefinition]) -> anyhow::Result<()> {
     let mut names = BTreeSet::new();
     for tool in tools {
         let name = &tool.name;
-        let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let is_fit = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         ensure!(
-            (1..=MAX_TOOL_NAME).contains(&name.len()) && name.chars().all(is_fit),
+            (1..=MAX_TOOL_NAME).contains(&name.len()) && is_fit,
             "found a tool called {name:?}; a name has 1 to {MAX_TOOL_NAME} of the characters a-z, A-Z, 0-9, `_` and `-`"
         );
         ensure!(names.insert(name.as_str()), "two tools are called {name:?}");

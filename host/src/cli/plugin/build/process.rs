@@ -105,15 +105,20 @@ mod tests {
 
     #[tokio::test]
     async fn warnings_of_a_tool_that_succeeds_are_kept_and_its_other_output_is_not() {
-        let run = async |script: &str| {
-            let mut transcript = Transcript::new(true);
-            let mut shell = command("sh", &std::env::temp_dir());
-            let is_done = run(shell.args(["-c", script]), "sh", &mut transcript).await.is_ok();
-            let outputs = serde_json::to_value(transcript.outputs()).expect("JSON");
-            (is_done, outputs[0]["text"].as_str().unwrap_or_default().to_owned())
-        };
         let script = "echo done; echo beware >&2";
-        assert_eq!(run(script).await, (true, "beware\n".to_owned()));
-        assert_eq!(run(&format!("{script}; exit 1")).await, (false, "done\nbeware\n".to_owned()));
+        assert_eq!(run_script(script).await, (true, "beware\n".to_owned()));
+        assert_eq!(
+            run_script(&format!("{script}; exit 1")).await,
+            (false, "done\nbeware\n".to_owned())
+        );
+    }
+
+    /// Returns whether a script succeeds, and the output that the transcript keeps.
+    async fn run_script(script: &str) -> (bool, String) {
+        let mut transcript = Transcript::new(true);
+        let mut shell = command("sh", &std::env::temp_dir());
+        let is_done = run(shell.args(["-c", script]), "sh", &mut transcript).await.is_ok();
+        let outputs = serde_json::to_value(transcript.outputs()).expect("JSON");
+        (is_done, outputs[0]["text"].as_str().unwrap_or_default().to_owned())
     }
 }

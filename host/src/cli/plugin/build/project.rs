@@ -45,12 +45,10 @@ pub(in crate::cli::plugin) fn language(directory: &Path) -> anyhow::Result<Langu
     match found[..] {
         [language] => Ok(language),
         [] => {
-            let marks = Language::ALL
-                .map(|language| format!("{} ({language})", language.marks().join(" and ")));
+            let marks = Language::ALL.map(|language| format!("{} ({language})", marks(language)));
             bail!("expected {}", marks.join(", or "))
         }
         [one, other, ..] => {
-            let marks = |language: Language| language.marks().join(" and ");
             bail!(
                 "found {} ({one}) and {} ({other}); a plugin is written in one language",
                 marks(one),
@@ -58,6 +56,10 @@ pub(in crate::cli::plugin) fn language(directory: &Path) -> anyhow::Result<Langu
             )
         }
     }
+}
+
+fn marks(language: Language) -> String {
+    language.marks().join(" and ")
 }
 
 #[cfg(test)]

@@ -73,16 +73,17 @@ fn packages() -> Vec<Package> {
         let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
         directories.entry(directory).or_default().push((file, *text));
     }
-    let named = |files: Vec<(&'static str, &'static str)>| {
-        let mut lines = files.iter().flat_map(|(_, text)| text.lines());
-        let id = lines.find_map(|line| line.strip_prefix("package ")?.strip_suffix(';'))?;
-        let (name, version) = id.split_once('@')?;
-        if !PACKAGES.contains(&name) {
-            return None;
-        }
-        Some(Package { name, version: version.parse().ok()?, files })
-    };
-    directories.into_values().filter_map(named).collect()
+    directories.into_values().filter_map(package).collect()
+}
+
+fn package(files: Vec<(&'static str, &'static str)>) -> Option<Package> {
+    let mut lines = files.iter().flat_map(|(_, text)| text.lines());
+    let id = lines.find_map(|line| line.strip_prefix("package ")?.strip_suffix(';'))?;
+    let (name, version) = id.split_once('@')?;
+    if !PACKAGES.contains(&name) {
+        return None;
+    }
+    Some(Package { name, version: version.parse().ok()?, files })
 }
 
 impl Package {
@@ -147,16 +148,15 @@ mod tests {
 
     #[test]
     fn the_world_imports_the_first_version_although_the_host_has_a_later_one() {
-        let package = |name, version: &str| Package {
-            name,
-            version: version.parse().expect("a version"),
-            files: Vec::new(),
-        };
-        let packages = [package(HOST, "0.1.1"), package(HOST, "0.1.0"), package(PLUGIN, "0.1.2")];
+        let packages = [empty(HOST, "0.1.1"), empty(HOST, "0.1.0"), empty(PLUGIN, "0.1.2")];
         let packages: Vec<_> = packages.iter().collect();
         assert_eq!(first(&packages, HOST), Some(&Version::new(0, 1, 0)));
         assert_eq!(first(&packages, PLUGIN), Some(&Version::new(0, 1, 2)));
         assert_eq!(first(&packages[2..], HOST), None);
+    }
+
+    fn empty(name: &'static str, version: &str) -> Package {
+        Package { name, version: version.parse().expect("a version"), files: Vec::new() }
     }
 
     #[test]
@@ -175,7 +175,8 @@ mod tests {
             },
         });
         let everything = Manifest::parse(everything.to_string().as_bytes()).expect("a manifest");
-        let names: Vec<_> = Interface::of_contract(&everything).map(|it| it.name).collect();
+        let names: Vec<_> =
+            Interface::of_contract(&everything).map(|interface| interface.name).collect();
         for name in &names {
             assert!(text.contains(&format!("\ninterface {name} {{")), "{name}");
         }

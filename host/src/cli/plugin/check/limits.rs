@@ -8,19 +8,20 @@ const CHECK: &str = "every profile grants the limits that it requests";
 
 /// Warns of a limit that only a trusted plugin gets, and fails for one that no plugin gets.
 pub(super) fn check(requested: &LimitSet) -> Check {
-    let beyond = |profile: Profile| {
-        let amounts = requested.amounts();
-        amounts.filter(move |(limit, amount)| *amount > profile.maximum(*limit))
-    };
-    let is_impossible = beyond(Profile::Trusted).next().is_some();
+    let is_impossible = beyond(requested, Profile::Trusted).next().is_some();
     let outcome = if is_impossible { Outcome::Fail } else { Outcome::Warn };
-    let findings = beyond(Profile::Untrusted).map(|(limit, amount)| finding(limit, amount));
+    let findings =
+        beyond(requested, Profile::Untrusted).map(|(limit, amount)| finding(limit, amount));
     Check::unless(CHECK, outcome, findings)
 }
 
+fn beyond(requested: &LimitSet, profile: Profile) -> impl Iterator<Item = (Limit, u64)> {
+    requested.amounts().filter(move |(limit, amount)| *amount > profile.maximum(*limit))
+}
+
 fn finding(limit: Limit, amount: u64) -> Finding {
-    let maximum = |profile: Profile| limit.show(profile.maximum(limit));
-    let (untrusted, trusted) = (maximum(Profile::Untrusted), maximum(Profile::Trusted));
+    let untrusted = limit.show(Profile::Untrusted.maximum(limit));
+    let trusted = limit.show(Profile::Trusted.maximum(limit));
     let requested = limit.show(amount);
     let most = format!(
         "the profile \"untrusted\" grants at most {untrusted}, and \"trusted\" at most {trusted}"
@@ -46,7 +47,9 @@ mod tests {
     use super::*;
 
     fn checked(limits: &[(Limit, u64)]) -> (Outcome, String) {
-        let set = limits.iter().fold(LimitSet::default(), |set, (limit, it)| set.with(*limit, *it));
+        let set = limits
+            .iter()
+            .fold(LimitSet::default(), |set, (limit, amount)| set.with(*limit, *amount));
         let Check { outcome, details, .. } = check(&set);
         let lines = details.iter().flat_map(Finding::lines);
         (outcome, lines.collect::<Vec<_>>().join("\n"))

@@ -76,16 +76,13 @@ fn absent(gateway: &Gateway, entry: &Entry<'_>) -> Option<String> {
 
 /// Returns whether the plugin has run, so that the call shows which requests it uses.
 fn has_run(result: &Result<ToolOutput, CallError>) -> bool {
-    let is_refused = |error: &CallError| {
-        matches!(
-            error,
-            CallError::NotFound { .. }
-                | CallError::BadArguments { .. }
-                | CallError::InvalidArguments { .. }
-                | CallError::Unavailable { .. }
-        )
-    };
-    !result.as_ref().is_err_and(is_refused)
+    !matches!(
+        result,
+        Err(CallError::NotFound { .. }
+            | CallError::BadArguments { .. }
+            | CallError::InvalidArguments { .. }
+            | CallError::Unavailable { .. })
+    )
 }
 
 /// Runs a call, and prints its progress and its parts as they come.

@@ -64,9 +64,11 @@ impl Entry<'_> {
     pub(super) fn all_grants(&self) -> Vec<GrantOption> {
         let requests = self.requests();
         let own = requests.map(GrantOption::all).unwrap_or_default();
-        let is_requested =
-            |grant: &&GrantOption| requests.is_none_or(|requests| grant.is_requested(requests));
-        own.into_iter().chain(self.grants.iter().filter(is_requested).cloned()).collect()
+        let typed = self
+            .grants
+            .iter()
+            .filter(|grant| requests.is_none_or(|requests| grant.is_requested(requests)));
+        own.into_iter().chain(typed.cloned()).collect()
     }
 
     /// Returns the checked configuration. Fails with everything that would keep the plugin from
@@ -82,7 +84,8 @@ impl Entry<'_> {
         let mut typed = Typed::default();
         let own = self.entry(&client, &mut typed)?;
         let others = self.others(&client)?;
-        let (key, file) = (entry_key(others.len()), self.file.path.display().to_string());
+        let key = entry_key(others.len());
+        let file = self.file.path.display().to_string();
         let origin = if others.is_empty() { "airlock plugin dev" } else { &file };
         let clients: Vec<_> = others.iter().cloned().chain([own]).collect();
         let document = json!({
@@ -119,8 +122,10 @@ impl Entry<'_> {
     /// exist.
     fn check(&self, config: &Config, client: &ClientName, typed: &Typed) -> anyhow::Result<()> {
         let settings = config.plugin(client).context("the plugin is part of the document")?;
-        let read = |source: &secret::Source| source.read(&environment);
-        let rights = Rights::intersect(self.manifest(), &settings.grant, &read);
+        let rights =
+            Rights::intersect(self.manifest(), &settings.grant, &|source: &secret::Source| {
+                source.read(&environment)
+            });
         let reasons = rights.err().map(|refusal| refusal.reasons).unwrap_or_default();
         let mut lines: Vec<_> =
             reasons.iter().map(|reason| self.explain(reason, client, typed)).collect();
@@ -145,11 +150,11 @@ impl Entry<'_> {
 
     /// Makes the error. If a slot is bound to no tool, the plugin's own tools are listed.
     fn refused(&self, mut lines: Vec<String>) -> anyhow::Error {
-        let is_told = |grant: &GrantOption| {
+        let tells_of_slot = self.grants.iter().any(|grant| {
             matches!(grant, GrantOption::Slot { .. })
                 && lines.iter().any(|line| line.starts_with(&grant.option()))
-        };
-        if self.grants.iter().any(is_told) {
+        });
+        if tells_of_slot {
             lines.push(format!("tools of this plugin: {}", self.tool_names()));
         }
         anyhow!("the plugin cannot be called:\n  {}", lines.join("\n  "))

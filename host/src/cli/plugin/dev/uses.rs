@@ -68,7 +68,8 @@ impl Session {
     /// Returns lines about the uses so far of what `build` requests; none if it requests nothing.
     pub(super) fn report(&self, build: &Build<'_>) -> Vec<String> {
         let seen = Seen::new(self, build);
-        let (used, unused) = (seen.used(), seen.unused());
+        let used = seen.used();
+        let unused = seen.unused();
         let ungranted = seen.ungranted();
         if used.is_empty() && unused.is_empty() && ungranted.is_empty() {
             return Vec::new();
@@ -131,13 +132,12 @@ impl<'a> Seen<'a> {
 
     /// Returns whether a request has parts that the recorder does not know.
     fn has_details(&self) -> bool {
-        let has_none = |request: Request<'_>| {
-            matches!(
+        self.requests().any(|request| {
+            !matches!(
                 request,
                 Request::Secret(..) | Request::Slot(..) | Request::Tools(_) | Request::Clocks(_)
             )
-        };
-        self.requests().any(|request| !has_none(request))
+        })
     }
 
     fn has_config(&self) -> bool {
@@ -146,29 +146,36 @@ impl<'a> Seen<'a> {
 
     /// Returns the tools without a successful call.
     fn uncalled(&self) -> impl Iterator<Item = &'a str> {
-        let called = |tool: &&str| self.session.succeeded.contains(*tool);
-        self.build.tools.iter().copied().filter(move |tool| !called(tool))
+        let tools = self.build.tools.iter().copied();
+        tools.filter(move |tool| !self.session.succeeded.contains(*tool))
     }
 
     /// Returns the ways in which a request can be used, each with whether it was.
     fn ways(&self, request: Request<'a>) -> Vec<(bool, &'a str)> {
-        let is = |used: fn(String) -> Use, name: &str| self.uses.contains(&used(name.to_owned()));
         match request {
-            Request::Http(name, _) => vec![(is(Use::Http, name), "")],
+            Request::Http(name, _) => vec![(self.has(Use::Http, name), "")],
             Request::Secret(name, _) => vec![
-                (is(Use::KnownSecret, name), "known"),
-                (is(Use::AttachedSecret, name), "attached"),
-                (is(Use::RevealedSecret, name), "revealed"),
+                (self.has(Use::KnownSecret, name), "known"),
+                (self.has(Use::AttachedSecret, name), "attached"),
+                (self.has(Use::RevealedSecret, name), "revealed"),
             ],
-            Request::Kv(name, _) => either(is(Use::WriteKv, name), is(Use::ReadKv, name)),
-            Request::Files(name, _) => either(is(Use::WriteFiles, name), is(Use::ReadFiles, name)),
+            Request::Kv(name, _) => {
+                either(self.has(Use::WriteKv, name), self.has(Use::ReadKv, name))
+            }
+            Request::Files(name, _) => {
+                either(self.has(Use::WriteFiles, name), self.has(Use::ReadFiles, name))
+            }
             Request::Scratch(_) => vec![(self.uses.contains(&Use::Scratch), "")],
-            Request::Slot(name, _) => vec![(is(Use::Slot, name), "")],
+            Request::Slot(name, _) => vec![(self.has(Use::Slot, name), "")],
             Request::Tools(tools) => {
-                tools.call.iter().map(|tool| (is(Use::Tool, tool), tool.as_str())).collect()
+                tools.call.iter().map(|tool| (self.has(Use::Tool, tool), tool.as_str())).collect()
             }
             Request::Clocks(_) => vec![(self.uses.contains(&Use::Clocks), "")],
         }
+    }
+
+    fn has(&self, used: fn(String) -> Use, name: &str) -> bool {
+        self.uses.contains(&used(name.to_owned()))
     }
 
     fn is_used(&self, request: Request<'a>) -> bool {

@@ -117,35 +117,28 @@ mod tests {
     #[test]
     fn a_change_counts_when_two_looks_see_the_same() {
         let directory = tempfile::tempdir().expect("a directory");
-        let write = |name: &str, text: &str| {
-            let file = directory.path().join(name);
-            fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
-            fs::write(file, text).expect("a file");
-        };
-        write("src/lib.rs", "1");
+        write(directory.path(), "src/lib.rs", "1");
         let sources = Sources::of(directory.path()).expect("it is read");
         let mut before = None;
         let mut is_settled = || sources.settled(&mut before).is_some();
         assert!(!is_settled() && !is_settled(), "nothing has changed");
-        write("src/lib.rs", "12");
+        write(directory.path(), "src/lib.rs", "12");
         assert!(!is_settled(), "it may still change");
-        write("plugin.toml", "id");
+        write(directory.path(), "plugin.toml", "id");
         assert!(!is_settled(), "it has changed again");
         assert!(is_settled());
+    }
+
+    fn write(directory: &Path, name: &str, text: &str) {
+        let file = directory.join(name);
+        fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
+        fs::write(file, text).expect("a file");
     }
 
     #[test]
     fn only_the_files_that_a_build_reads_are_watched() {
         let directory = tempfile::tempdir().expect("a directory");
-        let written = |files: &[&str]| {
-            for file in files {
-                let file = directory.path().join(file);
-                fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
-                fs::write(file, "x").expect("a file");
-            }
-            versions(directory.path()).expect("it is read")
-        };
-        let others = written(&[
+        let others = [
             "a.wasm",
             "dev.log",
             "out.json",
@@ -159,7 +152,8 @@ mod tests {
             ".venv/d.py",
             "__pycache__/e.py",
             "README.md",
-        ]);
+        ];
+        let others = written(directory.path(), &others);
         assert!(others.is_empty(), "{others:?}");
         let read = [
             "Cargo.lock",
@@ -177,9 +171,16 @@ mod tests {
             "src/words/list.txt",
             "wit/host/0.1.0/host.wit",
         ];
-        let files = written(&read);
+        let files = written(directory.path(), &read);
         let files: Vec<_> = files.keys().map(|file| file.strip_prefix(directory.path())).collect();
         let read: Vec<_> = read.iter().map(|file| Ok(Path::new(*file))).collect();
         assert_eq!(files, read);
+    }
+
+    fn written(directory: &Path, files: &[&str]) -> Versions {
+        for file in files {
+            write(directory, file, "x");
+        }
+        versions(directory).expect("it is read")
     }
 }

@@ -37,20 +37,20 @@ fn an_example_fits_bounds_references_and_alternatives() {
 
 #[test]
 fn an_outline_has_the_required_names_if_no_values_that_fit_can_be_made() {
-    let with = |property: Value| {
-        let schema =
-            json!({"type": "object", "required": ["a", "b"], "properties": {"b": property}});
-        arguments(&tool(&schema))
-    };
     let outline = Sample::Outline(r#"{"a": ..., "b": ...}"#.to_owned());
-    assert_eq!(with(json!({"type": "string", "pattern": "^[0-9]{4}$"})), outline);
-    assert_eq!(with(json!({"type": "array", "items": {}, "minItems": 5})), outline);
-    assert_eq!(with(json!({"not": {}})), outline);
+    assert_eq!(with_property(&json!({"type": "string", "pattern": "^[0-9]{4}$"})), outline);
+    assert_eq!(with_property(&json!({"type": "array", "items": {}, "minItems": 5})), outline);
+    assert_eq!(with_property(&json!({"not": {}})), outline);
     // A reference to itself has no end, so the schema is not checked; the example has one.
     let endless = json!({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}});
     let _ = arguments(&tool(&endless));
     let none = json!({"type": "object", "minProperties": 1});
     assert_eq!(arguments(&tool(&none)), Sample::Outline("{...}".to_owned()));
+}
+
+fn with_property(property: &Value) -> Sample {
+    let schema = json!({"type": "object", "required": ["a", "b"], "properties": {"b": property}});
+    arguments(&tool(&schema))
 }
 
 #[test]

@@ -82,14 +82,16 @@ fn without<'t>(text: &'t str, suffix: &str) -> (&'t str, bool) {
 
 /// Splits the methods off a URL, such as `:GET,POST`. They are in capitals, as no port is.
 fn with_methods(text: &str) -> (&str, Vec<String>) {
-    let is_method =
-        |method: &str| !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
     match text.rsplit_once(':') {
         Some((url, methods)) if methods.split(METHODS_SEPARATOR).all(is_method) => {
             (url, methods.split(METHODS_SEPARATOR).map(str::to_owned).collect())
         }
         _ => (text, Vec::new()),
     }
+}
+
+fn is_method(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 impl FromStr for GrantOption {
@@ -137,20 +139,19 @@ impl FromStr for GrantOption {
 impl fmt::Display for GrantOption {
     /// Writes the grant as it could have been typed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = |suffix, is_said: bool| if is_said { suffix } else { "" };
         match self {
             Self::Http(name) => write!(f, "http.{name}"),
             Self::Host { url, methods, private } => {
                 let separator = if methods.is_empty() { "" } else { ":" };
                 let methods = methods.join(&METHODS_SEPARATOR.to_string());
-                write!(f, "http={url}{separator}{methods}{}", end(PRIVATE, *private))
+                write!(f, "http={url}{separator}{methods}{}", suffix(PRIVATE, *private))
             }
             Self::Kv(name) => write!(f, "kv.{name}"),
             Self::Files { name, path, may_write } => {
-                write!(f, "files.{name}={}{}", path.display(), end(WRITE, *may_write))
+                write!(f, "files.{name}={}{}", path.display(), suffix(WRITE, *may_write))
             }
             Self::Secret { name, from, reveal } => {
-                write!(f, "secret.{name}={from}{}", end(REVEAL, *reveal))
+                write!(f, "secret.{name}={from}{}", suffix(REVEAL, *reveal))
             }
             Self::Scratch => f.write_str("scratch"),
             Self::Clocks => f.write_str("clocks"),
@@ -158,4 +159,8 @@ impl fmt::Display for GrantOption {
             Self::Tools => f.write_str("tools"),
         }
     }
+}
+
+fn suffix(suffix: &str, is_said: bool) -> &str {
+    if is_said { suffix } else { "" }
 }

@@ -2,28 +2,17 @@ use super::*;
 
 #[test]
 fn a_grant_is_read_as_it_is_typed() {
-    let parse = |text: &str| text.parse::<GrantOption>();
     assert_eq!(parse("http.api"), Ok(GrantOption::Http("api".into())));
-    let host = |methods: &[&str], private| {
-        let url = "https://10.0.0.1:8443".into();
-        let methods = methods.iter().map(ToString::to_string);
-        Ok(GrantOption::Host { url, methods: methods.collect(), private })
-    };
-    assert_eq!(parse("http=https://10.0.0.1:8443"), host(&[], false));
-    assert_eq!(parse("http=https://10.0.0.1:8443:private"), host(&[], true));
-    assert_eq!(parse("http=https://10.0.0.1:8443:GET,POST"), host(&["GET", "POST"], false));
-    assert_eq!(parse("http=https://10.0.0.1:8443:POST:private"), host(&["POST"], true));
-    let data = |path: &str, may_write| {
-        Ok(GrantOption::Files { name: "data".into(), path: path.into(), may_write })
-    };
-    assert_eq!(parse("files.data=/d"), data("/d", false));
-    assert_eq!(parse("files.data=/d:ro"), data("/d", false));
-    assert_eq!(parse("files.data=/d=e:rw"), data("/d=e", true));
-    let secret =
-        |reveal| Ok(GrantOption::Secret { name: "t".into(), from: "env:T".into(), reveal });
+    assert_eq!(parse("http=https://10.0.0.1:8443"), Ok(host(&[], false)));
+    assert_eq!(parse("http=https://10.0.0.1:8443:private"), Ok(host(&[], true)));
+    assert_eq!(parse("http=https://10.0.0.1:8443:GET,POST"), Ok(host(&["GET", "POST"], false)));
+    assert_eq!(parse("http=https://10.0.0.1:8443:POST:private"), Ok(host(&["POST"], true)));
+    assert_eq!(parse("files.data=/d"), Ok(data("/d", false)));
+    assert_eq!(parse("files.data=/d:ro"), Ok(data("/d", false)));
+    assert_eq!(parse("files.data=/d=e:rw"), Ok(data("/d=e", true)));
     assert_eq!(
         (parse("secret.t=env:T"), parse("secret.t=env:T:reveal")),
-        (secret(false), secret(true))
+        (Ok(secret(false)), Ok(secret(true)))
     );
     assert_eq!(
         (parse("clocks"), parse("tools")),
@@ -66,9 +55,26 @@ fn a_grant_is_read_as_it_is_typed() {
     }
 }
 
+fn parse(text: &str) -> Result<GrantOption, <GrantOption as std::str::FromStr>::Err> {
+    text.parse()
+}
+
+fn host(methods: &[&str], private: bool) -> GrantOption {
+    let url = "https://10.0.0.1:8443".into();
+    let methods = methods.iter().map(ToString::to_string);
+    GrantOption::Host { url, methods: methods.collect(), private }
+}
+
+fn data(path: &str, may_write: bool) -> GrantOption {
+    GrantOption::Files { name: "data".into(), path: path.into(), may_write }
+}
+
+fn secret(reveal: bool) -> GrantOption {
+    GrantOption::Secret { name: "t".into(), from: "env:T".into(), reveal }
+}
+
 #[test]
 fn a_malformed_grant_is_refused_with_the_form_of_its_kind() {
-    let bad = |text: &str| text.parse::<GrantOption>().expect_err("refused").to_string();
     let told = [
         "http.api=x",
         "kv",
@@ -84,7 +90,7 @@ fn a_malformed_grant_is_refused_with_the_form_of_its_kind() {
         "files.d=<DIRECTORY>:rw",
         "slot.find=<CLIENT-TOOL>",
     ]
-    .map(|text| format!("{text}: {}", bad(text)));
+    .map(|text| format!("{text}: {}", parse(text).expect_err("refused")));
     insta::assert_snapshot!(told.join("\n"), @r"
     http.api=x: expected http.NAME, or http=URL for a request that leaves the hosts to you, with its methods as in http=URL:GET,POST
     kv: expected kv.NAME

@@ -7,8 +7,10 @@ use airlock_strings::visible_line;
 
 /// Returns notes about the grants that were added and changed.
 pub(super) fn notes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
-    let (before, after) = (by_key(before), by_key(after));
-    let (mut added, mut changed) = (Vec::new(), Vec::new());
+    let before = by_key(before);
+    let after = by_key(after);
+    let mut added = Vec::new();
+    let mut changed = Vec::new();
     for (key, value) in &after {
         match before.iter().find(|(other, _)| other == key) {
             None => added.push(key.as_str()),
@@ -16,11 +18,12 @@ pub(super) fn notes(before: &Map<String, Value>, after: &Map<String, Value>) -> 
             Some(_) => {}
         }
     }
-    let note = |what: &str, keys: &[&str]| {
-        (!keys.is_empty()).then(|| visible_line(&format!("{what}: {}", keys.join(", "))))
-    };
     let notes = [note("added to the grants", &added), note("changed in the grants", &changed)];
     notes.into_iter().flatten().collect()
+}
+
+fn note(what: &str, keys: &[&str]) -> Option<String> {
+    (!keys.is_empty()).then(|| visible_line(&format!("{what}: {}", keys.join(", "))))
 }
 
 /// Returns each grant with its key, such as `http.api`; a rule for a host is its own key.
@@ -47,29 +50,15 @@ fn by_key(grants: &Map<String, Value>) -> Vec<(String, &Value)> {
 pub(super) fn remove_stale(grants: &mut Map<String, Value>, requests: &Requests) -> Vec<String> {
     let mut removed = Vec::new();
     let any_files = requests.files.contains_key("*");
-    let mut prune = |kind: &str, is_requested: &dyn Fn(&str) -> bool| {
-        let keys = match grants.get_mut(kind) {
-            Some(Value::Object(named)) => remove_members(named, is_requested),
-            Some(Value::Array(listed)) => remove_elements(listed, is_requested),
-            _ => return,
-        };
-        removed.extend(keys.into_iter().map(|name| format!("{kind}.{name}")));
-        let is_empty = |value: &Value| match value {
-            Value::Object(named) => named.is_empty(),
-            Value::Array(listed) => listed.is_empty(),
-            _ => false,
-        };
-        if grants.get(kind).is_some_and(is_empty) {
-            grants.shift_remove(kind);
-        }
-    };
-    prune("http", &|name| requests.http.contains_key(name));
-    prune("secret", &|name| requests.secret.contains_key(name));
-    prune("kv", &|name| requests.kv.contains_key(name));
-    prune("files", &|name| any_files || requests.files.contains_key(name));
-    prune("slot", &|name| requests.slot.contains_key(name));
+    removed.extend(prune(grants, "http", &|name| requests.http.contains_key(name)));
+    removed.extend(prune(grants, "secret", &|name| requests.secret.contains_key(name)));
+    removed.extend(prune(grants, "kv", &|name| requests.kv.contains_key(name)));
+    removed.extend(prune(grants, "files", &|name| any_files || requests.files.contains_key(name)));
+    removed.extend(prune(grants, "slot", &|name| requests.slot.contains_key(name)));
     let tools = requests.tools.as_ref();
-    prune("tools", &|name| tools.is_some_and(|tools| tools.call.iter().any(|tool| tool == name)));
+    removed.extend(prune(grants, "tools", &|name| {
+        tools.is_some_and(|tools| tools.call.iter().any(|tool| tool == name))
+    }));
     for (kind, is_requested) in
         [("scratch", requests.scratch.is_some()), ("clocks", requests.clocks.is_some())]
     {
@@ -78,6 +67,28 @@ pub(super) fn remove_stale(grants: &mut Map<String, Value>, requests: &Requests)
         }
     }
     removed
+}
+
+/// Removes the grants of one kind that are not requested, and returns their keys.
+fn prune(
+    grants: &mut Map<String, Value>,
+    kind: &str,
+    is_requested: &dyn Fn(&str) -> bool,
+) -> Vec<String> {
+    let names = match grants.get_mut(kind) {
+        Some(Value::Object(named)) => remove_members(named, is_requested),
+        Some(Value::Array(listed)) => remove_elements(listed, is_requested),
+        _ => return Vec::new(),
+    };
+    let is_empty = match grants.get(kind) {
+        Some(Value::Object(named)) => named.is_empty(),
+        Some(Value::Array(listed)) => listed.is_empty(),
+        _ => false,
+    };
+    if is_empty {
+        grants.shift_remove(kind);
+    }
+    names.into_iter().map(|name| format!("{kind}.{name}")).collect()
 }
 
 fn remove_members(
@@ -93,9 +104,8 @@ fn remove_members(
 
 /// Removes names from a list; elements that are no names stay.
 fn remove_elements(listed: &mut Vec<Value>, is_requested: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let is_stale = |value: &Value| value.as_str().is_some_and(|name| !is_requested(name));
     listed
-        .extract_if(.., |value| is_stale(value))
+        .extract_if(.., |value| value.as_str().is_some_and(|name| !is_requested(name)))
         .filter_map(|value| value.as_str().map(str::to_owned))
         .collect()
 }
@@ -121,8 +131,8 @@ mod tests {
             "scratch": {},
             "clocks": true,
         });
-        let object = |value: &Value| value.as_object().expect("an object").clone();
-        let (before, after) = (object(&before), object(&after));
+        let before = object(&before);
+        let after = object(&after);
         assert_eq!(
             notes(&before, &after),
             [
@@ -131,6 +141,10 @@ mod tests {
             ]
         );
         assert!(notes(&after, &after).is_empty());
+    }
+
+    fn object(value: &Value) -> Map<String, Value> {
+        value.as_object().expect("an object").clone()
     }
 
     #[test]

@@ -9,19 +9,26 @@ impl Args {
     pub(super) fn command(&self) -> String {
         let mut words = vec!["airlock plugin install".to_owned()];
         words.push(quoted(&self.file.display().to_string()));
-        let mut option = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
         if !self.config.is_default() {
-            option("--config", &self.config.path.display().to_string());
+            add_option(&mut words, "--config", &self.config.path.display().to_string());
         }
         for (name, value) in [("--name", &self.name), ("--profile", &self.profile)] {
             if let Some(value) = value {
-                option(name, value);
+                add_option(&mut words, name, value);
             }
         }
-        self.set.iter().for_each(|setting| option("--set", setting));
-        self.describe.iter().for_each(|description| option("--describe", description));
-        self.grants.iter().for_each(|grant| option("--grant", &grant.printable().to_string()));
-        self.consent.regrant.iter().for_each(|request| option("--regrant", request));
+        for setting in &self.set {
+            add_option(&mut words, "--set", setting);
+        }
+        for description in &self.describe {
+            add_option(&mut words, "--describe", description);
+        }
+        for grant in &self.grants {
+            add_option(&mut words, "--grant", &grant.printable().to_string());
+        }
+        for request in &self.consent.regrant {
+            add_option(&mut words, "--regrant", request);
+        }
         for (word, is_said) in [
             ("--grant-all", self.grant_all),
             ("--replace", self.replace),
@@ -39,4 +46,8 @@ impl Args {
         consent.regrant.extend(self.grants.iter().filter_map(GrantOption::request));
         consent
     }
+}
+
+fn add_option(words: &mut Vec<String>, name: &str, value: &str) {
+    words.extend([name.to_owned(), quoted(value)]);
 }

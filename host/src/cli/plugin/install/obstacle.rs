@@ -52,12 +52,12 @@ impl Decision {
         let (mut obstacles, notes) = match decide(component, settings) {
             Ok(notes) => (Vec::new(), notes),
             Err(refusal) => {
-                let reasons = refusal.reasons.iter().map(|it| Obstacle::of(it, typed));
+                let reasons = refusal.reasons.iter().map(|reason| Obstacle::of(reason, typed));
                 (reasons.collect(), Vec::new())
             }
         };
         let problems = config.check_grant(name, &component.metadata.tools);
-        obstacles.extend(problems.iter().map(|it| Obstacle::invalid(it, grants, typed)));
+        obstacles.extend(problems.iter().map(|problem| Obstacle::invalid(problem, grants, typed)));
         Self { obstacles, notes }
     }
 

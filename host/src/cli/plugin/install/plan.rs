@@ -63,7 +63,8 @@ impl Site<'_> {
     }
 
     fn drift(&self, settings: &Settings) -> Option<Drift> {
-        let (holder, metadata) = (self.holder.as_ref()?, &self.component.metadata);
+        let holder = self.holder.as_ref()?;
+        let metadata = &self.component.metadata;
         let pin = holder.pin(self.name);
         if pin.is_some_and(|pin| pin.component == metadata.digest) {
             return None;
@@ -87,13 +88,12 @@ impl Plan {
         let decided =
             Decision::of(site.component, site.name, (&config, &settings), &args.grants, &typed);
         // A grant that was left out above is told as invalid, and not as missing too.
-        let is_told = |obstacle: &Obstacle| match obstacle {
+        let told = decided.obstacles.into_iter().filter(|obstacle| match obstacle {
             Obstacle::NotGranted { request, .. } => {
-                invalid.iter().any(|(grant, _)| site.is_for(grant, request))
+                !invalid.iter().any(|(grant, _)| site.is_for(grant, request))
             }
-            _ => false,
-        };
-        let told = decided.obstacles.into_iter().filter(|obstacle| !is_told(obstacle));
+            _ => true,
+        });
         let told: Vec<_> = told.collect();
         obstacles.extend(invalid.into_iter().map(|(_, obstacle)| obstacle));
         obstacles.extend(told);
@@ -200,9 +200,10 @@ fn unconsented(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
     let Some(drift) = drift else { return Vec::new() };
     let consent = args.consent();
     // `--grant-all` names no request, so it is consent to new ones and not to wider ones.
-    let is_new = |change: &Change| matches!(change, Change::Widened(it) if it.was.is_empty());
-    let lacks = |change: &&Change| consent.lacks(change) && !(args.grant_all && is_new(change));
-    let lacking = drift.changes.iter().filter(lacks);
+    let lacking = drift.changes.iter().filter(|change| {
+        let is_new = matches!(change, Change::Widened(widening) if widening.was.is_empty());
+        consent.lacks(change) && !(args.grant_all && is_new)
+    });
     let taken = (!args.replace).then_some(Obstacle::Taken);
     taken.into_iter().chain(lacking.cloned().map(Obstacle::Change)).collect()
 }
@@ -224,9 +225,11 @@ fn write_entry(
     write_settings(args, entry, &mut typed, faults)?;
     write_descriptions(args, entry, &mut typed, faults)?;
     let all = requests.filter(|_| args.grant_all).map(GrantOption::all).unwrap_or_default();
-    let is_requested =
-        |grant: &&GrantOption| requests.is_none_or(|requests| grant.is_requested(requests));
-    for grant in all.iter().chain(args.grants.iter().filter(is_requested)) {
+    let typed = args
+        .grants
+        .iter()
+        .filter(|grant| requests.is_none_or(|requests| grant.is_requested(requests)));
+    for grant in all.iter().chain(typed) {
         let key = grant.apply(object(entry, "grants")?, requests);
         typed.add(key, grant.option());
     }

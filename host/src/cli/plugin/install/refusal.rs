@@ -35,7 +35,9 @@ pub(super) fn refused(
         paragraphs.push(format!(
             "to install it as another plugin, with a name of yours and grants of its own:\n  {command}"
         ));
-        let (name, config, lock) = (site.name, args.config.path.display(), lock.display());
+        let name = site.name;
+        let config = args.config.path.display();
+        let lock = lock.display();
         paragraphs.push(format!(
             "to use this name without its grants, remove {name} from {config} and {lock} first"
         ));
@@ -88,28 +90,30 @@ fn known_tools(args: &Args, site: &Site<'_>, plan: &Plan) -> anyhow::Result<Opti
 fn reasons(site: &Site<'_>, plan: &Plan, is_other: bool) -> String {
     let mut lines = vec![nothing_changed(site.name)];
     lines.extend(is_other.then(|| identity(site)));
-    let is_identity = |obstacle: &&Obstacle| {
-        matches!(obstacle, Obstacle::Taken | Obstacle::Change(Change::Id { .. }))
-    };
-    let others = plan.obstacles.iter().filter(|obstacle| !(is_other && is_identity(obstacle)));
-    lines.extend(others.map(Obstacle::to_string));
+    for obstacle in &plan.obstacles {
+        let is_identity = matches!(obstacle, Obstacle::Taken | Obstacle::Change(Change::Id { .. }));
+        if !(is_other && is_identity) {
+            lines.push(obstacle.to_string());
+        }
+    }
     lines.join("\n  ")
 }
 
 /// Describes two plugins that claim one name.
 fn identity(site: &Site<'_>) -> String {
-    let plugin = |id: Option<&str>| {
-        id.map_or_else(
-            || "a component without a manifest".to_owned(),
-            |id| format!("the plugin {}", visible_line(id)),
-        )
-    };
     let pin = site.holder.as_ref().and_then(|holder| holder.pin(site.name));
     format!(
         "{} has that name, and this is {}, which would get all its grants",
         plugin(pin.and_then(|pin| pin.id.as_deref())),
         plugin(site.component.metadata.id())
     )
+}
+
+fn plugin(id: Option<&str>) -> String {
+    match id {
+        Some(id) => format!("the plugin {}", visible_line(id)),
+        None => "a component without a manifest".to_owned(),
+    }
 }
 
 /// The command as it was typed, with the options that remove the obstacles.
@@ -125,7 +129,8 @@ struct Proposal {
 
 impl Proposal {
     fn of(args: &Args, site: &Site<'_>, plan: &Plan) -> anyhow::Result<Self> {
-        let (choices, consequences) = (Vec::new(), Vec::new());
+        let choices = Vec::new();
+        let consequences = Vec::new();
         let mut proposal = Self { args: args.clone(), choices, consequences, installs: false };
         let mut obstacles = plan.obstacles.clone();
         for _ in 0..MAX_ROUNDS {
@@ -185,7 +190,7 @@ impl Proposal {
             Obstacle::Profile { .. } => self.args.profile = Some("trusted".to_owned()),
             Obstacle::NotGranted { request, .. } => {
                 let mut requests =
-                    component.metadata.manifest.iter().flat_map(|it| it.request.all());
+                    component.metadata.manifest.iter().flat_map(|manifest| manifest.request.all());
                 let missing = requests.find(|found| found.to_string() == *request);
                 let grant = missing.map(|request| suggestion(name.as_str(), request));
                 let Some(grant) = grant.filter(|grant| !self.args.grants.contains(grant)) else {
@@ -195,7 +200,8 @@ impl Proposal {
                 self.args.grants.push(grant);
             }
             Obstacle::Slot { name: slot, .. } => {
-                let requests = component.metadata.manifest.as_ref().map(|it| &it.request.slot);
+                let requests =
+                    component.metadata.manifest.as_ref().map(|manifest| &manifest.request.slot);
                 let is_optional = requests
                     .and_then(|requests| requests.get(slot))
                     .is_some_and(|request| request.optional);

@@ -20,11 +20,11 @@ fn args(config: &str, describe: &[&str]) -> Args {
 
 /// Returns a component with these tools: names, and the descriptions of their author.
 fn component(tools: &[(&str, &str)]) -> Component {
-    let definition = |(name, description): &(&str, &str)| {
+    let definitions = tools.iter().map(|(name, description)| {
         let json = json!({"name": name, "description": description, "inputSchema": {}});
         serde_json::from_value(json).expect("a definition")
-    };
-    let metadata = Metadata::new(b"", tools.iter().map(definition).collect(), None, Vec::new());
+    });
+    let metadata = Metadata::new(b"", definitions.collect(), None, Vec::new());
     Component { path: PathBuf::new(), bytes: Vec::new().into(), metadata }
 }
 
@@ -69,18 +69,22 @@ fn a_component_without_tools_is_refused_without_a_suggestion() {
 fn a_tool_is_described_by_its_author_or_by_the_operator() {
     let component =
         component(&[("blank", " \n"), ("described", "Counts."), ("empty", ""), ("\u{202e}x", "")]);
-    let undescribed = |descriptions: &[(&str, &str)]| {
-        let descriptions = descriptions.iter().map(|(tool, text)| ((*tool).into(), (*text).into()));
-        let grant = Grant { descriptions: descriptions.collect(), ..Grant::default() };
-        nameless(&component, &Settings { component: PathBuf::new(), grant })
-    };
     let hidden = "⟨U+202E⟩x";
-    assert_eq!(undescribed(&[]), ["blank", "empty", hidden]);
-    assert_eq!(undescribed(&[("blank", "Waits."), ("other", "?")]), ["empty", hidden]);
+    assert_eq!(nameless_with(&component, &[]), ["blank", "empty", hidden]);
     assert_eq!(
-        undescribed(&[("described", ""), ("\u{202e}x", "X.")]),
+        nameless_with(&component, &[("blank", "Waits."), ("other", "?")]),
+        ["empty", hidden]
+    );
+    assert_eq!(
+        nameless_with(&component, &[("described", ""), ("\u{202e}x", "X.")]),
         ["blank", "described", "empty"]
     );
+}
+
+fn nameless_with(component: &Component, descriptions: &[(&str, &str)]) -> Vec<String> {
+    let descriptions = descriptions.iter().map(|(tool, text)| ((*tool).into(), (*text).into()));
+    let grant = Grant { descriptions: descriptions.collect(), ..Grant::default() };
+    nameless(component, &Settings { component: PathBuf::new(), grant })
 }
 
 #[test]

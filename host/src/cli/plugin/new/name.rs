@@ -40,9 +40,9 @@ impl FromStr for Name {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let begins_well = text.starts_with(|c: char| c.is_ascii_lowercase());
-        if !begins_well || !text.chars().all(is_fit) || text.len() > MAX {
+        let is_fit = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        if !begins_well || !is_fit || text.len() > MAX {
             return Err(format!(
                 "use a letter, then letters, digits and `-`, all lower case and at most {MAX} characters"
             ));

@@ -36,13 +36,13 @@ pub(super) fn files(
         Template::Python => PYTHON,
     };
     // The name of a tool contains the client that the plugin becomes.
-    let tool = |client: &str| format!("{client}-get_weather");
-    let named = |text: &str| {
-        let text =
-            text.replace(&tool(EXAMPLE), &tool(&name.client())).replace(EXAMPLE, name.as_str());
-        text.replace(SDK_PATH.0, SDK_PATH.1)
-    };
-    let example: Vec<_> = example.iter().map(|(file, text)| (*file, named(text))).collect();
+    let example_tool = format!("{EXAMPLE}-get_weather");
+    let tool = format!("{}-get_weather", name.client());
+    let example = example.iter().map(|(file, text)| {
+        let text = text.replace(&example_tool, &tool).replace(EXAMPLE, name.as_str());
+        (*file, text.replace(SDK_PATH.0, SDK_PATH.1))
+    });
+    let example: Vec<_> = example.collect();
     let beside = sdk::files(template.language());
     example.into_iter().chain(beside.map(|(file, text)| (file, text.to_owned())))
 }
@@ -62,10 +62,10 @@ mod tests {
         for template in Template::ALL {
             let language = template.language();
             let files = generate(template);
-            let text = |name: &str| &files.iter().find(|(file, _)| *file == name).expect(name).1;
-            assert!(language.marks().iter().all(|mark| !text(mark).is_empty()), "{language}");
-            assert!(text("plugin.toml").contains("id = \"my-plugin\""), "{language}");
-            let page = text("README.md");
+            let marks = language.marks();
+            assert!(marks.iter().all(|mark| !text_of(&files, mark).is_empty()), "{language}");
+            assert!(text_of(&files, "plugin.toml").contains("id = \"my-plugin\""), "{language}");
+            let page = text_of(&files, "README.md");
             for line in
                 ["airlock plugin install my-plugin.wasm", "airlock call my_plugin-get_weather "]
             {
@@ -84,6 +84,10 @@ mod tests {
             .expect("it is there")
             .1;
         assert!(manifest.contains("path = \"sdk/guest-sdk\""), "{manifest}");
+    }
+
+    fn text_of<'f>(files: &'f [(&'static str, String)], name: &str) -> &'f str {
+        &files.iter().find(|(file, _)| *file == name).expect(name).1
     }
 
     /// Returns the files of a directory of the repository, by their paths in it.
@@ -120,9 +124,6 @@ mod tests {
 
     #[test]
     fn a_new_plugin_comes_with_the_sdk_or_the_contract() {
-        let has = |template, wanted: &str| {
-            generate(template).iter().any(|(file, text)| *file == wanted && !text.is_empty())
-        };
         for file in [
             "sdk/Cargo.toml",
             "sdk/guest-sdk/src/lib.rs",
@@ -138,5 +139,9 @@ mod tests {
                 "{template}"
             );
         }
+    }
+
+    fn has(template: Template, wanted: &str) -> bool {
+        generate(template).iter().any(|(file, text)| *file == wanted && !text.is_empty())
     }
 }

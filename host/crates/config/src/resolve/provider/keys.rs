@@ -32,7 +32,8 @@ pub(super) fn resolve(
     if keys.len() > MAX_KEYS {
         list.refuse(format_args!("must have at most {MAX_KEYS} keys, found {}", keys.len()));
     }
-    let (mut names, has_keys) = (BTreeSet::new(), !keys.is_empty());
+    let mut names = BTreeSet::new();
+    let has_keys = !keys.is_empty();
     let keys = keys.into_iter().enumerate();
     let enabled: Vec<_> = keys.filter(|(_, key)| key.enabled.unwrap_or(true)).collect();
     if has_keys && enabled.is_empty() {
@@ -56,9 +57,10 @@ fn key(field: &Field<'_>, name: String, key: file::ProviderKey, needs_key: bool)
     }
     let models = models(&field.member("models"), key.models);
     let field = field.member("value");
-    let is_empty =
-        |value: &EnvText| matches!(value, EnvText::Written(text) if text.expose().is_empty());
-    let value = key.value.filter(|value| needs_key || !is_empty(value));
+    let value = key.value.filter(|value| {
+        let is_empty = matches!(value, EnvText::Written(text) if text.expose().is_empty());
+        needs_key || !is_empty
+    });
     if value.is_none() && needs_key {
         field.refuse("is required, but missing");
     }

@@ -70,10 +70,12 @@ pub(super) enum Name {
 
 /// Looks up a provider's name.
 pub(super) fn find(name: &str) -> Name {
-    let reason = || REFUSED.iter().find(|(refused, _)| *refused == name);
-    match KNOWN.iter().find(|known| known.name == name) {
-        Some(known) => Name::Known(known),
-        None => reason().map_or(Name::Unknown, |(_, reason)| Name::Refused(reason)),
+    if let Some(known) = KNOWN.iter().find(|known| known.name == name) {
+        return Name::Known(known);
+    }
+    match REFUSED.iter().find(|(refused, _)| *refused == name) {
+        Some((_, reason)) => Name::Refused(reason),
+        None => Name::Unknown,
     }
 }
 

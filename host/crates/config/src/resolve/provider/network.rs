@@ -60,7 +60,8 @@ pub(super) fn timeouts(
     own: &file::ProviderTimeouts,
     network: &file::NetworkConfig,
 ) -> Timeouts {
-    let (owns, networks) = (field.member("timeouts"), field.member("network_config"));
+    let owns = field.member("timeouts");
+    let networks = field.member("network_config");
     let limit = |key: &str, own, other: &str, seconds: Option<u64>, default| {
         let own = (owns.member(key), own);
         let other = (networks.member(other), seconds.map(Span::secs));
@@ -88,14 +89,16 @@ pub(super) fn retries(
     own: &file::ProviderRetries,
     network: &file::NetworkConfig,
 ) -> Retries {
-    let (owns, networks) = (field.member("retries"), field.member("network_config"));
+    let owns = field.member("retries");
+    let networks = field.member("network_config");
     let wait = |key: &str, own, other: &str, millis: Option<u64>, default| {
         let own = (owns.member(key), own);
         let other = (networks.member(other), millis.map(Span::millis));
         one_of(own, other, Span(default), Span::millis(1)..=MAX_BACKOFF)
     };
     let default = Retries::default();
-    let (max, other) = (owns.member("max"), networks.member("max_retries"));
+    let max = owns.member("max");
+    let other = networks.member("max_retries");
     if own.max.is_some() && network.max_retries.is_some() {
         other.refuse(format_args!("`{}` has it already", max.key));
     }

@@ -22,7 +22,7 @@ fn directory() -> PathBuf {
 fn manifests() -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(directory()).expect("a directory");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    paths.filter(|path| path.extension().is_some_and(|it| it == "toml")).collect()
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect()
 }
 
 /// Reads a manifest as the build of a plugin does.
@@ -76,9 +76,8 @@ fn the_manifests_of_0_1_0_have_every_key_effect_and_unit() {
         }
     }
     for unit in ["B", "KiB", "MiB", "GiB", "ms", "s", "m", "h"] {
-        let is_amount = |text: &str| {
-            text.strip_suffix(unit).is_some_and(|number| number.parse::<u64>().is_ok())
-        };
-        assert!(texts.split('"').any(is_amount), "no amount has the unit {unit}");
+        let mut numbers = texts.split('"').filter_map(|text| text.strip_suffix(unit));
+        let is_used = numbers.any(|number| number.parse::<u64>().is_ok());
+        assert!(is_used, "no amount has the unit {unit}");
     }
 }

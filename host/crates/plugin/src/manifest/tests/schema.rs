@@ -32,13 +32,16 @@ pub(super) fn schema() -> CompiledSchema {
 pub(super) fn disagreement(schema: &CompiledSchema, manifest: &Value) -> Option<String> {
     let fits = schema.check(manifest).map_err(|error| error.to_string());
     let read = Manifest::parse(manifest.to_string().as_bytes());
-    let is_beyond = |fault: &Fault| BEYOND.iter().any(|problem| fault.problem.contains(problem));
     match (&fits, &read) {
         (Ok(()), Err(bad)) if bad.faults.iter().all(is_beyond) => None,
         (Ok(()), Err(bad)) => Some(format!("the schema accepts it, the gateway: {bad}")),
         (Err(wrong), Ok(_)) => Some(format!("the gateway accepts it, the schema: {wrong}")),
         _ => None,
     }
+}
+
+fn is_beyond(fault: &Fault) -> bool {
+    BEYOND.iter().any(|problem| fault.problem.contains(problem))
 }
 
 /// Returns a manifest with these keys.
@@ -161,15 +164,20 @@ fn mutate(manifest: &Value, from: String, probes: &[Value], visit: &mut dyn FnMu
 
 #[test]
 fn the_schema_and_the_gateway_agree_on_every_value_in_every_place() {
-    let (schema, probes) = (schema(), probes());
-    let (mut seen, mut accepted, mut wrong) = (0, 0, Vec::new());
+    let schema = schema();
+    let probes = probes();
+    let mut seen = 0;
+    let mut accepted = 0;
+    let mut wrong = Vec::new();
     for (part, place) in parts() {
         assert_eq!(disagreement(&schema, &part), None);
         assert!(schema.check(&part).is_ok(), "{part}");
         mutate(&part, place, &probes, &mut |change, manifest| {
             seen += 1;
             accepted += usize::from(schema.check(manifest).is_ok());
-            wrong.extend(disagreement(&schema, manifest).map(|it| format!("{change}: {it}")));
+            wrong.extend(
+                disagreement(&schema, manifest).map(|problem| format!("{change}: {problem}")),
+            );
         });
     }
     assert!(seen > 5_000 && accepted > 1_000 && seen - accepted > 4_000, "{accepted} of {seen}");
@@ -207,9 +215,8 @@ fn tools(count: usize) -> Value {
 
 /// Returns as many methods or paths.
 fn many(key: &str, count: usize) -> Value {
-    let method = |n: u8| String::from(char::from(b'A' + n));
     let elements = (0..count).map(|n| match key {
-        "methods" => method(u8::try_from(n).expect("few")),
+        "methods" => char::from(b'A' + u8::try_from(n).expect("few")).to_string(),
         _ => format!("/p{n}"),
     });
     http(json!({"url": "https://a.example", key: elements.collect::<Vec<_>>()}))
@@ -281,13 +288,12 @@ fn invalid_combinations_of_keys_are_refused_by_both() {
 #[test]
 fn each_rule_beyond_the_schema_is_refused_by_the_gateway_alone() {
     let schema = schema();
-    let tool = |name: &str, effect: &str| json!({"name": name, "effects": [effect]});
     let read_only = json!({"files": {"in": {"access": "read_only", "reason": "r"}}});
     let cases = [
         with(json!({"tool": [{"name": "a"}, {"name": "a"}]})),
-        with(json!({"tool": [tool("a", "http")]})),
-        with(json!({"tool": [tool("a", "write_files.in")], "request": read_only})),
-        with(json!({"tool": [tool("a", "read_files.out")], "request": read_only})),
+        with(json!({"tool": [{"name": "a", "effects": ["http"]}]})),
+        with(json!({"tool": [{"name": "a", "effects": ["write_files.in"]}], "request": read_only})),
+        with(json!({"tool": [{"name": "a", "effects": ["read_files.out"]}], "request": read_only})),
         with(json!({"config": {"schema_file": "config.schema.json"}})),
         with(json!({"config": {"from_code": true}})),
         http(json!({"url": "https://10.0.0.1"})),

@@ -55,16 +55,18 @@ fn a_secret_is_attached_to_its_audience_and_not_revealed() {
 
 #[test]
 fn both_parts_of_a_user_and_password_are_redacted_from_results() {
-    let read = |_: &Source| Ok(Secret::new("s3cret-user:s3cret-word"));
-    let redacted = |user: &str| {
-        let asked = token(&json!({"inject": {"basic": user}, "audience": ["api"]}));
-        let asked = manifest(&asked, None);
-        let rights = Rights::intersect(Some(&asked), &secret(from("TOKEN")), &read);
-        let text = "s3cret-user s3cret-word s3cret-user:s3cret-word";
-        rights.expect("granted").grants.scrubber.text(text).into_owned()
-    };
     assert_eq!(redacted(""), "[secret token] [secret token] [secret token]");
     assert_eq!(redacted("me"), "s3cret-user s3cret-word [secret token]");
+}
+
+fn redacted(user: &str) -> String {
+    let asked = token(&json!({"inject": {"basic": user}, "audience": ["api"]}));
+    let asked = manifest(&asked, None);
+    let rights = Rights::intersect(Some(&asked), &secret(from("TOKEN")), &|_: &Source| {
+        Ok(Secret::new("s3cret-user:s3cret-word"))
+    });
+    let text = "s3cret-user s3cret-word s3cret-user:s3cret-word";
+    rights.expect("granted").grants.scrubber.text(text).into_owned()
 }
 
 #[test]
@@ -87,17 +89,8 @@ fn an_audience_of_the_operator_is_required_without_a_manifest() {
 
 #[test]
 fn a_secret_is_sent_only_to_places_that_the_plugin_requested() {
-    let grant = |audience: &[&str]| {
-        let audience = audience.iter().map(|text| HttpGrant::Rule(rule(text))).collect();
-        let secret = SecretGrant { audience: Some(audience), ..from("TOKEN") };
-        let places = ["https://api.example.com GET,POST /**", "https://other.example.org GET /**"];
-        Grant {
-            secret: [("token".to_owned(), secret)].into(),
-            ..http(&places.map(|text| HttpGrant::Rule(rule(text))))
-        }
-    };
     let asked = token(&injected());
-    let wide = granted(&asked, &grant(&["https://*.example.com GET,POST /v1/**"]));
+    let wide = granted(&asked, &sending_to(&["https://*.example.com GET,POST /v1/**"]));
     let credentials = format!("{:?}", wide.grants.credentials);
     assert!(
         !credentials.contains("Below")
@@ -106,25 +99,35 @@ fn a_secret_is_sent_only_to_places_that_the_plugin_requested() {
         "{credentials}"
     );
     insta::assert_snapshot!(
-        refused(&asked, &grant(&["https://api.example.com GET /**", "https://other.example.org GET /**"])),
+        refused(&asked, &sending_to(&["https://api.example.com GET /**", "https://other.example.org GET /**"])),
         @"grants.secret.token.audience[1]: found https://other.example.org GET /**, the plugin asks to send it to https://api.example.com GET,HEAD /**"
     );
     let mut open = token(&injected());
     open["http"]["api"]["url"] = json!("*");
-    let chosen = granted(&open, &grant(&["https://other.example.org GET /**"]));
+    let chosen = granted(&open, &sending_to(&["https://other.example.org GET /**"]));
     assert!(
         format!("{:?}", chosen.grants.credentials).contains("other.example.org"),
         "the hosts are the operator's choice"
     );
 }
 
+fn sending_to(audience: &[&str]) -> Grant {
+    let audience = audience.iter().map(|text| HttpGrant::Rule(rule(text))).collect();
+    let secret = SecretGrant { audience: Some(audience), ..from("TOKEN") };
+    let places = ["https://api.example.com GET,POST /**", "https://other.example.org GET /**"];
+    Grant {
+        secret: [("token".to_owned(), secret)].into(),
+        ..http(&places.map(|text| HttpGrant::Rule(rule(text))))
+    }
+}
+
 #[test]
 fn a_secret_for_any_host_is_sent_to_the_operators_own_rules_alone() {
     let mut asked = token(&json!({"inject": {"header": "x-key"}, "audience": ["any"]}));
     asked["http"]["any"] = json!({"url": "*", "reason": "hosts of your choice"});
-    let grant = |http: &[HttpGrant]| Grant { http: http.to_vec(), ..secret(from("TOKEN")) };
     let own = HttpGrant::Rule(rule("https://chosen.example.org GET,POST /v1/**"));
-    let rights = granted(&asked, &grant(&[named("api"), own]));
+    let grant = Grant { http: vec![named("api"), own], ..secret(from("TOKEN")) };
+    let rights = granted(&asked, &grant);
     let credentials = format!("{:?}", rights.grants.credentials);
     assert!(
         credentials.contains("chosen.example.org") && credentials.contains("POST"),
@@ -145,10 +148,9 @@ fn a_secret_without_a_granted_host_in_its_audience_is_reported() {
 #[test]
 fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
     let asked = token(&json!({"reveal": true}));
-    let grant = || secret(SecretGrant { reveal: true, ..from("TOKEN") });
-    assert!(granted(&asked, &trusted(grant())).grants.revealed.contains_key("token"));
+    assert!(granted(&asked, &trusted(revealing())).grants.revealed.contains_key("token"));
     insta::assert_snapshot!(
-        refused(&asked, &grant()),
+        refused(&asked, &revealing()),
         @r#"grants.secret.token.reveal: the profile "untrusted" shows no plugin a secret's value; "profile": "trusted" does"#
     );
     let kept = granted(&asked, &trusted(secret(from("TOKEN"))));
@@ -157,10 +159,14 @@ fn a_secrets_value_is_shown_only_if_asked_for_granted_and_trusted() {
         "{:?}",
         kept.notes
     );
-    let unasked = granted(&token(&injected()), &trusted(grant()));
+    let unasked = granted(&token(&injected()), &trusted(revealing()));
     assert!(
         unasked.grants.revealed.is_empty() && unasked.notes[0].contains("opens nothing"),
         "{:?}",
         unasked.notes
     );
+}
+
+fn revealing() -> Grant {
+    secret(SecretGrant { reveal: true, ..from("TOKEN") })
 }

@@ -6,10 +6,6 @@ use super::{
 #[test]
 fn a_store_holds_the_lesser_of_request_and_grant() {
     let asked = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}}});
-    let store = |name: &str, max_bytes| Grant {
-        kv: [(name.to_owned(), KvGrant { max_bytes, shared: false })].into(),
-        ..Grant::default()
-    };
     for (found, expected) in [(None, 1 << 20), (Some(1 << 10), 1 << 10), (Some(1 << 30), 1 << 20)] {
         let stores = granted(&asked, &store("notes", found)).grants.stores;
         assert_eq!(
@@ -34,6 +30,11 @@ fn a_store_holds_the_lesser_of_request_and_grant() {
     assert_eq!(without_manifest.grants.stores[0].max_bytes, DEFAULT_STORE_BYTES);
 }
 
+fn store(name: &str, max_bytes: Option<u64>) -> Grant {
+    let kv = [(name.to_owned(), KvGrant { max_bytes, shared: false })].into();
+    Grant { kv, ..Grant::default() }
+}
+
 #[test]
 fn no_directory_has_the_name_of_the_scratch_directory() {
     let asked = json!({"files": {"*": {"access": "read_only", "reason": "reads"}}});
@@ -47,18 +48,12 @@ fn no_directory_has_the_name_of_the_scratch_directory() {
 
 #[test]
 fn a_directory_is_writable_only_if_requested_and_granted() {
-    let asked = |access: &str| json!({"files": {"data": {"access": access, "max_files": 5, "reason": "reads"}}});
-    let grant = |access| {
-        let quota = PartialQuota { bytes: Some(1_000), files: Some(9) };
-        let files = FilesGrant { path: "/d".into(), access, quota };
-        Grant { files: [("data".to_owned(), files)].into(), ..Grant::default() }
-    };
     for (request, access, granted_access) in [
         ("read_write", Access::ReadWrite, Access::ReadWrite),
         ("read_write", Access::ReadOnly, Access::ReadOnly),
         ("read_only", Access::ReadWrite, Access::ReadOnly),
     ] {
-        let found = granted(&asked(request), &grant(access));
+        let found = granted(&data(request), &granting_data(access));
         let directory = &found.grants.directories[0];
         assert_eq!(
             (directory.access, directory.quota),
@@ -73,30 +68,45 @@ fn a_directory_is_writable_only_if_requested_and_granted() {
         );
     }
     insta::assert_snapshot!(
-        refused(&asked("read_only"), &Grant::default()),
+        refused(&data("read_only"), &Grant::default()),
         @r#"the plugin needs files.data (reads), which is not granted; grant it with "files": {"data": {"path": "DIRECTORY", "access": "read_only"}}"#
     );
     assert!(
-        granted(&json!({}), &grant(Access::ReadOnly)).grants.directories.is_empty(),
+        granted(&json!({}), &granting_data(Access::ReadOnly)).grants.directories.is_empty(),
         "it does not ask"
     );
+}
+
+fn data(access: &str) -> Value {
+    json!({"files": {"data": {"access": access, "max_files": 5, "reason": "reads"}}})
+}
+
+fn granting_data(access: Access) -> Grant {
+    let quota = PartialQuota { bytes: Some(1_000), files: Some(9) };
+    let files = FilesGrant { path: "/d".into(), access, quota };
+    Grant { files: [("data".to_owned(), files)].into(), ..Grant::default() }
 }
 
 #[test]
 fn scratch_space_must_be_requested_and_granted() {
     let asked = json!({"scratch": {"max_bytes": "1MiB", "max_files": 3, "reason": "unpacks"}});
-    let grant =
-        |bytes| Grant { scratch: Some(PartialQuota { bytes, files: None }), ..Grant::default() };
     assert_eq!(
-        granted(&asked, &grant(None)).grants.scratch,
+        granted(&asked, &granting_scratch(None)).grants.scratch,
         Some(Quota { bytes: 1 << 20, files: 3 })
     );
-    assert_eq!(granted(&asked, &grant(Some(7))).grants.scratch, Some(Quota { bytes: 7, files: 3 }));
+    assert_eq!(
+        granted(&asked, &granting_scratch(Some(7))).grants.scratch,
+        Some(Quota { bytes: 7, files: 3 })
+    );
     insta::assert_snapshot!(
         refused(&asked, &Grant::default()),
         @r#"the plugin needs scratch (unpacks), which is not granted; grant it with "scratch": {}"#
     );
-    assert_eq!(granted(&json!({}), &grant(None)).grants.scratch, None);
+    assert_eq!(granted(&json!({}), &granting_scratch(None)).grants.scratch, None);
+}
+
+fn granting_scratch(bytes: Option<u64>) -> Grant {
+    Grant { scratch: Some(PartialQuota { bytes, files: None }), ..Grant::default() }
 }
 
 #[test]
@@ -106,17 +116,7 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
         "files": {"data": {"access": "read_write", "max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "writes"}},
         "scratch": {"max_bytes": "10240GiB", "max_files": 1_000_000_000, "reason": "unpacks"},
     });
-    let grant = |bytes: Option<u64>, files: Option<u64>| {
-        let quota = PartialQuota { bytes, files };
-        let files = FilesGrant { path: "/d".into(), access: Access::ReadWrite, quota };
-        Grant {
-            kv: [("notes".to_owned(), KvGrant { max_bytes: bytes, shared: false })].into(),
-            files: [("data".to_owned(), files)].into(),
-            scratch: Some(quota),
-            ..Grant::default()
-        }
-    };
-    let usual = granted(&asked, &grant(None, None));
+    let usual = granted(&asked, &granting_space(None, None));
     assert_eq!(usual.grants.stores[0].max_bytes, DEFAULT_STORE_BYTES);
     assert_eq!(
         (usual.grants.directories[0].quota, usual.grants.scratch),
@@ -129,8 +129,9 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
     scratch holds 1000 files; the plugin requests 1000000000 files
     kv.notes holds 4MiB; the plugin requests 10240GiB
     ");
-    let (bytes, files) = (10_240_u64 << 30, 1_000_000_000);
-    let said = granted(&asked, &grant(Some(bytes), Some(files)));
+    let bytes = 10_240_u64 << 30;
+    let files = 1_000_000_000;
+    let said = granted(&asked, &granting_space(Some(bytes), Some(files)));
     assert_eq!(
         (said.grants.stores[0].max_bytes, said.grants.scratch),
         (bytes, Some(Quota { bytes, files }))
@@ -139,22 +140,36 @@ fn a_requested_quota_is_capped_at_the_default_unless_the_operator_sets_one() {
     assert!(said.notes.is_empty(), "{:?}", said.notes);
 }
 
+fn granting_space(bytes: Option<u64>, files: Option<u64>) -> Grant {
+    let quota = PartialQuota { bytes, files };
+    let files = FilesGrant { path: "/d".into(), access: Access::ReadWrite, quota };
+    Grant {
+        kv: [("notes".to_owned(), KvGrant { max_bytes: bytes, shared: false })].into(),
+        files: [("data".to_owned(), files)].into(),
+        scratch: Some(quota),
+        ..Grant::default()
+    }
+}
+
 #[test]
 fn a_directory_belongs_to_the_request_of_its_name_or_else_to_the_one_for_any() {
-    let files = |name: &str| {
-        let (path, quota) = ("/d".into(), PartialQuota::default());
-        (name.to_owned(), FilesGrant { path, access: Access::ReadWrite, quota })
-    };
     let grant = Grant { files: [files("data"), files("more")].into(), ..Grant::default() };
-    let requests = |rights: Rights| {
-        let directories = rights.grants.directories.into_iter();
-        directories.map(|it| format!("{} {}", it.name, it.request)).collect::<Vec<_>>()
-    };
     let both = json!({"files": {
         "data": {"access": "read_only", "reason": "reads"},
         "*": {"access": "read_only", "reason": "reads"},
     }});
-    assert_eq!(requests(granted(&both, &grant)), ["data data", "more *"]);
+    assert_eq!(requests(&granted(&both, &grant)), ["data data", "more *"]);
     let without_manifest = Rights::intersect(None, &grant, &read).expect("it is granted");
-    assert_eq!(requests(without_manifest), ["data data", "more more"]);
+    assert_eq!(requests(&without_manifest), ["data data", "more more"]);
+}
+
+fn files(name: &str) -> (String, FilesGrant) {
+    let path = "/d".into();
+    let quota = PartialQuota::default();
+    (name.to_owned(), FilesGrant { path, access: Access::ReadWrite, quota })
+}
+
+fn requests(rights: &Rights) -> Vec<String> {
+    let directories = rights.grants.directories.iter();
+    directories.map(|directory| format!("{} {}", directory.name, directory.request)).collect()
 }

@@ -94,21 +94,23 @@ mod tests {
     #[test]
     fn flags_go_beside_those_of_the_author() {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = |text: &str| {
-            fs::create_dir_all(directory.path().join(".cargo")).expect("a directory");
-            fs::write(directory.path().join(".cargo/config.toml"), text).expect("a file");
-            place(&directory.path().join("plugin"), "wasm32-unknown-unknown")
-        };
+        let directory = directory.path();
         let of_target = "target.wasm32-unknown-unknown";
-        assert_eq!(config(""), of_target);
-        assert_eq!(config("[build]\nrustflags = ['--cfg=a']"), "build");
+        assert_eq!(place_with(directory, ""), of_target);
+        assert_eq!(place_with(directory, "[build]\nrustflags = ['--cfg=a']"), "build");
         let both = "[build]\nrustflags = ['--cfg=a']\n[target.wasm32-unknown-unknown]\nrustflags = ['--cfg=b']";
-        assert_eq!(config(both), of_target);
+        assert_eq!(place_with(directory, both), of_target);
         assert_eq!(
-            config("[build]\nrustflags = []\n[target.'cfg(all())']\nrustflags = []"),
+            place_with(directory, "[build]\nrustflags = []\n[target.'cfg(all())']\nrustflags = []"),
             of_target
         );
-        assert_eq!(config("not TOML"), of_target);
+        assert_eq!(place_with(directory, "not TOML"), of_target);
+    }
+
+    fn place_with(directory: &Path, config: &str) -> String {
+        fs::create_dir_all(directory.join(".cargo")).expect("a directory");
+        fs::write(directory.join(".cargo/config.toml"), config).expect("a file");
+        place(&directory.join("plugin"), "wasm32-unknown-unknown")
     }
 
     #[test]

@@ -31,8 +31,11 @@ impl Fixture {
     }
 
     fn entry(&self) -> Entry<'_> {
-        let (metadata, grants) = (&self.metadata, self.grants.as_slice());
-        let (settings, state, file) = (&self.settings, self.home.path(), &self.file);
+        let metadata = &self.metadata;
+        let grants = self.grants.as_slice();
+        let settings = &self.settings;
+        let state = self.home.path();
+        let file = &self.file;
         Entry { component: Path::new("p.wasm"), metadata, grants, settings, state, file }
     }
 
@@ -62,8 +65,8 @@ fn the_configuration_of_a_call_grants_what_the_plugin_requests_and_what_is_typed
     let grant = &config.plugin(&name).expect("the plugin").grant;
     assert_eq!(grant.http, [airlock_plugin::HttpGrant::Requested("api".to_owned())]);
     assert_eq!(grant.files["data"].path, Path::new("/"));
-    let reveals = |secret: &str| grant.secret[secret].reveal;
-    assert!(reveals("value") && !reveals("token") && grant.kv.is_empty(), "{grant:?}");
+    assert!(grant.secret["value"].reveal && !grant.secret["token"].reveal, "{grant:?}");
+    assert!(grant.kv.is_empty(), "{grant:?}");
 }
 
 #[test]
@@ -91,45 +94,52 @@ fn everything_that_keeps_the_plugin_from_being_called_is_reported_in_the_words_o
 
 #[test]
 fn a_slot_is_bound_to_a_tool_of_the_plugin_itself_or_of_a_client_in_the_configuration() {
-    let request = json!({"slot": {"find": {"reason": "r"}}});
-    let bound = |grant: &str| {
-        let fixture = Fixture::new(&request, &[grant]);
-        let clients = json!([
-            {"name": "web", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"},
-            {"name": "other", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"},
-            {"name": "my_mail", "connection_type": "wasm", "wasm_config": {"component": "old.wasm"}},
-        ]);
-        let text = json!({"mcp": {"client_configs": clients}}).to_string();
-        std::fs::write(&fixture.file.path, text).expect("written");
-        fixture.entry().config().map(|config| {
-            let name = ClientName::parse("my_mail").expect("a name");
-            let slot = config.plugin(&name).expect("the plugin").grant.slots["find"].clone();
-            let clients: Vec<_> = config.clients.iter().map(|it| it.name.to_string()).collect();
-            (slot, clients.join(" "))
-        })
-    };
-    let is = |slot: &str, clients: &str| (slot.to_owned(), clients.to_owned());
-    assert_eq!(bound("slot.find=send").expect("bound"), is("my_mail-send", "my_mail"));
-    assert_eq!(bound("slot.find=read-all").expect("bound"), is("my_mail-read-all", "my_mail"));
-    assert_eq!(bound("slot.find=my_mail-send").expect("bound"), is("my_mail-send", "my_mail"));
-    // The clients that no call can reach are not started.
-    assert_eq!(bound("slot.find=web-search").expect("bound"), is("web-search", "web my_mail"));
-    let refusal = |grant| bound(grant).expect_err("refused").to_string();
-    insta::assert_snapshot!(refusal("slot.find=my_mail-forget"), @r#"
+    for (grant, expected) in [
+        ("slot.find=send", ("my_mail-send", "my_mail")),
+        ("slot.find=read-all", ("my_mail-read-all", "my_mail")),
+        ("slot.find=my_mail-send", ("my_mail-send", "my_mail")),
+        // The clients that no call can reach are not started.
+        ("slot.find=web-search", ("web-search", "web my_mail")),
+    ] {
+        let (slot, clients) = bound(grant).expect("bound");
+        assert_eq!((slot.as_str(), clients.as_str()), expected);
+    }
+    insta::assert_snapshot!(unbound("slot.find=my_mail-forget"), @r#"
     the plugin cannot be called:
       --grant slot.find=my_mail-forget: the plugin my_mail has no tool "my_mail-forget"; it has my_mail-read-all, my_mail-send
       tools of this plugin: read-all, send
     "#);
-    insta::assert_snapshot!(refusal("slot.find=wep-search"), @r#"
+    insta::assert_snapshot!(unbound("slot.find=wep-search"), @r#"
     the plugin cannot be called:
       --grant slot.find=wep-search: "wep-search": no client is named "wep"; configured: other, web
       tools of this plugin: read-all, send
     "#);
-    insta::assert_snapshot!(refusal("slot.find=search"), @r#"
+    insta::assert_snapshot!(unbound("slot.find=search"), @r#"
     the plugin cannot be called:
       --grant slot.find=search: found "search", expected one tool's full name: CLIENT-TOOL
       tools of this plugin: read-all, send
     "#);
+}
+
+/// Returns the tool that a grant binds to the slot, and the clients of the configuration.
+fn bound(grant: &str) -> anyhow::Result<(String, String)> {
+    let fixture = Fixture::new(&json!({"slot": {"find": {"reason": "r"}}}), &[grant]);
+    let clients = json!([
+        {"name": "web", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"},
+        {"name": "other", "connection_type": "http", "connection_string": "http://127.0.0.1:9/mcp"},
+        {"name": "my_mail", "connection_type": "wasm", "wasm_config": {"component": "old.wasm"}},
+    ]);
+    let text = json!({"mcp": {"client_configs": clients}}).to_string();
+    std::fs::write(&fixture.file.path, text).expect("written");
+    let config = fixture.entry().config()?;
+    let name = ClientName::parse("my_mail").expect("a name");
+    let slot = config.plugin(&name).expect("the plugin").grant.slots["find"].clone();
+    let clients: Vec<_> = config.clients.iter().map(|client| client.name.as_str()).collect();
+    Ok((slot, clients.join(" ")))
+}
+
+fn unbound(grant: &str) -> String {
+    bound(grant).expect_err("refused").to_string()
 }
 
 #[test]

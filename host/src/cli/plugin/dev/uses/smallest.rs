@@ -99,9 +99,6 @@ impl<'a> Seen<'a> {
     /// Returns the header of the request that must stay although it was not used: a plugin in Rust has
     /// WASI only if it has one of these requests.
     fn last_with_wasi(&self) -> Option<String> {
-        let needs_wasi = |request: &Request<'_>| {
-            matches!(request, Request::Files(..) | Request::Scratch(_) | Request::Clocks(_))
-        };
         let mut requests = self.requests().filter(needs_wasi);
         let is_kept = self.requests().any(|request| needs_wasi(&request) && self.keeps(request));
         requests.next().filter(|_| !is_kept).map(header)
@@ -126,19 +123,21 @@ impl<'a> Seen<'a> {
     /// destination without the secret for it, and a secret for hosts that an operator chooses is sent
     /// nowhere here.
     fn was_possible(&self, request: Request<'_>) -> bool {
-        let secrets = &self.build.manifest.request.secret;
-        let has_secrets = |name: &str| {
-            let mut of_destination =
-                secrets.iter().filter(|(_, secret)| secret.audience.iter().any(|it| it == name));
-            of_destination.all(|(own, secret)| {
-                self.is_granted(Request::Secret(own, secret)) && !self.is_for_any_host(secret)
-            })
-        };
         match request {
-            Request::Http(name, _) => self.is_granted(request) && has_secrets(name),
+            Request::Http(name, _) => self.is_granted(request) && self.has_secrets_of(name),
             Request::Secret(_, secret) => self.is_granted(request) && !self.is_for_any_host(secret),
             _ => self.is_granted(request),
         }
+    }
+
+    /// Returns whether all secrets for a destination are granted, none of them for any host.
+    fn has_secrets_of(&self, destination: &str) -> bool {
+        let secrets = self.build.manifest.request.secret.iter();
+        let mut of_destination = secrets
+            .filter(|(_, secret)| secret.audience.iter().any(|audience| audience == destination));
+        of_destination.all(|(own, secret)| {
+            self.is_granted(Request::Secret(own, secret)) && !self.is_for_any_host(secret)
+        })
     }
 
     fn is_for_any_host(&self, secret: &SecretRequest) -> bool {
@@ -150,29 +149,30 @@ impl<'a> Seen<'a> {
     /// Returns whether the request is part of the smallest plugin.toml.
     fn keeps(&self, request: Request<'a>) -> bool {
         let is_needed = !self.is_judged(request) || self.is_used(request);
-        let is_audience = |name: &str| self.audience_of(name).next().is_some();
-        is_needed || matches!(request, Request::Http(name, _) if is_audience(name))
+        is_needed
+            || matches!(request, Request::Http(name, _) if self.audience_of(name).next().is_some())
     }
 
     /// Returns the destinations that a secret is attached to requests for; none if it was never
     /// attached.
     fn audience(&self, name: &str, secret: &'a SecretRequest) -> Vec<&'a str> {
-        let all = || secret.audience.iter().map(String::as_str);
+        let all: Vec<_> = secret.audience.iter().map(String::as_str).collect();
         if !self.is_judged(Request::Secret(name, secret)) {
-            return all().collect();
+            return all;
         }
         if !self.uses.contains(&Use::AttachedSecret(name.to_owned())) {
             let is_known = self.uses.contains(&Use::KnownSecret(name.to_owned()));
-            return if is_known { all().collect() } else { Vec::new() };
+            return if is_known { all } else { Vec::new() };
         }
         let requests = &self.build.manifest.request.http;
-        let is_needed = |name: &&str| {
-            let request = requests.get_key_value(*name).map(|(name, it)| Request::Http(name, it));
+        let needed = all.iter().copied().filter(|name| {
+            let request =
+                requests.get_key_value(*name).map(|(name, request)| Request::Http(name, request));
             request.is_some_and(|request| !self.is_judged(request) || self.is_used(request))
-        };
-        let needed: Vec<_> = all().filter(is_needed).collect();
+        });
+        let needed: Vec<_> = needed.collect();
         // The operator's own hosts for the secret may be none of the destinations.
-        if needed.is_empty() { all().collect() } else { needed }
+        if needed.is_empty() { all } else { needed }
     }
 
     /// Returns the smaller table of a request that was used; `None` if it is as small as it can be.
@@ -218,28 +218,32 @@ impl<'a> Seen<'a> {
             return None;
         }
         let needed = self.needed(tool, kept);
-        let is_needed = |declared: &DeclaredEffect| needed.iter().any(|it| it.includes(declared));
-        let is_tight = on_each(&tool.effects, kept).iter().all(is_needed);
-        let is_valid = tool.effects.iter().all(|it| kept.iter().any(|request| request.allows(it)));
+        let is_tight = on_each(&tool.effects, kept)
+            .iter()
+            .all(|declared| needed.iter().any(|effect| effect.includes(declared)));
+        let is_valid =
+            tool.effects.iter().all(|effect| kept.iter().any(|request| request.allows(effect)));
         (!is_tight || !is_valid).then(|| Table::tool(&tool.name, needed))
     }
 
     /// Returns the effects that a tool had, and those that it declares and could not have here.
     fn needed(&self, tool: &ToolEffects, kept: &[Request<'a>]) -> BTreeSet<DeclaredEffect> {
         let uses = self.session.uses.get(&tool.name);
-        let stores = &self.build.manifest.request.kv;
-        let is_on_cache = |declared: &DeclaredEffect| {
-            let store = declared.request.as_ref().and_then(|name| stores.get(name));
-            declared.effect.is_on_stores() && store.is_some_and(|store| store.cache)
-        };
-        let had =
-            uses.into_iter().flatten().filter_map(effect).filter(|effect| !is_on_cache(effect));
-        let is_read =
-            |name: &str| uses.is_some_and(|uses| uses.contains(&Use::ReadFiles(name.to_owned())));
-        let unjudged = kept.iter().copied().filter(|request| match request {
+        let had = uses
+            .into_iter()
+            .flatten()
+            .filter_map(effect)
+            .filter(|effect| !self.is_on_cache(effect));
+        let unjudged = kept.iter().copied().filter(|request| {
+            let is_read = match request {
+                Request::Files(name, _) => {
+                    let read = Use::ReadFiles((*name).to_owned());
+                    uses.is_some_and(|uses| uses.contains(&read))
+                }
+                _ => false,
+            };
             // It was granted for reading alone.
-            Request::Files(name, _) if is_read(name) => !self.is_writable(*request),
-            _ => !self.was_possible(*request),
+            if is_read { !self.is_writable(*request) } else { !self.was_possible(*request) }
         });
         let unjudged: Vec<_> = unjudged.collect();
         let mut needed: BTreeSet<_> = had.chain(on_each(&tool.effects, &unjudged)).collect();
@@ -247,24 +251,34 @@ impl<'a> Seen<'a> {
         needed.retain(|effect| !all.iter().any(|other| other != effect && other.includes(effect)));
         needed
     }
+
+    fn is_on_cache(&self, declared: &DeclaredEffect) -> bool {
+        let stores = &self.build.manifest.request.kv;
+        let store = declared.request.as_ref().and_then(|name| stores.get(name));
+        declared.effect.is_on_stores() && store.is_some_and(|store| store.cache)
+    }
+}
+
+fn needs_wasi(request: &Request<'_>) -> bool {
+    matches!(request, Request::Files(..) | Request::Scratch(_) | Request::Clocks(_))
 }
 
 /// Returns the effects on each of the requests that they are possible on.
 fn on_each(effects: &BTreeSet<DeclaredEffect>, requests: &[Request<'_>]) -> Vec<DeclaredEffect> {
-    let on = |declared: &DeclaredEffect, request: &Request<'_>| {
-        let effect = match (declared.effect, request) {
-            (Effect::WriteFiles, Request::Files(_, files))
-                if files.access == FilesAccess::ReadOnly =>
-            {
-                Effect::ReadFiles
-            }
-            (effect, _) => effect,
-        };
-        DeclaredEffect { effect, request: name(*request).map(str::to_owned) }
-    };
-    let pairs = effects.iter().flat_map(|effect| requests.iter().map(move |it| (effect, it)));
+    let pairs =
+        effects.iter().flat_map(|effect| requests.iter().map(move |request| (effect, request)));
     let possible = pairs.filter(|(effect, request)| request.allows(effect));
-    possible.map(|(effect, request)| on(effect, request)).collect()
+    possible.map(|(effect, request)| effect_on(effect, *request)).collect()
+}
+
+fn effect_on(declared: &DeclaredEffect, request: Request<'_>) -> DeclaredEffect {
+    let effect = match (declared.effect, request) {
+        (Effect::WriteFiles, Request::Files(_, files)) if files.access == FilesAccess::ReadOnly => {
+            Effect::ReadFiles
+        }
+        (effect, _) => effect,
+    };
+    DeclaredEffect { effect, request: name(request).map(str::to_owned) }
 }
 
 /// Returns the effect that a use needs; `None` if it needs none.

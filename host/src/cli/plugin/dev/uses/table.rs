@@ -38,7 +38,7 @@ impl Table {
     ) -> Self {
         let inject = secret.inject.as_ref().filter(|_| !audience.is_empty());
         let attached =
-            inject.map(|it| [("inject", inject_value(it)), ("audience", json!(audience))]);
+            inject.map(|inject| [("inject", inject_value(inject)), ("audience", json!(audience))]);
         let entries = attached.into_iter().flatten().chain(reveal.then(|| ("reveal", json!(true))));
         Self::request(&["secret", name], entries, &secret.reason, secret.optional)
     }

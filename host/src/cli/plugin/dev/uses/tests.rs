@@ -59,7 +59,6 @@ impl Fixture {
 
     /// Changes plugin.toml as a report proposes.
     fn apply(&mut self, report: &str) {
-        let parse = |text: &str| toml::from_str::<Value>(text).expect("TOML");
         let removed = report.lines().find_map(|line| line.strip_prefix("Remove: "));
         for header in removed.into_iter().flat_map(|line| line.split(", ")) {
             remove(&mut self.document, &parse(header));
@@ -83,9 +82,14 @@ impl Fixture {
     }
 }
 
+fn parse(text: &str) -> Value {
+    toml::from_str(text).expect("TOML")
+}
+
 /// Removes the innermost table that `header` consists of.
 fn remove(document: &mut Value, header: &Value) {
-    let (name, below) = header.as_object().and_then(|it| it.iter().next()).expect("a name");
+    let (name, below) =
+        header.as_object().and_then(|members| members.iter().next()).expect("a name");
     let members = document.as_object_mut().expect("a table");
     if below.as_object().is_some_and(|below| !below.is_empty()) {
         remove(&mut members[name], below);
@@ -226,10 +230,6 @@ fn a_tool_without_a_successful_call_keeps_its_effects_and_what_they_need() {
 
 #[test]
 fn a_request_that_was_not_granted_is_not_judged() {
-    let optional = |mut request: Value| {
-        request["optional"] = json!(true);
-        request
-    };
     let mut fixture = Fixture::new(
         json!([{"name": "sync", "effects": ["http", "secret", "call_tools", "read_files", "write_files.data"]}]),
         json!({
@@ -265,6 +265,11 @@ fn a_request_that_was_not_granted_is_not_judged() {
     name = "sync"
     effects = ["write_files.data", "http.any", "http.api", "secret.token"]
     "#);
+}
+
+fn optional(mut request: Value) -> Value {
+    request["optional"] = json!(true);
+    request
 }
 
 #[test]
