@@ -200,7 +200,7 @@ fn announcement(waiting: &[&config::Client]) -> String {
     format!("waiting for {} to start{advice}", names.join(", "))
 }
 
-fn settings(client: &config::Client) -> Option<&crate::upstream::Settings> {
+fn settings(client: &config::Client) -> Option<&airlock_upstream::Settings> {
     match &client.source {
         Source::Upstream(settings) => Some(settings),
         Source::Plugin(_) => None,
