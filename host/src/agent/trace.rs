@@ -166,8 +166,9 @@ impl<'a> Trace<'a> {
         is_in_text: bool,
         emitter: &Emitter,
     ) -> Completion {
-        let text = || if is_in_text { answer::summary(&self.results) } else { String::new() };
-        let summary = self.is_mixed(pending).then(text);
+        let summary = self
+            .is_mixed(pending)
+            .then(|| if is_in_text { answer::summary(&self.results) } else { String::new() });
         let airlock = self.extension(pending);
         let usage = self.usage.into_value();
         relay.finish(answer, pending, summary, usage.as_ref(), airlock.clone(), emitter).await;
