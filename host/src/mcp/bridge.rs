@@ -64,7 +64,8 @@ pub(crate) async fn run(
     mut lines: mpsc::Receiver<Line>,
     output: mpsc::Sender<String>,
 ) {
-    let (stop, drain_timeout) = (settings.stop.clone(), settings.drain_timeout);
+    let stop = settings.stop.clone();
+    let drain_timeout = settings.drain_timeout;
     let bridge = Arc::new(Bridge {
         settings,
         output,
@@ -312,7 +313,7 @@ impl Bridge {
             return self.read_stream(response, sent).await;
         }
         let location = response.headers().get(header::LOCATION);
-        let location = location.and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let location = location.and_then(|location| location.to_str().ok()).map(str::to_owned);
         let body = response.text().await?;
         let is_message = raw::member(&body, "jsonrpc").is_some();
         match &sent.id {
@@ -353,7 +354,7 @@ impl Bridge {
                 .request(Method::GET, true)
                 .header(header::ACCEPT, EVENTS)
                 .header(LAST_EVENT, event);
-            response = resuming.send().await.ok().filter(|it| it.status().is_success());
+            response = resuming.send().await.ok().filter(|response| response.status().is_success());
         }
         Err(Failed("the connection to the gateway was lost before the response".to_owned()))
     }
@@ -407,7 +408,8 @@ impl Bridge {
             let version = raw::member(&text, "result")
                 .and_then(|result| raw::member(result, "protocolVersion"))
                 .and_then(raw::string);
-            self.state().version = version.and_then(|it| HeaderValue::try_from(it.as_ref()).ok());
+            self.state().version =
+                version.and_then(|version| HeaderValue::try_from(version.as_ref()).ok());
         }
         if sent.lists_tools && text.contains("x-mcp-header") {
             self.note_schemas(&text);
@@ -418,7 +420,8 @@ impl Bridge {
     fn note_schemas(&self, text: &str) {
         let tools = raw::member(text, "result").and_then(|result| raw::member(result, "tools"));
         for tool in tools.and_then(raw::elements).into_iter().flatten() {
-            let schema = raw::member(tool, "inputSchema").filter(|it| it.contains("x-mcp-header"));
+            let schema =
+                raw::member(tool, "inputSchema").filter(|schema| schema.contains("x-mcp-header"));
             let name = raw::member(tool, "name").and_then(raw::string);
             if let (Some(name), Some(schema)) = (name, schema) {
                 self.state().schemas.insert(name.into_owned(), schema.into());

@@ -74,10 +74,11 @@ impl Params {
     /// too many members, or one twice.
     fn read(body: &RawObject) -> Result<Self, String> {
         let Some(text) = body.get("params") else { return Ok(Self::default()) };
-        let too_many = |error: json::Error| format!("`params`: {error}");
         let members = body.object("params").filter(|_| text.starts_with('{'));
-        let members = members.ok_or("`params` must be an object")?.map_err(too_many)?;
-        let meta = members.object("_meta").transpose().map_err(too_many)?.unwrap_or_default();
+        let members = members.ok_or("`params` must be an object")?;
+        let members = members.map_err(|error| format!("`params`: {error}"))?;
+        let meta = members.object("_meta").transpose();
+        let meta = meta.map_err(|error| format!("`params`: {error}"))?.unwrap_or_default();
         if let Some(name) = members.repeated().or(meta.repeated()) {
             return Err(format!("`params`: the key {:?} occurs twice", shown(name)));
         }
@@ -257,14 +258,11 @@ pub(crate) mod tests {
 
     #[test]
     fn a_key_that_occurs_twice_in_the_envelope_is_refused() {
-        let request =
-            |rest: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call"{rest}}}"#);
-        let call = |params: &str| request(&format!(r#","params":{{{params}}}"#));
         assert!(read(&call(r#""name":"a","_meta":{"x":1}"#)).is_ok());
         for (text, key) in [
-            (request(r#","method":"tools/list""#), "method"),
-            (request(r#","\u0069d":2"#), "id"),
-            (request(r#","params":{},"params":{"name":"b"}"#), "params"),
+            (call_with(r#","method":"tools/list""#), "method"),
+            (call_with(r#","\u0069d":2"#), "id"),
+            (call_with(r#","params":{},"params":{"name":"b"}"#), "params"),
             (call(r#""name":"a","name":"b""#), "name"),
             (call(r#""_meta":{"x":1,"x":2}"#), "x"),
         ] {
@@ -272,6 +270,14 @@ pub(crate) mod tests {
             assert_eq!(code, -32_600, "{text}");
             assert!(message.contains(&format!("{key:?} occurs twice")), "{message}");
         }
+    }
+
+    fn call(params: &str) -> String {
+        call_with(&format!(r#","params":{{{params}}}"#))
+    }
+
+    fn call_with(rest: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call"{rest}}}"#)
     }
 
     #[test]
@@ -324,16 +330,17 @@ pub(crate) mod tests {
 
     #[test]
     fn identifier_and_method_are_bounded() {
-        let id = |length: usize| {
-            format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"m"}}"#, "x".repeat(length))
-        };
-        assert!(read(&id(MAX_ID_BYTES - 2)).is_ok());
-        assert!(refusal(&id(MAX_ID_BYTES - 1)).1.starts_with("`id` must be"));
-        let method = |length: usize| {
-            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(length))
-        };
-        assert!(read(&method(MAX_METHOD_BYTES)).is_ok());
-        assert!(refusal(&method(MAX_METHOD_BYTES + 1)).1.starts_with("`method` must be"));
+        assert!(read(&sized(MAX_ID_BYTES - 2, 1)).is_ok());
+        assert!(refusal(&sized(MAX_ID_BYTES - 1, 1)).1.starts_with("`id` must be"));
+        assert!(read(&sized(1, MAX_METHOD_BYTES)).is_ok());
+        assert!(refusal(&sized(1, MAX_METHOD_BYTES + 1)).1.starts_with("`method` must be"));
+    }
+
+    /// Returns a request whose identifier and method have these lengths, without quotes.
+    fn sized(id: usize, method: usize) -> String {
+        let id = "x".repeat(id);
+        let method = "x".repeat(method);
+        format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"}}"#)
     }
 
     /// Returns the parameters of a request.
