@@ -198,7 +198,9 @@ impl Frame {
 
     /// Returns a whole result with the texts around it.
     fn around(&self, text: &str) -> String {
-        let (lead, inside, tail) = (self.lead(), self.inside(text.to_owned()), self.tail());
+        let lead = self.lead();
+        let inside = self.inside(text.to_owned());
+        let tail = self.tail();
         let line_break = if tail.is_empty() || inside.ends_with('\n') { "" } else { "\n" };
         lead + &inside + line_break + &tail
     }

@@ -131,8 +131,10 @@ impl Relay {
         allowance: &Allowance,
         emitter: &Emitter,
     ) -> Result<Document, Failure> {
-        let (mut calls, mut merged) = (Calls::default(), Merged::default());
-        let (mut items, mut items_bytes) = (BTreeMap::new(), 0);
+        let mut calls = Calls::default();
+        let mut merged = Merged::default();
+        let mut items = BTreeMap::new();
+        let mut items_bytes = 0;
         let mut charged = 0;
         // One timer for all chunks.
         let mut over = pin!(sleep_until(allowance.deadline));

@@ -439,7 +439,9 @@ async fn the_response_of_a_model_is_charged_to_its_request() {
         // Closing the connection before the whole request is read would reset it.
         while stream.read_buf(&mut Vec::new()).await.is_ok_and(|read| read > 0) {}
     });
-    let (name, kind, fallbacks) = ("demo".into(), openai(&base_url), Vec::new());
+    let name = "demo".into();
+    let kind = openai(&base_url);
+    let fallbacks = Vec::new();
     let models = Models::new(&[crate::model::Settings { name, kind, fallbacks }]);
     let models = models.expect("good settings");
     let memory = Limited::new(1 << 20);

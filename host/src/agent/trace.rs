@@ -115,7 +115,8 @@ impl<'a> Trace<'a> {
                     Reason::InputRequired(asked.clone())
                 }
                 _ => {
-                    let (tool, tool_call_id) = (ended.call.name.clone(), ended.call.id.clone());
+                    let tool = ended.call.name.clone();
+                    let tool_call_id = ended.call.id.clone();
                     let text = ended.text.clone();
                     self.results.push(answer::Result { tool, tool_call_id, text });
                     continue;
