@@ -97,8 +97,9 @@ impl Provider for Observed {
         let mut status = self.provider.status();
         let misfits = self.observer.get().map(|observer| observer.misfits(&self.tools));
         if let Some(misfits) = misfits.filter(|misfits| !misfits.is_empty()) {
-            let entry = |(tool, results)| json!({"tool": tool, "results": results});
-            status.insert("misfits".to_owned(), misfits.into_iter().map(entry).collect());
+            let misfits = misfits.into_iter();
+            let misfits = misfits.map(|(tool, results)| json!({"tool": tool, "results": results}));
+            status.insert("misfits".to_owned(), misfits.collect());
         }
         status
     }
