@@ -91,7 +91,8 @@ mod tests {
 
     #[tokio::test]
     async fn many_callers_wait_for_one_request() {
-        let (listing, requests) = (Listing::new(), AtomicUsize::new(0));
+        let listing = Listing::new();
+        let requests = AtomicUsize::new(0);
         let get = || {
             listing.get("p", async {
                 requests.fetch_add(1, Ordering::Relaxed);

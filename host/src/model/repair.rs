@@ -169,7 +169,8 @@ impl ChoiceCalls {
 
     /// Finds the call that a delta belongs to; `None` if it begins a new call.
     fn find(&self, sent: &Object) -> Option<usize> {
-        let (id, name) = (id(sent), name(sent));
+        let id = id(sent);
+        let name = name(sent);
         if let Some(index) = sent.get("index").and_then(Value::as_u64) {
             let at = *self.by_index.get(&index)?;
             let call = &self.calls[at];
@@ -289,7 +290,10 @@ mod tests {
 
     #[test]
     fn a_delta_finds_its_call_by_index_id_or_order() {
-        let (a, b, x, y) = (Some("a"), Some("b"), Some("x"), Some("y"));
+        let a = Some("a");
+        let b = Some("b");
+        let x = Some("x");
+        let y = Some("y");
         for (description, lists, expected) in [
             (
                 "as OpenAI sends them, interleaved",

@@ -167,33 +167,34 @@ impl<'a> Route<'a> {
 
 /// Reads the member `fallbacks`: a list of `"NAME/model"` or `{"provider": NAME, "model": …}`.
 fn fallbacks(text: &str) -> Result<Vec<String>, ModelError> {
-    let bad = |field: String, problem: &str| ModelError::BadFallback {
-        field,
-        problem: problem.to_owned(),
-    };
-    let elements = raw::elements(text)
-        .ok_or_else(|| bad(FALLBACKS.to_owned(), "must be a list such as [\"NAME/model\"]"))?;
+    let elements = raw::elements(text).ok_or_else(|| {
+        bad_fallback(FALLBACKS.to_owned(), "must be a list such as [\"NAME/model\"]")
+    })?;
     let mut models = Vec::new();
     for (index, element) in elements.enumerate() {
         if index == MAX_FALLBACKS {
             let problem = format!("must have at most {MAX_FALLBACKS} elements");
-            return Err(bad(FALLBACKS.to_owned(), &problem));
+            return Err(bad_fallback(FALLBACKS.to_owned(), &problem));
         }
         models.push(fallback(element).ok_or_else(|| {
             let problem =
                 "must be \"NAME/model\", or an object with the strings `provider` and `model`";
-            bad(format!("{FALLBACKS}[{index}]"), problem)
+            bad_fallback(format!("{FALLBACKS}[{index}]"), problem)
         })?);
     }
     Ok(models)
+}
+
+fn bad_fallback(field: String, problem: &str) -> ModelError {
+    ModelError::BadFallback { field, problem: problem.to_owned() }
 }
 
 fn fallback(element: &str) -> Option<String> {
     if let Some(model) = raw::string(element) {
         return Some(model.into_owned());
     }
-    let member = |name| raw::member(element, name).and_then(raw::string);
-    let (provider, model): (Cow<'_, str>, _) = (member("provider")?, member("model")?);
+    let provider: Cow<'_, str> = raw::member(element, "provider").and_then(raw::string)?;
+    let model: Cow<'_, str> = raw::member(element, "model").and_then(raw::string)?;
     Some(format!("{provider}/{model}"))
 }
 
