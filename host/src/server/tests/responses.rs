@@ -204,9 +204,11 @@ async fn a_pending_call_is_answered_in_a_response_that_continues_the_first() {
 #[tokio::test]
 async fn a_stored_response_is_read_and_deleted_by_its_own_key_alone() {
     let bench = Bench::new(bounds()).await;
-    let (ann, cid) = ([("x-bf-vk", "sk-bf-ann")], [("x-bf-vk", "sk-bf-cid")]);
+    let ann = [("x-bf-vk", "sk-bf-ann")];
+    let cid = [("x-bf-vk", "sk-bf-cid")];
     let (_, response) = bench.gateway.respond_as(json!({"input": "hello"}), &ann).await;
-    let (path, id) = (path_of(&response["id"]), response["id"].as_str().expect("an id"));
+    let path = path_of(&response["id"]);
+    let id = response["id"].as_str().expect("an id");
     assert_eq!(bench.gateway.get(&path, &ann).await, (200, response.clone()));
     let (status, items) = bench.gateway.get(&format!("{path}/input_items"), &ann).await;
     assert_eq!((status, &items["data"][0]["content"][0]["text"]), (200, &json!("hello")));

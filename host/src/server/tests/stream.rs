@@ -242,7 +242,8 @@ async fn streams_of_one_http_2_connection_run_side_by_side() {
         let request = post_2(number * 2 + 1, PATH, &plain("slowly"));
         connection.write_all(&request).await.expect("it is read");
     }
-    let (mut received, mut ended) = (BTreeMap::<u32, String>::new(), Vec::new());
+    let mut received = BTreeMap::<u32, String>::new();
+    let mut ended = Vec::new();
     while ended.len() < STREAMS as usize {
         let (kind, flags, id, payload) = soon(read_frame(&mut connection)).await.expect("a frame");
         if kind == DATA {
