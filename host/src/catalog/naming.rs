@@ -151,7 +151,9 @@ fn bare_name(
     if OWN_TOOLS.contains(&original.to_ascii_lowercase().as_str()) {
         return Err("has a prefix, because the gateway's own tool has its name".to_owned());
     }
-    if let Some((prefix, _)) = original.split_once('-').filter(|(it, _)| prefixes.contains(*it)) {
+    if let Some((prefix, _)) =
+        original.split_once('-').filter(|(prefix, _)| prefixes.contains(*prefix))
+    {
         return Err(format!("has a prefix, because its name begins like the tools of {prefix}"));
     }
     match taken.get(&name) {

@@ -206,7 +206,8 @@ async fn summaries_of_reasoning_are_streamed_with_the_events_of_the_api() {
     assert_eq!((kinds[12], &events[12].1["item"]), ("output_item.done", &item));
     assert_eq!(events[2].1["item"]["id"], "rs_1");
     assert_eq!(events[9].1["summary_index"], 1);
-    let numbers: Vec<_> = events.iter().map(|(_, it)| it["sequence_number"].as_u64()).collect();
+    let numbers: Vec<_> =
+        events.iter().map(|(_, event)| event["sequence_number"].as_u64()).collect();
     assert_eq!(numbers, (0..events.len() as u64).map(Some).collect::<Vec<_>>());
     gateway.stop().await;
 }

@@ -191,7 +191,8 @@ fn read(events: &[Object]) -> BTreeMap<u64, Seen> {
         assert!(!seen.is_done, "{event:?} after the item is done");
         if kind == "response.output_item.done" {
             assert_eq!((seen.open_parts, &seen.item["id"]), (0, &event["item"]["id"]));
-            (seen.is_done, seen.item) = (true, event["item"].clone());
+            seen.is_done = true;
+            seen.item = event["item"].clone();
             continue;
         }
         assert_eq!(event["item_id"], seen.item["id"]);
