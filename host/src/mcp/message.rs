@@ -282,25 +282,28 @@ pub(crate) mod tests {
 
     #[test]
     fn the_three_kinds_of_message_are_told_apart() {
-        let Ok(Message::Request(it)) = read(
+        let Ok(Message::Request(request)) = read(
             r#" {"jsonrpc":"2.0","id":"\u0061","method":"tools/call","params":{"arguments":{"n":1.0}}}"#,
         ) else {
             panic!("a request")
         };
-        assert_eq!((it.id.as_json(), it.method.as_str()), ("\"a\"", "tools/call"));
-        assert_eq!(it.params.get("arguments"), Some(r#"{"n":1.0}"#));
+        assert_eq!((request.id.as_json(), request.method.as_str()), ("\"a\"", "tools/call"));
+        assert_eq!(request.params.get("arguments"), Some(r#"{"n":1.0}"#));
         let cancel =
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
-        let Ok(Message::Notification(it)) = read(cancel) else { panic!("a notification") };
-        assert_eq!(it.cancelled().expect("an id").as_json(), "7");
-        let Ok(Message::Response(it)) = read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#) else {
+        let Ok(Message::Notification(notification)) = read(cancel) else {
+            panic!("a notification")
+        };
+        assert_eq!(notification.cancelled().expect("an id").as_json(), "7");
+        let Ok(Message::Response(response)) = read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)
+        else {
             panic!("a response")
         };
-        assert_eq!(it.result(), Some("{}"));
-        let Ok(Message::Response(it)) = read(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#) else {
+        assert_eq!(response.result(), Some("{}"));
+        let Ok(Message::Response(response)) = read(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#) else {
             panic!("a response")
         };
-        assert_eq!(it.result(), None);
+        assert_eq!(response.result(), None);
     }
 
     #[test]

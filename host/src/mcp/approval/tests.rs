@@ -187,7 +187,9 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
                 text.into(),
                 &crate::json::Caps::memory(1 << 16),
             ) {
-                Ok(crate::mcp::message::Message::Response(it)) => assert!(asks.resolve(&it)),
+                Ok(crate::mcp::message::Message::Response(response)) => {
+                    assert!(asks.resolve(&response))
+                }
                 other => panic!("{other:?}"),
             }
         }

@@ -71,7 +71,10 @@ impl Answer {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Begin { id, model } => (self.id, self.model) = (id, model),
+            Step::Begin { id, model } => {
+                self.id = id;
+                self.model = model;
+            }
             Step::Text(text) => self.content.get_or_insert_default().push_str(&text),
             Step::Reasoning(text) => self.reasoning.push_str(&text),
             Step::Thinking { block, .. } => self.thinking_blocks.push(block.into()),
