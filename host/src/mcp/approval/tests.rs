@@ -188,7 +188,7 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
                 &crate::json::Caps::memory(1 << 16),
             ) {
                 Ok(crate::mcp::message::Message::Response(response)) => {
-                    assert!(asks.resolve(&response))
+                    assert!(asks.resolve(&response));
                 }
                 other => panic!("{other:?}"),
             }

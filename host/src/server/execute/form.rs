@@ -85,29 +85,23 @@ impl Options {
     pub(super) fn parse(query: Option<&str>) -> Result<Self, ApiError> {
         let mut options = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            match name.as_ref() {
-                "format" if value.is_empty() || value.eq_ignore_ascii_case("chat") => {
-                    options.format = Format::Chat
-                }
-                "format" if value.eq_ignore_ascii_case("responses") => {
-                    options.format = Format::Responses
-                }
-                "format" => {
+            match (name.as_ref(), value.to_ascii_lowercase().as_str()) {
+                ("format", "" | "chat") => options.format = Format::Chat,
+                ("format", "responses") => options.format = Format::Responses,
+                ("format", _) => {
                     return Err(ApiError::bad_request(
                         "invalid_format",
                         "Invalid format value, must be 'chat' or 'responses'",
                     )
                     .about("format"));
                 }
-                "present" if value.is_empty() || value.eq_ignore_ascii_case("model") => {
-                    options.reader = Reader::Model
-                }
-                "present" if value.eq_ignore_ascii_case("raw") => options.reader = Reader::Program,
-                "present" => {
+                ("present", "" | "model") => options.reader = Reader::Model,
+                ("present", "raw") => options.reader = Reader::Program,
+                ("present", _) => {
                     let message = "Invalid present value, must be 'model' or 'raw'";
                     return Err(ApiError::bad_request("invalid_value", message).about("present"));
                 }
-                "model" => {
+                ("model", _) => {
                     options.model = Some(value.into_owned()).filter(|model| !model.is_empty());
                 }
                 _ => {}
