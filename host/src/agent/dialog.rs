@@ -117,8 +117,10 @@ impl Dialog {
             return calls::read(answer.object_mut(), &mut self.ids);
         };
         let mut calls = calls::read(answer.object_mut(), &mut BTreeSet::new());
-        for call in calls.iter_mut().filter(|_| !is_last) {
-            call.is_shown = relay.has_shown(&call.id);
+        if !is_last {
+            for call in &mut calls {
+                call.is_shown = relay.has_shown(&call.id);
+            }
         }
         calls
     }

@@ -25,9 +25,11 @@ pub(super) fn of<'c>(
 ) -> Option<String> {
     let mut parts = Parts::new(frame);
     for part in content {
-        match readable(part).filter(|_| parts.images < MAX_IMAGES) {
-            Some((mime_type, data)) => parts.add_image(mime_type, &data),
-            None => parts.add_text(part),
+        match readable(part) {
+            Some((mime_type, data)) if parts.images < MAX_IMAGES => {
+                parts.add_image(mime_type, &data);
+            }
+            _ => parts.add_text(part),
         }
     }
     parts.finish()

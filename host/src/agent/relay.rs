@@ -611,7 +611,7 @@ fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
     let messages = choices(answer).map(|choice| message_of(choice).into()).collect();
     let ends = choices(answer).map(|choice| end_of(choice).into()).collect();
     let mut chunks = vec![with_choices(&head, messages), with_choices(&head, ends)];
-    if let Some(usage) = answer.get("usage").filter(|_| includes_usage) {
+    if includes_usage && let Some(usage) = answer.get("usage") {
         let mut last = with_choices(&head, Vec::new());
         last.insert("usage".to_owned(), usage.clone());
         chunks.push(last);

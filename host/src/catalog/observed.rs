@@ -42,7 +42,10 @@ impl Observed {
     /// Returns the observer and the tenant and tool that it is told; `None` if it does not see results
     /// of the tool.
     fn seen(&self, call: &Admitted) -> Option<(&dyn Observer, Tenant, Arc<Tool>)> {
-        let observer = self.observer.get().filter(|_| call.tool().output_schema.is_none())?;
+        if call.tool().output_schema.is_some() {
+            return None;
+        }
+        let observer = self.observer.get()?;
         Some((&**observer, call.chain().tenant().clone(), call.tool().clone()))
     }
 }

@@ -206,7 +206,9 @@ impl Bridge {
         let Some(name) = headers::name(&request.method, params) else { return sent };
         sent.add(NAME, &headers::encoded(&name));
         let schema = self.state().schemas.get(name.as_ref()).cloned();
-        if let Some(schema) = schema.filter(|_| request.method == "tools/call") {
+        if request.method == "tools/call"
+            && let Some(schema) = schema
+        {
             let arguments = params.get("arguments").unwrap_or("{}");
             for (header, value) in headers::expected(&schema, arguments) {
                 if let Some(value) = value {
@@ -237,10 +239,12 @@ impl Bridge {
     }
 
     async fn try_carry(&self, sent: &Sent) -> Result<(), Failed> {
-        let session = self.state().session.clone().filter(|_| !sent.is_initialize);
+        let session = self.state().session.clone();
         let mut response = self.post(sent).await?;
-        if let Some(session) = session.filter(|_| !sent.is_modern)
-            && response.status() == StatusCode::NOT_FOUND
+        if response.status() == StatusCode::NOT_FOUND
+            && !sent.is_initialize
+            && !sent.is_modern
+            && let Some(session) = session
         {
             self.reopen(&session).await?;
             response = self.post(sent).await?;
@@ -348,7 +352,10 @@ impl Bridge {
             {
                 return Ok(());
             }
-            let Some(event) = last.clone().filter(|_| !sent.is_modern) else { break };
+            if sent.is_modern {
+                break;
+            }
+            let Some(event) = last.clone() else { break };
             sleep(RETRY).await;
             let resuming = self
                 .request(Method::GET, true)
@@ -449,7 +456,9 @@ impl Bridge {
 
 /// Describes a response that is no message of MCP.
 fn no_message(status: StatusCode, location: Option<&str>, body: &str) -> Failed {
-    if let Some(location) = location.filter(|_| status.is_redirection()) {
+    if status.is_redirection()
+        && let Some(location) = location
+    {
         return Failed(format!(
             "the gateway redirects to {location}; redirects are not followed, so give that URL to --connect"
         ));

@@ -94,7 +94,8 @@ impl Line {
     /// `limit_bytes`.
     pub(crate) fn into_text(self, limit_bytes: usize) -> Result<Option<Vec<u8>>, BadMessage> {
         match self {
-            Self::Text(text) => Ok(Some(text).filter(|text| !text.trim_ascii().is_empty())),
+            Self::Text(text) if text.trim_ascii().is_empty() => Ok(None),
+            Self::Text(text) => Ok(Some(text)),
             Self::TooLong => {
                 let message = format!("the message has more than {limit_bytes} bytes");
                 Err(BadMessage { id: None, error: RpcError::parse(message) })

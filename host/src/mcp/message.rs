@@ -205,9 +205,10 @@ fn unreadable(error: &json::Error) -> BadMessage {
 impl Notification {
     /// Returns the request that is cancelled, if the notification cancels one.
     pub(crate) fn cancelled(&self) -> Option<Id> {
-        let is_cancellation = self.method == "notifications/cancelled";
-        let id = self.params.get("requestId").filter(|_| is_cancellation)?;
-        Id::read(id)
+        if self.method != "notifications/cancelled" {
+            return None;
+        }
+        Id::read(self.params.get("requestId")?)
     }
 }
 

@@ -66,7 +66,7 @@ impl<'d> Dialog<'d> {
                 }
                 // The state of an approval.
                 Some(None) => {}
-                None => dialog.early = Some(given).filter(|given| !given.is_empty()),
+                None => dialog.early = (!given.is_empty()).then_some(given),
             }
         }
         Ok(dialog)
@@ -108,13 +108,11 @@ impl<'d> Dialog<'d> {
             given
         } else if self.peer.version.is_modern() {
             // An approval is the answer to a question that was shown, so it cannot come before it.
-            let early = self.early.take().filter(|_| asked.client.as_str() != OWN_ASKER);
-            let early = early.filter(|given| {
-                asked.questions.iter().all(|question| given.contains_key(&question.key))
-            });
-            match early {
-                Some(early) => early,
-                None => return Err(asked),
+            let may_be_early = asked.client.as_str() != OWN_ASKER;
+            let mut keys = asked.questions.iter().map(|question| &question.key);
+            match self.early.take() {
+                Some(given) if may_be_early && keys.all(|key| given.contains_key(key)) => given,
+                _ => return Err(asked),
             }
         } else {
             let mut abandoned = Abandoned { token: Some(&asked.token), forget };

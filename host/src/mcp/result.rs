@@ -77,7 +77,9 @@ fn write(parts: Parts, version: Version) -> String {
     let Parts { content, structured, mut meta, extra, is_error } = parts;
     let mut content: Vec<Content> =
         content.into_iter().map(|part| repaired(part, version)).collect();
-    if let Some(structured) = structured.as_ref().filter(|_| content.is_empty()) {
+    if content.is_empty()
+        && let Some(structured) = &structured
+    {
         // For clients that show only content (2025-06-18, section "Structured Content").
         content.push(Content::text(structured.to_string()));
     }

@@ -169,7 +169,9 @@ impl Tasks {
         let all: usize = held.values().sum();
         let largest = held.iter().max_by_key(|(_, bytes)| **bytes).map(|(tenant, _)| *tenant);
         // The longest results are at least as long as this one, which has room without them.
-        if let Some(largest) = largest.filter(|_| all > MAX_ALL_RESULT_BYTES) {
+        if all > MAX_ALL_RESULT_BYTES
+            && let Some(largest) = largest
+        {
             if *largest == task.tenant {
                 return task.set(Phase::Ended(Arc::new(Err(too_large()))));
             }

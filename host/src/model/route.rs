@@ -73,11 +73,11 @@ impl Models {
     /// Returns whether the provider of this model reads images in the results of tools; without a
     /// model, whether every provider does.
     pub(crate) fn reads_images(&self, model: Option<&str>) -> bool {
-        let named = model.and_then(|model| self.target(model)).map(|target| target.provider);
-        match named.or_else(|| self.providers.first().filter(|_| model.is_some())) {
-            Some(provider) => provider.reads_images(),
-            None => !self.providers.is_empty() && self.providers.iter().all(Provider::reads_images),
-        }
+        let Some(model) = model else {
+            return !self.providers.is_empty() && self.providers.iter().all(Provider::reads_images);
+        };
+        let named = self.target(model).map(|target| target.provider);
+        named.or(self.providers.first()).is_some_and(Provider::reads_images)
     }
 
     /// Returns the model that `NAME/model` names; `None` if no provider has the name.

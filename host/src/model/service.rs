@@ -177,8 +177,10 @@ impl Client {
 
     /// Returns the API in which a request is sent.
     fn api_for(&self, prompt: &Prompt) -> &Dialect {
-        let native = self.for_responses.as_ref().filter(|_| prompt.native.is_some());
-        native.unwrap_or(&self.for_chat)
+        match &self.for_responses {
+            Some(native) if prompt.native.is_some() => native,
+            _ => &self.for_chat,
+        }
     }
 
     async fn attempt(

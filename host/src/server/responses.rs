@@ -125,14 +125,17 @@ pub(super) async fn create(
     let id = format!("resp_{}", Uuid::new_v4().simple());
     let run = start(app, sender, caller.clone(), &chat, body, timeout, charge);
     let answering = run.answering();
-    let deposit = app.archive.as_ref().filter(|_| chat.store).map(|archive| Deposit {
-        archive: archive.clone(),
-        scope: sender.tenant().scope(),
-        id: id.clone(),
-        previous: previous(chat.echo.members()).map(str::to_owned),
-        input: chat.input,
-        charge: charge.clone(),
-    });
+    let deposit = match &app.archive {
+        Some(archive) if chat.store => Some(Deposit {
+            archive: archive.clone(),
+            scope: sender.tenant().scope(),
+            id: id.clone(),
+            previous: previous(chat.echo.members()).map(str::to_owned),
+            input: chat.input,
+            charge: charge.clone(),
+        }),
+        _ => None,
+    };
     let composer = Composer::new(&id, chat.echo, caller, deposit, keeper, charge.clone())
         .with_groups(chat.groups);
     let reply = if is_streamed {

@@ -233,10 +233,13 @@ async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<
 
 /// Opens the responses of the sender; `None` if none of them can have this identifier.
 async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<Opened>, ApiError> {
-    let digits = id.strip_prefix(PREFIX).filter(|digits| {
+    let is_possible = id.strip_prefix(PREFIX).is_some_and(|digits| {
         digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     });
-    let Some(archive) = app.archive.as_ref().filter(|_| digits.is_some()) else { return Ok(None) };
+    if !is_possible {
+        return Ok(None);
+    }
+    let Some(archive) = &app.archive else { return Ok(None) };
     let opened = archive.of(sender.tenant().scope()).await;
     opened.map(Some).map_err(|error| unavailable(error.reason()))
 }
