@@ -71,8 +71,8 @@ impl Provider for Bodies {
             let deadline = call.chain().deadline();
             let arguments = call.arguments().clone();
             let bytes = arguments.as_str().len();
-            let read = move || arguments.to_object();
-            let arguments = threads::read(call.chain().tenant(), bytes, read).await;
+            let tenant = call.chain().tenant();
+            let arguments = threads::read(tenant, bytes, move || arguments.to_object()).await;
             let limit = deadline.saturating_duration_since(std::time::Instant::now());
             match tokio::time::timeout_at(deadline.into(), body(arguments)).await {
                 Ok(answer) => answer.map_err(own_error),

@@ -168,6 +168,7 @@ pub fn scripted(turns: &Value) -> Models {
     let dir = TempDir::new().expect("a directory");
     let script = dir.path().join("script.json");
     fs::write(&script, json!({"turns": turns}).to_string()).expect("a file");
-    let (kind, fallbacks) = (Kind::Scripted { script }, Vec::new());
-    Models::new(&[Settings { name: "demo".into(), kind, fallbacks }]).expect("a good script")
+    let kind = Kind::Scripted { script };
+    let settings = Settings { name: "demo".into(), kind, fallbacks: Vec::new() };
+    Models::new(&[settings]).expect("a good script")
 }

@@ -61,8 +61,9 @@ impl Allowance {
     /// Takes `bytes` from the conversation and the memory. Fails and takes nothing if they do not
     /// fit; fewer bytes may fit later.
     pub(super) fn take(&self, bytes: usize) -> Result<(), Exceeded> {
-        let take = |left: usize| left.checked_sub(bytes);
-        let taken = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let taken = self
+            .left_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         taken.map_err(|left| self.exceeded(left, bytes))?;
         if self.held.grow(bytes.saturating_mul(COPIES)) {
             Ok(())

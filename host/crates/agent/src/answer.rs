@@ -66,14 +66,15 @@ pub(super) fn approval_note(answer: &Object, pending: &[Pending]) -> Option<Stri
         // Some providers send parts, such as the reasoning before a call.
         _ => true,
     };
-    let waits = |pending: &Pending| {
-        matches!(pending.reason, Reason::NeedsApproval) && pending.call.choice == 0
-    };
     if has_text || pending.is_empty() || !pending.iter().all(waits) {
         return None;
     }
     let names: BTreeSet<_> = pending.iter().map(|pending| pending.call.name.as_str()).collect();
     Some(note::approval(names.into_iter()))
+}
+
+fn waits(pending: &Pending) -> bool {
+    matches!(pending.reason, Reason::NeedsApproval) && pending.call.choice == 0
 }
 
 /// Sets the text of the first choice.

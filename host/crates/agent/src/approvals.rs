@@ -72,14 +72,14 @@ impl Approvals {
     }
 
     /// Returns the database. Fails if it cannot be opened; the next call tries again.
-    pub async fn database(&self) -> Result<&Database, Unavailable> {
-        let open = || async {
+    pub(crate) async fn database(&self) -> Result<&Database, Unavailable> {
+        let opened = self.0.database.get_or_try_init(|| async {
             Database::open(self.0.store.clone()).await.map_err(|cause| {
                 error!(error = %with_causes(&cause), "the database of approvals cannot be opened");
                 Unavailable::Lost
             })
-        };
-        self.0.database.get_or_try_init(open).await
+        });
+        opened.await
     }
 
     /// Waits for a decision about a call, at most `limit`. An approval that is returned is used.
@@ -185,9 +185,7 @@ pub fn arguments_of(call: &WaitingCall) -> &str {
 }
 
 /// Describes a call for the person who decides.
-pub fn document(call: &WaitingCall) -> Value {
-    let text =
-        |name| raw::member(&call.text, name).and_then(raw::string).map(|text| visible_line(&text));
+pub(crate) fn document(call: &WaitingCall) -> Value {
     json!({
         "id": call.id,
         "object": "airlock.approval",
@@ -198,9 +196,13 @@ pub fn document(call: &WaitingCall) -> Value {
         },
         "tool": tool_of(call),
         "arguments": arguments_of(call),
-        "key": text("key"),
-        "client": text("client"),
+        "key": visible_member(call, "key"),
+        "client": visible_member(call, "client"),
         "created_at_ms": call.asked_ms,
         "expires_at_ms": call.expires_ms,
     })
+}
+
+fn visible_member(call: &WaitingCall, name: &str) -> Option<String> {
+    raw::member(&call.text, name).and_then(raw::string).map(|text| visible_line(&text))
 }

@@ -39,8 +39,8 @@ impl Conversation {
         let offers = !settings.disable_auto_tool_inject || request.names_tools;
         let bytes = prompt.tool_bytes();
         let caller = caller.clone();
-        let begin = move || Self::with_tools(prompt, &caller, offers, keeps);
-        threads::read(&tenant, bytes, begin).await
+        threads::read(&tenant, bytes, move || Self::with_tools(prompt, &caller, offers, keeps))
+            .await
     }
 
     fn with_tools(prompt: Prompt, caller: &Caller, offers: bool, keeps: bool) -> Self {
@@ -132,10 +132,9 @@ impl Conversation {
         pending: &[Pending],
         ended: &[Ended],
     ) -> Option<Rounds> {
-        let is_of = |of: usize| of == choice;
-        pending.iter().find(|pending| is_of(pending.call.choice))?;
+        pending.iter().find(|pending| pending.call.choice == choice)?;
         let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
-        let ran = ended.iter().filter(|ended| is_of(ended.call.choice) && !ended.is_waiting());
+        let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
         let results = ran.map(result).collect();
         let added = &self.prompt.added;
         let messages = &self.messages;
@@ -149,8 +148,8 @@ impl Conversation {
         let calls = answer
             .get("choices")
             .and_then(|choices| choices.pointer("/0/message/tool_calls").and_then(Value::as_array));
-        let id = |call: &Value| call["id"].as_str().map(str::to_owned);
-        let mut ids = calls.into_iter().flatten().filter_map(id);
+        let calls = calls.into_iter().flatten();
+        let mut ids = calls.filter_map(|call| call["id"].as_str().map(str::to_owned));
         let items = items.into_iter().map(|item| with_call_id(item, &mut ids));
         self.prompt.added_items.extend(items);
         self.prompt.added_items.extend(results.iter().map(item));
@@ -172,8 +171,8 @@ fn item(ended: &Ended) -> String {
 /// Returns the message with the result of a call.
 fn result(ended: &Ended) -> String {
     let id = Value::from(ended.call.id.as_str());
-    let text = || Value::from(&*ended.text).to_string();
-    let content = ended.parts.clone().unwrap_or_else(text);
+    let parts = ended.parts.clone();
+    let content = parts.unwrap_or_else(|| Value::from(&*ended.text).to_string());
     format!(r#"{{"role":"tool","tool_call_id":{id},"content":{content}}}"#)
 }
 

@@ -45,7 +45,8 @@ impl Dialog {
         let options = request.body.get("stream_options");
         let includes_usage =
             options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
-        let (is_streamed, shows_rounds) = (request.is_streamed, request.shows_rounds);
+        let is_streamed = request.is_streamed;
+        let shows_rounds = request.shows_rounds;
         let keeper = request.keeper.clone();
         let has_notes = !request.notes.is_empty();
         let is_native = request.native.is_some();
@@ -114,8 +115,10 @@ impl Dialog {
             return calls::read(answer.object_mut(), &mut self.ids);
         };
         let mut calls = calls::read(answer.object_mut(), &mut BTreeSet::new());
-        for call in calls.iter_mut().filter(|_| !is_last) {
-            call.is_shown = relay.has_shown(&call.id);
+        if !is_last {
+            for call in &mut calls {
+                call.is_shown = relay.has_shown(&call.id);
+            }
         }
         calls
     }
@@ -174,13 +177,14 @@ impl Dialog {
         if pending.iter().any(|pending| matches!(pending.reason, Reason::DepthLimit)) {
             return false;
         }
-        let is_found = |pending: &Pending| recall::is_unique(&pending.call.id, &pending.call.name);
-        let is_own = |pending: &Pending| !matches!(pending.reason, Reason::NotOffered);
         match style {
             ResultsAsText::Never => false,
             ResultsAsText::Always => true,
             ResultsAsText::Auto if self.keeper.is_none() || !pending.iter().any(is_found) => true,
-            ResultsAsText::Auto => pending.iter().all(is_own) && !self.conversation.wants_json(),
+            ResultsAsText::Auto => {
+                pending.iter().all(|pending| !matches!(pending.reason, Reason::NotOffered))
+                    && !self.conversation.wants_json()
+            }
         }
     }
 
@@ -208,4 +212,8 @@ impl Dialog {
             keeper.keep_rounds(&trail, calls, has_room.then_some(rounds)).await;
         }
     }
+}
+
+fn is_found(pending: &Pending) -> bool {
+    recall::is_unique(&pending.call.id, &pending.call.name)
 }

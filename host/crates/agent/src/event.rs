@@ -248,15 +248,20 @@ impl Reports {
 
     /// Converts an event of the door; `None` if its call is not registered.
     fn translate(&self, event: door::Event) -> Option<Event> {
-        let id = |call| self.ids().get(&call).cloned();
         Some(match event {
             door::Event::Progress { call, progress } => {
-                Event::Progress { tool_call_id: id(call)?, progress }
+                Event::Progress { tool_call_id: self.id(call)?, progress }
             }
-            door::Event::Partial { call, part } => Event::Partial { tool_call_id: id(call)?, part },
+            door::Event::Partial { call, part } => {
+                Event::Partial { tool_call_id: self.id(call)?, part }
+            }
             // The agent asks for none.
             door::Event::Log { .. } | door::Event::Deferred { .. } => return None,
         })
+    }
+
+    fn id(&self, call: CallId) -> Option<String> {
+        self.ids().get(&call).cloned()
     }
 
     fn ids(&self) -> std::sync::MutexGuard<'_, HashMap<CallId, String>> {

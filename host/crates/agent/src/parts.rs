@@ -25,9 +25,11 @@ pub(super) fn of<'c>(
 ) -> Option<String> {
     let mut parts = Parts::new(frame);
     for part in content {
-        match readable(part).filter(|_| parts.images < MAX_IMAGES) {
-            Some((mime_type, data)) => parts.add_image(mime_type, &data),
-            None => parts.add_text(part),
+        match readable(part) {
+            Some((mime_type, data)) if parts.images < MAX_IMAGES => {
+                parts.add_image(mime_type, &data);
+            }
+            _ => parts.add_text(part),
         }
     }
     parts.finish()
@@ -64,8 +66,12 @@ fn readable(part: &Content) -> Option<(&str, Cow<'_, str>)> {
 /// line.
 fn is_standard(data: &str) -> bool {
     let digits = data.trim_end_matches('=');
-    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     data.len().is_multiple_of(4) && data.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
+}
+
+/// Returns whether a byte is a digit of base64's standard alphabet.
+fn is_digit(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
 }
 
 /// A list of content parts that is being written.

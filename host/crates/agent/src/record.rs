@@ -34,14 +34,18 @@ impl<'a> Index<'a> {
 
     /// Describes every call below `parent`, each followed by the calls that it made in turn.
     pub(super) fn describe_below(&self, parent: CallId) -> Vec<Value> {
-        let below = |id: CallId| self.below.get(&id).into_iter().flatten().rev().copied();
         let mut out = Vec::new();
-        let mut next: Vec<&CallRecord> = below(parent).collect();
+        let mut next: Vec<&CallRecord> = self.made_by(parent).collect();
         while let Some(record) = next.pop() {
             out.push(to_json(record, None));
-            next.extend(below(record.id));
+            next.extend(self.made_by(record.id));
         }
         out
+    }
+
+    /// Returns the calls that `parent` made, the last one first.
+    fn made_by(&self, parent: CallId) -> impl Iterator<Item = &'a CallRecord> {
+        self.below.get(&parent).into_iter().flatten().rev().copied()
     }
 }
 

@@ -131,8 +131,10 @@ impl Relay {
         allowance: &Allowance,
         emitter: &Emitter,
     ) -> Result<Document, Failure> {
-        let (mut calls, mut merged) = (Calls::default(), Merged::default());
-        let (mut items, mut items_bytes) = (BTreeMap::new(), 0);
+        let mut calls = Calls::default();
+        let mut merged = Merged::default();
+        let mut items = BTreeMap::new();
+        let mut items_bytes = 0;
         let mut charged = 0;
         // One timer for all chunks.
         let mut over = pin!(sleep_until(allowance.deadline));
@@ -256,7 +258,7 @@ impl Relay {
     async fn show_pending(&mut self, answer: &Object, pending: &[Pending], emitter: &Emitter) {
         let indices: Vec<u64> = indices(answer).collect();
         let shown = mem::take(&mut self.round.shown);
-        for pending in pending.iter().filter(|it| !shown.contains(&it.call.id)) {
+        for pending in pending.iter().filter(|pending| !shown.contains(&pending.call.id)) {
             let choice = indices.get(pending.call.choice).copied().unwrap_or_default();
             let place = self.round.next_place(choice);
             let call = pending.call.raw.as_object().map(|call| placed(call, place));
@@ -342,12 +344,12 @@ impl Relay {
     /// of them if `again` is `None`, before the next round.
     async fn release_ends(&mut self, again: Option<&Object>, emitter: &Emitter) {
         let again: Option<BTreeSet<u64>> = again.map(|chunk| indices(chunk).collect());
-        let is_again = |end: &Document| {
-            again.as_ref().is_none_or(|again| indices(end.object()).any(|it| again.contains(&it)))
-        };
-        let (released, kept) = mem::take(&mut self.round.ends).into_iter().partition(is_again);
+        let ends = mem::take(&mut self.round.ends).into_iter();
+        let (released, kept): (Vec<Document>, Vec<Document>) = ends.partition(|end| {
+            let mut indices = indices(end.object());
+            again.as_ref().is_none_or(|again| indices.any(|index| again.contains(&index)))
+        });
         self.round.ends = kept;
-        let released: Vec<Document> = released;
         for mut end in released {
             let chunk = end.object_mut();
             chunk.shift_remove("usage");
@@ -559,7 +561,6 @@ fn split_text(chunk: &mut Document) -> Document {
 /// Returns whether a chunk has text of the answer, or ends a message with it.
 fn has_text(chunk: &Document) -> bool {
     let is_message = matches!(chunk.part(), Some(Part::Item { item, .. }) if item.get("type").is_some_and(|kind| kind == "message"));
-    let is_empty = |value: &Value| value.is_null() || value == "";
     is_message
         || choices(chunk.object()).any(|choice| {
             let delta = choice.get("delta").and_then(Value::as_object);
@@ -567,6 +568,10 @@ fn has_text(chunk: &Document) -> bool {
                 TEXT.iter().filter_map(|name| delta.get(*name)).any(|text| !is_empty(text))
             })
         })
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value == ""
 }
 
 /// Returns whether a chunk has a piece of a call.
@@ -588,7 +593,6 @@ fn is_usage(chunk: &Object) -> bool {
 /// Returns whether a chunk has something for the caller: a delta that is not empty, or members that
 /// the gateway does not know.
 fn has_content(chunk: &Object) -> bool {
-    let is_empty = |value: &Value| value.is_null() || value == "";
     let mut choices = choices(chunk).peekable();
     choices.peek().is_none()
         || choices.any(|choice| {
@@ -604,31 +608,33 @@ fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
     let head = answer.iter().filter(|(name, _)| !matches!(name.as_str(), "choices" | "usage"));
     let mut head: Object = head.map(|(name, value)| (name.clone(), value.clone())).collect();
     head.insert("object".to_owned(), "chat.completion.chunk".into());
-    let with = |choices: Vec<Value>| {
-        let mut chunk = head.clone();
-        chunk.insert("choices".to_owned(), choices.into());
-        chunk
-    };
-    let mut chunks = vec![
-        with(choices(answer).map(|choice| message_of(choice).into()).collect()),
-        with(choices(answer).map(|choice| end_of(choice).into()).collect()),
-    ];
-    if let Some(usage) = answer.get("usage").filter(|_| includes_usage) {
-        let mut last = with(Vec::new());
+    let messages = choices(answer).map(|choice| message_of(choice).into()).collect();
+    let ends = choices(answer).map(|choice| end_of(choice).into()).collect();
+    let mut chunks = vec![with_choices(&head, messages), with_choices(&head, ends)];
+    if includes_usage && let Some(usage) = answer.get("usage") {
+        let mut last = with_choices(&head, Vec::new());
         last.insert("usage".to_owned(), usage.clone());
         chunks.push(last);
     }
     chunks
 }
 
+fn with_choices(head: &Object, choices: Vec<Value>) -> Object {
+    let mut chunk = head.clone();
+    chunk.insert("choices".to_owned(), choices.into());
+    chunk
+}
+
 /// Converts a choice of a whole response into one with the message and without the end.
 fn message_of(choice: &Object) -> Object {
-    let convert = |(name, value): (&String, &Value)| match name.as_str() {
-        "message" => ("delta".to_owned(), with_places(value)),
-        "finish_reason" => (name.clone(), Value::Null),
-        _ => (name.clone(), value.clone()),
-    };
-    choice.iter().map(convert).collect()
+    choice
+        .iter()
+        .map(|(name, value)| match name.as_str() {
+            "message" => ("delta".to_owned(), with_places(value)),
+            "finish_reason" => (name.clone(), Value::Null),
+            _ => (name.clone(), value.clone()),
+        })
+        .collect()
 }
 
 /// Converts a choice of a whole response into one with the end and without the message.

@@ -476,7 +476,8 @@ mod tests {
 
     #[tokio::test]
     async fn long_arguments_are_not_checked_on_a_worker() {
-        let (caller, offered) = (caller(), BTreeSet::from(["desk-write".to_owned()]));
+        let caller = caller();
+        let offered = BTreeSet::from(["desk-write".to_owned()]);
         let tenant = caller.view().tenant().clone();
         for (bytes, is_here) in [(10, true), (threads::INLINE_BYTES, false)] {
             let mut call = calls(&["desk-write"]);
@@ -494,7 +495,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_results_of_run_and_of_refused_calls_are_charged() {
-        let (caller, memory) = (caller(), Limited::new(1 << 20));
+        let caller = caller();
+        let memory = Limited::new(1 << 20);
         let names = ["desk-echo", "desk-fail", "desk-large", "desk-echo", "desk-fail"];
         let offered = names.map(str::to_owned).into();
         let settings = Settings { calls_per_answer: 3, ..SETTINGS };

@@ -266,16 +266,22 @@ async fn calls_beyond_the_limit_of_a_response_are_refused_with_a_message() {
 #[tokio::test]
 async fn a_response_with_too_many_calls_to_read_ends_the_request() {
     let most = MAX_CALLS_READ as usize;
-    let turns = |times| json!([{"when": {"role": "user"}, "answer": calling(times)}, {"answer": {"content": "end"}}]);
-    let answer = ask_script(turns(most), request(), SETTINGS).await.expect("as many as are read");
+    let answer =
+        ask_script(calling_once(most), request(), SETTINGS).await.expect("as many as are read");
     assert_eq!(answer["airlock"]["calls"].as_array().expect("a list").len(), most);
-    let failed = ask_script(turns(100_000), request(), SETTINGS).await.expect_err("too many");
+    let failed =
+        ask_script(calling_once(100_000), request(), SETTINGS).await.expect_err("too many");
     assert_eq!((failed.error.status().as_u16(), failed.airlock), (502, None));
     assert_eq!(failed.error.to_object()["code"], "too_many_tool_calls");
     insta::assert_snapshot!(
         failed.error,
         @"the model's response has 100000 tool calls, more than the limit of 1024; none of them was made"
     );
+}
+
+/// Returns a script whose first response has `times` calls, and whose second one ends.
+fn calling_once(times: usize) -> Value {
+    json!([{"when": {"role": "user"}, "answer": calling(times)}, {"answer": {"content": "end"}}])
 }
 
 #[tokio::test]
@@ -435,7 +441,9 @@ async fn the_response_of_a_model_is_charged_to_its_request() {
         // Closing the connection before the whole request is read would reset it.
         while stream.read_buf(&mut Vec::new()).await.is_ok_and(|read| read > 0) {}
     });
-    let (name, kind, fallbacks) = ("demo".into(), openai(&base_url), Vec::new());
+    let name = "demo".into();
+    let kind = openai(&base_url);
+    let fallbacks = Vec::new();
     let models = Models::new(&[airlock_model::Settings { name, kind, fallbacks }]);
     let models = models.expect("good settings");
     let memory = Limited::new(1 << 20);
@@ -568,10 +576,11 @@ async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_
 /// Returns the results that a model receives for the calls of `look`, in order. The second call
 /// fails.
 async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
-    use airlock_model::{Api, Kind, Service};
-    use airlock_test_http::model::{self as service, FakeService};
-    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "desk-look", "arguments": arguments}});
-    let calls = [call("a", "{}"), call("b", r#"{"error":"torn"}"#)];
+    use airlock_model::{
+        Api, Kind, Service,
+        fake::{self as service, FakeService},
+    };
+    let calls = [("a", "{}"), ("b", r#"{"error":"torn"}"#)].map(|(id, arguments)| json!({"id": id, "type": "function", "function": {"name": "desk-look", "arguments": arguments}}));
     let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": calls}}]});
     let end = json!({"choices": [{"message": {"role": "assistant", "content": "seen"}}]});
     let answers = [answer, end].map(|answer| service::json("200 OK", &answer.to_string()));
@@ -594,11 +603,10 @@ async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
 async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
     let url = format!("data:image/png;base64,{}", *fake::IMAGE);
     let image = json!({"type": "image_url", "image_url": {"url": url}});
-    let text = |text: &str| json!({"type": "text", "text": text});
     let failed = "Error executing tool desk-look: torn\na square";
     assert_eq!(
         looked(true, SETTINGS).await,
-        [json!([text("a square"), image]), json!([text(failed), image])]
+        ["a square", failed].map(|text| json!([{"type": "text", "text": text}, image]))
     );
     let notes = ["a square", failed].map(|text| json!(format!("{text}\n[Image: image/png]")));
     assert_eq!(looked(false, SETTINGS).await, notes);

@@ -115,7 +115,8 @@ impl<'a> Trace<'a> {
                     Reason::InputRequired(asked.clone())
                 }
                 _ => {
-                    let (tool, tool_call_id) = (ended.call.name.clone(), ended.call.id.clone());
+                    let tool = ended.call.name.clone();
+                    let tool_call_id = ended.call.id.clone();
                     let text = ended.text.clone();
                     self.results.push(answer::Result { tool, tool_call_id, text });
                     continue;
@@ -166,8 +167,9 @@ impl<'a> Trace<'a> {
         is_in_text: bool,
         emitter: &Emitter,
     ) -> Completion {
-        let text = || if is_in_text { answer::summary(&self.results) } else { String::new() };
-        let summary = self.is_mixed(pending).then(text);
+        let summary = self
+            .is_mixed(pending)
+            .then(|| if is_in_text { answer::summary(&self.results) } else { String::new() });
         let airlock = self.extension(pending);
         let usage = self.usage.into_value();
         relay.finish(answer, pending, summary, usage.as_ref(), airlock.clone(), emitter).await;

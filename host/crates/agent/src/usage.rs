@@ -36,7 +36,8 @@ impl Usage {
 /// Returns whether a value is within [`MAX_VALUES`] and [`MAX_BYTES`]. Stops reading at the first
 /// excess.
 fn is_small(value: &Value) -> bool {
-    let (mut found, mut bytes) = (0, 0);
+    let mut found = 0;
+    let mut bytes = 0;
     let mut next = vec![value];
     while let Some(value) = next.pop() {
         found += 1;
@@ -97,7 +98,6 @@ mod tests {
 
     #[test]
     fn an_oversized_usage_is_not_added() {
-        let members = |n: usize| (0..n).map(|n| (n.to_string(), json!(1))).collect::<Map<_, _>>();
         let mut usage = Usage::default();
         for bad in [
             json!(members(MAX_VALUES + 1)),
@@ -110,6 +110,10 @@ mod tests {
         assert!(usage.0.is_none());
         usage.add(&object(json!({"usage": members(MAX_VALUES - 1)})));
         assert!(usage.0.is_some());
+    }
+
+    fn members(count: usize) -> Map<String, Value> {
+        (0..count).map(|n| (n.to_string(), json!(1))).collect()
     }
 
     #[test]

@@ -108,8 +108,12 @@ impl Schemas {
         quick.unwrap_or_else(|| {
             let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
             let mut schemas = Self::default();
-            let work = || CompileWork::of_documents(MAX_DOCUMENTS);
-            let compiled = schemas.compile_lists(checks, tools, work, |_| false);
+            let compiled = schemas.compile_lists(
+                checks,
+                tools,
+                || CompileWork::of_documents(MAX_DOCUMENTS),
+                |_| false,
+            );
             compiled.expect("no problem ends it");
             schemas
         })
@@ -117,17 +121,10 @@ impl Schemas {
 
     /// Compiles a list if it takes little work; `None` if it takes more.
     fn compile_quickly(checks: Checks, tools: &[Arc<Tool>]) -> Option<Self> {
-        let output =
-            |tool: &Tool| tool.output_schema.as_ref().map_or(0, |schema| schema.as_str().len());
-        let bytes: usize =
-            tools.iter().map(|tool| tool.input_schema.as_str().len() + output(tool)).sum();
-        if bytes > QUICK_BYTES {
+        if tools.iter().map(|tool| schema_bytes(tool)).sum::<usize>() > QUICK_BYTES {
             return None;
         }
         let mut schemas = Self::default();
-        let is_spent = |reason: &Unchecked| {
-            matches!(reason, Unchecked::Bad(BadSchema { problem: Problem::TooMuchWork, .. }))
-        };
         schemas.compile_lists(checks, tools, CompileWork::quick, is_spent)?;
         Some(schemas)
     }
@@ -185,6 +182,15 @@ impl Schemas {
         self.bytes = bytes;
         Ok(compiled)
     }
+}
+
+fn schema_bytes(tool: &Tool) -> usize {
+    let output = tool.output_schema.as_ref().map_or(0, |schema| schema.as_str().len());
+    tool.input_schema.as_str().len() + output
+}
+
+fn is_spent(reason: &Unchecked) -> bool {
+    matches!(reason, Unchecked::Bad(BadSchema { problem: Problem::TooMuchWork, .. }))
 }
 
 impl Checked {
@@ -297,7 +303,7 @@ mod tests {
             Box::pin(async move {
                 match call.arguments().to_object().get("returns").cloned() {
                     Some(structured) => Ok(ToolOutput {
-                        structured: Some(structured).filter(|it| !it.is_null()),
+                        structured: Some(structured).filter(|structured| !structured.is_null()),
                         ..ToolOutput::text("text")
                     }),
                     None => Err(CallError::Tool(ToolError {
@@ -395,14 +401,13 @@ mod tests {
         let tool = json!({"name": "odd", "inputSchema": {"anyOf": [{"$ref": "#"}]}});
         let tool = Tool::adopt(&client, serde_json::from_value(tool).expect("a definition"));
         let tools = [Arc::new(tool.expect("a good tool"))];
-        let status =
-            |tools: &[_]| values(Checks::Arguments, &client, tools, Arc::new(Returns)).status();
-        let reported = status(&tools);
+        let reported = values(Checks::Arguments, &client, &tools, Arc::new(Returns)).status();
         let reason = reported["unchecked"][0].as_str().expect("a reason");
         assert!(
             reason.starts_with(r#"tool "odd": nothing can be checked against the inputSchema"#)
         );
-        assert!(status(&[]).is_empty());
+        let reported = values(Checks::Arguments, &client, &[], Arc::new(Returns)).status();
+        assert!(reported.is_empty());
     }
 
     #[test]
@@ -465,15 +470,6 @@ mod tests {
 
     #[test]
     fn a_list_with_little_work_does_not_wait_for_one_with_much() {
-        let client = ClientName::parse("db").expect("a good name");
-        let list = |schemas: &[Value]| -> Vec<Arc<Tool>> {
-            let tools = schemas.iter().enumerate().map(|(n, schema)| {
-                let tool = json!({"name": format!("t{n}"), "inputSchema": schema});
-                let tool = serde_json::from_value(tool).expect("a definition");
-                Arc::new(Tool::adopt(&client, tool).expect("a good tool"))
-            });
-            tools.collect()
-        };
         let ordinary = list(&vec![json!({"properties": {"a": {"type": "string"}}}); 100]);
         let properties = (0..4_000).map(|n| (n.to_string(), json!({"type": "string"})));
         let properties = json!({"properties": properties.collect::<Map<_, _>>()});
@@ -487,18 +483,28 @@ mod tests {
         assert_eq!(Schemas::compile(Checks::Arguments, &ordinary).input.len(), 100);
     }
 
+    /// Returns tools with these input schemas.
+    fn list(schemas: &[Value]) -> Vec<Arc<Tool>> {
+        let tools = schemas.iter().enumerate();
+        tools
+            .map(|(n, schema)| adopted(json!({"name": format!("t{n}"), "inputSchema": schema})))
+            .collect()
+    }
+
+    fn adopted(tool: Value) -> Arc<Tool> {
+        let client = ClientName::parse("db").expect("a good name");
+        let tool = serde_json::from_value(tool).expect("a definition");
+        Arc::new(Tool::adopt(&client, tool).expect("a good tool"))
+    }
+
     #[test]
     fn schemas_that_cannot_be_checked_are_reported_and_the_memory_is_bounded() {
-        let client = ClientName::parse("db").expect("a good name");
         let large = json!({"enum": vec![0; 100_000]});
         let tools = (0..6)
             .map(|n| json!({"name": format!("t{n}"), "inputSchema": {}, "outputSchema": large}));
         let tools = tools
             .chain([json!({"name": "z", "inputSchema": {}, "outputSchema": {"type": "text"}})]);
-        let tools: Vec<_> = tools
-            .map(|tool| serde_json::from_value(tool).expect("a definition"))
-            .map(|tool| Arc::new(Tool::adopt(&client, tool).expect("a good tool")))
-            .collect();
+        let tools: Vec<_> = tools.map(adopted).collect();
         let Schemas { output, unchecked, .. } =
             Schemas::compile(Checks::ArgumentsAndResults, &tools);
         assert_eq!((output.len(), unchecked.len()), (4, 3), "{unchecked:?}");
@@ -508,20 +514,17 @@ mod tests {
 
     #[test]
     fn schemas_made_to_be_expensive_use_up_the_work_of_their_list_alone() {
-        let client = ClientName::parse("db").expect("a good name");
-        let tools = |pattern: &str| -> Vec<_> {
-            let tool = |n: usize| json!({"name": format!("t{n:03}"), "inputSchema": {}, "outputSchema": {"pattern": format!("{pattern}{n}")}});
-            let adopt = |tool| Arc::new(Tool::adopt(&client, tool).expect("a good tool"));
-            (0..200)
-                .map(|n| adopt(serde_json::from_value(tool(n)).expect("a definition")))
-                .collect()
-        };
-        let compile = |tools: Vec<_>| Schemas::compile(Checks::ArgumentsAndResults, &tools);
         let Schemas { input, output, unchecked, .. } =
-            compile(tools(&format!("(?i){}", r"\x80".repeat(10))));
+            compiled_patterns(&format!("(?i){}", r"\x80".repeat(10)));
         assert_eq!((input.len(), output.len()), (200, 6));
         assert_eq!(output.len() + unchecked.len(), 200);
         insta::assert_snapshot!(unchecked[193], @r#"tool "t199": nothing can be checked against the outputSchema: #: its patterns and "unevaluated" keywords take too much work to compile"#);
-        assert_eq!(compile(tools(r"^[a-z]{2,20}\d\d$")).unchecked, [""; 0]);
+        assert_eq!(compiled_patterns(r"^[a-z]{2,20}\d\d$").unchecked, [""; 0]);
+    }
+
+    /// Compiles the schemas of 200 tools whose results have patterns that begin like this.
+    fn compiled_patterns(pattern: &str) -> Schemas {
+        let tools = (0..200).map(|n| json!({"name": format!("t{n:03}"), "inputSchema": {}, "outputSchema": {"pattern": format!("{pattern}{n}")}}));
+        Schemas::compile(Checks::ArgumentsAndResults, &tools.map(adopted).collect::<Vec<_>>())
     }
 }

@@ -197,8 +197,9 @@ impl Snapshot {
 
     /// Returns the reader of resources, if the operator permits the resources of any client.
     fn resource_reader(&self) -> Option<&OwnTools> {
-        let permits = |client: &Arc<Client>| !client.policy.resources.is_empty();
-        self.resource_reader.as_ref().filter(|_| self.clients().any(permits))
+        self.resource_reader
+            .as_ref()
+            .filter(|_| self.clients().any(|client| !client.policy.resources.is_empty()))
     }
 
     fn make_view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
@@ -306,8 +307,11 @@ impl Catalog {
     /// `deadline`. The state of slower ones stays [`State::Connecting`].
     pub async fn settled(&self, deadline: Instant, matters: impl Fn(&Client) -> bool) {
         let mut changes = self.changes();
-        let waits = |client: &Arc<Client>| client.state == State::Connecting && matters(client);
-        while self.snapshot().clients().any(waits) {
+        while self
+            .snapshot()
+            .clients()
+            .any(|client| client.state == State::Connecting && matters(client))
+        {
             let next = tokio::time::timeout_at(deadline, changes.changed()).await;
             if !matches!(next, Ok(Ok(()))) {
                 return;
@@ -417,7 +421,8 @@ impl Catalog {
         unaccepted: BTreeSet<String>,
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
-        let (name, policy) = (client.clone(), self.policy(client));
+        let name = client.clone();
+        let policy = self.policy(client);
         let checks = self.checks(client);
         let adopted = tokio::task::spawn_blocking(move || {
             let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
@@ -586,22 +591,6 @@ mod tests {
 
     #[test]
     fn lists_of_the_operator_that_offer_nothing_or_name_no_tool_are_described() {
-        let mismatches = |execute: &[&str], auto: &[&str]| {
-            let catalog = Catalog::new();
-            let fs = ClientName::parse("fs").expect("a good name");
-            let list = |names: &[&str]| Whitelist::parse(names).expect("a good list");
-            let policy =
-                Policy { execute: list(execute), auto_execute: list(auto), ..Policy::default() };
-            catalog.add_client(&fs, "stdio", policy);
-            let before = catalog.snapshot().clients().next().expect("one client").mismatches();
-            assert!(before.is_empty(), "it was never listed: {before:?}");
-            let tools = json!([
-                {"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}},
-            ]);
-            catalog.blocking_publish(&fs, definitions(tools), Arc::new(Nobody));
-            let snapshot = catalog.snapshot();
-            snapshot.clients().next().expect("one client").mismatches()
-        };
         assert_eq!(mismatches(&["*"], &["READ"]), Vec::<String>::new());
         assert_eq!(
             mismatches(&[], &[]),
@@ -614,6 +603,26 @@ mod tests {
                 "`tools_to_execute` names \"raed\", and no tool has this name; did you mean \"read\"?",
             ]
         );
+    }
+
+    /// Returns the mismatches of a client with the tools `read` and `write`.
+    fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
+        let catalog = Catalog::new();
+        let fs = ClientName::parse("fs").expect("a good name");
+        let policy = Policy {
+            execute: Whitelist::parse(execute).expect("a good list"),
+            auto_execute: Whitelist::parse(auto_execute).expect("a good list"),
+            ..Policy::default()
+        };
+        catalog.add_client(&fs, "stdio", policy);
+        let before = catalog.snapshot().clients().next().expect("one client").mismatches();
+        assert!(before.is_empty(), "it was never listed: {before:?}");
+        let tools = json!([
+            {"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}},
+        ]);
+        catalog.blocking_publish(&fs, definitions(tools), Arc::new(Nobody));
+        let snapshot = catalog.snapshot();
+        snapshot.clients().next().expect("one client").mismatches()
     }
 
     #[test]

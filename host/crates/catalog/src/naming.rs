@@ -48,10 +48,9 @@ fn named(
     for original in tools.keys() {
         *spellings.entry(original.to_lowercase()).or_default() += 1;
     }
-    let originals = || tools.keys().map(String::as_str);
-    let full_names = own(distinct_names(client, originals()));
+    let full_names = own(distinct_names(client, tools.keys().map(String::as_str)));
     let names = match &policy.prefix {
-        Prefix::Other(prefix) => own(distinct_names(prefix, originals())),
+        Prefix::Other(prefix) => own(distinct_names(prefix, tools.keys().map(String::as_str))),
         Prefix::Client | Prefix::Off => full_names.clone(),
     };
     let mut list = Vec::with_capacity(tools.len());
@@ -61,7 +60,8 @@ fn named(
             dropped.push(format!("the names of other tools leave none for {original:?}"));
             continue;
         };
-        (tool.name, tool.full_name) = (name.clone(), full_name.clone());
+        tool.name = name.clone();
+        tool.full_name = full_name.clone();
         tool.trust = policy.trust;
         if spellings.get(&original.to_lowercase()).is_some_and(|count| *count > 1) {
             tool.has_twin = true;
@@ -134,7 +134,8 @@ fn renamed(
         log_prefixed(client, &name, reason);
     }
     let mut renamed = (**tool).clone();
-    (renamed.name, renamed.prefixed_because) = (name, reason);
+    renamed.name = name;
+    renamed.prefixed_because = reason;
     Some(Arc::new(renamed))
 }
 
@@ -150,7 +151,9 @@ fn bare_name(
     if OWN_TOOLS.contains(&original.to_ascii_lowercase().as_str()) {
         return Err("has a prefix, because the gateway's own tool has its name".to_owned());
     }
-    if let Some((prefix, _)) = original.split_once('-').filter(|(it, _)| prefixes.contains(*it)) {
+    if let Some((prefix, _)) =
+        original.split_once('-').filter(|(prefix, _)| prefixes.contains(*prefix))
+    {
         return Err(format!("has a prefix, because its name begins like the tools of {prefix}"));
     }
     match taken.get(&name) {

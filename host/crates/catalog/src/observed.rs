@@ -42,7 +42,10 @@ impl Observed {
     /// Returns the observer and the tenant and tool that it is told; `None` if it does not see results
     /// of the tool.
     fn seen(&self, call: &Admitted) -> Option<(&dyn Observer, Tenant, Arc<Tool>)> {
-        let observer = self.observer.get().filter(|_| call.tool().output_schema.is_none())?;
+        if call.tool().output_schema.is_some() {
+            return None;
+        }
+        let observer = self.observer.get()?;
         Some((&**observer, call.chain().tenant().clone(), call.tool().clone()))
     }
 }
@@ -97,8 +100,9 @@ impl Provider for Observed {
         let mut status = self.provider.status();
         let misfits = self.observer.get().map(|observer| observer.misfits(&self.tools));
         if let Some(misfits) = misfits.filter(|misfits| !misfits.is_empty()) {
-            let entry = |(tool, results)| json!({"tool": tool, "results": results});
-            status.insert("misfits".to_owned(), misfits.into_iter().map(entry).collect());
+            let misfits = misfits.into_iter();
+            let misfits = misfits.map(|(tool, results)| json!({"tool": tool, "results": results}));
+            status.insert("misfits".to_owned(), misfits.collect());
         }
         status
     }

@@ -62,8 +62,8 @@ impl Views {
     fn find(&self, key: Option<&VirtualKey>, language: Option<ScriptLanguage>) -> Option<View> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = key.map(|key| &key.rows);
-        let is_it = |kept: &Kept| kept.language == language && kept.rows.as_ref() == rows;
-        let at = kept.iter().position(is_it)?;
+        let at =
+            kept.iter().position(|kept| kept.language == language && kept.rows.as_ref() == rows)?;
         let found = kept.remove(at)?;
         let view = found.view.clone();
         kept.push_front(found);
@@ -72,7 +72,8 @@ impl Views {
 
     fn keep(&self, key: Option<&VirtualKey>, view: View) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (rows, language) = (key.map(|key| key.rows.clone()), view.language());
+        let rows = key.map(|key| key.rows.clone());
+        let language = view.language();
         kept.push_front(Kept { rows, language, view });
         let mut left = MAX_TOOLS;
         let fit = kept.iter().take(MAX_VIEWS).take_while(|kept| {
@@ -113,14 +114,15 @@ mod tests {
     /// Returns a view with this many tools.
     fn large(tools: usize, filter: &Filter, key: Option<&VirtualKey>) -> View {
         let name = client("c");
-        let tool = |n: usize| {
+        let tools = (0..tools).map(|n| {
             let tool = serde_json::json!({"name": format!("t{n}"), "inputSchema": {}});
             let tool = serde_json::from_value(tool).expect("a definition");
             Arc::new(Tool::adopt(&name, tool).expect("a good tool"))
-        };
-        let tools: Vec<_> = (0..tools).map(tool).collect();
+        });
+        let tools: Vec<_> = tools.collect();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-        let (provider, unaccepted) = (Arc::new(Unused) as Arc<dyn Provider>, BTreeSet::new());
+        let provider = Arc::new(Unused) as Arc<dyn Provider>;
+        let unaccepted = BTreeSet::new();
         let source = Source {
             client: &name,
             policy: &policy,
@@ -132,6 +134,10 @@ mod tests {
         View::new([source], None, filter, key)
     }
 
+    fn kept_in(views: &Views) -> usize {
+        views.0.lock().expect("no panic").len()
+    }
+
     fn key(name: &str, clients: &[&str]) -> VirtualKey {
         let rows = clients.iter().map(|name| (client(name), Whitelist::All)).collect();
         VirtualKey::new(name, name, rows)
@@ -139,7 +145,8 @@ mod tests {
 
     #[test]
     fn a_view_is_made_once_for_equal_rows_and_each_sender_keeps_its_own_identity() {
-        let (views, made) = (Views::default(), Cell::new(0));
+        let views = Views::default();
+        let made = Cell::new(0);
         let open = |filter: &Filter, key: Option<&VirtualKey>| {
             views.view(filter, key, || {
                 made.set(made.get() + 1);
@@ -152,7 +159,9 @@ mod tests {
         let again = open(&Filter::none(), None);
         assert_eq!((made.get(), again.headers()), (1, &CallerHeaders::default()));
         assert_eq!(again.tenant(), &Tenant::ANONYMOUS);
-        let (ann, bob, eve) = (key("ann", &["c"]), key("bob", &["c"]), key("eve", &[]));
+        let ann = key("ann", &["c"]);
+        let bob = key("bob", &["c"]);
+        let eve = key("eve", &[]);
         for key in [&ann, &bob, &eve] {
             let view = open(&filter, Some(key));
             assert_eq!((view.tenant(), view.headers()), (key.tenant(), &headers));
@@ -165,12 +174,13 @@ mod tests {
         open(&narrow, None);
         assert_eq!(made.get(), 5, "a selection is never kept");
         assert_eq!(open(&filter, None).list(&Origin::Model).count(), 1);
-        assert_eq!(views.clone().0.lock().expect("no panic").len(), 0);
+        assert_eq!(kept_in(&views.clone()), 0);
     }
 
     #[test]
     fn a_view_is_made_once_for_each_language() {
-        let (views, made) = (Views::default(), Cell::new(0));
+        let views = Views::default();
+        let made = Cell::new(0);
         let languages = [None, Some(ScriptLanguage::Python), Some(ScriptLanguage::Starlark)];
         for _ in 0..2 {
             for language in languages {
@@ -187,25 +197,25 @@ mod tests {
 
     #[test]
     fn the_kept_views_are_bounded_in_number_and_in_tools() {
-        let kept = |views: &Views| views.0.lock().expect("no panic").len();
         let names: Vec<_> = (0..=MAX_VIEWS).map(|n| format!("c{n}")).collect();
         let views = Views::default();
         for name in &names {
             let key = key("k", &[name]);
             views.view(&Filter::none(), Some(&key), || large(0, &Filter::none(), Some(&key)));
         }
-        assert_eq!(kept(&views), MAX_VIEWS);
+        assert_eq!(kept_in(&views), MAX_VIEWS);
         assert!(
             views.find(Some(&key("k", &[&names[0]])), None).is_none(),
             "the oldest one is dropped"
         );
         assert!(views.find(Some(&key("k", &[&names[1]])), None).is_some());
         let views = Views::default();
-        let (half, filter) = (large(MAX_TOOLS / 2, &Filter::none(), None), Filter::none());
+        let half = large(MAX_TOOLS / 2, &Filter::none(), None);
+        let filter = Filter::none();
         for (n, expected) in [(0, 1), (1, 2), (2, 2)] {
             let key = key("k", &[&names[n]]);
             views.view(&filter, Some(&key), || half.clone());
-            assert_eq!(kept(&views), expected);
+            assert_eq!(kept_in(&views), expected);
         }
     }
 }

@@ -55,7 +55,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn every_wait_has_the_whole_limit_whenever_the_timer_was_set() {
-        let (mut timeout, started) = (RepeatedTimeout::new(LIMIT), Instant::now());
+        let mut timeout = RepeatedTimeout::new(LIMIT);
+        let started = Instant::now();
         for _ in 0..3 {
             assert_eq!(timeout.wait(sleep(SHORTER)).await, Some(()));
         }

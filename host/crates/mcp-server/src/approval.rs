@@ -56,11 +56,12 @@ pub struct ApprovalRule {
 impl ApprovalRule {
     /// Returns whether the rule is for a client with this key and this name.
     pub(super) fn applies(&self, key: Option<&str>, name: Option<&str>) -> bool {
-        let holds = |wanted: &Option<String>, found| {
-            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
-        };
-        holds(&self.virtual_key, key) && holds(&self.client_name, name)
+        holds(self.virtual_key.as_deref(), key) && holds(self.client_name.as_deref(), name)
     }
+}
+
+fn holds(wanted: Option<&str>, found: Option<&str>) -> bool {
+    wanted.is_none_or(|wanted| found == Some(wanted))
 }
 
 /// Method of the question.
@@ -204,7 +205,8 @@ type Head = [u8; 24];
 
 impl Seal {
     pub(super) fn new() -> Self {
-        let (first, second) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+        let first = uuid::Uuid::new_v4();
+        let second = uuid::Uuid::new_v4();
         let key = *blake3::hash(&[*first.as_bytes(), *second.as_bytes()].concat()).as_bytes();
         Self { key, used: Mutex::default() }
     }

@@ -65,7 +65,8 @@ pub async fn run(
     mut lines: mpsc::Receiver<Line>,
     output: mpsc::Sender<String>,
 ) {
-    let (stop, drain_timeout) = (settings.stop.clone(), settings.drain_timeout);
+    let stop = settings.stop.clone();
+    let drain_timeout = settings.drain_timeout;
     let bridge = Arc::new(Bridge {
         settings,
         output,
@@ -206,7 +207,9 @@ impl Bridge {
         let Some(name) = headers::name(&request.method, params) else { return sent };
         sent.add(NAME, &headers::encoded(&name));
         let schema = self.state().schemas.get(name.as_ref()).cloned();
-        if let Some(schema) = schema.filter(|_| request.method == "tools/call") {
+        if request.method == "tools/call"
+            && let Some(schema) = schema
+        {
             let arguments = params.get("arguments").unwrap_or("{}");
             for (header, value) in headers::expected(&schema, arguments) {
                 if let Some(value) = value {
@@ -237,10 +240,12 @@ impl Bridge {
     }
 
     async fn try_carry(&self, sent: &Sent) -> Result<(), Failed> {
-        let session = self.state().session.clone().filter(|_| !sent.is_initialize);
+        let session = self.state().session.clone();
         let mut response = self.post(sent).await?;
-        if let Some(session) = session.filter(|_| !sent.is_modern)
-            && response.status() == StatusCode::NOT_FOUND
+        if response.status() == StatusCode::NOT_FOUND
+            && !sent.is_initialize
+            && !sent.is_modern
+            && let Some(session) = session
         {
             self.reopen(&session).await?;
             response = self.post(sent).await?;
@@ -313,7 +318,7 @@ impl Bridge {
             return self.read_stream(response, sent).await;
         }
         let location = response.headers().get(header::LOCATION);
-        let location = location.and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let location = location.and_then(|location| location.to_str().ok()).map(str::to_owned);
         let body = response.text().await?;
         let is_message = raw::member(&body, "jsonrpc").is_some();
         match &sent.id {
@@ -348,13 +353,16 @@ impl Bridge {
             {
                 return Ok(());
             }
-            let Some(event) = last.clone().filter(|_| !sent.is_modern) else { break };
+            if sent.is_modern {
+                break;
+            }
+            let Some(event) = last.clone() else { break };
             sleep(RETRY).await;
             let resuming = self
                 .request(Method::GET, true)
                 .header(header::ACCEPT, EVENTS)
                 .header(LAST_EVENT, event);
-            response = resuming.send().await.ok().filter(|it| it.status().is_success());
+            response = resuming.send().await.ok().filter(|response| response.status().is_success());
         }
         Err(Failed("the connection to the gateway was lost before the response".to_owned()))
     }
@@ -408,7 +416,8 @@ impl Bridge {
             let version = raw::member(&text, "result")
                 .and_then(|result| raw::member(result, "protocolVersion"))
                 .and_then(raw::string);
-            self.state().version = version.and_then(|it| HeaderValue::try_from(it.as_ref()).ok());
+            self.state().version =
+                version.and_then(|version| HeaderValue::try_from(version.as_ref()).ok());
         }
         if sent.lists_tools && text.contains("x-mcp-header") {
             self.note_schemas(&text);
@@ -419,7 +428,8 @@ impl Bridge {
     fn note_schemas(&self, text: &str) {
         let tools = raw::member(text, "result").and_then(|result| raw::member(result, "tools"));
         for tool in tools.and_then(raw::elements).into_iter().flatten() {
-            let schema = raw::member(tool, "inputSchema").filter(|it| it.contains("x-mcp-header"));
+            let schema =
+                raw::member(tool, "inputSchema").filter(|schema| schema.contains("x-mcp-header"));
             let name = raw::member(tool, "name").and_then(raw::string);
             if let (Some(name), Some(schema)) = (name, schema) {
                 self.state().schemas.insert(name.into_owned(), schema.into());
@@ -447,7 +457,9 @@ impl Bridge {
 
 /// Describes a response that is no message of MCP.
 fn no_message(status: StatusCode, location: Option<&str>, body: &str) -> Failed {
-    if let Some(location) = location.filter(|_| status.is_redirection()) {
+    if status.is_redirection()
+        && let Some(location) = location
+    {
         return Failed(format!(
             "the gateway redirects to {location}; redirects are not followed, so give that URL to --connect"
         ));

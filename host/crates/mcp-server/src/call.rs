@@ -43,7 +43,8 @@ pub(super) async fn run(
     mut deferral: Option<Deferral>,
 ) -> Result<String, RpcError> {
     let params = &request.params;
-    let (name, arguments) = (name(params)?, arguments(params)?);
+    let name = name(params)?;
+    let arguments = arguments(params)?;
     let token = meta::progress_token(params)?;
     let limit = service.settings().approval_timeout;
     let mut dialog = Dialog::new(client.peer, params, &outlet, limit)?;
@@ -87,7 +88,8 @@ pub(super) async fn run(
         let reason = "it has changed since the user was asked; call it again";
         return Ok(result::failed(&declined(&name, reason), version));
     }
-    let (toolbox, entry) = (&current, current.find(&name).ok_or_else(|| unknown(&name))?);
+    let toolbox = &current;
+    let entry = current.find(&name).ok_or_else(|| unknown(&name))?;
     let origin = Origin::McpClient(approval);
     let budget = service.budget().within(client.timeout);
     if let Some(deferral) = deferral.as_mut().filter(|deferral| deferral.is_requested) {
@@ -288,10 +290,11 @@ impl Running<'_> {
             match self.step(dialog.take()).await {
                 // A source asks a bounded number of times.
                 Err(CallError::InputRequired { name, asked }) => {
-                    let forget = |token: &str| self.caller.forget(self.tool.name.as_str(), token);
                     let task = self.deferral.as_ref().and_then(Deferral::task);
-                    let answered = dialog.answer(asked, task.map(|task| &**task), forget).await;
-                    answered.map_err(|asked| CallError::InputRequired { name, asked })?;
+                    let answered = dialog.answer(asked, task.map(|task| &**task), |token| {
+                        self.caller.forget(self.tool.name.as_str(), token);
+                    });
+                    answered.await.map_err(|asked| CallError::InputRequired { name, asked })?;
                 }
                 ran => return ran,
             }

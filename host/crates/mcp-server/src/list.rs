@@ -76,17 +76,20 @@ impl List {
 
     /// Returns the page that begins with the item at `first`.
     fn page_from(&self, first: usize) -> Page<'_> {
-        let end_of = |index: usize| self.items[index].1;
         // The comma before the first item is left out.
-        let start = first.checked_sub(1).map_or(0, |before| end_of(before) + 1);
+        let start = first.checked_sub(1).map_or(0, |before| self.end_of(before) + 1);
         let Some(rest) = self.items.get(first..).filter(|rest| !rest.is_empty()) else {
             return Page { items: "", next: None };
         };
-        let fits = |(_, end): &(Box<str>, usize)| end - start <= PAGE_BYTES;
-        let count = rest.iter().take(PAGE_ITEMS).take_while(|item| fits(item)).count().max(1);
-        let last = first + count - 1;
+        let fitting = rest.iter().take(PAGE_ITEMS).take_while(|(_, end)| end - start <= PAGE_BYTES);
+        let last = first + fitting.count().max(1) - 1;
         let has_more = last + 1 < self.items.len();
         let next = has_more.then(|| BASE64_URL_SAFE_NO_PAD.encode(self.items[last].0.as_bytes()));
-        Page { items: &self.text[start..end_of(last)], next }
+        Page { items: &self.text[start..self.end_of(last)], next }
+    }
+
+    /// Returns where the text of the item at `index` ends.
+    fn end_of(&self, index: usize) -> usize {
+        self.items[index].1
     }
 }

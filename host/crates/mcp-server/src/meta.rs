@@ -54,10 +54,7 @@ pub fn named_version(params: &Params) -> Option<String> {
 
 /// Reads the client of a modern request. Fails if a required member of `_meta` is missing or is of a
 /// wrong type, or if the gateway does not speak the revision.
-pub fn modern(params: &Params) -> Result<Peer, RpcError> {
-    let missing = |name: &str, expected: &str| {
-        RpcError::invalid_params(format!("`_meta` must have \"{name}\", {expected}"))
-    };
+pub(crate) fn modern(params: &Params) -> Result<Peer, RpcError> {
     let named = named_version(params).ok_or_else(|| missing(VERSION, "a string"))?;
     let capabilities = params
         .meta(CAPABILITIES)
@@ -72,6 +69,10 @@ pub fn modern(params: &Params) -> Result<Peer, RpcError> {
     let tasks = extensions.and_then(|extensions| raw::member(extensions, tasks::EXTENSION));
     let takes_tasks = tasks.is_some_and(|tasks| tasks.starts_with('{'));
     Ok(Peer { version, questions: questions(capabilities), log_level, takes_tasks })
+}
+
+fn missing(name: &str, expected: &str) -> RpcError {
+    RpcError::invalid_params(format!("`_meta` must have \"{name}\", {expected}"))
 }
 
 /// Returns the name that the client of a modern request has sent (`clientInfo`), if any.
@@ -110,14 +111,19 @@ pub fn initialize(params: &Params) -> Result<Peer, RpcError> {
 /// Reads the questions that a client can answer from its capabilities. An empty `elicitation` means
 /// forms (2025-11-25, section "Elicitation").
 fn questions(capabilities: &str) -> QuestionKinds {
-    let capability = |name| raw::member(capabilities, name).filter(|it| it.starts_with('{'));
-    let elicitation = capability("elicitation");
-    let mode = |name| elicitation.is_some_and(|modes| raw::member(modes, name).is_some());
+    let modes = capability(capabilities, "elicitation");
+    let has_urls = modes.is_some_and(|modes| raw::member(modes, "url").is_some());
+    let has_forms = modes.is_some_and(|modes| !has_urls || raw::member(modes, "form").is_some());
     QuestionKinds::NONE
-        .with(QuestionKind::Form, mode("form") || elicitation.is_some() && !mode("url"))
-        .with(QuestionKind::Url, mode("url"))
-        .with(QuestionKind::Sampling, capability("sampling").is_some())
-        .with(QuestionKind::Roots, capability("roots").is_some())
+        .with(QuestionKind::Form, has_forms)
+        .with(QuestionKind::Url, has_urls)
+        .with(QuestionKind::Sampling, capability(capabilities, "sampling").is_some())
+        .with(QuestionKind::Roots, capability(capabilities, "roots").is_some())
+}
+
+/// Returns a capability, as JSON text; `None` if it is not an object.
+fn capability<'a>(capabilities: &'a str, name: &str) -> Option<&'a str> {
+    raw::member(capabilities, name).filter(|capability| capability.starts_with('{'))
 }
 
 /// Returns the token by which the client wants progress, as JSON text; `None` if it wants none.
@@ -155,13 +161,16 @@ mod tests {
         let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
         let peer = modern(&params(&json!("2026-07-28"), &tasks));
         assert!(peer.is_ok_and(|peer| peer.takes_tasks));
-        let code = |params: &Params| modern(params).expect_err("refused").code;
         assert_eq!(code(&read("{}")), -32602);
         assert_eq!(code(&params(&json!(7), &json!({}))), -32602);
         assert_eq!(code(&params(&json!("2026-07-28"), &json!([]))), -32602);
         assert_eq!(code(&params(&json!("2025-11-25"), &json!({}))), -32022);
         let error = modern(&params(&json!("v9"), &json!({}))).expect_err("refused");
         assert_eq!(error.data, Some(json!({"supported": ["2026-07-28"], "requested": "v9"})));
+    }
+
+    fn code(params: &Params) -> i32 {
+        modern(params).expect_err("refused").code
     }
 
     #[test]
@@ -191,10 +200,11 @@ mod tests {
             assert_eq!(progress_token(&read(&params)), Ok(expected), "{token}");
         }
         assert_eq!(progress_token(&read("{}")), Ok(None));
-        let long =
-            |length: usize| format!(r#"{{"_meta":{{"progressToken":"{}"}}}}"#, "x".repeat(length));
-        assert!(progress_token(&read(&long(MAX_TOKEN_BYTES - 2))).is_ok());
-        assert!(progress_token(&read(&long(MAX_TOKEN_BYTES - 1))).is_err());
+        for (length, is_taken) in [(MAX_TOKEN_BYTES - 2, true), (MAX_TOKEN_BYTES - 1, false)] {
+            let token = "x".repeat(length);
+            let params = read(&format!(r#"{{"_meta":{{"progressToken":"{token}"}}}}"#));
+            assert_eq!(progress_token(&params).is_ok(), is_taken, "{length}");
+        }
         assert!(progress_token(&read(r#"{"_meta":{"progressToken":null}}"#)).is_err());
         assert!(progress_token(&read(r#"{"_meta":{"progressToken":{}}}"#)).is_err());
     }

@@ -140,19 +140,15 @@ impl Offering {
         uri: &str,
         owner: impl FnOnce() -> Option<&'v ClientName>,
     ) -> Option<Target> {
-        let target = |client: ClientName, uri: &str, is_wrapped| Target {
-            client,
-            uri: uri.to_owned(),
-            is_wrapped,
-        };
-        match (&self.scope, uri.strip_prefix(OWN_SCHEME)) {
-            (Scope::Client(client), _) => Some(target(client.clone(), uri, false)),
+        let (client, uri, is_wrapped) = match (&self.scope, uri.strip_prefix(OWN_SCHEME)) {
+            (Scope::Client(client), _) => (client.clone(), uri, false),
             (Scope::All, Some(rest)) => {
                 let (client, uri) = rest.split_once('/')?;
-                Some(target(ClientName::parse(client).ok()?, uri, true))
+                (ClientName::parse(client).ok()?, uri, true)
             }
-            (Scope::All, None) => Some(target(owner()?.clone(), uri, false)),
-        }
+            (Scope::All, None) => (owner()?.clone(), uri, false),
+        };
+        Some(Target { client, uri: uri.to_owned(), is_wrapped })
     }
 
     /// Finds a prompt by the name that the MCP client knows it by.
@@ -168,14 +164,18 @@ impl Offering {
             }
             let mut names = BTreeMap::new();
             for (client, originals) in of_client {
-                let mut insert = |name: &str, original: &str| {
-                    names.insert(name.to_owned(), (client.clone(), original.to_owned()));
-                };
                 match self.scope {
-                    Scope::Client(_) => originals.iter().for_each(|name| insert(name, name)),
-                    Scope::All => distinct_names(client, originals)
-                        .iter()
-                        .for_each(|(original, name)| insert(name.as_str(), original)),
+                    Scope::Client(_) => {
+                        for name in originals {
+                            names.insert(name.to_owned(), (client.clone(), name.to_owned()));
+                        }
+                    }
+                    Scope::All => {
+                        for (original, name) in distinct_names(client, originals) {
+                            let original = (client.clone(), original.to_owned());
+                            names.insert(name.as_str().to_owned(), original);
+                        }
+                    }
                 }
             }
             names
@@ -194,10 +194,9 @@ impl Offering {
         let listed: Vec<_> = self.view.resources().collect();
         let shared = shared(&listed);
         let mut claims = self.view.claims();
-        let is_ambiguous = |client: &ClientName, uri: &str| {
+        self.write(&listed, "uri", |client, uri| {
             shared.contains(uri) || claims.is_claimed_by_other(client, uri)
-        };
-        self.write(&listed, "uri", is_ambiguous)
+        })
     }
 
     fn list_templates(&self) -> List {
@@ -213,14 +212,12 @@ impl Offering {
         member: &str,
         mut is_ambiguous: impl FnMut(&ClientName, &str) -> bool,
     ) -> List {
-        let mut is_plain = |client: &ClientName, uri: &str| {
-            matches!(self.scope, Scope::Client(_))
-                || !uri.starts_with(OWN_SCHEME) && !is_ambiguous(client, uri)
-        };
         let mut texts = BTreeMap::new();
         for (client, offer) in listed {
             let uri = offer.key();
-            let shown = if is_plain(client, uri) { uri.to_owned() } else { wrapped(client, uri) };
+            let is_plain = matches!(self.scope, Scope::Client(_))
+                || !uri.starts_with(OWN_SCHEME) && !is_ambiguous(client, uri);
+            let shown = if is_plain { uri.to_owned() } else { wrapped(client, uri) };
             let text = offer.with(member, &shown);
             texts.entry(shown).or_insert(text);
         }
@@ -233,7 +230,7 @@ impl Offering {
 
     fn list_prompts(&self) -> List {
         let offers: HashMap<(&ClientName, &str), &Offer> =
-            self.view.prompts().map(|(client, it)| ((client, it.key()), it)).collect();
+            self.view.prompts().map(|(client, offer)| ((client, offer.key()), offer)).collect();
         let mut list = List::default();
         for (name, (client, original)) in self.names() {
             if let Some(offer) = offers.get(&(client, original.as_str())) {
@@ -296,21 +293,21 @@ mod tests {
                 ..Policy::default()
             };
             catalog.add_client(&client(name), "stdio", policy);
-            let list = |member: &str, keys: &[&str]| -> Vec<Offer> {
-                let offer = |key: &&str| {
-                    Offer::new(key, &json!({member: key, "name": "n", "x": [1]}).to_string())
-                };
-                keys.iter().map(offer).collect()
-            };
             let offers = Offers {
-                resources: list("uri", resources),
-                templates: list("uriTemplate", templates),
-                prompts: list("name", prompts),
+                resources: offers("uri", resources),
+                templates: offers("uriTemplate", templates),
+                prompts: offers("name", prompts),
                 instructions: Some(format!("Use {name}.\u{200b}").into()),
             };
             catalog.publish_offers(&client(name), offers);
         }
         catalog
+    }
+
+    fn offers(member: &str, keys: &[&str]) -> Vec<Offer> {
+        keys.iter()
+            .map(|key| Offer::new(key, &json!({member: key, "name": "n", "x": [1]}).to_string()))
+            .collect()
     }
 
     fn offering(catalog: &Catalog, scope: Scope) -> Offering {

@@ -65,7 +65,7 @@ impl<'d> Dialog<'d> {
                 }
                 // The state of an approval.
                 Some(None) => {}
-                None => dialog.early = Some(given).filter(|given| !given.is_empty()),
+                None => dialog.early = (!given.is_empty()).then_some(given),
             }
         }
         Ok(dialog)
@@ -106,14 +106,12 @@ impl<'d> Dialog<'d> {
             abandoned.token = None;
             given
         } else if self.peer.version.is_modern() {
-            let answers_all = |given: &Given| {
-                asked.questions.iter().all(|question| given.contains_key(&question.key))
-            };
             // An approval is the answer to a question that was shown, so it cannot come before it.
-            let early = self.early.take().filter(|_| asked.client.as_str() != OWN_ASKER);
-            match early.filter(answers_all) {
-                Some(early) => early,
-                None => return Err(asked),
+            let may_be_early = asked.client.as_str() != OWN_ASKER;
+            let mut keys = asked.questions.iter().map(|question| &question.key);
+            match self.early.take() {
+                Some(given) if may_be_early && keys.all(|key| given.contains_key(key)) => given,
+                _ => return Err(asked),
             }
         } else {
             let mut abandoned = Abandoned { token: Some(&asked.token), forget };
@@ -149,12 +147,14 @@ impl<F: Fn(&str)> Drop for Abandoned<'_, F> {
 
 /// Reads the answers of a modern client.
 fn given(params: &Params) -> Result<Given, RpcError> {
-    let Some(answers) = params.get("inputResponses").filter(|it| *it != "null") else {
+    let Some(answers) = params.get("inputResponses").filter(|answers| *answers != "null") else {
         return Ok(Given::new());
     };
     let members = raw::members(answers).map(|members| {
         members
-            .map(|(key, it)| it.starts_with('{').then(|| (key.into_owned(), Some(it.to_owned()))))
+            .map(|(key, answer)| {
+                answer.starts_with('{').then(|| (key.into_owned(), Some(answer.to_owned())))
+            })
             .collect::<Option<Given>>()
     });
     members.flatten().ok_or_else(|| {
@@ -179,8 +179,7 @@ async fn ask(outlet: &Outlet, questions: Vec<Question>, limit: Duration) -> Give
     let asking = questions.into_iter().map(|question| async move {
         let params = question.params.into();
         let answer = timeout_at(deadline, outlet.ask(question.kind.method(), &params)).await;
-        let is_object = |answer: &String| answer.starts_with('{');
-        (question.key, answer.ok().flatten().filter(is_object))
+        (question.key, answer.ok().flatten().filter(|answer| answer.starts_with('{')))
     });
     futures_util::future::join_all(asking).await.into_iter().collect()
 }
@@ -205,7 +204,7 @@ mod tests {
     /// Returns what a modern request passes on, and whether its early answers answer a question `a`.
     fn answers(params: &str) -> Result<(Option<Answers>, bool), RpcError> {
         let params = read(params);
-        let checking = |outlet: Outlet| async move {
+        let mut exchange = Exchange::new(Id::own(1), None, |outlet: Outlet| async move {
             let mut dialog = Dialog::new(MODERN, &params, &outlet, Duration::ZERO)?;
             let taken = dialog.take();
             let client = ClientName::parse("up").expect("a good name");
@@ -214,9 +213,9 @@ mod tests {
                 Question { key, kind: QuestionKind::Form, params: serde_json::Map::new() };
             let asked = InputRequired { client, questions: vec![question], token: "t2".to_owned() };
             let is_early = dialog.answer(Box::new(asked), None, |_| ()).await.is_ok();
-            Ok(json!([taken.map(|it| json!([it.token, it.given])), is_early]).to_string())
-        };
-        let mut exchange = Exchange::new(Id::own(1), None, checking);
+            let taken = taken.map(|answers| json!([answers.token, answers.given]));
+            Ok(json!([taken, is_early]).to_string())
+        });
         let Some(Some(Outgoing::Last(answer))) = exchange.next().now_or_never() else {
             panic!("it waits")
         };
@@ -227,9 +226,9 @@ mod tests {
             ));
         }
         let result = &answer["result"];
-        let taken = result[0].as_array().map(|it| Answers {
-            token: it[0].as_str().expect("a token").to_owned(),
-            given: serde_json::from_value(it[1].clone()).expect("answers"),
+        let taken = result[0].as_array().map(|taken| Answers {
+            token: taken[0].as_str().expect("a token").to_owned(),
+            given: serde_json::from_value(taken[1].clone()).expect("answers"),
         });
         Ok((taken, result[1] == true))
     }

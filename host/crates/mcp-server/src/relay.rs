@@ -102,8 +102,10 @@ impl Context<'_> {
             };
             match ran {
                 Err(RelayError::InputRequired(asked)) => {
-                    let forget = |token: &str| self.offering.view().forget(source, token);
-                    if let Err(asked) = dialog.answer(asked, None, forget).await {
+                    let answered = dialog.answer(asked, None, |token| {
+                        self.offering.view().forget(source, token);
+                    });
+                    if let Err(asked) = answered.await {
                         return Ok(Err(RelayError::InputRequired(asked)));
                     }
                 }
@@ -141,15 +143,14 @@ impl Context<'_> {
     }
 
     async fn get(&self) -> Result<Response, RpcError> {
-        let (offering, request) = (self.offering, self.request);
+        let offering = self.offering;
+        let request = self.request;
         if !offering.has(OfferList::Prompts) {
             return Err(RpcError::method_not_found(&request.method));
         }
         let name = request.params.string("name").filter(|name| name.len() <= MAX_NAME_BYTES);
         let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a string"))?;
-        let unknown =
-            || RpcError::invalid_params(format!("there is no prompt {:?}", shortened(&name)));
-        let (source, original) = offering.prompt(&name).ok_or_else(unknown)?;
+        let (source, original) = offering.prompt(&name).ok_or_else(|| unknown_prompt(&name))?;
         let arguments = object(request, "arguments")?;
         let get = RelayRequest::Prompt { name: original, arguments };
         let ran = match self.relay(&source, get).await? {
@@ -157,13 +158,17 @@ impl Context<'_> {
             ran => ran,
         };
         let text = ran.map_err(|error| match error {
-            RelayError::NotFound | RelayError::Unsupported => unknown(),
+            RelayError::NotFound | RelayError::Unsupported => unknown_prompt(&name),
             error => failed(&request.method, &source, &error),
         })?;
         let mut result = Relayed::parse(text)?;
         result.repair_messages(self.client.peer.version);
         Ok(Response::Result(result))
     }
+}
+
+fn unknown_prompt(name: &str) -> RpcError {
+    RpcError::invalid_params(format!("there is no prompt {:?}", shortened(name)))
 }
 
 /// Returns the URI of a request and the resource that has it. Unknown, hidden and ambiguous ones
@@ -199,22 +204,7 @@ async fn complete(
         return Err(RpcError::method_not_found(&request.method));
     }
     let subject = request.params.get("ref").unwrap_or_default();
-    let member = |name: &str| raw::member(subject, name).and_then(raw::string);
-    let unknown = || RpcError::invalid_params("`ref` names no prompt or resource template");
-    let (source, subject) = match member("type").as_deref() {
-        Some("ref/prompt") => {
-            let name = member("name").ok_or_else(unknown)?;
-            let (source, name) = offering.prompt(&name).ok_or_else(unknown)?;
-            (source, Subject::Prompt(name))
-        }
-        Some("ref/resource") => {
-            let uri =
-                member("uri").filter(|uri| uri.len() <= MAX_NAME_BYTES).ok_or_else(unknown)?;
-            let target = offering.template(&uri).ok_or_else(unknown)?;
-            (target.client, Subject::Template(target.uri))
-        }
-        _ => return Err(unknown()),
-    };
+    let (source, subject) = completed(offering, subject).ok_or_else(unknown_reference)?;
     let argument = object(request, "argument")?
         .ok_or_else(|| RpcError::invalid_params("`argument` must be an object"))?;
     let context = object(request, "context")?;
@@ -226,10 +216,32 @@ async fn complete(
     let text = match ran {
         // Not every server completes arguments; a client asks while its user writes.
         Err(RelayError::Unsupported) => NO_COMPLETION.to_owned(),
-        Err(RelayError::NotFound) => return Err(unknown()),
+        Err(RelayError::NotFound) => return Err(unknown_reference()),
         ran => ran.map_err(|error| failed(&request.method, &source, &error))?,
     };
     Relayed::parse(text)
+}
+
+/// Finds what a `ref` names, and its source.
+fn completed(offering: &Offering, reference: &str) -> Option<(ClientName, Subject)> {
+    let kind = raw::member(reference, "type").and_then(raw::string);
+    match kind.as_deref() {
+        Some("ref/prompt") => {
+            let name = raw::member(reference, "name").and_then(raw::string)?;
+            let (source, name) = offering.prompt(&name)?;
+            Some((source, Subject::Prompt(name)))
+        }
+        Some("ref/resource") => {
+            let uri = raw::member(reference, "uri").and_then(raw::string);
+            let target = offering.template(&uri.filter(|uri| uri.len() <= MAX_NAME_BYTES)?)?;
+            Some((target.client, Subject::Template(target.uri)))
+        }
+        _ => None,
+    }
+}
+
+fn unknown_reference() -> RpcError {
+    RpcError::invalid_params("`ref` names no prompt or resource template")
 }
 
 /// Returns a parameter that is an object or absent, as text.
@@ -373,19 +385,20 @@ mod tests {
     #[test]
     fn content_that_a_revision_does_not_know_becomes_text() {
         let text = r#"{"messages":[{"role":"user","content":{"type":"audio","data":"AA==","mimeType":"audio/wav"}}]}"#;
-        let of = |version| {
+        for (version, expected) in [
+            (Version::V2025_03_26, r#""type":"audio""#),
+            (Version::V2024_11_05, r#""type":"text""#),
+        ] {
             let mut result = relayed(text);
             result.repair_messages(version);
-            result.write(version)
-        };
-        assert!(of(Version::V2025_03_26).contains(r#""type":"audio""#));
-        assert!(of(Version::V2024_11_05).contains(r#""type":"text""#));
+            assert!(result.write(version).contains(expected), "{version:?}");
+        }
     }
 
     #[test]
     fn an_unknown_resource_has_the_code_of_the_clients_era() {
-        let code = |version| not_found("a:", version).code;
-        assert_eq!((code(Version::V2026_07_28), code(Version::V2025_11_25)), (-32_602, -32_002));
-        assert_eq!(not_found("a:", Version::V2026_07_28).data, Some(json!({"uri": "a:"})));
+        let modern = not_found("a:", Version::V2026_07_28);
+        assert_eq!((modern.code, modern.data), (-32_602, Some(json!({"uri": "a:"}))));
+        assert_eq!(not_found("a:", Version::V2025_11_25).code, -32_002);
     }
 }

@@ -79,7 +79,9 @@ fn write(parts: Parts, version: Version) -> String {
     let Parts { content, structured, mut meta, extra, is_error } = parts;
     let mut content: Vec<Content> =
         content.into_iter().map(|part| repaired(part, version)).collect();
-    if let Some(structured) = structured.as_ref().filter(|_| content.is_empty()) {
+    if content.is_empty()
+        && let Some(structured) = &structured
+    {
         // For clients that show only content (2025-06-18, section "Structured Content").
         content.push(Content::text(structured.to_string()));
     }
@@ -90,7 +92,7 @@ fn write(parts: Parts, version: Version) -> String {
         result_type: version.is_modern().then_some("complete"),
         content,
         // Before 2026-07-28 it is an object.
-        structured_content: structured.filter(|it| version.is_modern() || it.is_object()),
+        structured_content: structured.filter(|value| version.is_modern() || value.is_object()),
         is_error,
         meta,
         extra,
@@ -185,14 +187,16 @@ mod tests {
             {"type": "audio", "data": "AA==", "mimeType": "audio/wav"},
             {"type": "chart", "points": [1]},
         ]);
-        let kinds = |version| -> Vec<String> {
+        for (version, expected) in [
+            (Version::V2024_11_05, ["text", "text", "text"]),
+            (Version::V2025_03_26, ["text", "audio", "text"]),
+            (Version::V2025_06_18, ["resource_link", "audio", "text"]),
+        ] {
             let result = read(&complete(output(&blocks, None), version));
-            let kinds = result["content"].as_array().expect("blocks").iter();
-            kinds.map(|block| block["type"].as_str().expect("a type").to_owned()).collect()
-        };
-        assert_eq!(kinds(Version::V2024_11_05), ["text", "text", "text"]);
-        assert_eq!(kinds(Version::V2025_03_26), ["text", "audio", "text"]);
-        assert_eq!(kinds(Version::V2025_06_18), ["resource_link", "audio", "text"]);
+            let blocks = result["content"].as_array().expect("blocks").iter();
+            let kinds: Vec<_> = blocks.map(|block| &block["type"]).collect();
+            assert_eq!(kinds, expected, "{version:?}");
+        }
     }
 
     #[test]
@@ -208,9 +212,10 @@ mod tests {
 
     #[test]
     fn data_without_content_is_shown_as_text_and_must_be_an_object_for_old_clients() {
-        let result = |version| read(&complete(output(&json!([]), Some(json!([1, 2]))), version));
-        assert_eq!(result(LEGACY), json!({"content": [{"type": "text", "text": "[1,2]"}]}));
-        assert_eq!(result(MODERN)["structuredContent"], json!([1, 2]));
+        let output = output(&json!([]), Some(json!([1, 2])));
+        let legacy = read(&complete(output.clone(), LEGACY));
+        assert_eq!(legacy, json!({"content": [{"type": "text", "text": "[1,2]"}]}));
+        assert_eq!(read(&complete(output, MODERN))["structuredContent"], json!([1, 2]));
     }
 
     #[test]

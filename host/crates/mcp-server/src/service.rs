@@ -133,14 +133,16 @@ impl Service {
         let is_modern = client.peer.version.is_modern();
         match request.method.as_str() {
             "tools/call" => {
-                let (service, asks) = (self.clone(), client.asks.clone());
+                let service = self.clone();
+                let asks = client.asks.clone();
                 let takes_task =
                     client.peer.takes_tasks && (is_modern || request.params.get("task").is_some());
                 if takes_task {
                     Exchange::new(id, asks, |outlet| tasks::call(service, client, request, outlet))
                 } else {
-                    let work = |outlet| call::run(service, client, request, outlet, None);
-                    Exchange::new(id, asks, work)
+                    Exchange::new(id, asks, |outlet| {
+                        call::run(service, client, request, outlet, None)
+                    })
                 }
             }
             method if tasks::handles(method, client.peer.version) => {
@@ -156,7 +158,8 @@ impl Service {
                 Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
             }
             method if relay::handles(method) => {
-                let (service, asks) = (self.clone(), client.asks.clone());
+                let service = self.clone();
+                let asks = client.asks.clone();
                 Exchange::new(id, asks, |outlet| relay::run(service, client, request, outlet))
             }
             "server/discover" if is_modern => {
@@ -220,14 +223,16 @@ impl Service {
                 .ok_or_else(|| RpcError::invalid_params("`notifications` must be an object"))?;
         let toolbox = self.toolboxes.open(&client.selection);
         let offering = toolbox.offering();
-        let wants = |name: &str| raw::member(wanted, name) == Some("true");
         let lists = [
-            (ListKind::Tools, wants("toolsListChanged")),
+            (ListKind::Tools, wants(wanted, "toolsListChanged")),
             (
                 ListKind::Resources,
-                wants("resourcesListChanged") && offering.has(OfferList::Resources),
+                wants(wanted, "resourcesListChanged") && offering.has(OfferList::Resources),
             ),
-            (ListKind::Prompts, wants("promptsListChanged") && offering.has(OfferList::Prompts)),
+            (
+                ListKind::Prompts,
+                wants(wanted, "promptsListChanged") && offering.has(OfferList::Prompts),
+            ),
         ];
         let lists = lists.map(|(kind, is_wanted)| is_wanted.then_some(kind));
         let subscriptions = Subscriptions::default();
@@ -331,11 +336,8 @@ impl Service {
         let mut changes = catalog.changes();
         loop {
             let toolbox = toolboxes.open(&client.selection);
-            let may_have = |source: &Arc<Source>| {
-                source.state == State::Connecting && toolboxes.may_have(&client.selection, source)
-            };
             let is_complete = toolbox.find(name).is_some_and(|entry| entry.tool.client.is_some());
-            if is_complete || !catalog.snapshot().clients().any(may_have) {
+            if is_complete || !self.may_come(&client.selection) {
                 return toolbox;
             }
             // Meta-tools use the tools of all sources, which they have not at once.
@@ -346,7 +348,15 @@ impl Service {
         }
     }
 
-    pub fn toolboxes(&self) -> &Arc<Toolboxes> {
+    /// Returns whether a source that may have tools of a selection is connecting.
+    fn may_come(&self, selection: &Selection) -> bool {
+        let snapshot = self.toolboxes.catalog().snapshot();
+        snapshot.clients().any(|source: &Arc<Source>| {
+            source.state == State::Connecting && self.toolboxes.may_have(selection, source)
+        })
+    }
+
+    pub(crate) fn toolboxes(&self) -> &Arc<Toolboxes> {
         &self.toolboxes
     }
 
@@ -395,8 +405,8 @@ fn capabilities(offering: &Offering, version: Version) -> Value {
     } else if version == Version::V2025_11_25 {
         capabilities["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
     }
-    let (resources, prompts) =
-        (offering.has(OfferList::Resources), offering.has(OfferList::Prompts));
+    let resources = offering.has(OfferList::Resources);
+    let prompts = offering.has(OfferList::Prompts);
     if resources {
         capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
     }
@@ -407,6 +417,11 @@ fn capabilities(offering: &Offering, version: Version) -> Value {
         capabilities["completions"] = json!({});
     }
     capabilities
+}
+
+/// Returns whether the filter of a subscription wants a kind of notification.
+fn wants(filter: &str, kind: &str) -> bool {
+    raw::member(filter, kind) == Some("true")
 }
 
 /// Reads `logging/setLevel`. Its result is an empty object.

@@ -188,7 +188,8 @@ impl Sessions {
         if streams.count() >= self.bounds.streams && !streams.displace(own) {
             return Err(full(format!("all {} waiting streams are in use", self.bounds.streams)));
         }
-        let (number, evicted) = (streams.next, CancellationToken::new());
+        let number = streams.next;
+        let evicted = CancellationToken::new();
         streams.next += 1;
         streams.by_tenant.entry(tenant.clone()).or_default().insert(number, evicted.clone());
         drop(streams);
@@ -364,7 +365,8 @@ impl Session {
         memory: MemoryBudget,
         held: impl Send + 'static,
     ) -> Result<Reader, RpcError> {
-        let (id, cancel) = (exchange.id().clone(), self.closed.child_token());
+        let id = exchange.id().clone();
+        let cancel = self.closed.child_token();
         let log = {
             let mut state = self.state();
             state.running.begin(&id, &cancel)?;

@@ -83,7 +83,8 @@ pub async fn serve(
     mut input: mpsc::Receiver<impl Into<Input>>,
     output: mpsc::Sender<String>,
 ) {
-    let (stop, drain_timeout) = (settings.stop.clone(), settings.drain_timeout);
+    let stop = settings.stop.clone();
+    let drain_timeout = settings.drain_timeout;
     let mut connection = Connection::new(service, settings, output);
     loop {
         tokio::select! {
@@ -214,9 +215,11 @@ impl Connection {
 
     /// Runs a request in a task of its own.
     fn run(&mut self, request: Request, client: Client, memory: Held) -> Result<(), RpcError> {
-        let (id, cancel) = (request.id.clone(), self.settings.stop.child_token());
+        let id = request.id.clone();
+        let cancel = self.settings.stop.child_token();
         lock(&self.settings.requests.0).begin(&id, &cancel)?;
-        let (service, ready) = (self.service.clone(), self.settings.ready.clone());
+        let service = self.service.clone();
+        let ready = self.settings.ready.clone();
         let output = self.output.clone();
         let running = self.settings.requests.0.clone();
         self.tasks.spawn(async move {
@@ -234,9 +237,12 @@ impl Connection {
             // Before the response, which the client may answer with the next request.
             lock(&running).end(&id);
             if let Some(response) = response {
-                let has_room = memory.grow(response.len());
-                let refused = || message::failure(Some(&id), &no_memory());
-                let _ = output.send(if has_room { response } else { refused() }).await;
+                let response = if memory.grow(response.len()) {
+                    response
+                } else {
+                    message::failure(Some(&id), &no_memory())
+                };
+                let _ = output.send(response).await;
             }
             drop(memory);
         });
@@ -255,8 +261,10 @@ impl Connection {
     fn watch(&mut self) {
         self.watching.cancel();
         self.watching = self.settings.stop.child_token();
-        let (service, selection) = (self.service.clone(), self.settings.selection.clone());
-        let (output, stop) = (self.output.clone(), self.watching.clone());
+        let service = self.service.clone();
+        let selection = self.settings.selection.clone();
+        let output = self.output.clone();
+        let stop = self.watching.clone();
         let ready = self.settings.ready.clone();
         let subscriptions = self.subscriptions.clone();
         self.tasks.spawn(async move {
@@ -297,7 +305,9 @@ impl Connection {
 
 /// Returns whether a request is about what sources offer, so that it waits for them.
 fn needs_sources(method: &str) -> bool {
-    ["tools/", "resources/", "prompts/", "completion/"].iter().any(|it| method.starts_with(it))
+    ["tools/", "resources/", "prompts/", "completion/"]
+        .iter()
+        .any(|prefix| method.starts_with(prefix))
 }
 
 /// Returns whether a request is for a list, which would lack what sources offer that are just starting.

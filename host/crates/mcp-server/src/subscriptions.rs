@@ -85,8 +85,7 @@ impl Subscriptions {
     }
 
     fn add(&self, offering: &Offering, uri: &str, version: Version) -> Result<(), RpcError> {
-        let not_found = || relay::not_found(uri, version);
-        let target = offering.resource(uri).ok_or_else(not_found)?;
+        let target = offering.resource(uri).ok_or_else(|| relay::not_found(uri, version))?;
         let mut held = self.held();
         if held.contains_key(uri) {
             return Ok(());
@@ -100,7 +99,7 @@ impl Subscriptions {
         let admitted = offering.view().admit(&target.client, request, std::time::Duration::ZERO);
         let subscribed = admitted.and_then(|relay| relay.subscribe(&self.mailbox, uri));
         let subscription = subscribed.map_err(|error| match error {
-            RelayError::NotFound | RelayError::Unsupported => not_found(),
+            RelayError::NotFound | RelayError::Unsupported => relay::not_found(uri, version),
             error => relay::failed("resources/subscribe", &target.client, &error),
         })?;
         held.insert(uri.to_owned(), subscription);

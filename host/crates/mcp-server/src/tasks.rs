@@ -171,7 +171,9 @@ impl Tasks {
         let all: usize = held.values().sum();
         let largest = held.iter().max_by_key(|(_, bytes)| **bytes).map(|(tenant, _)| *tenant);
         // The longest results are at least as long as this one, which has room without them.
-        if let Some(largest) = largest.filter(|_| all > MAX_ALL_RESULT_BYTES) {
+        if all > MAX_ALL_RESULT_BYTES
+            && let Some(largest) = largest
+        {
             if *largest == task.tenant {
                 return task.set(Phase::Ended(Arc::new(Err(too_large()))));
             }
@@ -266,11 +268,11 @@ impl Task {
         let open = asked.to_requests();
         self.set(Phase::InputRequired(Asked { open, given: Given::new() }));
         let mut changes = self.state.subscribe();
-        let answered = |state: &TaskState| match &state.phase {
+        let answered = changes.wait_for(|state| match &state.phase {
             Phase::InputRequired(asked) => asked.open.is_empty(),
             _ => true,
-        };
-        let _ = timeout_at(deadline, changes.wait_for(answered)).await;
+        });
+        let _ = timeout_at(deadline, answered).await;
         let mut given = match &self.state.borrow().phase {
             Phase::InputRequired(asked) => asked.given.clone(),
             _ => Given::new(),
@@ -288,8 +290,8 @@ impl Task {
         let mut has_room = true;
         self.state.send_if_modified(|state| {
             let Phase::InputRequired(asked) = &mut state.phase else { return false };
-            let is_open = |(key, _): &(String, _)| asked.open.contains_key(key);
-            let answers: Vec<_> = answers.into_iter().filter(is_open).collect();
+            let answers = answers.into_iter();
+            let answers: Vec<_> = answers.filter(|(key, _)| asked.open.contains_key(key)).collect();
             let new = answers.iter().map(|(_, answer)| answer);
             let bytes: usize = asked.given.values().chain(new).flatten().map(String::len).sum();
             has_room = bytes <= MAX_ANSWER_BYTES;
@@ -308,7 +310,6 @@ impl Task {
 
     /// Returns MCP's `Task` in a revision.
     fn describe(&self, state: &TaskState, version: Version) -> Map<String, Value> {
-        let time = |time| humantime::format_rfc3339_millis(time).to_string();
         let status = match &state.phase {
             Phase::Working => "working",
             Phase::InputRequired(_) => "input_required",
@@ -319,14 +320,13 @@ impl Task {
                 _ => "failed",
             },
         };
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let [ttl, poll] =
             if version.is_modern() { ["ttlMs", "pollIntervalMs"] } else { ["ttl", "pollInterval"] };
         Map::from_iter([
             ("taskId".to_owned(), json!(self.id)),
             ("status".to_owned(), json!(status)),
-            ("createdAt".to_owned(), json!(time(self.created))),
-            ("lastUpdatedAt".to_owned(), json!(time(state.updated))),
+            ("createdAt".to_owned(), json!(timestamp(self.created))),
+            ("lastUpdatedAt".to_owned(), json!(timestamp(state.updated))),
             (ttl.to_owned(), json!(millis(self.ttl))),
             (poll.to_owned(), json!(millis(POLL))),
         ])
@@ -443,14 +443,15 @@ pub(super) async fn call(
             }
         }
     }));
-    let lost = || RpcError::new(code::INTERNAL, "the gateway failed; its log has the reason");
     tokio::select! {
         biased;
         Ok(task) = &mut is_deferred => {
             *task.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
             Ok(task.created(version))
         }
-        outcome = &mut work => outcome.ok().flatten().unwrap_or_else(|| Err(lost())),
+        outcome = &mut work => outcome.ok().flatten().unwrap_or_else(|| {
+            Err(RpcError::new(code::INTERNAL, "the gateway failed; its log has the reason"))
+        }),
     }
 }
 
@@ -480,8 +481,6 @@ pub(super) async fn run(
         return Err(RpcError { data: Some(required), ..error });
     }
     let task = service.tasks().find(&request.params, &client.selection.tenant())?;
-    let done =
-        || json!({"resultType": "complete", "_meta": {SERVER_INFO: server_info()}}).to_string();
     match request.method.as_str() {
         "tasks/result" => result(&task, &outlet).await,
         "tasks/update" => {
@@ -507,15 +506,20 @@ pub(super) async fn run(
     }
 }
 
+fn done() -> String {
+    json!({"resultType": "complete", "_meta": {SERVER_INFO: server_info()}}).to_string()
+}
+
 /// Reads the answers of `tasks/update`: the JSON text of `inputResponses`.
 fn answers(answers: Option<&str>) -> Result<Vec<(String, Option<String>)>, RpcError> {
-    let bad = || RpcError::invalid_params("`inputResponses` must be an object of objects");
-    let answers = answers.ok_or_else(bad)?;
-    let members = raw::members(answers).ok_or_else(bad)?;
-    let answer = |(key, text): (std::borrow::Cow<'_, str>, &str)| {
-        text.starts_with('{').then(|| (key.into_owned(), Some(text.to_owned())))
-    };
-    members.map(answer).collect::<Option<_>>().ok_or_else(bad)
+    let answers = answers.and_then(raw::members).and_then(|members| {
+        members
+            .map(|(key, text)| {
+                text.starts_with('{').then(|| (key.into_owned(), Some(text.to_owned())))
+            })
+            .collect()
+    });
+    answers.ok_or_else(|| RpcError::invalid_params("`inputResponses` must be an object of objects"))
 }
 
 /// Waits for the end of a task of a legacy client, and asks the client meanwhile what the task asks.
@@ -554,6 +558,14 @@ async fn ask(outlet: &Outlet, asked: &Asked, id: &str) -> BTreeMap<String, Optio
         (key.clone(), answer.filter(|answer| answer.starts_with('{')))
     });
     futures_util::future::join_all(asking).await.into_iter().collect()
+}
+
+fn timestamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Adds the name of the task to the metadata of a result. The rest stays as it is.
@@ -609,14 +621,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn tenants_share_the_tasks_that_there_may_be() {
         let tasks = Tasks::default();
-        let tenant = |number: usize| {
-            let mut digest = [0; 32];
-            digest[..8].copy_from_slice(&number.to_be_bytes());
-            Tenant::of_key(digest, "name")
-        };
-        let count = |number: usize| {
-            tasks.lock().values().filter(|task| task.tenant == tenant(number)).count()
-        };
         let full = MAX_TASKS / MAX_OF_TENANT;
         let mut ended = Vec::new();
         for number in 0..full {
@@ -629,13 +633,24 @@ mod tests {
         for created in 1..=MAX_TASKS / (full + 1) {
             assert!(tasks.create(tenant(full), TIMEOUT).is_some(), "others have more");
             let all = tasks.lock().len();
-            assert_eq!((all, count(full)), (MAX_TASKS, created));
+            assert_eq!((all, count(&tasks, full)), (MAX_TASKS, created));
         }
         assert!(tasks.create(tenant(full), TIMEOUT).is_none(), "no other one would have more");
-        assert!((0..full).all(|number| count(number) >= MAX_OF_TENANT - 5));
-        let of_loser = (0..full).find(|number| count(*number) < MAX_OF_TENANT).expect("one lost");
+        assert!((0..full).all(|number| count(&tasks, number) >= MAX_OF_TENANT - 5));
+        let of_loser = (0..full).find(|number| count(&tasks, *number) < MAX_OF_TENANT);
+        let of_loser = of_loser.expect("one lost");
         let lost = &ended[of_loser * MAX_OF_TENANT + 5];
         assert!(tasks.find(&of_task(lost), &lost.tenant).is_err(), "what has ended goes first");
+    }
+
+    fn tenant(number: usize) -> Tenant {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&number.to_be_bytes());
+        Tenant::of_key(digest, "name")
+    }
+
+    fn count(tasks: &Tasks, number: usize) -> usize {
+        tasks.lock().values().filter(|task| task.tenant == tenant(number)).count()
     }
 
     #[tokio::test]
@@ -643,24 +658,24 @@ mod tests {
         let tasks = Tasks::default();
         let modern = Version::V2026_07_28;
         let legacy = Version::V2025_11_25;
-        let ended = |outcome| {
-            let task = tasks.create(Tenant::ANONYMOUS, TIMEOUT).expect("room");
-            tasks.end(&task, outcome);
-            task
-        };
-        let good = ended(Ok(r#"{"content":[],"n":1.10,"_meta":{"a":1}}"#.to_owned()));
+        let good = ended(
+            &tasks,
+            Tenant::ANONYMOUS,
+            Ok(r#"{"content":[],"n":1.10,"_meta":{"a":1}}"#.to_owned()),
+        );
         assert!(good.shown(modern).contains(r#""n":1.10"#));
         assert_eq!(shown(&good, modern)["status"], "completed");
         assert_eq!(shown(&good, legacy).get("result"), None);
-        let bad = ended(Ok(r#"{"content":[],"isError":true}"#.to_owned()));
+        let bad =
+            ended(&tasks, Tenant::ANONYMOUS, Ok(r#"{"content":[],"isError":true}"#.to_owned()));
         assert_eq!(shown(&bad, modern)["status"], "completed");
         assert_eq!(shown(&bad, legacy)["status"], "failed");
-        let failed = ended(Err(RpcError::new(code::INTERNAL, "no")));
+        let failed = ended(&tasks, Tenant::ANONYMOUS, Err(RpcError::new(code::INTERNAL, "no")));
         assert_eq!(shown(&failed, modern)["error"], json!({"code": -32603, "message": "no"}));
         assert_eq!(shown(&failed, modern).get("result"), None);
         good.cancel();
         assert_eq!(shown(&good, modern)["status"], "completed", "it has ended");
-        let large = ended(Ok("x".repeat(MAX_RESULT_BYTES)));
+        let large = ended(&tasks, Tenant::ANONYMOUS, Ok("x".repeat(MAX_RESULT_BYTES)));
         assert_eq!(shown(&large, modern)["status"], "failed");
         let related = related(r#"{"content":[],"n":1.10,"_meta":{"a":1}}"#, "t");
         assert!(related.starts_with(r#"{"content":[],"n":1.10,"_meta":{"a":1,""#), "{related}");
@@ -670,20 +685,26 @@ mod tests {
     #[tokio::test]
     async fn the_tenant_with_the_longest_results_loses_them_for_those_of_others() {
         let tasks = Tasks::default();
-        let end = |key: u8, bytes: usize| {
-            let tenant = Tenant::of_key([key; 32], key.to_string());
-            let task = tasks.create(tenant, TIMEOUT).expect("room");
-            tasks.end(&task, Ok("x".repeat(bytes)));
-            task
-        };
-        let large: Vec<_> = (0..8).map(|key| end(key, MAX_RESULT_BYTES - 1)).collect();
-        let largest = end(0, 1);
-        let kept = |task: &Task| task.result_bytes() > 0;
-        assert!(large.iter().all(|task| kept(task)) && kept(&largest), "they fit");
-        let other = end(9, 8);
-        assert!(kept(&other) && !kept(&large[0]) && !kept(&largest));
-        assert!(large[1..].iter().all(|task| kept(task)));
+        let large: Vec<_> = (0..8)
+            .map(|number| ended(&tasks, tenant(number), Ok("x".repeat(MAX_RESULT_BYTES - 1))))
+            .collect();
+        let largest = ended(&tasks, tenant(0), Ok("x".to_owned()));
+        assert!(large.iter().all(|task| has_result(task)) && has_result(&largest), "they fit");
+        let other = ended(&tasks, tenant(9), Ok("x".repeat(8)));
+        assert!(has_result(&other) && !has_result(&large[0]) && !has_result(&largest));
+        assert!(large[1..].iter().all(|task| has_result(task)));
         assert_eq!(shown(&largest, Version::V2026_07_28)["error"]["code"], code::REFUSED);
+    }
+
+    /// Returns a task that has ended.
+    fn ended(tasks: &Tasks, tenant: Tenant, outcome: Result<String, RpcError>) -> Arc<Task> {
+        let task = tasks.create(tenant, TIMEOUT).expect("room");
+        tasks.end(&task, outcome);
+        task
+    }
+
+    fn has_result(task: &Task) -> bool {
+        task.result_bytes() > 0
     }
 
     #[test]
@@ -697,33 +718,35 @@ mod tests {
     #[tokio::test]
     async fn questions_stay_open_until_each_is_answered() {
         let task = Tasks::default().create(Tenant::ANONYMOUS, TIMEOUT).expect("room");
-        let question = |key: &str| Question {
-            key: key.to_owned(),
-            kind: QuestionKind::Form,
-            params: Map::new(),
-        };
         let client = ClientName::parse("up").expect("a good name");
         let questions = vec![question("a"), question("b")];
         let asked = InputRequired { client, questions, token: "t".to_owned() };
-        let open = |task: &Task| {
-            let shown = shown(task, Version::V2026_07_28);
-            let open = shown["inputRequests"].as_object().cloned().unwrap_or_default();
-            open.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
-        };
+        let short = Some("x".repeat(MAX_ANSWER_BYTES - 1));
+        let long = Some("x".repeat(MAX_ANSWER_BYTES + 1));
         let answering = async {
             tokio::task::yield_now().await;
             assert_eq!(open(&task), ["a", "b"]);
-            let long = |bytes: usize| Some("x".repeat(bytes));
-            assert!(task.answer([("x".to_owned(), long(MAX_ANSWER_BYTES + 1))]), "it is not open");
-            assert!(!task.answer([("a".to_owned(), long(MAX_ANSWER_BYTES + 1))]));
+            assert!(task.answer([("x".to_owned(), long.clone())]), "it is not open");
+            assert!(!task.answer([("a".to_owned(), long)]));
             assert!(task.answer([("x".to_owned(), None), ("a".to_owned(), Some("{}".to_owned()))]));
             tokio::task::yield_now().await;
             assert_eq!(open(&task), ["b"]);
-            assert!(!task.answer([("b".to_owned(), long(MAX_ANSWER_BYTES - 1))]), "with the other");
+            assert!(!task.answer([("b".to_owned(), short)]), "with the other");
             assert!(task.answer([("b".to_owned(), None)]));
         };
         let (given, ()) = tokio::join!(task.ask(&asked), answering);
         assert_eq!(given, [("a".to_owned(), Some("{}".to_owned())), ("b".to_owned(), None)].into());
         assert_eq!(shown(&task, Version::V2026_07_28)["status"], "working");
+    }
+
+    fn question(key: &str) -> Question {
+        Question { key: key.to_owned(), kind: QuestionKind::Form, params: Map::new() }
+    }
+
+    /// Returns the keys of the questions of a task that are open.
+    fn open(task: &Task) -> Vec<String> {
+        let shown = shown(task, Version::V2026_07_28);
+        let open = shown["inputRequests"].as_object().cloned().unwrap_or_default();
+        open.into_iter().map(|(key, _)| key).collect()
     }
 }

@@ -183,39 +183,48 @@ pub(super) fn may_be_task(tool: &Tool) -> bool {
 /// Writes MCP's `Tool` object. Members of the source are kept, but for `execution`: a client need not
 /// ask for a task, because the gateway follows those of sources itself.
 fn describe(tool: &Tool, name: &str, out: &mut String) {
-    let quoted = |text: &str| Value::from(text).to_string();
-    let mut member = |name: &str, value: &str| {
-        out.push_str(if name == "name" { "{\"" } else { ",\"" });
-        out.push_str(name);
-        out.push_str("\":");
-        out.push_str(value);
-    };
-    member("name", &quoted(name));
+    push_member(out, "name", &quoted(name));
     if let Some(title) = &tool.title {
-        member("title", &quoted(title));
+        push_member(out, "title", &quoted(title));
     }
     if !tool.description.is_empty() {
-        member("description", &quoted(&tool.description));
+        push_member(out, "description", &quoted(&tool.description));
     }
-    member("inputSchema", tool.input_schema.as_str());
+    push_member(out, "inputSchema", tool.input_schema.as_str());
     if let Some(schema) = &tool.output_schema {
-        member("outputSchema", schema.as_str());
+        push_member(out, "outputSchema", schema.as_str());
     }
     if tool.annotations != Annotations::default() {
-        member("annotations", &serde_json::to_string(&tool.annotations).unwrap_or_default());
+        push_member(
+            out,
+            "annotations",
+            &serde_json::to_string(&tool.annotations).unwrap_or_default(),
+        );
     }
     if let Some(meta) = &tool.meta {
-        member("_meta", meta.as_str());
+        push_member(out, "_meta", meta.as_str());
     }
     let extra = tool.extra.as_ref().and_then(|extra| raw::members(extra.as_str()));
-    for (extra_name, value) in extra.into_iter().flatten().filter(|(it, _)| it != "execution") {
-        let quoted = quoted(&extra_name);
-        member(&quoted[1..quoted.len() - 1], value);
+    let extra = extra.into_iter().flatten();
+    for (member, value) in extra.filter(|(member, _)| member != "execution") {
+        let quoted = quoted(&member);
+        push_member(out, &quoted[1..quoted.len() - 1], value);
     }
     if may_be_task(tool) {
         out.push_str(r#","execution":{"taskSupport":"optional"}"#);
     }
     out.push('}');
+}
+
+fn push_member(out: &mut String, name: &str, value: &str) {
+    out.push_str(if name == "name" { "{\"" } else { ",\"" });
+    out.push_str(name);
+    out.push_str("\":");
+    out.push_str(value);
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
 /// The toolboxes that were used last.
@@ -394,9 +403,6 @@ mod tests {
     #[test]
     fn pages_hold_every_tool_once_even_if_the_list_changes_between_them() {
         let catalog = Catalog::new();
-        let tools = |range: std::ops::Range<usize>| -> Value {
-            range.map(|n| json!({"name": format!("t{n:04}"), "inputSchema": {}})).collect()
-        };
         publish(&catalog, "a", tools(0..PAGE_ITEMS + 2));
         let boxes = Toolboxes::new(catalog.clone());
         let first = boxes.open(&everything(Scope::All));
@@ -412,6 +418,10 @@ mod tests {
         for bad in ["", "!", "YSBi"] {
             assert_eq!(first.page(Some(bad)).expect_err("refused").code, -32602, "{bad}");
         }
+    }
+
+    fn tools(numbers: std::ops::Range<usize>) -> Value {
+        numbers.map(|n| json!({"name": format!("t{n:04}"), "inputSchema": {}})).collect()
     }
 
     #[test]
@@ -431,11 +441,11 @@ mod tests {
         let second = boxes.open(&everything(Scope::All));
         assert!(first.digests() != second.digests() && second.find("fs-b").is_some());
         assert_eq!(boxes.kept.lock().expect("no panic").len(), 1);
-        let account = |n: usize| {
-            VirtualKey::new(n.to_string(), &n.to_string(), std::collections::BTreeMap::new())
-        };
         for n in 0..KEPT + 5 {
-            boxes.open(&Selection { key: Some(Arc::new(account(n))), ..everything(Scope::All) });
+            boxes.open(&Selection {
+                key: Some(Arc::new(account(&n.to_string()))),
+                ..everything(Scope::All)
+            });
         }
         assert_eq!(boxes.kept.lock().expect("no panic").len(), KEPT);
         for n in 0..KEPT_OF_TENANT + 5 {
@@ -444,5 +454,9 @@ mod tests {
         let kept = boxes.kept.lock().expect("no panic");
         let own = kept.iter().filter(|kept| kept.tenant == Tenant::ANONYMOUS).count();
         assert_eq!((kept.len(), own), (KEPT, KEPT_OF_TENANT));
+    }
+
+    fn account(name: &str) -> VirtualKey {
+        VirtualKey::new(name.to_owned(), name, std::collections::BTreeMap::new())
     }
 }

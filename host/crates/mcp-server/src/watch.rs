@@ -56,7 +56,8 @@ pub struct Known {
 impl Known {
     /// Returns the present state of one list; of that of tools for `None`.
     pub(super) fn of(toolbox: &Toolbox, list: Option<OfferList>) -> Self {
-        let (none, offering) = (Self::default(), toolbox.offering());
+        let none = Self::default();
+        let offering = toolbox.offering();
         match list {
             None => Self { tools: Some(toolbox.tools_digest()), ..none },
             Some(OfferList::Resources | OfferList::Templates) => {
@@ -85,13 +86,17 @@ impl Known {
 
     /// Returns the lists of `found` that differ from those that are known.
     fn changes(&self, found: &Digests) -> Self {
-        let changed = |known: Option<u64>, found: u64| Some(found).filter(|_| known != Some(found));
         Self {
             tools: changed(self.tools, found.tools),
             resources: changed(self.resources, found.resources),
             prompts: changed(self.prompts, found.prompts),
         }
     }
+}
+
+/// Returns `found` if it differs from what is known.
+fn changed(known: Option<u64>, found: u64) -> Option<u64> {
+    (known != Some(found)).then_some(found)
 }
 
 /// Watches the lists of one client. A change of what the client may not see is not noticed.

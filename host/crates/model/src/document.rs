@@ -195,11 +195,12 @@ fn written(object: &Object) -> String {
 }
 
 /// Returns the members that all chunks of a stream share.
-pub fn head(chunk: &Object) -> Object {
-    let shared = |name: &str| matches!(name, "id" | "object" | "created" | "model");
+pub(crate) fn head(chunk: &Object) -> Object {
     let head = chunk.iter().filter(|(name, value)| {
         let length = value.as_str().map_or(0, str::len);
-        shared(name) && (value.is_string() || value.is_number()) && length <= HEAD_BYTES
+        matches!(name.as_str(), "id" | "object" | "created" | "model")
+            && (value.is_string() || value.is_number())
+            && length <= HEAD_BYTES
     });
     head.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

@@ -150,7 +150,6 @@ impl Client {
         service: &Service,
         bounds: Bounds,
     ) -> Result<Self, BadProvider> {
-        let failed = |cause| BadProvider::Client { provider: provider.to_owned(), cause };
         // A redirect would send the conversation to an address that the operator did not configure,
         // and so would a proxy from the environment.
         let mut builder = tls::client()
@@ -165,9 +164,12 @@ impl Client {
         if service.ca.is_some() {
             builder = builder.tls_certs_merge(certificates(provider, service)?);
         }
+        let http = builder.build();
+        let http =
+            http.map_err(|cause| BadProvider::Client { provider: provider.to_owned(), cause })?;
         Ok(Self {
             provider: provider.to_owned(),
-            http: builder.build().map_err(failed)?,
+            http,
             bounds,
             has_proxy: service.proxy.is_some(),
             secrets: secrets(service),
@@ -308,16 +310,18 @@ impl Client {
         tree_bytes: usize,
         held: &Held,
     ) -> Result<Option<Document>, ModelError> {
-        let (caps, secrets) = (Caps::memory(tree_bytes), self.secrets.clone());
-        let parse = move |body: Body, held: &Held| {
-            let text = String::from_utf8(body.text).map_err(|_| Unread::NoObject)?;
-            Document::read(without_secrets(&secrets, text), &caps, held)
-        };
+        let caps = Caps::memory(tree_bytes);
+        let secrets = self.secrets.clone();
         let length = body.text.len();
         // An account of its own, because a thread continues after the request is dropped.
         let own = held.beside();
         let tenant = held.tenant();
-        match threads::read(&tenant, length, move || parse(body, &own)).await {
+        let parsed = threads::read(&tenant, length, move || {
+            let Body { text, _held } = body;
+            let text = String::from_utf8(text).map_err(|_| Unread::NoObject)?;
+            Document::read(without_secrets(&secrets, text), &caps, &own)
+        });
+        match parsed.await {
             Ok(document) => Ok(Some(document)),
             Err(Unread::NoObject) => Ok(None),
             Err(unread) => Err(self.unread(unread)),
@@ -347,7 +351,8 @@ impl Client {
 
     /// Returns the failure of a request that the service has refused.
     pub(super) fn refused(&self, refusal: Refusal) -> ModelError {
-        let (provider, refusal) = (self.provider.clone(), Box::new(refusal));
+        let provider = self.provider.clone();
+        let refusal = Box::new(refusal);
         if matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             ModelError::Credential { provider, refusal }
         } else {
@@ -387,7 +392,8 @@ impl Client {
     /// Returns the error object for a response that has only a status.
     pub(super) fn plain_error(&self, status: StatusCode, said: Option<String>) -> Object {
         let said = said.map(|said| format!(": {said}")).unwrap_or_default();
-        let (provider, status_code) = (&self.provider, status.as_u16());
+        let provider = &self.provider;
+        let status_code = status.as_u16();
         let message = format!("provider '{provider}' answered with status {status_code}{said}");
         let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
         object(json!({"message": message, "type": kind, "param": null, "code": "provider_error"}))
@@ -406,16 +412,17 @@ pub(super) fn is_json(response: &reqwest::Response) -> bool {
 /// Parses the base URL of a service. Fails if it is not an HTTP URL, or has a user, a query or a
 /// fragment.
 pub(super) fn base_url(provider: &str, text: &str) -> Result<Url, BadProvider> {
-    let is_plain = |url: &Url| {
-        url.username().is_empty()
-            && url.password().is_none()
-            && url.query().is_none()
-            && url.fragment().is_none()
-    };
     let url = Url::parse(text).ok();
     url.filter(|url| matches!(url.scheme(), "http" | "https") && is_plain(url)).ok_or_else(|| {
         BadProvider::BaseUrl { provider: provider.to_owned(), base_url: text.to_owned() }
     })
+}
+
+fn is_plain(url: &Url) -> bool {
+    url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none()
 }
 
 /// Returns the URL of `path` below a base URL.
@@ -430,11 +437,12 @@ pub(super) fn listed(list: Document) -> Vec<Object> {
     let Some(Value::Array(data)) = list.into_object().shift_remove("data") else {
         return Vec::new();
     };
-    let model = |value| match value {
-        Value::Object(model) if model.get("id").is_some_and(Value::is_string) => Some(model),
-        _ => None,
-    };
-    data.into_iter().filter_map(model).collect()
+    data.into_iter()
+        .filter_map(|value| match value {
+            Value::Object(model) if model.get("id").is_some_and(Value::is_string) => Some(model),
+            _ => None,
+        })
+        .collect()
 }
 
 fn with(
@@ -460,13 +468,20 @@ fn proxy(provider: &str, url: &Secret) -> Result<reqwest::Proxy, BadProvider> {
 fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
     let mut headers = HeaderMap::new();
     for (name, value) in &service.headers {
-        let bad = || BadProvider::Header { provider: provider.to_owned(), header: name.clone() };
-        let name: HeaderName = name.parse().map_err(|_| bad())?;
-        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| bad())?;
-        value.set_sensitive(true);
+        let (name, value) = to_header(name, value).ok_or_else(|| BadProvider::Header {
+            provider: provider.to_owned(),
+            header: name.clone(),
+        })?;
         headers.insert(name, value);
     }
     Ok(headers)
+}
+
+fn to_header(name: &str, value: &Secret) -> Option<(HeaderName, HeaderValue)> {
+    let name = name.parse().ok()?;
+    let mut value = HeaderValue::from_str(value.expose()).ok()?;
+    value.set_sensitive(true);
+    Some((name, value))
 }
 
 /// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
@@ -486,14 +501,15 @@ pub(super) fn said(body: &Object) -> Option<String> {
     let error = body.get("error");
     let texts = [error.and_then(|error| error.get("message")), error, body.get("message")];
     // The page of a proxy tells a caller nothing.
-    let is_text = |text: &&str| !text.trim_start().starts_with('<');
-    let text = texts.into_iter().flatten().filter_map(Value::as_str).find(is_text);
-    let text = text.map(str::to_owned);
-    let detail = || {
-        let detail = body.get("detail").filter(|detail| !detail.is_null())?;
-        Some(detail.as_str().map_or_else(|| detail.to_string(), str::to_owned))
-    };
-    text.or_else(detail).map(|text| cut(text, SAID_BYTES))
+    let mut texts = texts.into_iter().flatten().filter_map(Value::as_str);
+    let text = texts.find(|text| !text.trim_start().starts_with('<'));
+    let text = text.map(str::to_owned).or_else(|| detail(body));
+    text.map(|text| cut(text, SAID_BYTES))
+}
+
+fn detail(body: &Object) -> Option<String> {
+    let detail = body.get("detail").filter(|detail| !detail.is_null())?;
+    Some(detail.as_str().map_or_else(|| detail.to_string(), str::to_owned))
 }
 
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
@@ -518,20 +534,22 @@ fn certificates(
     service: &Service,
 ) -> Result<Vec<reqwest::Certificate>, BadProvider> {
     let Some(path) = &service.ca else { return Ok(Vec::new()) };
-    let bad = |problem: String| BadProvider::Ca {
+    read_certificates(path).map_err(|problem| BadProvider::Ca {
         provider: provider.to_owned(),
         path: path.clone(),
         problem,
-    };
-    let unreadable = |error: std::io::Error| bad(error.to_string());
-    if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_CA_BYTES {
-        return Err(bad(format!("is larger than {} MiB", MAX_CA_BYTES >> 20)));
+    })
+}
+
+fn read_certificates(path: &std::path::Path) -> Result<Vec<reqwest::Certificate>, String> {
+    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if metadata.len() > MAX_CA_BYTES {
+        return Err(format!("is larger than {} MiB", MAX_CA_BYTES >> 20));
     }
-    let pem = std::fs::read(path).map_err(unreadable)?;
-    let found = reqwest::Certificate::from_pem_bundle(&pem);
-    match found {
+    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
+    match reqwest::Certificate::from_pem_bundle(&pem) {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(bad("has no certificate in PEM format".to_owned())),
+        _ => Err("has no certificate in PEM format".to_owned()),
     }
 }
 
@@ -563,8 +581,8 @@ mod tests {
     #[test]
     fn keys_are_redacted_unless_they_are_too_short_to_be_secret() {
         let mut service = Service::new(Api::OpenAi, "http://localhost/v1");
-        let key = |text: &str| Key::new("k", Secret::new(text));
-        service.keys = vec![key("x"), key("ollama"), key("12345678"), key("")];
+        service.keys =
+            ["x", "ollama", "12345678", ""].map(|text| Key::new("k", Secret::new(text))).to_vec();
         service.headers.insert("x-a".to_owned(), Secret::new("beta-1 Token-of-16-bytes"));
         service.headers.insert("HTTP-Referer".to_owned(), Secret::new("https://a.example/"));
         let secrets = secrets(&service);

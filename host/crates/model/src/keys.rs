@@ -37,30 +37,20 @@ impl Keys {
         keys: &[settings::Key],
         credential: fn(&str) -> Option<(HeaderName, HeaderValue)>,
     ) -> Result<Self, String> {
-        let key = |key: &settings::Key| {
-            let credential = match &key.value {
-                Some(value) => {
-                    let (name, mut value) =
-                        credential(value.expose()).ok_or_else(|| key.name.clone())?;
-                    value.set_sensitive(true);
-                    Some((name, value))
-                }
-                None => None,
-            };
-            let models = key.models.as_ref().map(|models| models.iter().cloned().collect());
-            Ok(Key { name: key.name.clone(), credential, models, weight: key.weight })
-        };
         if keys.is_empty() {
-            let (name, credential) = ("none".to_owned(), None);
+            let name = "none".to_owned();
+            let credential = None;
             return Ok(Self(vec![Key { name, credential, models: None, weight: 1.0 }]));
         }
-        keys.iter().map(key).collect::<Result<_, _>>().map(Self)
+        keys.iter().map(|key| Key::new(key, credential)).collect::<Result<_, _>>().map(Self)
     }
 
     /// Returns the keys that serve a model.
     pub(super) fn serving(&self, model: &str) -> Vec<&Key> {
-        let serves = |key: &&Key| key.models.as_ref().is_none_or(|models| models.contains(model));
-        self.0.iter().filter(serves).collect()
+        self.0
+            .iter()
+            .filter(|key| key.models.as_ref().is_none_or(|models| models.contains(model)))
+            .collect()
     }
 
     /// Returns whether any key serves a model.
@@ -71,6 +61,25 @@ impl Keys {
     /// Returns the key that the list of models is requested with.
     pub(super) fn first(&self) -> Option<&Key> {
         self.0.first()
+    }
+}
+
+impl Key {
+    fn new(
+        key: &settings::Key,
+        credential: fn(&str) -> Option<(HeaderName, HeaderValue)>,
+    ) -> Result<Self, String> {
+        let credential = match &key.value {
+            Some(value) => {
+                let (name, mut value) =
+                    credential(value.expose()).ok_or_else(|| key.name.clone())?;
+                value.set_sensitive(true);
+                Some((name, value))
+            }
+            None => None,
+        };
+        let models = key.models.as_ref().map(|models| models.iter().cloned().collect());
+        Ok(Self { name: key.name.clone(), credential, models, weight: key.weight })
     }
 }
 
@@ -124,16 +133,16 @@ mod tests {
     use airlock_core::secret::Secret;
 
     fn keys(keys: &[(&str, f64, Option<&[&str]>)]) -> Keys {
-        let key = |(name, weight, models): &(&str, f64, Option<&[&str]>)| settings::Key {
+        let keys = keys.iter().map(|(name, weight, models)| settings::Key {
             weight: *weight,
             models: models.map(|models| models.iter().map(|&model| model.to_owned()).collect()),
             ..settings::Key::new(*name, Secret::new("k"))
-        };
-        let keys: Vec<_> = keys.iter().map(key).collect();
-        let credential = |key: &str| {
+        });
+        let keys: Vec<_> = keys.collect();
+        let keys = Keys::new(&keys, |key| {
             Some((http::header::AUTHORIZATION, HeaderValue::try_from(key).expect("a value")))
-        };
-        Keys::new(&keys, credential).expect("good keys")
+        });
+        keys.expect("good keys")
     }
 
     fn names(keys: &[&Key]) -> Vec<String> {
@@ -165,7 +174,9 @@ mod tests {
     fn a_key_of_weight_zero_is_chosen_after_the_others() {
         let keys = keys(&[("spare", 0.0, None), ("a", 0.1, None)]);
         let mut left = keys.serving("m");
-        let mut next = || choose(&mut left, &Random::new()).map(|key| key.name.clone());
-        assert_eq!([next(), next(), next()], [Some("a".into()), Some("spare".into()), None]);
+        for expected in [Some("a"), Some("spare"), None] {
+            let chosen = choose(&mut left, &Random::new());
+            assert_eq!(chosen.map(|key| key.name.as_str()), expected);
+        }
     }
 }

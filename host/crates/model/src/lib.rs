@@ -115,17 +115,19 @@ impl Models {
     }
 
     fn check_fallbacks(&self) -> Result<(), BadProvider> {
-        let names_none = |fallback: &&String| {
-            let name = fallback.split_once('/').map(|(name, _)| name);
-            self.providers.iter().all(|provider| Some(provider.name.as_str()) != name)
-        };
         for Provider { name, fallbacks, .. } in &self.providers {
-            if let Some(fallback) = fallbacks.iter().find(names_none) {
-                let (provider, fallback) = (name.clone(), fallback.clone());
+            if let Some(fallback) = fallbacks.iter().find(|fallback| self.names_none(fallback)) {
+                let provider = name.clone();
+                let fallback = fallback.clone();
                 return Err(BadProvider::Fallback { provider, fallback });
             }
         }
         Ok(())
+    }
+
+    fn names_none(&self, fallback: &str) -> bool {
+        let name = fallback.split_once('/').map(|(name, _)| name);
+        self.providers.iter().all(|provider| Some(provider.name.as_str()) != name)
     }
 
     /// Returns every model as JSON text: for each provider its models in the form of OpenAI's list,
@@ -164,7 +166,8 @@ impl Provider {
     fn check(&self, prompt: &Prompt) -> Result<(), ModelError> {
         match prompt.native.as_ref().and_then(|native| native.only.as_ref()) {
             Some(refusal) if !self.has_responses() => {
-                let (provider, refusal) = (self.name.clone(), refusal.clone());
+                let provider = self.name.clone();
+                let refusal = refusal.clone();
                 Err(ModelError::Refused { provider, refusal })
             }
             _ => Ok(()),

@@ -91,15 +91,16 @@ mod tests {
 
     #[tokio::test]
     async fn many_callers_wait_for_one_request() {
-        let (listing, requests) = (Listing::new(), AtomicUsize::new(0));
-        let get = || {
+        let listing = Listing::new();
+        let requests = AtomicUsize::new(0);
+        let callers = (0..20).map(|_| {
             listing.get("p", async {
                 requests.fetch_add(1, Ordering::Relaxed);
                 tokio::task::yield_now().await;
                 vec![object(json!({"id": "a"})), object(json!({"id": "b", "x": 1}))]
             })
-        };
-        for text in join_all((0..20).map(|_| get())).await {
+        });
+        for text in join_all(callers).await {
             assert_eq!(&*text, r#"{"id":"p/a"},{"id":"p/b","x":1}"#);
         }
         assert_eq!(requests.load(Ordering::Relaxed), 1);

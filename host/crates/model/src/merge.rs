@@ -88,15 +88,15 @@ impl Merged {
 impl Choice {
     /// Adds the choice of a chunk. Returns the memory that it takes.
     fn add(&mut self, sent: &Object) -> usize {
-        let add = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+        let added = sent.iter().map(|(name, value)| match (name.as_str(), value) {
             ("delta", Value::Object(delta)) => merge(&mut self.message, delta),
             // A `message` beside the deltas repeats them (Perplexity).
             ("index" | "delta" | "message", _) | (_, Value::Null) => 0,
             ("logprobs", _) => merge_member(&mut self.rest, name, value),
             ("finish_reason", _) if is_empty(value) => 0,
             _ => set(&mut self.rest, name, value),
-        };
-        sent.iter().map(add).sum()
+        });
+        added.sum()
     }
 
     fn finish(mut self, index: u64) -> Object {
@@ -178,7 +178,7 @@ fn merge_member(sum: &mut Map<String, Value>, name: &str, value: &Value) -> usiz
 /// Adds the items of a list. Calls are merged by index, pieces of a content's last part are joined,
 /// and all other items are appended.
 fn merge_list(items: &mut Vec<Value>, name: &str, more: &[Value]) -> usize {
-    let add = |item: &Value| {
+    let added = more.iter().map(|item| {
         let old = match name {
             "tool_calls" => call_at(items, item),
             "content" => items.last_mut().filter(|old| is_continued(old, item)),
@@ -191,8 +191,8 @@ fn merge_list(items: &mut Vec<Value>, name: &str, more: &[Value]) -> usize {
             (Some(Value::Object(old)), Value::Object(more)) => merge(old, more),
             _ => push(items, item),
         }
-    };
-    more.iter().map(add).sum()
+    });
+    added.sum()
 }
 
 /// Finds the call that a delta continues. The index of a call is its place.
@@ -203,9 +203,12 @@ fn call_at<'a>(items: &'a mut [Value], delta: &Value) -> Option<&'a mut Value> {
 
 /// Returns whether a part of a content continues the last one.
 fn is_continued(last: &Value, part: &Value) -> bool {
-    let kind = |part: &Value| part.get("type").and_then(Value::as_str).map(str::to_owned);
     let found = kind(part);
-    found.is_some_and(|found| JOINED_PARTS.contains(&&*found) && kind(last) == Some(found))
+    found.is_some_and(|found| JOINED_PARTS.contains(&found) && kind(last) == Some(found))
+}
+
+fn kind(part: &Value) -> Option<&str> {
+    part.get("type").and_then(Value::as_str)
 }
 
 /// Merges a member of a part: the text is joined, `thinking` is a list of parts, and of the others
@@ -259,9 +262,9 @@ pub fn weight(value: &Value) -> usize {
             LIST_BYTES + items.iter().map(|item| weight(item) + ITEM_BYTES).sum::<usize>()
         }
         Value::Object(members) => {
-            let member =
-                |(name, value): (&String, &Value)| name.len() + MEMBER_BYTES + weight(value);
-            OBJECT_BYTES + members.iter().map(member).sum::<usize>()
+            let members =
+                members.iter().map(|(name, value)| name.len() + MEMBER_BYTES + weight(value));
+            OBJECT_BYTES + members.sum::<usize>()
         }
         _ => 0,
     }
@@ -302,9 +305,12 @@ mod tests {
         );
     }
 
+    fn call(index: u64, name: &str, arguments: &str) -> Value {
+        json!({"index": index, "id": format!("c{index}"), "function": {"name": name, "arguments": arguments}})
+    }
+
     #[test]
     fn interleaved_calls_and_choices_are_merged_by_their_index() {
-        let call = |index: u64, name: &str, arguments: &str| json!({"index": index, "id": format!("c{index}"), "function": {"name": name, "arguments": arguments}});
         let answer = merged(&[
             json!({"choices": [{"index": 1, "delta": {"content": "b"}}]}),
             json!({"choices": [{"index": 0, "delta": {"tool_calls": [call(0, "x", "{")]}}]}),
@@ -369,11 +375,12 @@ mod tests {
         }
     }
 
+    fn many(count: usize) -> Object {
+        (0..count).map(|at| (format!("m{at}"), json!({"a": [{"b": "c"}]}))).collect()
+    }
+
     #[test]
     fn the_estimate_is_at_least_the_memory_of_the_response() {
-        let many = |count: usize| -> Object {
-            (0..count).map(|at| (format!("m{at}"), json!({"a": [{"b": "c"}]}))).collect()
-        };
         for chunks in [
             vec![json!({})],
             vec![json!({"a": [0], "b": {"c": [{}]}, "d": ""}); 3],
@@ -400,13 +407,13 @@ mod tests {
     #[test]
     fn a_value_that_is_replaced_by_every_chunk_is_counted_once() {
         let usage = json!({"usage": {"total_tokens": 1}, "choices": [{"x": {"a": [1, 2]}}]});
-        let bytes = |count: usize| {
+        let [once, often] = [1, 100].map(|count| {
             let mut merged = Merged::default();
             for _ in 0..count {
                 merged.add(&object(usage.clone()));
             }
             merged.bytes()
-        };
-        assert_eq!(bytes(1), bytes(100));
+        });
+        assert_eq!(once, often);
     }
 }

@@ -55,10 +55,10 @@ impl Prompt {
     }
 
     /// Returns whether the caller defines tools. Does not read them.
-    pub fn has_own_tools(&self) -> bool {
-        let is_in_empty = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'[' | b']');
+    pub(crate) fn has_own_tools(&self) -> bool {
         let tools = self.own_tools().unwrap_or_default();
-        tools != "null" && !tools.bytes().all(is_in_empty)
+        tools != "null"
+            && tools.bytes().any(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b'[' | b']'))
     }
 
     /// Returns whether definitions can be added to `tools`. If it is not a list, nothing is added,
@@ -79,13 +79,9 @@ impl Prompt {
     /// its own, with which the loop ends.
     pub fn unforced(&self) -> Unforced {
         let own: BTreeSet<String> = self.own_names().collect();
-        let unforced = |body: &RawObject| {
-            let choice = body.get(TOOL_CHOICE).filter(|choice| !is_for_any(choice, &own))?;
-            unforced(choice).map(Arc::from)
-        };
         Unforced {
-            native: self.native.as_ref().and_then(|native| unforced(&native.body)),
-            body: unforced(&self.body),
+            native: self.native.as_ref().and_then(|native| unforced_in(&native.body, &own)),
+            body: unforced_in(&self.body, &own),
         }
     }
 
@@ -117,8 +113,8 @@ impl Prompt {
     pub(crate) fn to_json(&self, set: &[(&str, &str)]) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.body.text_len() + 2);
         out.push(b'{');
-        let is_set = |name: &str| set.iter().any(|(own, _)| *own == name);
-        for (name, text) in self.body.iter().filter(|(name, _)| !is_set(name)) {
+        let kept = self.body.iter().filter(|(name, _)| set.iter().all(|(own, _)| own != name));
+        for (name, text) in kept {
             match name {
                 TOOLS if !self.tools.is_empty() => {}
                 MESSAGES if !self.added.is_empty() => {
@@ -176,8 +172,10 @@ fn allowed_by(choice: &str) -> Option<BTreeSet<String>> {
     // In an object of its own in chat completions, and not in the Responses API.
     let allowed = raw::member(choice, ALLOWED_TOOLS).unwrap_or(choice);
     let tools = raw::member(allowed, TOOLS).and_then(raw::elements).into_iter().flatten();
-    let flat = |tool| raw::string(raw::member(tool, "name")?).map(Cow::into_owned);
-    Some(tools.filter_map(|tool| name_of(tool).or_else(|| flat(tool))).collect())
+    let names = tools.filter_map(|tool| {
+        name_of(tool).or_else(|| raw::string(raw::member(tool, "name")?).map(Cow::into_owned))
+    });
+    Some(names.collect())
 }
 
 /// Returns whether a call of one of these tools satisfies a `tool_choice` that forces a call.
@@ -189,6 +187,12 @@ fn is_for_any(choice: &str, names: &BTreeSet<String>) -> bool {
         Some(allowed) => !allowed.is_disjoint(names),
         None => name_of(choice).is_some_and(|name| names.contains(&name)),
     }
+}
+
+/// Returns the `tool_choice` that replaces that of a request; `None` if it stays.
+fn unforced_in(body: &RawObject, own: &BTreeSet<String>) -> Option<Arc<str>> {
+    let choice = body.get(TOOL_CHOICE).filter(|choice| !is_for_any(choice, own))?;
+    unforced(choice).map(Arc::from)
 }
 
 /// Returns a `tool_choice` that forces no call; `None` if this one forces none. A restriction to
@@ -251,14 +255,11 @@ mod tests {
     use crate::object;
 
     fn prompt(body: Value, tools: &[&'static str]) -> Prompt {
-        let tool = |name: &&'static str| {
-            Arc::new(Tool::own(
-                name,
-                "Says \"hi\".\n",
-                json!({"type": "object", "z": [{}], "a": 1}),
-            ))
-        };
-        let tools = tools.iter().map(tool).collect();
+        let tools = tools.iter().map(|name| {
+            let schema = json!({"type": "object", "z": [{}], "a": 1});
+            Arc::new(Tool::own(name, "Says \"hi\".\n", schema))
+        });
+        let tools = tools.collect();
         Prompt { tools, ..Prompt::new(RawObject::from(&object(body))) }
     }
 
@@ -278,14 +279,11 @@ mod tests {
         assert_eq!(both.own_names().collect::<Vec<_>>(), ["own"]);
         let text = text(&both);
         let read: Value = serde_json::from_str(&text).expect("it is JSON");
-        let definition = |name| {
+        let [x, y] = ["x", "y"].map(|name| {
             let schema = json!({"type": "object", "z": [{}], "a": 1});
             json!({"type": "function", "function": {"name": name, "description": "Says \"hi\".\n", "parameters": schema}})
-        };
-        assert_eq!(
-            read,
-            json!({"b\"": 1, "a": {}, "tools": [own, definition("x"), definition("y")]})
-        );
+        });
+        assert_eq!(read, json!({"b\"": 1, "a": {}, "tools": [own, x, y]}));
         assert!(
             text.contains(r#""parameters":{"type":"object","z":[{}],"a":1}"#),
             "the schema's text is not changed: {text}"
@@ -377,15 +375,22 @@ mod tests {
         }
     }
 
+    fn function(name: &str) -> Value {
+        json!({"type": "function", "function": {"name": name}})
+    }
+
+    fn flat(name: &str) -> Value {
+        json!({"type": "function", "name": name})
+    }
+
+    fn allowed(names: &[&str]) -> Value {
+        let tools: Vec<_> = names.iter().map(|name| function(name)).collect();
+        json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": tools}})
+    }
+
     #[test]
     fn a_forced_choice_stays_while_a_tool_of_the_caller_can_satisfy_it() {
         let own = r#"[{"type":"function","function":{"name":"mine"}}]"#;
-        let function = |name: &str| json!({"type": "function", "function": {"name": name}});
-        let flat = |name: &str| json!({"type": "function", "name": name});
-        let allowed = |names: &[&str]| {
-            let tools: Vec<_> = names.iter().map(|name| function(name)).collect();
-            json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": tools}})
-        };
         for (choice, stays) in [
             (json!("required"), true),
             (function("mine"), true),

@@ -169,7 +169,8 @@ impl ChoiceCalls {
 
     /// Finds the call that a delta belongs to; `None` if it begins a new call.
     fn find(&self, sent: &Object) -> Option<usize> {
-        let (id, name) = (id(sent), name(sent));
+        let id = id(sent);
+        let name = name(sent);
         if let Some(index) = sent.get("index").and_then(Value::as_u64) {
             let at = *self.by_index.get(&index)?;
             let call = &self.calls[at];
@@ -263,12 +264,12 @@ mod tests {
         let mut ids = BTreeSet::new();
         let (repaired, _) = repair(lists, &mut ids);
         let calls = repaired.iter().flat_map(|list| list.as_array().expect("a list"));
-        let place = |call: &Value| {
+        let places = calls.map(|call| {
             let id = call["id"].as_str().unwrap_or_default();
             let id = if id.starts_with("call_") { "new" } else { id };
             (call["index"].as_u64().expect("an index"), id.to_owned())
-        };
-        calls.map(place).collect()
+        });
+        places.collect()
     }
 
     fn call(index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Value {
@@ -287,7 +288,10 @@ mod tests {
 
     #[test]
     fn a_delta_finds_its_call_by_index_id_or_order() {
-        let (a, b, x, y) = (Some("a"), Some("b"), Some("x"), Some("y"));
+        let a = Some("a");
+        let b = Some("b");
+        let x = Some("x");
+        let y = Some("y");
         for (description, lists, expected) in [
             (
                 "as OpenAI sends them, interleaved",
@@ -384,23 +388,24 @@ mod tests {
     fn calls_beyond_the_limit_fail() {
         let mut calls = Calls::default();
         let list: Vec<Value> = (0..4).map(|index| call(Some(index), None, Some("x"))).collect();
-        let choice = |index| json!({"index": index, "delta": {"tool_calls": list}});
-        let chunk = || Document::from(object(json!({"choices": [choice(0), choice(1)]})));
-        assert_eq!(Calls::default().repair(&mut chunk(), &mut BTreeSet::new(), 8), Ok(()));
+        let choices = [0, 1].map(|index| json!({"index": index, "delta": {"tool_calls": list}}));
+        let chunk = object(json!({"choices": choices}));
+        let mut same = Document::from(chunk.clone());
+        assert_eq!(Calls::default().repair(&mut same, &mut BTreeSet::new(), 8), Ok(()));
         assert_eq!(
-            calls.repair(&mut chunk(), &mut BTreeSet::new(), 7),
+            calls.repair(&mut Document::from(chunk), &mut BTreeSet::new(), 7),
             Err(TooManyCalls { found: 8 })
         );
     }
 
     #[test]
     fn a_chunk_with_more_deltas_than_calls_are_permitted_is_refused() {
-        let chunk = |count: usize| {
+        for (count, expected) in [(5, Ok(())), (6, Err(TooManyCalls { found: 6 }))] {
             let list = vec![json!({"index": 0}); count];
-            Document::from(object(json!({"choices": [{"delta": {"tool_calls": list}}]})))
-        };
-        let repair = |count| Calls::default().repair(&mut chunk(count), &mut BTreeSet::new(), 5);
-        assert_eq!((repair(5), repair(6)), (Ok(()), Err(TooManyCalls { found: 6 })));
+            let chunk = object(json!({"choices": [{"delta": {"tool_calls": list}}]}));
+            let mut chunk = Document::from(chunk);
+            assert_eq!(Calls::default().repair(&mut chunk, &mut BTreeSet::new(), 5), expected);
+        }
     }
 
     #[test]

@@ -46,7 +46,9 @@ impl<'k> Attempts<'k> {
         deadline: Instant,
     ) -> Option<Self> {
         let key = choose(&mut keys, random)?;
-        let (unused, retries, replaced_key) = (keys, 0, false);
+        let unused = keys;
+        let retries = 0;
+        let replaced_key = false;
         Some(Self { provider, key, unused, settings, random, deadline, retries, replaced_key })
     }
 

@@ -70,12 +70,12 @@ impl Models {
 
     /// Returns whether the provider of this model reads images in the results of tools; without a
     /// model, whether every provider does.
-    pub fn reads_images(&self, model: Option<&str>) -> bool {
-        let named = model.and_then(|model| self.target(model)).map(|target| target.provider);
-        match named.or_else(|| self.providers.first().filter(|_| model.is_some())) {
-            Some(provider) => provider.reads_images(),
-            None => !self.providers.is_empty() && self.providers.iter().all(Provider::reads_images),
-        }
+    pub(crate) fn reads_images(&self, model: Option<&str>) -> bool {
+        let Some(model) = model else {
+            return !self.providers.is_empty() && self.providers.iter().all(Provider::reads_images);
+        };
+        let named = self.target(model).map(|target| target.provider);
+        named.or(self.providers.first()).is_some_and(Provider::reads_images)
     }
 
     /// Returns the model that `NAME/model` names; `None` if no provider has the name.
@@ -165,33 +165,34 @@ impl<'a> Route<'a> {
 
 /// Reads the member `fallbacks`: a list of `"NAME/model"` or `{"provider": NAME, "model": …}`.
 fn fallbacks(text: &str) -> Result<Vec<String>, ModelError> {
-    let bad = |field: String, problem: &str| ModelError::BadFallback {
-        field,
-        problem: problem.to_owned(),
-    };
-    let elements = raw::elements(text)
-        .ok_or_else(|| bad(FALLBACKS.to_owned(), "must be a list such as [\"NAME/model\"]"))?;
+    let elements = raw::elements(text).ok_or_else(|| {
+        bad_fallback(FALLBACKS.to_owned(), "must be a list such as [\"NAME/model\"]")
+    })?;
     let mut models = Vec::new();
     for (index, element) in elements.enumerate() {
         if index == MAX_FALLBACKS {
             let problem = format!("must have at most {MAX_FALLBACKS} elements");
-            return Err(bad(FALLBACKS.to_owned(), &problem));
+            return Err(bad_fallback(FALLBACKS.to_owned(), &problem));
         }
         models.push(fallback(element).ok_or_else(|| {
             let problem =
                 "must be \"NAME/model\", or an object with the strings `provider` and `model`";
-            bad(format!("{FALLBACKS}[{index}]"), problem)
+            bad_fallback(format!("{FALLBACKS}[{index}]"), problem)
         })?);
     }
     Ok(models)
+}
+
+fn bad_fallback(field: String, problem: &str) -> ModelError {
+    ModelError::BadFallback { field, problem: problem.to_owned() }
 }
 
 fn fallback(element: &str) -> Option<String> {
     if let Some(model) = raw::string(element) {
         return Some(model.into_owned());
     }
-    let member = |name| raw::member(element, name).and_then(raw::string);
-    let (provider, model): (Cow<'_, str>, _) = (member("provider")?, member("model")?);
+    let provider: Cow<'_, str> = raw::member(element, "provider").and_then(raw::string)?;
+    let model: Cow<'_, str> = raw::member(element, "model").and_then(raw::string)?;
     Some(format!("{provider}/{model}"))
 }
 

@@ -191,15 +191,13 @@ impl Script {
     ) -> Result<Response<'static>, ModelError> {
         let text = prompt.to_json(&[]);
         let own = held.beside();
-        let bad = |cause: json::Error| ModelError::BadRequest {
-            provider: self.provider.clone(),
-            reason: cause.to_string(),
-        };
-        let tree_bytes = json::check(&text, &CAPS).map_err(bad)?.tree_bytes;
+        let checked = json::check(&text, &CAPS).map_err(|error| self.bad_request(&error))?;
+        let tree_bytes = checked.tree_bytes;
         if text.len() > FREE_BYTES && !own.grow(tree_bytes.saturating_add(text.len())) {
             return Err(ModelError::NoMemory { provider: self.provider.clone() });
         }
-        let request: Object = serde_json::from_slice(&text).map_err(|error| bad(error.into()))?;
+        let request: Object =
+            serde_json::from_slice(&text).map_err(|error| self.bad_request(&error.into()))?;
         let offered = prompt.own_names();
         let offered = offered.chain(prompt.tools.iter().map(|tool| tool.name.as_str().to_owned()));
         let seen = Seen::of(&request, offered.collect());
@@ -227,6 +225,10 @@ impl Script {
             }
             _ => Ok(Response::Whole(answer.to_completion(&request, &seen).into())),
         }
+    }
+
+    fn bad_request(&self, cause: &json::Error) -> ModelError {
+        ModelError::BadRequest { provider: self.provider.clone(), reason: cause.to_string() }
     }
 }
 
@@ -300,7 +302,8 @@ impl Seen {
         for message in messages {
             match role_of(message) {
                 Some(Role::User) => {
-                    (seen.last_user_message, seen.tool_results) = (text_of(message), 0);
+                    seen.last_user_message = text_of(message);
+                    seen.tool_results = 0;
                 }
                 Some(Role::Tool) => {
                     seen.last_tool_result = text_of(message);
@@ -346,7 +349,8 @@ impl Seen {
     fn describe(&self) -> String {
         let role = self.role.map_or("nobody".to_owned(), |role| format!("{role:?}").to_lowercase());
         let text = airlock_strings::cut(self.last_text.clone(), 80);
-        let (results, offered) = (self.tool_results, self.offered.len());
+        let results = self.tool_results;
+        let offered = self.offered.len();
         format!(
             "a conversation whose last message is {text:?} by {role}, with {results} tool results and {offered} tools offered"
         )
@@ -388,8 +392,8 @@ impl Answer {
             message["tool_calls"] = calls.into();
         }
         let usage = usage(request, &message);
-        let choice = |index: u64| json!({"index": index, "message": message, "logprobs": null, "finish_reason": finish_reason});
-        let choices: Vec<Value> = (0..choices).map(choice).collect();
+        let choices = (0..choices).map(|index| json!({"index": index, "message": message, "logprobs": null, "finish_reason": finish_reason}));
+        let choices: Vec<Value> = choices.collect();
         object(json!({
             "id": format!("chatcmpl-{}", Uuid::new_v4().simple()),
             "object": "chat.completion",
@@ -431,9 +435,9 @@ impl Failure {
 
 /// Returns rough token counts: four bytes per token.
 fn usage(request: &Object, message: &Value) -> Value {
-    let tokens = |bytes: usize| bytes.div_ceil(4);
-    let prompt = tokens(request.get("messages").map_or(0, |messages| messages.to_string().len()));
-    let completion = tokens(message.to_string().len());
+    let prompt = request.get("messages").map_or(0, |messages| messages.to_string().len());
+    let prompt = prompt.div_ceil(4);
+    let completion = message.to_string().len().div_ceil(4);
     json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
 }
 

@@ -82,13 +82,13 @@ impl Client {
             (Api::OpenAi, Apis::Responses) => (Dialect::Responses(Responses::new(&base)), None),
             (Api::Anthropic, _) => (Dialect::Anthropic(Anthropic::new(&base, service)), None),
         };
-        let unfit = |key| BadProvider::Key { provider: provider.to_owned(), key };
         Ok(Self {
             http: exchange::Client::new(provider, service, bounds)?,
             reads_images: service.images_in_tool_results,
             for_chat,
             for_responses,
-            keys: Keys::new(&service.keys, credential).map_err(unfit)?,
+            keys: Keys::new(&service.keys, credential)
+                .map_err(|key| BadProvider::Key { provider: provider.to_owned(), key })?,
             retries: service.retries,
             random: Random::new(),
             listing: Listing::new(),
@@ -105,7 +105,8 @@ impl Client {
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
         let model = prompt.body.get("model").and_then(raw::string).unwrap_or_default();
-        let (provider, keys) = (self.http.provider.as_str(), self.keys.serving(&model));
+        let provider = self.http.provider.as_str();
+        let keys = self.keys.serving(&model);
         let attempts = Attempts::new(provider, keys, &self.retries, &self.random, terms.deadline);
         let mut attempts = attempts.ok_or_else(|| ModelError::NoKey {
             provider: provider.to_owned(),
@@ -152,11 +153,10 @@ impl Client {
             warn!(provider = %self.http.provider, error = %with_causes(&error), "models of a provider cannot be listed");
             Vec::new()
         });
-        let is_served = |model: &Object| {
+        models.retain(|model| {
             let id = model.get("id").and_then(serde_json::Value::as_str);
             id.is_some_and(|id| self.keys.serve(id))
-        };
-        models.retain(is_served);
+        });
         models
     }
 
@@ -178,8 +178,10 @@ impl Client {
 
     /// Returns the API in which a request is sent.
     fn api_for(&self, prompt: &Prompt) -> &Dialect {
-        let native = self.for_responses.as_ref().filter(|_| prompt.native.is_some());
-        native.unwrap_or(&self.for_chat)
+        match &self.for_responses {
+            Some(native) if prompt.native.is_some() => native,
+            _ => &self.for_chat,
+        }
     }
 
     async fn attempt(

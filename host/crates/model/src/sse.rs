@@ -121,11 +121,9 @@ impl Decoder {
         }
         let (field, value) = text.split_once(':').unwrap_or((&text, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
-        let is_broken =
-            || value.contains(char::REPLACEMENT_CHARACTER) && std::str::from_utf8(&line).is_err();
         match field {
             "data" => {
-                self.event.is_broken |= is_broken();
+                self.event.is_broken |= is_broken(value, &line);
                 if mem::replace(&mut self.has_data, true) {
                     self.event.data.push('\n');
                 }
@@ -133,7 +131,7 @@ impl Decoder {
             }
             "event" => value.clone_into(&mut self.event.kind),
             ERROR => {
-                self.event.is_broken = is_broken();
+                self.event.is_broken = is_broken(value, &line);
                 self.has_data = true;
                 value.clone_into(&mut self.event.data);
                 ERROR.clone_into(&mut self.event.kind);
@@ -151,6 +149,11 @@ impl Decoder {
         let event = mem::take(&mut self.event);
         mem::take(&mut self.has_data).then_some(event)
     }
+}
+
+/// Returns whether the value of a field has replacements of invalid bytes.
+fn is_broken(value: &str, line: &[u8]) -> bool {
+    value.contains(char::REPLACEMENT_CHARACTER) && std::str::from_utf8(line).is_err()
 }
 
 /// Returns the buffer of a line, emptied, for the next line.
@@ -215,7 +218,8 @@ mod tests {
     #[test]
     fn a_field_error_is_an_event_of_that_type() {
         let events = decode(100, [b"error: {}\n\ndata: 1\n\n".as_slice()]).expect("small");
-        let read: Vec<_> = events.iter().map(|it| (it.kind.as_str(), it.data.as_str())).collect();
+        let read: Vec<_> =
+            events.iter().map(|event| (event.kind.as_str(), event.data.as_str())).collect();
         assert_eq!(read, [("error", "{}"), ("", "1")]);
     }
 

@@ -277,8 +277,8 @@ impl State {
     fn rank(&self) -> Option<Rank> {
         (self.running <= self.parked.len()).then(|| {
             let unsent = self.oldest_unsent().map(Rank::Unsent);
-            let parked = || self.parked.values().max().copied();
-            unsent.or_else(parked).unwrap_or(Rank::Idle(self.idle_since))
+            let rank = unsent.or_else(|| self.parked.values().max().copied());
+            rank.unwrap_or(Rank::Idle(self.idle_since))
         })
     }
 
@@ -461,7 +461,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
-        let (activity, woken) = (Activity::new(), Arc::new(Woken::default()));
+        let activity = Activity::new();
+        let woken = Arc::new(Woken::default());
         let waits = Waits { write: Duration::from_secs(5), ..WAITS };
         let waker = woken.clone().into();
         let mut context = Context::from_waker(&waker);
@@ -501,7 +502,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_ranks_before_one_with_unsent_responses() {
-        let (activity, started) = (Activity::new(), Instant::now());
+        let activity = Activity::new();
+        let started = Instant::now();
         let old = activity.begin().answer();
         tokio::time::advance(Duration::from_secs(1)).await;
         let later = Instant::now();
@@ -544,8 +546,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answered_waits_for_streams_that_are_read_and_not_for_unread_ones() {
-        let (activity, started) = (Activity::new(), Instant::now());
-        let (mut unread, mut read) = (activity.begin(), activity.begin());
+        let activity = Activity::new();
+        let started = Instant::now();
+        let mut unread = activity.begin();
+        let mut read = activity.begin();
         unread.begin_answer();
         read.begin_answer();
         let _parts = [unread.send_part(), unread.send_part()];

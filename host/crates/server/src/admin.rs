@@ -45,20 +45,20 @@ pub(super) async fn clients(
     let texts = app.tool_texts.clone();
     let text = if sender.key.is_none() {
         let (entries, total) = of_operator(app, &page);
-        let work = move |charge: &Charge| {
+        let written = work::blocking(charge, move |charge| {
             let rendering = Rendering { texts: &texts, reader: Reader::Operator, charge };
             write(&entries, &page, total, None, &rendering)
-        };
-        work::blocking(charge, work).await
+        });
+        written.await
     } else {
         let snapshot = app.catalog.snapshot();
         let caller = app.caller(sender, Origin::Caller);
-        let work = move |charge: &Charge| {
+        let written = work::blocking(charge, move |charge| {
             let (entries, total) = of_key(&snapshot, &caller, &page);
             let rendering = Rendering { texts: &texts, reader: Reader::Key, charge };
             write(&entries, &page, total, Some(&caller), &rendering)
-        };
-        work::blocking(charge, work).await
+        });
+        written.await
     };
     Ok(respond::json_text(text?))
 }
@@ -88,11 +88,10 @@ fn of_key(snapshot: &Snapshot, caller: &Caller, page: &Page) -> (Vec<Entry>, usi
         page.matches(client.name.as_str()) && client.tools.iter().any(|tool| sees(caller, tool))
     });
     let (clients, total) = page.of(opened.collect());
-    let entry = |client: &Arc<Client>| Entry {
-        members: describe(client),
-        tools: Some(client.tools.clone()),
-    };
-    (clients.into_iter().map(entry).collect(), total)
+    let entries = clients
+        .into_iter()
+        .map(|client| Entry { members: describe(client), tools: Some(client.tools.clone()) });
+    (entries.collect(), total)
 }
 
 fn sees(caller: &Caller, tool: &Tool) -> bool {
@@ -272,12 +271,12 @@ mod tests {
         .expect("a definition");
         let client = ClientName::parse("fs").expect("a name");
         let tool = Tool::adopt(&client, definition).expect("a tool");
-        let schema = |title| json!({"title": title, "properties": {"p": {"type": "array"}}, "type": "object"});
         let visible = "a⟨U+202E⟩b";
+        let [visible_schema, plain_schema] = [visible, "ab"].map(|title| json!({"title": title, "properties": {"p": {"type": "array"}}, "type": "object"}));
         assert_eq!(
             describe_tool_for_operator(&tool),
             json!({
-                "name": visible, "description": visible, "parameters": schema(visible),
+                "name": visible, "description": visible, "parameters": visible_schema,
                 "wire_name": tool.name,
                 "repairs": [
                     "inputSchema: \"type\": \"object\" added",
@@ -288,7 +287,7 @@ mod tests {
         );
         assert_eq!(
             describe_tool(&tool),
-            json!({"name": "ab", "description": "ab", "parameters": schema("ab")})
+            json!({"name": "ab", "description": "ab", "parameters": plain_schema})
         );
     }
 }

@@ -40,11 +40,6 @@ mod tests {
 
     #[test]
     fn the_base_path_of_openai_stands_for_the_apis_of_this_version() {
-        let path = |uri: &str| {
-            let mut request = Request::builder().uri(uri).body(()).expect("a request");
-            apply(&mut request);
-            request.uri().to_string()
-        };
         assert_eq!(path("/openai/chat/completions"), "/v1/chat/completions");
         assert_eq!(path("/openai/v1/responses/resp_1?a=b"), "/v1/responses/resp_1?a=b");
         assert_eq!(path("http://h/openai/v1/models"), "http://h/v1/models");
@@ -53,6 +48,12 @@ mod tests {
         {
             assert_eq!(path(other), other);
         }
+    }
+
+    fn path(uri: &str) -> String {
+        let mut request = Request::builder().uri(uri).body(()).expect("a request");
+        apply(&mut request);
+        request.uri().to_string()
     }
 
     #[test]

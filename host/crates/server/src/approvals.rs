@@ -70,11 +70,11 @@ pub(super) async fn run(
         let calls = own.list(LISTED).await.map_err(|error| unavailable(&error))?;
         let bytes: usize = calls.iter().map(|call| call.text.len()).sum();
         charge.grow(bytes.saturating_mul(COPIES))?;
-        let work = move |_: &_| {
+        let listed = work::on_tree(charge, move |_| {
             let data: Vec<_> = calls.iter().map(approvals::document).collect();
             Ok(respond::json(&json!({"object": "list", "data": data})))
-        };
-        return work::on_tree(charge, work).await;
+        });
+        return listed.await;
     }
     decide(&own, id, target == Target::Approve).await
 }

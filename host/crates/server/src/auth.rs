@@ -49,7 +49,7 @@ pub(super) fn forwardable(headers: &HeaderMap) -> CallerHeaders {
     let kept = headers.iter().filter(|(name, value)| {
         let value = value.as_bytes();
         let credential = if **name == header::AUTHORIZATION { bearer(value) } else { Some(value) };
-        **name != OWN_HEADER && !credential.is_some_and(|it| is_virtual(&it.trim_ascii()))
+        **name != OWN_HEADER && !credential.is_some_and(|value| is_virtual(&value.trim_ascii()))
     });
     CallerHeaders::collect(kept.map(|(name, value)| (name.as_str(), value.as_bytes())))
 }
@@ -57,13 +57,15 @@ pub(super) fn forwardable(headers: &HeaderMap) -> CallerHeaders {
 /// Returns the first header value that is a virtual key. Other credentials in the shared headers
 /// are ignored, for example the dummy keys that OpenAI's clients require.
 fn credential(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = |name: &str| headers.get(name).map(http::HeaderValue::as_bytes);
-    let bearer = value(header::AUTHORIZATION.as_str()).and_then(bearer);
-    let own = value(OWN_HEADER).map(<[u8]>::trim_ascii);
-    let shared = |name| value(name).map(<[u8]>::trim_ascii).filter(is_virtual);
-    own.or_else(|| bearer.filter(is_virtual))
-        .or_else(|| shared("x-api-key"))
-        .or_else(|| shared("x-goog-api-key"))
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+    value(headers, OWN_HEADER)
+        .or_else(|| bearer.filter(is_virtual))
+        .or_else(|| value(headers, "x-api-key").filter(is_virtual))
+        .or_else(|| value(headers, "x-goog-api-key").filter(is_virtual))
+}
+
+fn value<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
+    headers.get(name).map(|value| value.as_bytes().trim_ascii())
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {

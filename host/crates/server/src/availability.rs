@@ -26,11 +26,11 @@ pub(super) async fn settle(app: &App, sender: &Sender) {
 /// Waits as [`settle`] does, and not longer than until the tool `name` of a source is there. A meta-tool
 /// uses the tools of all sources.
 pub(super) async fn settle_for(app: &App, sender: &Sender, name: &str) {
-    let is_there = || {
+    let waiting = wait(app, sender, || {
         let view = app.view(sender);
         view.find(&Origin::Caller, name).is_some_and(|entry| entry.tool.client.is_some())
-    };
-    wait(app, sender, is_there).await;
+    });
+    waiting.await;
 }
 
 /// Waits until no source is missing, until `is_enough`, or until the startup wait has passed.
@@ -41,9 +41,10 @@ async fn wait(app: &App, sender: &Sender, is_enough: impl Fn() -> bool) {
     }
     let filter = &sender.filter;
     let key = sender.key.as_deref();
-    let is_missing =
-        |client: &Client| app.catalog.snapshot().is_missing(client, filter, key) && !is_enough();
-    app.catalog.settled(Instant::now() + left, is_missing).await;
+    let settled = app.catalog.settled(Instant::now() + left, |client: &Client| {
+        app.catalog.snapshot().is_missing(client, filter, key) && !is_enough()
+    });
+    settled.await;
 }
 
 /// Adds the sources that the sender could use if they were listed, with their states. Reasons are for

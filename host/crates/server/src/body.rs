@@ -350,9 +350,6 @@ mod tests {
         let small = charge(&memory);
         small.grow((512 << 10) - REQUEST_BYTES - 100_000).expect("there is room");
         let caps = Caps::memory(1 << 20);
-        let status = |result: Result<Object, ApiError>| {
-            result.map_or_else(|error| error.into_reply().status(), |_| StatusCode::OK)
-        };
         assert_eq!(status(parse(text.as_bytes(), &caps, &small)), StatusCode::TOO_MANY_REQUESTS);
         drop(small);
         assert_eq!(status(parse(text.as_bytes(), &caps, &charge(&memory))), StatusCode::OK);
@@ -363,9 +360,14 @@ mod tests {
         assert_eq!(status(parse(b"[]", &caps, &charge(&memory))), StatusCode::BAD_REQUEST);
     }
 
+    fn status(result: Result<Object, ApiError>) -> StatusCode {
+        result.map_or_else(|error| error.into_reply().status(), |_| StatusCode::OK)
+    }
+
     #[test]
     fn the_smallest_budget_holds_a_body_of_the_largest_size() {
-        let (body, head) = (1 << 20, 8 << 10);
+        let body = 1 << 20;
+        let head = 8 << 10;
         let memory = Memory::new(least_memory(body, head));
         let charge = charge(&memory);
         charge.grow(head + body + tree_bytes(body)).expect("there is room");

@@ -68,6 +68,12 @@ struct Place {
     claimed: Option<(Tenant, usize)>,
 }
 
+impl Place {
+    fn is_of(&self, tenant: &Tenant, peer: Peer) -> bool {
+        self.claimed.as_ref().is_some_and(|(holder, _)| holder == tenant) && self.peer == peer
+    }
+}
+
 /// Number of connections of one kind.
 #[derive(Default)]
 struct Count {
@@ -93,7 +99,8 @@ impl Connections {
             warn!(%peer, "connection refused: all places of this address, or of the gateway, and the reserved ones are taken");
             return None;
         }
-        let (number, activity) = (self.next.fetch_add(1, Ordering::Relaxed), Activity::new());
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let activity = Activity::new();
         let place = Place {
             peer,
             activity: activity.clone(),
@@ -137,9 +144,8 @@ impl Connections {
 
 /// Returns whether a reserved place is free for `peer`. May evict another connection from one.
 fn has_reserve(table: &mut Table, peer: Peer) -> bool {
-    let is_of_peer = |place: &Place| place.is_reserved && place.peer == peer;
-    let is_reserved = |place: &Place| place.is_reserved;
-    has_part(table, RESERVED / 2, is_of_peer) && has_part(table, RESERVED, is_reserved)
+    has_part(table, RESERVED / 2, |place| place.is_reserved && place.peer == peer)
+        && has_part(table, RESERVED, |place| place.is_reserved)
 }
 
 fn has_part(table: &mut Table, max: usize, of: impl Fn(&Place) -> bool) -> bool {
@@ -323,12 +329,10 @@ impl Seat {
     pub(super) fn claim(&self, tenant: &Tenant, waits: bool) -> Result<(), ApiError> {
         let Connection { connections, number, peer, .. } = &*self.0.connection;
         let mut table = connections.table();
-        let is_own = |place: &Place| {
-            place.claimed.as_ref().is_some_and(|(holder, _)| holder == tenant)
-                && place.peer == *peer
-        };
         let claimed = table.claim(connections, *number, tenant)
-            || (!waits && table.evict(1, is_own) > 0 && table.claim(connections, *number, tenant));
+            || (!waits
+                && table.evict(1, |place| place.is_of(tenant, *peer)) > 0
+                && table.claim(connections, *number, tenant));
         if !claimed {
             return Err(has_share_of_connections());
         }

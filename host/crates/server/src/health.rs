@@ -16,10 +16,7 @@ use airlock_catalog::{Client, State};
 pub(super) fn show(app: &App) -> Reply {
     let snapshot = app.catalog.snapshot();
     let total = snapshot.clients().count();
-    // Never listed, and not failed: requests see a part of the tools.
-    let is_starting =
-        |client: &&Arc<Client>| client.state == State::Connecting && !client.is_listed;
-    let starting = snapshot.clients().filter(is_starting).count();
+    let starting = snapshot.clients().filter(|client| is_starting(client)).count();
     let connected = snapshot.clients().filter(|client| client.state == State::Connected).count();
     let version = env!("CARGO_PKG_VERSION");
     let mut health = json!({"status": "ok", "version": version, "clients": {"connected": connected, "starting": starting, "total": total}});
@@ -29,4 +26,9 @@ pub(super) fn show(app: &App) -> Reply {
         health[*name] = read();
     }
     respond::json(&health)
+}
+
+/// Returns whether a source was never listed and has not failed: requests see a part of the tools.
+fn is_starting(client: &Arc<Client>) -> bool {
+    client.state == State::Connecting && !client.is_listed
 }

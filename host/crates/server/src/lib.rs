@@ -188,7 +188,8 @@ impl Settings {
         if self.max_connections == 0 || self.max_connections_per_peer == 0 {
             return Err(BadSettings::Connections);
         }
-        let (found, least) = (self.max_request_memory_bytes, self.least_request_memory());
+        let found = self.max_request_memory_bytes;
+        let least = self.least_request_memory();
         if found < least {
             return Err(BadSettings::RequestMemory {
                 found,

@@ -134,7 +134,8 @@ impl Server {
             async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running, seat)) }
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let (draining, waits) = (self.draining.clone(), waits(&self.app.settings));
+        let draining = self.draining.clone();
+        let waits = waits(&self.app.settings);
         let waits = if slot.is_reserved() { Waits { idle: LAST_IDLE, ..waits } } else { waits };
         let drain_timeout = self.app.settings.drain_timeout;
         self.tasks.execute(async move {

@@ -95,7 +95,8 @@ fn waiting(seat: Option<&Seat>, reply: Reply) -> Reply {
 /// Returns the tools that a request asks for. `rest` is its path after that of the endpoint. Fails if
 /// it names a client that does not exist, or that the sender may not see.
 fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiError> {
-    let (key, filter) = (sender.key.clone(), sender.filter.clone());
+    let key = sender.key.clone();
+    let filter = sender.filter.clone();
     let name = rest.trim_matches('/');
     if name.is_empty() {
         return Ok(Selection { key, filter, scope: Scope::All });
@@ -188,15 +189,14 @@ impl Call<'_> {
         accept: Accept,
         timeout: Duration,
     ) -> Result<Reply, ApiError> {
-        let bad = |error: &RpcError| failed(Some(&request.id), error, StatusCode::BAD_REQUEST);
         let checked = headers::check_version(headers, &request.params);
         let peer = match checked.and_then(|()| meta::modern(&request.params)) {
             Ok(peer) => peer,
-            Err(error) => return Ok(bad(&error)),
+            Err(error) => return Ok(failed(Some(&request.id), &error, StatusCode::BAD_REQUEST)),
         };
         let toolbox = self.app.mcp.toolboxes().open(&self.selection);
         if let Err(error) = headers::check(headers, &request, &toolbox) {
-            return Ok(bad(&error));
+            return Ok(failed(Some(&request.id), &error, StatusCode::BAD_REQUEST));
         }
         drop(toolbox);
         let slot = if request.method == LISTEN {

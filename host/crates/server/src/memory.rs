@@ -145,7 +145,9 @@ impl Charge {
     pub(super) fn beside(&self, bytes: usize) -> Self {
         let Charged { memory, tenant, .. } = &*self.0;
         memory.replace(tenant, 0, bytes);
-        let (memory, tenant, bytes) = (memory.clone(), tenant.clone(), Mutex::new(bytes));
+        let memory = memory.clone();
+        let tenant = tenant.clone();
+        let bytes = Mutex::new(bytes);
         Self(Arc::new(Charged { memory, tenant, bytes }))
     }
 

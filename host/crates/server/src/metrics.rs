@@ -58,7 +58,8 @@ pub struct Distribution {
 
 /// Shows the counters. The request has passed [`operator::check`](super::operator::check).
 pub(super) fn show(app: &App) -> Reply {
-    let samples = app.hooks.upstreams.as_ref().map(|it| it.samples()).unwrap_or_default();
+    let samples =
+        app.hooks.upstreams.as_ref().map(|upstreams| upstreams.samples()).unwrap_or_default();
     let snapshot = app.catalog.snapshot();
     let tools = snapshot.clients().flat_map(|client| client.tools.iter());
     let known = tools.map(|tool| tool.name.as_str()).collect();
@@ -111,8 +112,11 @@ fn calls(text: &mut Text, samples: &[Sample], known: &HashSet<&str>) {
     let help = "Tool calls that have ended: outcome is ok, or the code of the error.";
     text.family("airlock_tool_calls_total", Kind::Counter, help);
     for sample in samples {
-        let shown = |tool: &Option<String>| tool.as_deref().is_none_or(|it| known.contains(it));
-        for (tool, outcome, count) in sample.calls.iter().filter(|(tool, ..)| shown(tool)) {
+        let shown = sample
+            .calls
+            .iter()
+            .filter(|(tool, ..)| tool.as_deref().is_none_or(|tool| known.contains(tool)));
+        for (tool, outcome, count) in shown {
             let mut labels = vec![("client", sample.client.as_str())];
             labels.extend(tool.as_deref().map(|tool| ("tool", tool)));
             labels.push(("outcome", outcome));
@@ -142,23 +146,22 @@ fn times<'s>(
 }
 
 fn states(text: &mut Text, samples: &[Sample]) {
-    let states = || {
-        samples.iter().flat_map(|sample| {
-            sample.time_in.iter().map(move |(state, time)| {
-                let is_present = *state == sample.state;
-                ([("client", sample.client.as_str()), ("state", *state)], is_present, time)
-            })
+    let states = samples.iter().flat_map(|sample| {
+        sample.time_in.iter().map(move |(state, time)| {
+            let is_present = *state == sample.state;
+            ([("client", sample.client.as_str()), ("state", *state)], is_present, time)
         })
-    };
+    });
+    let states: Vec<_> = states.collect();
     let help = "State of the connection to an MCP server: 1 for the present one.";
     text.family("airlock_upstream_state", Kind::Gauge, help);
-    for (labels, is_present, _) in states() {
-        text.value("", &labels, u8::from(is_present));
+    for (labels, is_present, _) in &states {
+        text.value("", labels, u8::from(*is_present));
     }
     let help = "Time that the connection to an MCP server spent in each state.";
     text.family("airlock_upstream_state_seconds_total", Kind::Counter, help);
-    for (labels, _, time) in states() {
-        text.value("", &labels, time.as_secs_f64());
+    for (labels, _, time) in &states {
+        text.value("", labels, time.as_secs_f64());
     }
 }
 
@@ -202,13 +205,13 @@ mod tests {
             count: 4,
             sum: Duration::from_millis(61_250),
         };
-        let tool = |name: &str| Some(format!("{client}-{name}"));
+        let [echo, gone] = ["echo", "gone"].map(|name| Some(format!("{client}-{name}")));
         Sample {
             client: client.to_owned(),
             state: "ready",
             time_in: vec![("stopped", Duration::ZERO), ("ready", Duration::from_millis(1_500))],
             restarts: 2,
-            calls: vec![(None, "ok", 9), (tool("echo"), "ok", 3), (tool("gone"), "ok", 7)],
+            calls: vec![(None, "ok", 9), (echo, "ok", 3), (gone, "ok", 7)],
             durations: times.clone(),
             waits: times,
             queued: 1,

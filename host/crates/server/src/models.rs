@@ -31,8 +31,10 @@ pub(super) async fn show(app: &App, path: &str, charge: &Charge) -> Result<Reply
     let bytes: usize = lists.iter().map(|list| list.len()).sum();
     charge.grow(bytes)?;
     let wanted = id.clone();
-    let find = move || lists.iter().find_map(|list| find(list, &wanted));
-    if let Some(model) = threads::read(charge.tenant(), bytes, find).await {
+    let found = threads::read(charge.tenant(), bytes, move || {
+        lists.iter().find_map(|list| find(list, &wanted))
+    });
+    if let Some(model) = found.await {
         return Ok(respond::json_text(model));
     }
     let shown = cut(id, SHOWN_BYTES);
@@ -47,9 +49,9 @@ pub(super) async fn show(app: &App, path: &str, charge: &Charge) -> Result<Reply
 fn find(list: &str, id: &str) -> Option<String> {
     let list = format!("[{list}]");
     let mut models = raw::elements(&list).into_iter().flatten();
-    let has_id =
-        |model: &&str| raw::member(model, "id").and_then(raw::string).is_some_and(|own| own == id);
-    models.find(has_id).map(str::to_owned)
+    let found = models
+        .find(|model| raw::member(model, "id").and_then(raw::string).is_some_and(|own| own == id));
+    found.map(str::to_owned)
 }
 
 /// Returns the identifier in the path of one model. It has a slash, which may be encoded.

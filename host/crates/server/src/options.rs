@@ -94,7 +94,7 @@ pub(super) fn flag(body: &RawObject, name: &str) -> Result<bool, ApiError> {
 pub(super) fn take_extension(body: &mut RawObject) -> Result<Extension, ApiError> {
     let Some(text) = body.get(EXTENSION) else { return Ok(Extension::default()) };
     let extension =
-        serde_json::from_str::<Option<Extension>>(text).map_err(|it| bad_member(&it))?;
+        serde_json::from_str::<Option<Extension>>(text).map_err(|error| bad_member(&error))?;
     body.remove(EXTENSION);
     Ok(extension.unwrap_or_default())
 }

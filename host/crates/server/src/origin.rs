@@ -23,11 +23,11 @@ pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Resu
     let hosts =
         headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
     let hosts: Vec<Option<Authority>> = hosts.chain(uri.authority().cloned().map(Some)).collect();
-    let is_ours = |host: &Option<Authority>| {
-        host.as_ref().is_some_and(|host| is_allowed(settings, host.host()))
-    };
+    let are_ours = hosts
+        .iter()
+        .all(|host| host.as_ref().is_some_and(|host| is_allowed(settings, host.host())));
     let checks_hosts = settings.listen.ip().is_loopback() || !settings.allowed_hosts.is_empty();
-    if checks_hosts && (hosts.is_empty() || !hosts.iter().all(is_ours)) {
+    if checks_hosts && (hosts.is_empty() || !are_ours) {
         let sent = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
         let message = format!(
             "`Host` is {}; valid are a loopback name, the address of `listen` and the names in `allowed_hosts`",
@@ -86,11 +86,14 @@ fn is_same(origin: &HeaderValue, hosts: &[Option<Authority>]) -> bool {
     let Some(origin) = origin.authority() else { return false };
     // A `Host` without a port means the default port of the scheme. Only a proxy in front of the
     // gateway may know the scheme.
-    let port = |authority: &Authority| authority.port_u16().unwrap_or(scheme_port);
-    let is_origin = |host: &Authority| {
-        host.host().eq_ignore_ascii_case(origin.host()) && port(host) == port(origin)
-    };
-    !hosts.is_empty() && hosts.iter().all(|host| host.as_ref().is_some_and(is_origin))
+    let port = origin.port_u16().unwrap_or(scheme_port);
+    !hosts.is_empty()
+        && hosts.iter().all(|host| {
+            host.as_ref().is_some_and(|host| {
+                host.host().eq_ignore_ascii_case(origin.host())
+                    && host.port_u16().unwrap_or(scheme_port) == port
+            })
+        })
 }
 
 fn is_allowed(settings: &Settings, host: &str) -> bool {
@@ -236,12 +239,15 @@ mod tests {
             require_virtual_key: true,
             ..settings()
         };
-        let check = |origin: &'static str| {
+        for (origin, is_permitted) in
+            [("https://any.example", true), ("https://other.example", false)]
+        {
             let sent = [(header::HOST, "any.example"), (header::ORIGIN, origin)];
             let sent = sent.map(|(name, value)| (name, HeaderValue::from_static(value)));
-            check(&settings, &sent.into_iter().collect(), &Uri::from_static("/health")).is_ok()
-        };
-        assert!(check("https://any.example") && !check("https://other.example"));
+            let headers = sent.into_iter().collect();
+            let checked = check(&settings, &headers, &Uri::from_static("/health"));
+            assert_eq!(checked.is_ok(), is_permitted, "{origin}");
+        }
     }
 
     #[test]
@@ -263,18 +269,19 @@ mod tests {
 
     #[test]
     fn every_sent_host_is_checked() {
-        let check = |host: &'static str, origin: Option<&'static str>| {
+        for (host, origin, is_permitted) in [
+            ("localhost:1", Some("http://localhost:1"), true),
+            ("evil.example", None, false),
+            ("localhost:2", Some("http://localhost:1"), false),
+            ("localhost:2", Some("http://localhost:2"), false),
+        ] {
             let mut headers =
                 HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
             headers.extend(origin.map(|origin| (header::ORIGIN, HeaderValue::from_static(origin))));
-            check(&settings(), &headers, &Uri::from_static("http://localhost:1/health")).is_ok()
-        };
-        assert!(check("localhost:1", Some("http://localhost:1")));
-        assert!(!check("evil.example", None));
-        assert!(
-            !check("localhost:2", Some("http://localhost:1"))
-                && !check("localhost:2", Some("http://localhost:2"))
-        );
+            let uri = Uri::from_static("http://localhost:1/health");
+            let checked = check(&settings(), &headers, &uri);
+            assert_eq!(checked.is_ok(), is_permitted, "{host} {origin:?}");
+        }
     }
 
     #[test]
@@ -297,18 +304,20 @@ mod tests {
 
     #[test]
     fn a_refusal_quotes_a_bounded_and_printable_part_of_a_header() {
-        let quoted = |values: &[&[u8]]| {
-            let sent: Vec<_> = values.iter().map(|value| ("host", *value)).collect();
-            let message = refusal(&sent);
-            let quoted = message.strip_prefix("`Host` is ").expect("it begins with the header");
-            quoted.split_once("; valid are ").expect("it ends with the valid values").0.to_owned()
-        };
         let hidden = [b"a\"\t", "\u{202e}\u{e0041}".as_bytes(), b"\xff"].concat();
         assert_eq!(quoted(&[&hidden]), r#""a\"\t\u{202e}\u{e0041}�""#);
-        let (longest, longer) = ([b'x'; MAX_SHOWN_BYTES], [b'x'; MAX_SHOWN_BYTES + 1]);
+        let longest = [b'x'; MAX_SHOWN_BYTES];
+        let longer = [b'x'; MAX_SHOWN_BYTES + 1];
         assert_eq!(quoted(&[&longest]), format!("{:?}", "x".repeat(MAX_SHOWN_BYTES)));
         let shown = format!("\"{}…\"", "x".repeat(MAX_SHOWN_BYTES - 3));
         assert_eq!(quoted(&[&longer]), shown);
         assert_eq!(quoted(&[&longer[..]; 20]), shown);
+    }
+
+    fn quoted(values: &[&[u8]]) -> String {
+        let sent: Vec<_> = values.iter().map(|value| ("host", *value)).collect();
+        let message = refusal(&sent);
+        let quoted = message.strip_prefix("`Host` is ").expect("it begins with the header");
+        quoted.split_once("; valid are ").expect("it ends with the valid values").0.to_owned()
     }
 }

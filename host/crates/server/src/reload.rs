@@ -53,10 +53,9 @@ pub(super) fn client_of(path: &str) -> Option<&str> {
 
 /// Reloads the plugin. The request has passed [`operator::check`](super::operator::check).
 pub(super) async fn run(app: &App, client: &str) -> Result<Reply, ApiError> {
-    let unknown = || NotReloaded::Unknown(client.to_owned());
     let reloaded = match &app.hooks.plugins {
         Some(plugins) => plugins.reload(client).await,
-        None => Err(unknown()),
+        None => Err(NotReloaded::Unknown(client.to_owned())),
     };
     match reloaded {
         Ok(changed) => Ok(respond::json(&json!({"status": "success", "changed": changed}))),

@@ -228,7 +228,8 @@ impl ApiError {
 
 impl From<AgentError> for ApiError {
     fn from(error: AgentError) -> Self {
-        let (status, said) = (error.error.status(), error.error.said());
+        let status = error.error.status();
+        let said = error.error.said();
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             warn!(
                 status = status.as_u16(),

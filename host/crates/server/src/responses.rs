@@ -118,17 +118,21 @@ pub(super) async fn create(
     availability::settle(app, sender).await;
     let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
     let dropped = report_dropped(sender, &chat);
-    let (is_streamed, id) = (chat.stream, format!("resp_{}", Uuid::new_v4().simple()));
+    let is_streamed = chat.stream;
+    let id = format!("resp_{}", Uuid::new_v4().simple());
     let run = start(app, sender, caller.clone(), &chat, body, timeout, charge);
     let answering = run.answering();
-    let deposit = app.archive.as_ref().filter(|_| chat.store).map(|archive| Deposit {
-        archive: archive.clone(),
-        scope: sender.tenant().scope(),
-        id: id.clone(),
-        previous: previous(chat.echo.members()).map(str::to_owned),
-        input: chat.input,
-        charge: charge.clone(),
-    });
+    let deposit = match &app.archive {
+        Some(archive) if chat.store => Some(Deposit {
+            archive: archive.clone(),
+            scope: sender.tenant().scope(),
+            id: id.clone(),
+            previous: previous(chat.echo.members()).map(str::to_owned),
+            input: chat.input,
+            charge: charge.clone(),
+        }),
+        _ => None,
+    };
     let composer = Composer::new(&id, chat.echo, caller, deposit, keeper, charge.clone())
         .with_groups(chat.groups);
     let reply = if is_streamed {
@@ -218,7 +222,7 @@ async fn read(
     let keeper = restore(app, sender, &mut body, &earlier, charge).await?;
     let stores = app.archive.is_some();
     let builtin_tools = app.settings.builtin_tools.clone();
-    let work = move |charge: &Charge| -> Result<Translated, ApiError> {
+    let translated = work::on_tree(charge, move |charge| {
         let mut chat = if has_responses {
             charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
             if body.get("store").is_none_or(|store| *store != false) {
@@ -248,8 +252,8 @@ async fn read(
             body.set("stream_options", r#"{"include_usage":true}"#);
         }
         Ok(Translated { chat, body })
-    };
-    Ok((work::on_tree(charge, work).await?, keeper))
+    });
+    Ok((translated.await?, keeper))
 }
 
 /// Puts calls that the client dropped back into the input, and returns the keeper of those of the

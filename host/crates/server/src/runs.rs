@@ -204,12 +204,12 @@ async fn cancel(
 async fn show(runs: &Runs, sender: &Sender, id: &str, charge: &Charge) -> Result<Reply, ApiError> {
     let tenant = sender.tenant();
     let memory = charge.clone();
-    let admit = move |bytes: u64| {
+    let runs = runs.own(&tenant);
+    let shown = runs.show_within(id, move |bytes| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         memory.grow(bytes.saturating_mul(runs::COPIES)).map_err(ApiError::from)
-    };
-    let shown = runs.own(&tenant).show_within(id, admit).await;
-    let shown = shown.map_err(|error| refusal(&error))??;
+    });
+    let shown = shown.await.map_err(|error| refusal(&error))??;
     let made = work::on_tree(charge, move |_| Ok(runs::document_text(&shown)));
     Ok(respond::json_text(made.await?))
 }
@@ -223,8 +223,10 @@ fn decisions(target: Target, id: &str, body: Object) -> Result<Option<Decisions>
         if calls.iter().any(|call| call.action == Action::Abort) {
             return Ok(None);
         }
-        let repeats = |call: &Resolution| matches!(call.action, Action::Retry | Action::Approve);
-        if request_state.is_none() && calls.iter().any(repeats) {
+        let mut actions = calls.iter().map(|call| &call.action);
+        if request_state.is_none()
+            && actions.any(|action| matches!(action, Action::Retry | Action::Approve))
+        {
             let message = "to make a call again needs the `request_state` that the run shows: a client that repeats the \
                            request must not make the call twice";
             return Err(
@@ -278,7 +280,8 @@ fn parsed_position(text: &str) -> Result<Position, ApiError> {
 }
 
 fn refusal(error: &RunError) -> ApiError {
-    let (code, message) = (runs::code(error), error.to_string());
+    let code = runs::code(error);
+    let message = error.to_string();
     match error {
         RunError::Unknown | RunError::NoCall(_) => not_found(code, message),
         RunError::Refused { .. } => conflict(code, message),

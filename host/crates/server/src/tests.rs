@@ -623,21 +623,24 @@ fn a_gateway_open_to_the_network_needs_keys() {
 #[tokio::test]
 async fn a_reload_reports_its_outcome_or_the_reason_of_its_failure() {
     let gateway = Gateway::standard().await;
-    let reload = async |client: &str| {
-        gateway.ask(Method::POST, &format!("/api/mcp/client/{client}/reload"), &[], "").await
-    };
-    assert_eq!(reload("changed").await, (200, json!({"status": "success", "changed": true})));
-    assert_eq!(reload("same").await, (200, json!({"status": "success", "changed": false})));
+    for (client, changed) in [("changed", true), ("same", false)] {
+        let expected = (200, json!({"status": "success", "changed": changed}));
+        assert_eq!(reload(&gateway, client).await, expected);
+    }
     for (client, status, message) in [
         ("drifted", 409, "new tool steal"),
         ("broken", 422, "not a WebAssembly component"),
         ("nobody", 404, "no plugin is named \"nobody\""),
     ] {
-        let (found, body) = reload(client).await;
+        let (found, body) = reload(&gateway, client).await;
         assert_eq!((found, body["error"]["message"].as_str()), (status, Some(message)), "{body}");
     }
     assert_eq!(gateway.get("/api/mcp/client/same/reload", &[]).await.0, 405);
     gateway.stop().await;
+}
+
+async fn reload(gateway: &Gateway, client: &str) -> (u16, Value) {
+    gateway.ask(Method::POST, &format!("/api/mcp/client/{client}/reload"), &[], "").await
 }
 
 #[tokio::test]

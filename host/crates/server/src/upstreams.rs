@@ -100,8 +100,9 @@ impl Operation {
 /// Performs an operation. The request has passed [`operator::check`](super::operator::check).
 pub(super) async fn run(app: &App, operation: Operation, path: &str) -> Result<Reply, ApiError> {
     let client = Operation::find(path).map_or("", |(_, client)| client);
-    let unknown = || NotDone::Unknown(client.to_owned());
-    let Some(upstreams) = &app.hooks.upstreams else { return Err(refusal(operation, &unknown())) };
+    let Some(upstreams) = &app.hooks.upstreams else {
+        return Err(refusal(operation, &NotDone::Unknown(client.to_owned())));
+    };
     let body = match operation {
         Operation::Reconnect => in_time(upstreams.reconnect(client)).await?.map(|()| {
             json!({"status": "success", "message": "MCP client reconnected successfully"})
@@ -112,7 +113,7 @@ pub(super) async fn run(app: &App, operation: Operation, path: &str) -> Result<R
         Operation::Logs => upstreams
             .logs(client)
             .map(|lines| json!({"client": client, "lines": lines}))
-            .ok_or_else(unknown),
+            .ok_or_else(|| NotDone::Unknown(client.to_owned())),
     };
     body.map(|body| respond::json(&body)).map_err(|error| refusal(operation, &error))
 }

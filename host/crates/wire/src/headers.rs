@@ -90,7 +90,8 @@ fn collect(
     let none = Map::new();
     for (name, schema) in properties.and_then(Value::as_object).unwrap_or(&none) {
         let argument = arguments.and_then(|arguments| arguments.get(name));
-        let header = schema.get(ANNOTATION).and_then(Value::as_str).filter(|it| !it.is_empty());
+        let header =
+            schema.get(ANNOTATION).and_then(Value::as_str).filter(|header| !header.is_empty());
         let header = header.and_then(|header| {
             HeaderName::try_from(format!("{PREFIX}{}", header.to_ascii_lowercase())).ok()
         });

@@ -44,7 +44,9 @@ pub fn read_lines(
 
 /// Reads a line; `None` at the end of the input. A last line needs no line end.
 fn read_line(input: &mut impl BufRead, limit_bytes: usize) -> io::Result<Option<Line>> {
-    let (mut line, mut is_too_long, mut has_begun) = (Vec::new(), false, false);
+    let mut line = Vec::new();
+    let mut is_too_long = false;
+    let mut has_begun = false;
     loop {
         let available = input.fill_buf()?;
         if available.is_empty() {
@@ -92,7 +94,8 @@ impl Line {
     /// `limit_bytes`.
     pub fn into_text(self, limit_bytes: usize) -> Result<Option<Vec<u8>>, BadMessage> {
         match self {
-            Self::Text(text) => Ok(Some(text).filter(|text| !text.trim_ascii().is_empty())),
+            Self::Text(text) if text.trim_ascii().is_empty() => Ok(None),
+            Self::Text(text) => Ok(Some(text)),
             Self::TooLong => {
                 let message = format!("the message has more than {limit_bytes} bytes");
                 Err(BadMessage { id: None, error: RpcError::parse(message) })
@@ -113,12 +116,15 @@ mod tests {
     #[test]
     fn lines_are_read_with_and_without_an_end_and_bounded() {
         let mut input = io::BufReader::with_capacity(3, &b"ab\n\nabcd\nabcde\nx"[..]);
-        let mut next = || read_line(&mut input, 4).expect("no error");
-        assert_eq!(next(), Some(Line::Text(b"ab".to_vec())));
-        assert_eq!(next(), Some(Line::Text(Vec::new())));
-        assert_eq!(next(), Some(Line::Text(b"abcd".to_vec())));
-        assert_eq!(next(), Some(Line::TooLong));
-        assert_eq!(next(), Some(Line::Text(b"x".to_vec())));
-        assert_eq!(next(), None);
+        for expected in [
+            Some(Line::Text(b"ab".to_vec())),
+            Some(Line::Text(Vec::new())),
+            Some(Line::Text(b"abcd".to_vec())),
+            Some(Line::TooLong),
+            Some(Line::Text(b"x".to_vec())),
+            None,
+        ] {
+            assert_eq!(read_line(&mut input, 4).expect("no error"), expected);
+        }
     }
 }

@@ -72,10 +72,11 @@ impl Params {
     /// too many members, or one twice.
     fn read(body: &RawObject) -> Result<Self, String> {
         let Some(text) = body.get("params") else { return Ok(Self::default()) };
-        let too_many = |error: json::Error| format!("`params`: {error}");
         let members = body.object("params").filter(|_| text.starts_with('{'));
-        let members = members.ok_or("`params` must be an object")?.map_err(too_many)?;
-        let meta = members.object("_meta").transpose().map_err(too_many)?.unwrap_or_default();
+        let members = members.ok_or("`params` must be an object")?;
+        let members = members.map_err(|error| format!("`params`: {error}"))?;
+        let meta = members.object("_meta").transpose();
+        let meta = meta.map_err(|error| format!("`params`: {error}"))?.unwrap_or_default();
         if let Some(name) = members.repeated().or(meta.repeated()) {
             return Err(format!("`params`: the key {:?} occurs twice", shown(name)));
         }
@@ -201,10 +202,11 @@ fn unreadable(error: &json::Error) -> BadMessage {
 
 impl Notification {
     /// Returns the request that is cancelled, if the notification cancels one.
-    pub fn cancelled(&self) -> Option<Id> {
-        let is_cancellation = self.method == "notifications/cancelled";
-        let id = self.params.get("requestId").filter(|_| is_cancellation)?;
-        Id::read(id)
+    pub(crate) fn cancelled(&self) -> Option<Id> {
+        if self.method != "notifications/cancelled" {
+            return None;
+        }
+        Id::read(self.params.get("requestId")?)
     }
 }
 
@@ -255,14 +257,11 @@ pub mod tests {
 
     #[test]
     fn a_key_that_occurs_twice_in_the_envelope_is_refused() {
-        let request =
-            |rest: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call"{rest}}}"#);
-        let call = |params: &str| request(&format!(r#","params":{{{params}}}"#));
         assert!(read(&call(r#""name":"a","_meta":{"x":1}"#)).is_ok());
         for (text, key) in [
-            (request(r#","method":"tools/list""#), "method"),
-            (request(r#","\u0069d":2"#), "id"),
-            (request(r#","params":{},"params":{"name":"b"}"#), "params"),
+            (call_with(r#","method":"tools/list""#), "method"),
+            (call_with(r#","\u0069d":2"#), "id"),
+            (call_with(r#","params":{},"params":{"name":"b"}"#), "params"),
             (call(r#""name":"a","name":"b""#), "name"),
             (call(r#""_meta":{"x":1,"x":2}"#), "x"),
         ] {
@@ -272,27 +271,38 @@ pub mod tests {
         }
     }
 
+    fn call(params: &str) -> String {
+        call_with(&format!(r#","params":{{{params}}}"#))
+    }
+
+    fn call_with(rest: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call"{rest}}}"#)
+    }
+
     #[test]
     fn the_three_kinds_of_message_are_told_apart() {
-        let Ok(Message::Request(it)) = read(
+        let Ok(Message::Request(request)) = read(
             r#" {"jsonrpc":"2.0","id":"\u0061","method":"tools/call","params":{"arguments":{"n":1.0}}}"#,
         ) else {
             panic!("a request")
         };
-        assert_eq!((it.id.as_json(), it.method.as_str()), ("\"a\"", "tools/call"));
-        assert_eq!(it.params.get("arguments"), Some(r#"{"n":1.0}"#));
+        assert_eq!((request.id.as_json(), request.method.as_str()), ("\"a\"", "tools/call"));
+        assert_eq!(request.params.get("arguments"), Some(r#"{"n":1.0}"#));
         let cancel =
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
-        let Ok(Message::Notification(it)) = read(cancel) else { panic!("a notification") };
-        assert_eq!(it.cancelled().expect("an id").as_json(), "7");
-        let Ok(Message::Response(it)) = read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#) else {
+        let Ok(Message::Notification(notification)) = read(cancel) else {
+            panic!("a notification")
+        };
+        assert_eq!(notification.cancelled().expect("an id").as_json(), "7");
+        let Ok(Message::Response(response)) = read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)
+        else {
             panic!("a response")
         };
-        assert_eq!(it.result(), Some("{}"));
-        let Ok(Message::Response(it)) = read(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#) else {
+        assert_eq!(response.result(), Some("{}"));
+        let Ok(Message::Response(response)) = read(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#) else {
             panic!("a response")
         };
-        assert_eq!(it.result(), None);
+        assert_eq!(response.result(), None);
     }
 
     #[test]
@@ -322,16 +332,17 @@ pub mod tests {
 
     #[test]
     fn identifier_and_method_are_bounded() {
-        let id = |length: usize| {
-            format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"m"}}"#, "x".repeat(length))
-        };
-        assert!(read(&id(MAX_ID_BYTES - 2)).is_ok());
-        assert!(refusal(&id(MAX_ID_BYTES - 1)).1.starts_with("`id` must be"));
-        let method = |length: usize| {
-            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(length))
-        };
-        assert!(read(&method(MAX_METHOD_BYTES)).is_ok());
-        assert!(refusal(&method(MAX_METHOD_BYTES + 1)).1.starts_with("`method` must be"));
+        assert!(read(&sized(MAX_ID_BYTES - 2, 1)).is_ok());
+        assert!(refusal(&sized(MAX_ID_BYTES - 1, 1)).1.starts_with("`id` must be"));
+        assert!(read(&sized(1, MAX_METHOD_BYTES)).is_ok());
+        assert!(refusal(&sized(1, MAX_METHOD_BYTES + 1)).1.starts_with("`method` must be"));
+    }
+
+    /// Returns a request whose identifier and method have these lengths, without quotes.
+    fn sized(id: usize, method: usize) -> String {
+        let id = "x".repeat(id);
+        let method = "x".repeat(method);
+        format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"}}"#)
     }
 
     /// Returns the parameters of a request.

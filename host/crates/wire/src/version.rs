@@ -36,8 +36,8 @@ impl Version {
 
     /// Returns the revision for the response to `initialize`: the requested one if it has that
     /// request, else the newest one that has.
-    pub fn negotiate(requested: &str) -> Self {
-        Self::find(requested).filter(|it| !it.is_modern()).unwrap_or(Self::LATEST_LEGACY)
+    pub(crate) fn negotiate(requested: &str) -> Self {
+        Self::find(requested).filter(|version| !version.is_modern()).unwrap_or(Self::LATEST_LEGACY)
     }
 
     /// Returns whether requests are complete in themselves, without sessions.
@@ -71,7 +71,9 @@ mod tests {
         ] {
             assert_eq!(Version::negotiate(requested), expected, "{requested}");
         }
-        assert!(Version::ALL.iter().all(|it| Version::find(it.as_str()) == Some(*it)));
+        assert!(
+            Version::ALL.iter().all(|version| Version::find(version.as_str()) == Some(*version))
+        );
         assert!(Version::ALL.is_sorted_by(|newer, older| newer > older));
     }
 }

@@ -102,9 +102,8 @@ async fn a_stream_without_an_end_gets_one() {
 
 #[tokio::test]
 async fn a_merged_stream_and_the_ends_of_its_choices_are_charged() {
-    let text = |finish_reason: Value| json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "x".repeat(2_000)}, "finish_reason": finish_reason}]});
     for (chunks, limit) in
-        [(vec![text(Value::Null); 50], 100_000), (vec![text(json!("stop"))], 6_000)]
+        [(vec![long_text(None); 50], 100_000), (vec![long_text(Some("stop"))], 6_000)]
     {
         let memory = Limited::new(limit);
         let request = Request { budget: MemoryBudget::new(memory.clone()), ..streamed() };
@@ -116,6 +115,10 @@ async fn a_merged_stream_and_the_ends_of_its_choices_are_charged() {
         );
         assert_eq!(memory.taken(), 0);
     }
+}
+
+fn long_text(finish_reason: Option<&str>) -> Value {
+    json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "x".repeat(2_000)}, "finish_reason": finish_reason}]})
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,7 +50,6 @@ struct Story {
 fn story_of(answer: &Value) -> Story {
     let message = &answer["choices"][0]["message"];
     let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut pending: Vec<_> = calls
         .iter()
         .map(|call| {
@@ -70,6 +69,10 @@ fn story_of(answer: &Value) -> Story {
         ends_with: text(&message["content"]),
         error: None,
     }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn failed(error: &AgentError) -> Story {

@@ -21,19 +21,22 @@ async fn seen(turns: Value, request: Request, settings: Settings) -> Vec<String>
 }
 
 fn line(event: Event) -> Option<String> {
-    let short = |id: &str| if id.starts_with("call_") { "new".to_owned() } else { id.to_owned() };
     Some(match event {
         Event::Chunk(chunk) => of_chunk(&chunk.into_object().into()),
-        Event::Started(call) => format!("started {} {}", short(&call.tool_call_id), call.name),
+        Event::Started(call) => format!("started {} {}", short_id(&call.tool_call_id), call.name),
         Event::Ended(call) => {
             let outcome = call.error.map_or("ok".to_owned(), |error| error.code);
-            format!("ended {} {outcome}", short(&call.tool_call_id))
+            format!("ended {} {outcome}", short_id(&call.tool_call_id))
         }
         Event::Round { rounds } => format!("round {rounds}"),
         Event::Done(completion) => format!("done, airlock: {}", completion.airlock.is_some()),
         Event::Failed(error) => format!("failed: {}", error.error),
         Event::Progress { .. } | Event::Partial { .. } => return None,
     })
+}
+
+fn short_id(id: &str) -> &str {
+    if id.starts_with("call_") { "new" } else { id }
 }
 
 fn of_chunk(chunk: &Value) -> String {
@@ -43,8 +46,8 @@ fn of_chunk(chunk: &Value) -> String {
         for (name, value) in choice["delta"].as_object().expect("a delta") {
             match value.as_array() {
                 Some(calls) => calls.iter().for_each(|call| {
-                    let (function, id) = (&call["function"], call["id"].as_str().unwrap_or("-"));
-                    let id = if id.starts_with("call_") { "new" } else { id };
+                    let function = &call["function"];
+                    let id = short_id(call["id"].as_str().unwrap_or("-"));
                     let name = function["name"].as_str().unwrap_or("-");
                     write!(line, "call {} {id} {name} {} ", call["index"], function["arguments"])
                         .expect("text");
@@ -297,10 +300,10 @@ async fn rounds_that_are_shown_have_the_calls_of_both_sides_in_the_order_of_the_
             let turns = json!([{"answer": {"tool_calls": calls}}]);
             let request = Request { shows_rounds: true, ..request };
             let seen = seen(turns, request, SETTINGS).await;
-            let position = |part: &str| seen.iter().position(|line| line.contains(part));
-            let positions = (position("m1 mine"), position("ended c1"));
-            assert!(positions.0.is_some() && positions.1.is_some(), "{seen:?}");
-            assert_eq!(positions.0 < positions.1, is_own_first, "{seen:?}");
+            let [own, ended] = ["m1 mine", "ended c1"]
+                .map(|part| seen.iter().position(|line| line.contains(part)));
+            assert!(own.is_some() && ended.is_some(), "{seen:?}");
+            assert_eq!(own < ended, is_own_first, "{seen:?}");
         }
     }
 }
@@ -353,11 +356,6 @@ async fn text_before_a_call_of_the_gateway_is_not_part_of_json() {
         {"when": {"role": "user"}, "answer": {"content": "let me see", "tool_calls": [{"id": "c1", "name": "desk-echo", "arguments": {}}]}},
         {"answer": {"content": "{\"a\": 1}"}},
     ]);
-    let wants_json = |request: Request| {
-        let mut request = request;
-        request.body.set("response_format", r#"{"type":"json_object"}"#);
-        request
-    };
     assert_eq!(
         seen(turns.clone(), wants_json(streamed()), SETTINGS).await,
         lines(
@@ -380,11 +378,14 @@ async fn text_before_a_call_of_the_gateway_is_not_part_of_json() {
     assert!(seen.iter().any(|line| line.contains("1}")), "{seen:?}");
 }
 
+fn wants_json(mut request: Request) -> Request {
+    request.body.set("response_format", r#"{"type":"json_object"}"#);
+    request
+}
+
 #[tokio::test]
 async fn text_beside_a_call_of_the_caller_is_shown_in_a_request_for_json() {
     let turns = json!([{"answer": {"content": "hm", "tool_calls": [{"id": "c2", "name": "mine", "arguments": {}}]}}]);
-    let mut request = streamed();
-    request.body.set("response_format", r#"{"type":"json_object"}"#);
-    let seen = seen(turns, request, SETTINGS).await;
+    let seen = seen(turns, wants_json(streamed()), SETTINGS).await;
     assert!(seen.iter().any(|line| line.contains("content=\"hm\"")), "{seen:?}");
 }

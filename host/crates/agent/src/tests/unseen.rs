@@ -39,10 +39,15 @@ async fn answered(recall: &Recall, message: &Value) -> Value {
         {"role": "tool", "tool_call_id": MINE, "content": "mine"},
     ]);
     request.body.set("messages", messages.to_string());
-    let charge = |_| Ok::<(), std::convert::Infallible>(());
-    let Ok(()) = recall.restore_messages(&Tenant::ANONYMOUS, &mut request.body, charge).await;
+    restore(recall, &mut request.body).await;
     let answer = ask_script(turns(), request, SETTINGS).await.expect("an answer");
     answer["choices"][0]["message"]["content"].clone()
+}
+
+async fn restore(recall: &Recall, body: &mut RawObject) {
+    let Ok(()) = recall
+        .restore_messages(&Tenant::ANONYMOUS, body, |_| Ok::<(), std::convert::Infallible>(()))
+        .await;
 }
 
 #[tokio::test]
@@ -64,12 +69,6 @@ async fn the_callers_calls_are_returned_alone_and_the_model_sees_all_results_in_
 #[tokio::test]
 async fn calls_are_kept_of_as_many_choices_as_were_asked_for() {
     let other = "call_fedcba9876543210";
-    let choice = |index: usize, id: &str| {
-        json!({"index": index, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": null, "tool_calls": [
-            {"id": id, "type": "function", "function": {"name": "mine", "arguments": "{}"}},
-            {"id": format!("own{index}"), "type": "function", "function": {"name": "desk-echo", "arguments": "{}"}},
-        ]}})
-    };
     let choices = [choice(0, MINE), choice(1, other)];
     for (n, kept) in [(None, [true, false]), (Some(1), [true, false]), (Some(2), [true, true])] {
         let recall = recall();
@@ -92,12 +91,18 @@ async fn calls_are_kept_of_as_many_choices_as_were_asked_for() {
                 {"role": "tool", "tool_call_id": id, "content": "mine"},
             ]);
             body.set("messages", messages.to_string());
-            let charge = |_| Ok::<(), std::convert::Infallible>(());
-            let Ok(()) = recall.restore_messages(&Tenant::ANONYMOUS, &mut body, charge).await;
+            restore(&recall, &mut body).await;
             let restored = body.get("messages").is_some_and(|text| text.contains("desk-echo"));
             assert_eq!(restored, is_kept, "{id} of {n:?}");
         }
     }
+}
+
+fn choice(index: usize, id: &str) -> Value {
+    json!({"index": index, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": null, "tool_calls": [
+        {"id": id, "type": "function", "function": {"name": "mine", "arguments": "{}"}},
+        {"id": format!("own{index}"), "type": "function", "function": {"name": "desk-echo", "arguments": "{}"}},
+    ]}})
 }
 
 #[tokio::test]
@@ -240,8 +245,7 @@ async fn rounds_before_the_depth_limit_are_kept() {
         {"role": "tool", "tool_call_id": id, "content": "of the caller"},
     ]);
     body.set("messages", messages.to_string());
-    let charge = |_| Ok::<(), std::convert::Infallible>(());
-    let Ok(()) = recall.restore_messages(&Tenant::ANONYMOUS, &mut body, charge).await;
+    restore(&recall, &mut body).await;
     let messages: Value = body.get("messages").expect("messages").parse().expect("JSON");
     let roles: Vec<_> =
         messages.as_array().into_iter().flatten().map(|message| &message["role"]).collect();

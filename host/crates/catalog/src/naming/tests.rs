@@ -40,13 +40,13 @@ fn view(catalog: &Catalog) -> View {
 
 /// Returns `name=client/original` of all tools, in the order of the view.
 fn listed(catalog: &Catalog) -> String {
-    let shown = |tool: &Tool| {
-        let client = tool.client.as_ref().expect("a client");
-        format!("{}={client}/{}", tool.name, tool.original)
-    };
     view(catalog)
         .list(&Origin::Caller)
-        .map(|entry| shown(&entry.tool))
+        .map(|entry| {
+            let tool = &entry.tool;
+            let client = tool.client.as_ref().expect("a client");
+            format!("{}={client}/{}", tool.name, tool.original)
+        })
         .collect::<Vec<_>>()
         .join(" ")
 }
@@ -68,8 +68,8 @@ fn the_first_of_two_tools_with_one_name_is_kept_and_the_other_reported() {
 
 #[test]
 fn a_whitelist_entry_opens_only_the_tool_with_its_case_if_there_are_two() {
-    let list = |names: &[&str]| Whitelist::parse(names).expect("a list");
-    let policy = Policy { execute: list(&["getuser", "READ"]), ..open(Prefix::Client) };
+    let execute = Whitelist::parse(&["getuser", "READ"]).expect("a list");
+    let policy = Policy { execute, ..open(Prefix::Client) };
     let catalog = Catalog::new();
     add(&catalog, "fs", policy);
     publish(&catalog, "fs", &["GetUser", "getuser", "read"]);
@@ -84,17 +84,26 @@ fn a_prefix_replaces_the_clients_name_and_the_full_name_stays_callable() {
     add(&catalog, "fs", open(Prefix::Other(client("files"))));
     publish(&catalog, "fs", &["read", "a/b"]);
     let view = view(&catalog);
-    let found = |name: &str| view.find(&Origin::Caller, name).map(|it| it.tool.original.clone());
-    assert_eq!(found("files-read").as_deref(), Some("read"));
-    assert_eq!(found("fs-read").as_deref(), Some("read"));
-    assert_eq!(found(ToolName::new(&client("fs"), "a/b").as_str()).as_deref(), Some("a/b"));
-    assert_eq!((found("read"), found("x-read")), (None, None));
-    let names: Vec<_> = view.list(&Origin::Model).map(|it| it.tool.name.to_string()).collect();
+    assert_eq!(found(&view, "files-read").as_deref(), Some("read"));
+    assert_eq!(found(&view, "fs-read").as_deref(), Some("read"));
+    assert_eq!(found(&view, ToolName::new(&client("fs"), "a/b").as_str()).as_deref(), Some("a/b"));
+    assert_eq!((found(&view, "read"), found(&view, "x-read")), (None, None));
+    let names: Vec<_> =
+        view.list(&Origin::Model).map(|entry| entry.tool.name.to_string()).collect();
     assert!(names.iter().all(|name| name.starts_with("files-")), "{names:?}");
     // A grant of a plugin has the full name, so that a name on the wire that moves opens nothing.
-    let granted = |name: &str| Origin::Plugin(Arc::new([name.to_owned()].into()));
     assert!(view.find(&granted("fs-read"), "fs-read").is_some());
     assert!(view.find(&granted("files-read"), "files-read").is_none());
+}
+
+/// Returns the original name of the tool with a name.
+fn found(view: &View, name: &str) -> Option<String> {
+    view.find(&Origin::Caller, name).map(|entry| entry.tool.original.clone())
+}
+
+/// Returns the origin of a plugin that may use one tool.
+fn granted(name: &str) -> Origin {
+    Origin::Plugin(Arc::new([name.to_owned()].into()))
 }
 
 #[test]
@@ -127,10 +136,10 @@ fn a_bare_name_never_takes_the_name_of_another_tool() {
         )
     );
     let snapshot = catalog.snapshot();
-    let b = snapshot.clients().find(|it| it.name.as_str() == "b").expect("it is there");
-    let search = b.tools.iter().find(|it| it.original == "search").expect("it is there");
+    let b = snapshot.clients().find(|client| client.name.as_str() == "b").expect("it is there");
+    let search = b.tools.iter().find(|tool| tool.original == "search").expect("it is there");
     assert!(
-        search.changes().any(|it| it == "has a prefix, because a tool of a has its name"),
+        search.changes().any(|change| change == "has a prefix, because a tool of a has its name"),
         "{search:?}"
     );
     // The name is free again once the other tool is gone.
@@ -147,9 +156,10 @@ fn no_tool_of_a_client_has_the_name_of_one_of_the_gateways_own() {
     let own = OwnTools { tools: vec![Arc::new(own)], provider: Arc::new(Nobody) };
     catalog.set_meta_tools(own);
     let view = view(&catalog);
-    let names: Vec<_> = view.list(&Origin::Model).map(|it| it.tool.name.to_string()).collect();
+    let names: Vec<_> =
+        view.list(&Origin::Model).map(|entry| entry.tool.name.to_string()).collect();
     assert_eq!(names, ["executeToolCode"]);
-    assert!(view.list(&Origin::Script).all(|it| it.tool.name.as_str().starts_with("a-")));
+    assert!(view.list(&Origin::Script).all(|entry| entry.tool.name.as_str().starts_with("a-")));
 }
 
 #[test]
@@ -175,30 +185,8 @@ proptest! {
         lists in prop::collection::vec((prefix(), prop::collection::vec("[aAb]{0,2}|c[012]-[ab]|p[012]-[ab]|[ab]/[ab]|查|readToolFile|a{60,70}", 0..8)), 1..4),
         is_reversed in any::<bool>(),
     ) {
-        let policy = |index: usize, kind: u8| open(match kind {
-            0 => Prefix::Client,
-            1 => Prefix::Other(client(&format!("p{index}"))),
-            _ => Prefix::Off,
-        });
-        let of = |is_reversed: bool| {
-            let catalog = Catalog::new();
-            let mut order: Vec<_> = lists.iter().enumerate().collect();
-            if is_reversed {
-                order.reverse();
-            }
-            for (index, (kind, tools)) in order {
-                let name = format!("c{index}");
-                let mut tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-                if is_reversed {
-                    tools.reverse();
-                }
-                add(&catalog, &name, policy(index, *kind));
-                publish(&catalog, &name, &tools);
-            }
-            catalog
-        };
-        let catalog = of(is_reversed);
-        prop_assert_eq!(listed(&catalog), listed(&of(!is_reversed)));
+        let catalog = catalog_of(&lists, is_reversed);
+        prop_assert_eq!(listed(&catalog), listed(&catalog_of(&lists, !is_reversed)));
         let view = view(&catalog);
         let tools: BTreeSet<(String, String)> = view.list(&Origin::Caller).map(|entry| {
             (entry.tool.client.as_ref().expect("a client").to_string(), entry.tool.original.clone())
@@ -218,6 +206,30 @@ proptest! {
     }
 }
 
+/// Returns a catalog with a client for each list. A kind is that of [`prefix`].
+fn catalog_of(lists: &[(u8, Vec<String>)], is_reversed: bool) -> Arc<Catalog> {
+    let catalog = Catalog::new();
+    let mut order: Vec<_> = lists.iter().enumerate().collect();
+    if is_reversed {
+        order.reverse();
+    }
+    for (index, (kind, tools)) in order {
+        let name = format!("c{index}");
+        let mut tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+        if is_reversed {
+            tools.reverse();
+        }
+        let prefix = match kind {
+            0 => Prefix::Client,
+            1 => Prefix::Other(client(&format!("p{index}"))),
+            _ => Prefix::Off,
+        };
+        add(&catalog, &name, open(prefix));
+        publish(&catalog, &name, &tools);
+    }
+    catalog
+}
+
 #[test]
 fn the_list_is_the_same_whatever_the_order_of_the_server() {
     let tools = json!([
@@ -226,16 +238,17 @@ fn the_list_is_the_same_whatever_the_order_of_the_server() {
         {"name": "查询", "inputSchema": {"type": "object"}},
     ]);
     let Value::Array(tools) = tools else { panic!("a list") };
-    let listed = |tools: Vec<Value>| {
-        let definitions = serde_json::from_value(Value::Array(tools)).expect("definitions");
-        adopt_all(&client("fs"), &open(Prefix::Client), definitions)
-    };
-    let forward = listed(tools.clone());
-    assert_eq!(forward, listed(tools.into_iter().rev().collect()));
+    let forward = adopted(tools.clone());
+    assert_eq!(forward, adopted(tools.into_iter().rev().collect()));
     let b = forward.0.iter().find(|tool| tool.original == "b").expect("it is listed");
     assert_eq!(
         b.input_schema.as_str(),
         r#"{"type":"object","properties":{"z":{},"a":{}},"$defs":{}}"#,
         "members keep their order"
     );
+}
+
+fn adopted(tools: Vec<Value>) -> (Vec<Arc<Tool>>, Vec<String>) {
+    let definitions = serde_json::from_value(Value::Array(tools)).expect("definitions");
+    adopt_all(&client("fs"), &open(Prefix::Client), definitions)
 }

@@ -29,7 +29,8 @@ const MODERN: Peer = Peer {
 const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
 
 fn view() -> View {
-    let (catalog, name) = (Catalog::new(), ClientName::parse("fs").expect("a good name"));
+    let catalog = Catalog::new();
+    let name = ClientName::parse("fs").expect("a good name");
     let policy = Policy { execute: Whitelist::All, ..Policy::default() };
     catalog.add_client(&name, "stdio", policy);
     let tools = json!([{"name": "rm", "inputSchema": {}}, {"name": "mv", "inputSchema": {}}]);
@@ -74,7 +75,8 @@ fn answered(state: &Value, action: &str) -> Value {
 
 #[tokio::test]
 async fn a_modern_client_repeats_the_call_with_the_answer_of_its_user() {
-    let (view, seal) = (view(), Seal::new());
+    let view = view();
+    let seal = Seal::new();
     let question = question(&view, "fs-rm", r#"{"a":1,"b":[{"c":2,"d":3}]}"#);
     let state = state(&question, &seal).await;
     for action in ["decline", "cancel"] {
@@ -100,27 +102,32 @@ fn a_state_counts_once_however_many_are_used_by_its_tenant_or_another_one() {
     let expires = now() + 60;
     let ann = Tenant::of_key([1; 32], "ann");
     let bob = Tenant::of_key([2; 32], "bob");
-    let state = |number: usize| {
-        let mut code = [0; 32];
-        code[..8].copy_from_slice(&number.to_be_bytes());
-        (expires, code)
-    };
-    assert!(seal.spend(&bob, state(0)).is_ok());
+    assert!(seal.spend(&bob, spent(expires, 0)).is_ok());
     for number in 0..MAX_USED {
-        assert!(seal.spend(&ann, state(number)).is_ok(), "{number}");
+        assert!(seal.spend(&ann, spent(expires, number)).is_ok(), "{number}");
     }
-    assert!(seal.spend(&ann, state(MAX_USED)).is_err(), "no other one is forgotten for it");
-    assert!(seal.spend(&ann, state(0)).is_err());
-    assert!(seal.spend(&bob, state(0)).is_err());
-    assert!(seal.spend(&bob, state(1)).is_ok(), "another tenant has room of its own");
+    assert!(
+        seal.spend(&ann, spent(expires, MAX_USED)).is_err(),
+        "no other one is forgotten for it"
+    );
+    assert!(seal.spend(&ann, spent(expires, 0)).is_err());
+    assert!(seal.spend(&bob, spent(expires, 0)).is_err());
+    assert!(seal.spend(&bob, spent(expires, 1)).is_ok(), "another tenant has room of its own");
     seal.used.lock().expect("not poisoned").insert(ann.clone(), [(now() - 1, [0; 32])].into());
-    assert!(seal.spend(&ann, state(0)).is_ok(), "an expired one takes no room");
+    assert!(seal.spend(&ann, spent(expires, 0)).is_ok(), "an expired one takes no room");
     assert_eq!(seal.used.lock().expect("not poisoned")[&ann].len(), 1);
+}
+
+fn spent(expires: u64, number: usize) -> Spent {
+    let mut code = [0; 32];
+    code[..8].copy_from_slice(&number.to_be_bytes());
+    (expires, code)
 }
 
 #[tokio::test]
 async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
-    let (view, seal) = (view(), Seal::new());
+    let view = view();
+    let seal = Seal::new();
     let asked = question(&view, "fs-rm", r#"{"a":1,"b":2}"#);
     let state = state(&asked, &seal).await;
     let accept = answered(&state, "accept");
@@ -143,7 +150,8 @@ async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
 
 #[test]
 fn a_state_expires() {
-    let (view, seal) = (view(), Seal::new());
+    let view = view();
+    let seal = Seal::new();
     let question = question(&view, "fs-rm", "{}");
     assert!(seal.open(&question, &seal.state(&question, LIMIT)).is_some());
     let mut head: Head = [7; 24];
@@ -163,7 +171,8 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
     ] {
         let asks = Arc::new(Asks::default());
         let mut exchange = Exchange::new(Id::own(1), Some(asks.clone()), |outlet| async move {
-            let (view, seal) = (view(), Seal::new());
+            let view = view();
+            let seal = Seal::new();
             let question = question(&view, "fs-rm", "{}");
             let outcome = question.ask(LEGACY, &params_of("{}"), &outlet, &seal, LIMIT).await;
             Ok(format!("{:?}", format!("{:?}", outcome.expect("no error"))))
@@ -176,7 +185,9 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
                 text.into(),
                 &airlock_json::Caps::memory(1 << 16),
             ) {
-                Ok(airlock_wire::message::Message::Response(it)) => assert!(asks.resolve(&it)),
+                Ok(crate::message::Message::Response(response)) => {
+                    assert!(asks.resolve(&response));
+                }
                 other => panic!("{other:?}"),
             }
         }

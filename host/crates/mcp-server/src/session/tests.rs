@@ -91,16 +91,28 @@ async fn a_session_expires_unless_it_is_used_runs_a_request_or_listens() {
     advance(BOUNDS.idle / 2).await;
     assert!(sessions.find(used.id(), &tenant).is_some());
     advance(BOUNDS.idle / 2).await;
-    let finds = |session: &Session| sessions.find(session.id(), &tenant).is_some();
-    assert!(finds(&used) && finds(&running) && finds(&listening));
+    assert!(
+        is_open(&sessions, &used, "ann")
+            && is_open(&sessions, &running, "ann")
+            && is_open(&sessions, &listening, "ann")
+    );
     advance(BOUNDS.idle).await;
-    assert!(!finds(&used) && finds(&running) && finds(&listening));
+    assert!(
+        !is_open(&sessions, &used, "ann")
+            && is_open(&sessions, &running, "ann")
+            && is_open(&sessions, &listening, "ann")
+    );
     drop(listener);
     running.cancel(&request(1).id);
     settle().await;
     advance(BOUNDS.idle).await;
-    assert!(!finds(&running) && !finds(&listening));
+    assert!(!is_open(&sessions, &running, "ann") && !is_open(&sessions, &listening, "ann"));
     assert_eq!(sessions.usage(), (0, 0));
+}
+
+/// Returns whether an account can use a session.
+fn is_open(sessions: &Sessions, session: &Session, name: &str) -> bool {
+    sessions.find(session.id(), &account(name)).is_some()
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,11 +126,9 @@ async fn beyond_its_bound_an_account_loses_the_session_that_is_idle_for_longest(
     let other = sessions.open(account("bob"), PEER).expect("room");
     own[0].run(endless(1), unlimited(), ()).expect("it runs");
     own.push(sessions.open(account("ann"), PEER).expect("in the place of an idle one"));
-    let exists =
-        |session: &Arc<Session>, name| sessions.find(session.id(), &account(name)).is_some();
-    let left: Vec<bool> = own.iter().map(|session| exists(session, "ann")).collect();
+    let left: Vec<bool> = own.iter().map(|session| is_open(&sessions, session, "ann")).collect();
     assert_eq!(left, [true, false, true, true]);
-    assert!(exists(&other, "bob"));
+    assert!(is_open(&sessions, &other, "bob"));
     for session in &own[2..] {
         session.run(endless(1), unlimited(), ()).expect("it runs");
     }
@@ -134,7 +144,7 @@ async fn beyond_the_bound_on_all_the_account_with_the_most_sessions_loses_one() 
     let small = sessions.open(account("bob"), PEER).expect("room");
     advance(Duration::from_secs(1)).await;
     sessions.open(account("cid"), PEER).expect("in the place of one of ann's");
-    let left = large.iter().filter(|it| sessions.find(it.id(), &account("ann")).is_some()).count();
+    let left = large.iter().filter(|session| is_open(&sessions, session, "ann")).count();
     assert_eq!(left, 2);
     assert!(sessions.find(small.id(), &account("bob")).is_some());
 }
@@ -158,14 +168,14 @@ async fn a_busy_session_makes_room_for_a_tenant_with_fewer() {
 #[tokio::test]
 async fn waiting_streams_are_bounded_for_an_account_and_in_all() {
     let sessions = Sessions::new(BOUNDS);
-    let take = |name| sessions.stream(account(name));
-    let (first, second) = (take("ann").expect("room"), take("ann").expect("room"));
-    assert!(take("ann").is_err());
-    let third = take("bob").expect("room");
+    let first = sessions.stream(account("ann")).expect("room");
+    let second = sessions.stream(account("ann")).expect("room");
+    assert!(sessions.stream(account("ann")).is_err());
+    let third = sessions.stream(account("bob")).expect("room");
     // Ann has two more than a newcomer, whose stream takes the place of the oldest.
-    let fourth = take("cid").expect("ann's");
+    let fourth = sessions.stream(account("cid")).expect("ann's");
     assert!(first.evicted().now_or_never().is_some() && second.evicted().now_or_never().is_none());
-    assert!(take("dan").is_err(), "nobody has two more");
+    assert!(sessions.stream(account("dan")).is_err(), "nobody has two more");
     drop(first);
     drop((second, third, fourth));
     assert_eq!(sessions.usage(), (0, 0));
@@ -226,25 +236,30 @@ async fn events_of_a_stream_are_kept_for_a_minute_and_others_not_at_all() {
 async fn kept_events_are_bounded_in_number_and_in_bytes() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
-    let run = async |id: u32, result: &str| {
-        let mut log = session.run(quick(id, result), unlimited(), ()).expect("it runs");
-        log.begin_stream();
-        texts(&mut log).await;
-        settle().await;
-        log.stream()
-    };
     let mut streams = Vec::new();
     for id in 0..20 {
-        streams.push(run(id, "{}").await);
+        streams.push(streamed(&session, id, "{}").await);
     }
-    let kept = |streams: &[u64]| streams.iter().filter(|it| session.log(**it).is_some()).count();
-    assert_eq!(kept(&streams), KEPT_LOGS);
+    assert_eq!(kept(&session, &streams), KEPT_LOGS);
     assert!(session.log(streams[19]).is_some() && session.log(streams[0]).is_none());
     let large = format!("\"{}\"", "x".repeat(KEPT_BYTES));
-    let first = run(100, &large).await;
-    let second = run(101, "{}").await;
+    let first = streamed(&session, 100, &large).await;
+    let second = streamed(&session, 101, "{}").await;
     assert!(session.log(first).is_none() && session.log(second).is_some());
-    assert_eq!(kept(&streams), 0);
+    assert_eq!(kept(&session, &streams), 0);
+}
+
+/// Runs a request whose response is streamed, and returns the number of the stream.
+async fn streamed(session: &Arc<Session>, id: u32, result: &str) -> u64 {
+    let mut log = session.run(quick(id, result), unlimited(), ()).expect("it runs");
+    log.begin_stream();
+    texts(&mut log).await;
+    settle().await;
+    log.stream()
+}
+
+fn kept(session: &Session, streams: &[u64]) -> usize {
+    streams.iter().filter(|stream| session.log(**stream).is_some()).count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +285,8 @@ async fn a_response_without_memory_becomes_an_error_and_its_memory_is_given_back
 async fn the_newest_stream_listens_and_another_one_takes_over_when_it_ends() {
     let sessions = Sessions::new(BOUNDS);
     let session = sessions.open(account("ann"), PEER).expect("room");
-    let (first, second) = (session.listen(), session.listen());
+    let first = session.listen();
+    let second = session.listen();
     assert!(!first.is_current() && second.is_current());
     drop(second);
     assert!(first.is_current());

@@ -45,26 +45,36 @@ pub(super) fn to_completion(mut message: Object, created: u64) -> Result<Object,
     let end = object(json!({"type": "message_delta", "delta": {
         "stop_reason": message.get("stop_reason"), "stop_details": message.get("stop_details")
     }}));
-    let (mut reader, mut answer) = (Reader::default(), Answer::default());
-    let mut read = |event: Object| -> Result<(), Failure> {
-        reader.event(&event)?.into_iter().for_each(|step| answer.step(step));
-        Ok(())
-    };
-    read(object_of([("type", "message_start".into()), ("message", message.into())]))?;
+    let mut reader = Reader::default();
+    let mut answer = Answer::default();
+    let start = object_of([("type", "message_start".into()), ("message", message.into())]);
+    answer.event(&start, &mut reader)?;
     for block in blocks {
         let kind = "content_block_start".into();
-        read(object_of([("type", kind), ("index", 0.into()), ("content_block", block)]))?;
-        read(object_of([("type", "content_block_stop".into()), ("index", 0.into())]))?;
+        let start = object_of([("type", kind), ("index", 0.into()), ("content_block", block)]);
+        answer.event(&start, &mut reader)?;
+        let stop = object_of([("type", "content_block_stop".into()), ("index", 0.into())]);
+        answer.event(&stop, &mut reader)?;
     }
-    read(end)?;
-    read(object_of([("type", "message_stop".into())]))?;
+    answer.event(&end, &mut reader)?;
+    answer.event(&object_of([("type", "message_stop".into())]), &mut reader)?;
     Ok(answer.into_completion(created))
 }
 
 impl Answer {
+    fn event(&mut self, event: &Object, reader: &mut Reader) -> Result<(), Failure> {
+        for step in reader.event(event)? {
+            self.step(step);
+        }
+        Ok(())
+    }
+
     fn step(&mut self, step: Step) {
         match step {
-            Step::Begin { id, model } => (self.id, self.model) = (id, model),
+            Step::Begin { id, model } => {
+                self.id = id;
+                self.model = model;
+            }
             Step::Text(text) => self.content.get_or_insert_default().push_str(&text),
             Step::Reasoning(text) => self.reasoning.push_str(&text),
             Step::Thinking { block, .. } => self.thinking_blocks.push(block.into()),
@@ -78,7 +88,8 @@ impl Answer {
                 }
             }
             Step::End { finish_reason, refusal, usage } => {
-                (self.finish_reason, self.refusal) = (finish_reason, refusal);
+                self.finish_reason = finish_reason;
+                self.refusal = refusal;
                 self.usage = usage.to_object();
             }
         }

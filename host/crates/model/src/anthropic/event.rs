@@ -89,7 +89,8 @@ impl Reader {
         let Some(Value::Object(message)) = data.get("message") else {
             return Err(invalid("a message_start event without a message"));
         };
-        let (id, model) = (text(message, "id"), text(message, "model"));
+        let id = text(message, "id");
+        let model = text(message, "model");
         if id.len().max(model.len()) > MAX_NAME_BYTES {
             return Err(invalid("a message with an id or model of excessive length"));
         }

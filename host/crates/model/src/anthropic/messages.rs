@@ -46,10 +46,10 @@ impl Conversation {
 
     /// Returns `messages`.
     pub(super) fn into_messages(self) -> Vec<Value> {
-        let message = |Turn { role, blocks }| {
+        let messages = self.turns.into_iter().map(|Turn { role, blocks }| {
             object_of([("role", role.into()), ("content", blocks.into())]).into()
-        };
-        self.turns.into_iter().map(message).collect()
+        });
+        messages.collect()
     }
 
     fn add(&mut self, message: Value) -> Result<(), Unsupported> {
@@ -126,7 +126,7 @@ fn thinking(blocks: Option<Value>) -> Result<Vec<Value>, Unsupported> {
         Some(Value::Array(blocks)) => blocks,
         Some(_) => return Err(Unsupported::new("thinking_blocks", "must be a list")),
     };
-    let unmodified = |(index, block)| match block {
+    let unmodified = blocks.into_iter().enumerate().map(|(index, block)| match block {
         Value::Object(mut block) if content::is_thinking(&block) => {
             // Clients that collect a stream keep the position of each block.
             block.shift_remove("index");
@@ -136,8 +136,8 @@ fn thinking(blocks: Option<Value>) -> Result<Vec<Value>, Unsupported> {
             format_args!("thinking_blocks[{index}].type"),
             "must be \"thinking\" or \"redacted_thinking\"",
         )),
-    };
-    blocks.into_iter().enumerate().map(unmodified).collect()
+    });
+    unmodified.collect()
 }
 
 fn tool_use(call: Value) -> Result<Value, Unsupported> {

@@ -122,17 +122,19 @@ pub(super) fn to_messages(mut chat: Object) -> Result<Object, Unsupported> {
 /// place in the HTTP API. Anthropic's SDKs take it as a member.
 pub(super) fn take_betas(request: &mut Object) -> Result<Option<String>, Unsupported> {
     let Some(betas) = take(request, "betas") else { return Ok(None) };
-    let name = |beta: &Value| {
-        let name = beta.as_str().filter(|name| !name.is_empty())?;
-        let is_valid = name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c));
-        is_valid.then(|| name.to_owned())
-    };
-    let names: Option<Vec<_>> = betas.as_array().and_then(|betas| betas.iter().map(name).collect());
+    let names: Option<Vec<_>> =
+        betas.as_array().and_then(|betas| betas.iter().map(beta_name).collect());
     match names {
         Some(names) if names.is_empty() => Ok(None),
         Some(names) => Ok(Some(names.join(","))),
         None => Err(Unsupported::new("betas", "must be a list of names of beta features")),
     }
+}
+
+fn beta_name(beta: &Value) -> Option<String> {
+    let name = beta.as_str().filter(|name| !name.is_empty())?;
+    let is_valid = name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c));
+    is_valid.then(|| name.to_owned())
 }
 
 fn drop_members(chat: &mut Object) -> Result<(), Unsupported> {
@@ -185,7 +187,8 @@ fn set_stop(chat: &mut Object) -> Result<(), Unsupported> {
 }
 
 fn set_user(chat: &mut Object) -> Result<(), Unsupported> {
-    let (user, newer) = (take(chat, "user"), take(chat, "safety_identifier"));
+    let user = take(chat, "user");
+    let newer = take(chat, "safety_identifier");
     let Some(id) = newer.or(user) else { return Ok(()) };
     if !id.is_string() {
         return Err(Unsupported::new("user", "must be a string"));

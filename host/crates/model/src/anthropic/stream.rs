@@ -29,7 +29,8 @@ impl Chunks {
     /// `include_usage` is the one of the request's `stream_options`: it adds a last chunk without
     /// choices.
     pub(super) fn new(created: u64, include_usage: bool) -> Self {
-        let (id, model) = (String::new(), String::new());
+        let id = String::new();
+        let model = String::new();
         Self { reader: Reader::default(), created, include_usage, id, model }
     }
 
@@ -45,7 +46,8 @@ impl Chunks {
         for step in self.reader.event(data)? {
             match step {
                 Step::Begin { id, model } => {
-                    (self.id, self.model) = (id, model);
+                    self.id = id;
+                    self.model = model;
                     let delta = [("role", "assistant".into()), ("content", Value::Null)];
                     chunks.push(self.chunk(object_of(delta), None));
                 }

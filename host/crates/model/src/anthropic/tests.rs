@@ -67,12 +67,11 @@ async fn exchange(
 }
 
 /// Sets the time of creation, which is that of the test, to 0.
-fn undated(values: Vec<Value>) -> Vec<Value> {
-    let undated = |mut value: Value| {
+fn undated(mut values: Vec<Value>) -> Vec<Value> {
+    for value in &mut values {
         value["created"] = 0.into();
-        value
-    };
-    values.into_iter().map(undated).collect()
+    }
+    values
 }
 
 fn parse(text: &str) -> Object {
@@ -164,7 +163,8 @@ async fn a_stream_is_read_however_it_is_cut_and_one_that_ends_early_fails() {
     let service = settings("http://127.0.0.1:1/v1");
     let client = Client::new("claude", &service, Bounds::of(&service)).expect("a good service");
     for (name, sse, _) in RECORDED {
-        let (bytes, expected) = (Bytes::from(sse), translated(sse, false));
+        let bytes = Bytes::from(sse);
+        let expected = translated(sse, false);
         // Steps without a common divisor with the lengths of lines. The decoder has tests of its own
         // for every place.
         for at in (0..bytes.len()).step_by(11) {

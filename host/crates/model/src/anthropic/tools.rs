@@ -93,8 +93,9 @@ impl Choice {
                 return Err(Unsupported::new(param, "must be \"auto\" or \"required\""));
             }
         };
-        let name = |tool: &Value| tool["function"]["name"].as_str().map(str::to_owned);
-        let names = allowed["tools"].as_array().and_then(|tools| tools.iter().map(name).collect());
+        let names = allowed["tools"].as_array().and_then(|tools| {
+            tools.iter().map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
+        });
         let names: Vec<_> = names.ok_or_else(|| {
             Unsupported::new("tool_choice.allowed_tools.tools", "must be a list of function tools")
         })?;
@@ -108,10 +109,10 @@ fn definitions(tools: Option<Value>) -> Result<Vec<Value>, Unsupported> {
         Some(Value::Array(tools)) => tools,
         Some(_) => return Err(Unsupported::new("tools", "must be a list")),
     };
-    let translated = |(index, tool)| {
+    let translated = tools.into_iter().enumerate().map(|(index, tool)| {
         definition(tool).map_err(|error| error.within(format_args!("tools[{index}]")))
-    };
-    tools.into_iter().enumerate().map(translated).collect()
+    });
+    translated.collect()
 }
 
 /// Translates a definition. Members beside `function`, such as `cache_control`, are Anthropic's own
@@ -127,13 +128,13 @@ fn definition(tool: Value) -> Result<Value, Unsupported> {
     let Some(Value::Object(mut function)) = tool.shift_remove("function") else {
         return Err(Unsupported::new("function", "must be an object"));
     };
-    let within = |error: Unsupported| error.within("function");
-    let name = take_text(&mut function, "name").map_err(within)?;
+    let name = take_text(&mut function, "name").map_err(|error| error.within("function"))?;
     let mut definition = object_of([("name", name.into())]);
     if let Some(description) = take(&mut function, "description") {
         definition.insert("description".to_owned(), description);
     }
-    let schema = schema(take(&mut function, "parameters")).map_err(within)?;
+    let schema = schema(take(&mut function, "parameters"));
+    let schema = schema.map_err(|error| error.within("function"))?;
     definition.insert("input_schema".to_owned(), schema);
     if let Some(strict @ Value::Bool(true)) = take(&mut function, "strict") {
         definition.insert("strict".to_owned(), strict);

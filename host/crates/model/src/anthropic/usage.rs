@@ -18,13 +18,12 @@ impl Usage {
     /// Takes the counts that `usage` has.
     pub(super) fn update(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
-        let count = |name| usage.get(name).and_then(Value::as_u64);
         let details = usage.get("output_tokens_details");
         let thinking = details.and_then(|details| details.get("thinking_tokens")?.as_u64());
-        self.input = count("input_tokens").or(self.input);
-        self.cache_writes = count("cache_creation_input_tokens").or(self.cache_writes);
-        self.cache_reads = count("cache_read_input_tokens").or(self.cache_reads);
-        self.output = count("output_tokens").or(self.output);
+        self.input = count(usage, "input_tokens").or(self.input);
+        self.cache_writes = count(usage, "cache_creation_input_tokens").or(self.cache_writes);
+        self.cache_reads = count(usage, "cache_read_input_tokens").or(self.cache_reads);
+        self.output = count(usage, "output_tokens").or(self.output);
         self.thinking = thinking.or(self.thinking);
     }
 
@@ -50,6 +49,10 @@ impl Usage {
         }
         usage
     }
+}
+
+fn count(usage: &Value, name: &str) -> Option<u64> {
+    usage.get(name).and_then(Value::as_u64)
 }
 
 /// Returns the `finish_reason` of a `stop_reason`. Reasons that a later version of the API adds are

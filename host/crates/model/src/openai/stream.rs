@@ -98,7 +98,7 @@ impl<'a> Chunks<'a> {
     fn error_in(&self, chunk: &Object, kind: &str) -> Option<Object> {
         let error = match chunk.get("error") {
             Some(error) if !error.is_null() => error.clone(),
-            _ if kind == ERROR || chunk.get("object").is_some_and(|it| it == ERROR) => {
+            _ if kind == ERROR || chunk.get("object").is_some_and(|object| object == ERROR) => {
                 chunk.clone().into()
             }
             _ => return None,

@@ -160,9 +160,6 @@ async fn a_response_that_is_not_a_completion_is_a_bad_gateway() {
 
 #[tokio::test]
 async fn a_response_that_takes_too_much_memory_is_a_bad_gateway() {
-    let answer_of = |objects: usize| {
-        answer("200 OK", &format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(objects)))
-    };
     assert!(complete(answer_of(10)).await.is_ok());
     let error = complete(answer_of(100)).await.expect_err("it takes 50 kB");
     assert_eq!(error.status(), StatusCode::BAD_GATEWAY);
@@ -170,6 +167,10 @@ async fn a_response_that_takes_too_much_memory_is_a_bad_gateway() {
         error.to_string(),
         "provider 'up' answered with JSON that needs more memory than the gateway permits"
     );
+}
+
+fn answer_of(objects: usize) -> Service {
+    answer("200 OK", &format!(r#"{{"choices":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(objects)))
 }
 
 #[tokio::test]
@@ -252,7 +253,8 @@ async fn long_responses_are_parsed_on_a_thread_of_the_tenant() {
     let (base_url, task) = service(answer("200 OK", &text)).await;
     let client = client(&base_url, bounds);
     let taken = threads::occupy(&Tenant::GATEWAY).await;
-    let (prompt, held) = (Prompt::default(), free());
+    let prompt = Prompt::default();
+    let held = free();
     let mut answering = std::pin::pin!(respond(&client, &prompt, &held));
     let early = tokio::time::timeout(Duration::from_millis(50), &mut answering).await;
     assert!(early.is_err(), "it is parsed without a thread");
@@ -323,13 +325,14 @@ fn a_base_url_must_be_http_without_user_query_and_fragment() {
 
 #[tokio::test]
 async fn the_message_of_an_error_in_another_form_is_kept() {
-    let plain = |body: &str| fake::respond("400 Bad", "text/plain; charset=utf-8", "", body);
+    let plain = format!("404 page not found {KEY}\n");
+    let plain = fake::respond("400 Bad", "text/plain; charset=utf-8", "", &plain);
     for (answer, message) in [
         (fake::json("400 Bad", r#"{"error":"no such model"}"#), "no such model"),
         (fake::json("400 Bad", r#"{"detail":"no field"}"#), "no field"),
         (fake::json("400 Bad", r#"{"detail":[{"msg":"x"}]}"#), r#"[{"msg":"x"}]"#),
         (fake::json("400 Bad", r#"{"message":"m","error":{"code":1}}"#), "m"),
-        (plain(&format!("404 page not found {KEY}\n")), "404 page not found ***"),
+        (plain, "404 page not found ***"),
     ] {
         let server = FakeService::start(vec![answer]).await;
         let client = client(&server.base_url, SMALL);

@@ -61,10 +61,10 @@ impl<'a> Chunks<'a> {
             if let Some(chunk) = self.left.pop_front() {
                 return Ok(Some(chunk));
             }
-            let Some(events) = self.events.as_mut().filter(|_| !self.translation.has_ended())
-            else {
+            if self.translation.has_ended() {
                 return Ok(None);
-            };
+            }
+            let Some(events) = self.events.as_mut() else { return Ok(None) };
             let client = events.client;
             let event = events.next().await?.filter(|event| event.data.trim_ascii() != DONE);
             let Some(event) = event else {
@@ -106,8 +106,10 @@ fn document((chunk, part): Chunk) -> Document {
 
 /// Returns the bytes of an event that the translation keeps: identifier and name of an item.
 fn kept_bytes(event: &Object) -> usize {
-    let is_added = event.get("type").is_some_and(|kind| kind == "response.output_item.added");
-    let item = event.get("item").filter(|_| is_added);
-    let texts = ["id", "name"].map(|name| item.and_then(|item| item.get(name)?.as_str()));
-    item.map_or(0, |_| ITEM_BYTES + texts.into_iter().flatten().map(str::len).sum::<usize>())
+    if event.get("type").is_none_or(|kind| kind != "response.output_item.added") {
+        return 0;
+    }
+    let Some(item) = event.get("item") else { return 0 };
+    let texts = ["id", "name"].into_iter().filter_map(|name| item.get(name)?.as_str());
+    ITEM_BYTES + texts.map(str::len).sum::<usize>()
 }

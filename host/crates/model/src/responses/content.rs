@@ -25,10 +25,10 @@ pub(super) fn translate(content: Value, place: Place) -> Result<Value, Unsupport
             return Err(Unsupported::new("content", "must be a string or a list of content parts"));
         }
     };
-    let part = |(index, value)| {
+    let parts = parts.into_iter().enumerate().map(|(index, value)| {
         part(value, place).map_err(|error| error.within(format_args!("content[{index}]")))
-    };
-    parts.into_iter().enumerate().map(part).collect()
+    });
+    parts.collect()
 }
 
 fn part(value: Value, place: Place) -> Result<Value, Unsupported> {

@@ -24,21 +24,27 @@ const INPUT_CODES: [&str; 5] = ["invalid_", "image_", "empty_", "unsupported_", 
 /// `error` event, which may have the object as a member.
 pub(super) fn reported(data: &Object) -> Failure {
     let error = data.get("error").and_then(Value::as_object).unwrap_or(data);
-    let text = |name: &str| error.get(name).and_then(Value::as_str);
-    let status = status_of(error, text("code"), text("type"));
-    let kind = text("type").filter(|kind| *kind != "error").unwrap_or(match status.as_u16() {
-        429 => "rate_limit_error",
-        400..500 => "invalid_request_error",
-        _ => "server_error",
-    });
-    let message = text("message").unwrap_or("the provider reported an error without a message");
+    let code = text(error, "code");
+    let status = status_of(error, code, text(error, "type"));
+    let kind =
+        text(error, "type").filter(|kind| *kind != "error").unwrap_or(match status.as_u16() {
+            429 => "rate_limit_error",
+            400..500 => "invalid_request_error",
+            _ => "server_error",
+        });
+    let message =
+        text(error, "message").unwrap_or("the provider reported an error without a message");
     let error = object(json!({
         "message": message,
         "type": kind,
-        "param": text("param"),
-        "code": text("code").unwrap_or("provider_error"),
+        "param": text(error, "param"),
+        "code": code.unwrap_or("provider_error"),
     }));
     Failure::Refused(Box::new(Refusal { status, error, retry_after: None }))
+}
+
+fn text<'a>(error: &'a Object, name: &str) -> Option<&'a str> {
+    error.get(name).and_then(Value::as_str)
 }
 
 /// Returns the status of an error in a stream, whose own status is 200.
@@ -48,12 +54,12 @@ fn status_of(error: &Object, code: Option<&str>, kind: Option<&str>) -> StatusCo
     let number = number.filter(|number| (400..600).contains(number) && *number != 407);
     let known = code.and_then(|code| {
         let listed = CODES.iter().find(|(name, _)| *name == code).map(|(_, status)| *status);
-        let is_of_input = || INPUT_CODES.iter().any(|start| code.starts_with(start));
-        listed.or_else(|| is_of_input().then_some(400))
+        listed.or_else(|| INPUT_CODES.iter().any(|start| code.starts_with(start)).then_some(400))
     });
-    let by_type = || (kind == Some("invalid_request_error")).then_some(400);
-    let status = number.and_then(|number| u16::try_from(number).ok()).or(known).or_else(by_type);
-    status.and_then(|it| StatusCode::from_u16(it).ok()).unwrap_or(StatusCode::BAD_GATEWAY)
+    let by_type = (kind == Some("invalid_request_error")).then_some(400);
+    let status = number.and_then(|number| u16::try_from(number).ok()).or(known).or(by_type);
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    status.unwrap_or(StatusCode::BAD_GATEWAY)
 }
 
 #[cfg(test)]

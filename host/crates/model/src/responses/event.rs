@@ -125,10 +125,11 @@ impl Reader {
         if self.phase != Phase::New {
             return Err(invalid("a second response.created event"));
         }
-        let text = |name: &str| response.get(name).and_then(Value::as_str).map(str::to_owned);
+        let id = response.get("id").and_then(Value::as_str);
+        let model = response.get("model").and_then(Value::as_str);
         let head = Head {
-            id: text("id").unwrap_or_default(),
-            model: text("model").unwrap_or_default(),
+            id: id.unwrap_or_default().to_owned(),
+            model: model.unwrap_or_default().to_owned(),
             created: seconds(response.get("created_at")),
         };
         if head.id.len().max(head.model.len()) > MAX_NAME_BYTES {
@@ -185,7 +186,8 @@ impl Reader {
     fn done(&mut self, place: u64, item: &Object) -> Result<Vec<Step>, Failure> {
         let open = self.open.remove(&place);
         let open = open.ok_or_else(|| invalid("the end of an output item that is not open"))?;
-        let (mut steps, is_kept) = (Vec::new(), open.is_kept());
+        let mut steps = Vec::new();
+        let is_kept = open.is_kept();
         for (part, step) in open.close(item)? {
             steps.extend(self.joined(step, place, part));
         }
@@ -198,7 +200,7 @@ impl Reader {
         let mut steps = Vec::new();
         if matches!(step, Step::Reasoning { .. }) {
             let earlier = self.reasoning.replace((place, part));
-            steps.extend(earlier.filter(|it| *it != (place, part)).map(|_| Step::Joint));
+            steps.extend(earlier.filter(|earlier| *earlier != (place, part)).map(|_| Step::Joint));
         }
         steps.push(step);
         steps
@@ -233,7 +235,8 @@ impl Reader {
         let usage = usage::to_chat(response.get("usage"));
         // The one that was asked for, `auto`, is known before; the one that was used, only now.
         let service_tier = response.get("service_tier").and_then(Value::as_str);
-        let service_tier = service_tier.filter(|it| it.len() <= MAX_NAME_BYTES).map(str::to_owned);
+        let service_tier =
+            service_tier.filter(|tier| tier.len() <= MAX_NAME_BYTES).map(str::to_owned);
         let end = Step::End { finish_reason, service_tier, usage };
         steps.extend(begin.into_iter().chain([end]));
         Ok(steps)
@@ -245,7 +248,7 @@ impl Reader {
         match reason {
             Some("content_filter") => "content_filter",
             Some(_) => "length",
-            None if response.get("status").is_some_and(|it| it == "incomplete") => "length",
+            None if response.get("status").is_some_and(|status| status == "incomplete") => "length",
             None if self.calls > 0 => "tool_calls",
             None => "stop",
         }

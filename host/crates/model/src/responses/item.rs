@@ -203,7 +203,8 @@ impl Item {
 /// not.
 fn message(item: &Object, has_text: bool, annotations: usize) -> Result<Vec<(u64, Step)>, Failure> {
     let parts = list(item, "content")?.iter();
-    let (mut steps, mut sources) = (Vec::new(), Vec::new());
+    let mut steps = Vec::new();
+    let mut sources = Vec::new();
     for part in parts.filter_map(Value::as_object) {
         match part.get("type").and_then(Value::as_str) {
             Some("output_text") if !has_text => {
@@ -223,13 +224,21 @@ fn message(item: &Object, has_text: bool, annotations: usize) -> Result<Vec<(u64
 }
 
 fn reasoning(item: &Object, id: &str) -> Result<Vec<(u64, Step)>, Failure> {
-    let texts = |parts: &'static str| {
-        let parts = list(item, parts)?.iter().filter_map(Value::as_object);
-        Ok(parts.map(|part| text(part, "text")).zip(0_u64..))
-    };
-    let step = |summary, text| Step::Reasoning { item_id: id.to_owned(), summary, text };
-    let summary = texts("summary")?.map(|(text, index)| (index, step(Some(index), text)));
-    Ok(summary.chain(texts("content")?.map(|(text, index)| (index, step(None, text)))).collect())
+    let mut steps = Vec::new();
+    for (index, text) in texts(item, "summary")? {
+        let summary = Some(index);
+        steps.push((index, Step::Reasoning { item_id: id.to_owned(), summary, text }));
+    }
+    for (index, text) in texts(item, "content")? {
+        steps.push((index, Step::Reasoning { item_id: id.to_owned(), summary: None, text }));
+    }
+    Ok(steps)
+}
+
+/// Iterates over the texts of a list of parts.
+fn texts(item: &Object, parts: &str) -> Result<impl Iterator<Item = (u64, String)>, Failure> {
+    let parts = list(item, parts)?.iter().filter_map(Value::as_object);
+    Ok((0_u64..).zip(parts.map(|part| text(part, "text"))))
 }
 
 /// Returns a list of parts; an empty one if it is absent. Fails if there are too many.
@@ -268,17 +277,18 @@ fn nested(annotation: &Object) -> Object {
 /// Returns log probabilities in the form of chat completions, where every token has its bytes.
 fn logprobs(part: &Object) -> Vec<Value> {
     let tokens = part.get("logprobs").and_then(Value::as_array).into_iter().flatten();
-    let token = |token: &Object| {
-        let mut token = token.clone();
-        token.entry("bytes").or_insert(Value::Null);
-        token.entry("top_logprobs").or_insert_with(|| json!([]));
-        let top = token.get_mut("top_logprobs").and_then(Value::as_array_mut);
-        for top in top.into_iter().flatten().filter_map(Value::as_object_mut) {
-            top.entry("bytes").or_insert(Value::Null);
-        }
-        Value::Object(token)
-    };
-    tokens.filter_map(Value::as_object).map(token).collect()
+    tokens.filter_map(Value::as_object).map(with_bytes).collect()
+}
+
+fn with_bytes(token: &Object) -> Value {
+    let mut token = token.clone();
+    token.entry("bytes").or_insert(Value::Null);
+    token.entry("top_logprobs").or_insert_with(|| json!([]));
+    let top = token.get_mut("top_logprobs").and_then(Value::as_array_mut);
+    for top in top.into_iter().flatten().filter_map(Value::as_object_mut) {
+        top.entry("bytes").or_insert(Value::Null);
+    }
+    Value::Object(token)
 }
 
 /// Returns a text that is kept; it is empty if it is absent.

@@ -75,7 +75,8 @@ impl Items {
         refuse(&mut message, "function_call", "is replaced by `tool_calls`")?;
         self.items.extend(reasoning(take(&mut message, "reasoning_details")));
         let content = take(&mut message, "content");
-        let mut content = content.map(|it| content::translate(it, Place::Assistant)).transpose()?;
+        let content = content.map(|content| content::translate(content, Place::Assistant));
+        let mut content = content.transpose()?;
         if let Some(refusal) = take(&mut message, "refusal") {
             let refusal = json!({"type": "refusal", "refusal": refusal});
             content = Some(with_part(content, refusal));
@@ -106,9 +107,8 @@ impl Items {
         let Some(Value::Object(mut body)) = call.shift_remove(name) else {
             return Err(Unsupported::new("type", "must be \"function\" or \"custom\""));
         };
-        let within = |error: Unsupported| error.within(name);
-        let tool = take_text(&mut body, "name").map_err(within)?;
-        let text = take_text(&mut body, input).map_err(within)?;
+        let tool = take_text(&mut body, "name").map_err(|error| error.within(name))?;
+        let text = take_text(&mut body, input).map_err(|error| error.within(name))?;
         if name == "custom" {
             self.custom.insert(id.clone());
         }

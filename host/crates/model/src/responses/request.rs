@@ -90,7 +90,8 @@ fn drop_members(chat: &mut Object) -> Result<(), Unsupported> {
 }
 
 fn set_max_tokens(chat: &mut Object) -> Result<(), Unsupported> {
-    let (older, newer) = (take(chat, "max_tokens"), take(chat, "max_completion_tokens"));
+    let older = take(chat, "max_tokens");
+    let newer = take(chat, "max_completion_tokens");
     let tokens = match (older, newer) {
         (Some(older), Some(newer)) if older != newer => {
             return Err(Unsupported::new("max_tokens", "must be equal to `max_completion_tokens`"));

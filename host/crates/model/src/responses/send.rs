@@ -38,19 +38,15 @@ pub(super) fn written(
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(members.text_len() + 2);
     out.push(b'{');
-    let mut set = |name: &str, text: &str| {
-        member(&mut out, name);
-        out.extend_from_slice(text.as_bytes());
-    };
     if let Some(model) = prompt.body.get("model") {
-        set("model", model);
+        set(&mut out, "model", model);
     }
     for (name, text) in members.iter().filter(|(name, _)| !OWN.contains(name)) {
-        set(name, text);
+        set(&mut out, name, text);
     }
-    set("store", "false");
+    set(&mut out, "store", "false");
     if is_streamed {
-        set("stream", "true");
+        set(&mut out, "stream", "true");
     }
     member(&mut out, "input");
     list(&mut out, elements(members, "input").chain(prompt.added_items.iter().map(String::as_str)));
@@ -65,6 +61,11 @@ pub(super) fn written(
     write_tools(&mut out, members, &prompt.tools);
     out.push(b'}');
     out
+}
+
+fn set(out: &mut Vec<u8>, name: &str, text: &str) {
+    member(out, name);
+    out.extend_from_slice(text.as_bytes());
 }
 
 fn elements<'a>(members: &'a RawObject, name: &str) -> impl Iterator<Item = &'a str> {

@@ -84,7 +84,6 @@ fn whole() -> String {
 
 #[tokio::test]
 async fn a_request_is_sent_in_the_api_in_which_it_came_if_the_service_has_it() {
-    let completion = || fake::json("200 OK", r#"{"choices":[]}"#);
     for (prompt, apis, answer, path) in [
         (chat(), Apis::Chat, completion(), "/v1/chat/completions"),
         (chat(), Apis::Both, completion(), "/v1/chat/completions"),
@@ -98,6 +97,10 @@ async fn a_request_is_sent_in_the_api_in_which_it_came_if_the_service_has_it() {
         assert!(answered.is_ok(), "{answered:?}");
         assert_eq!(line(&requests[0]), format!("POST {path} HTTP/1.1"));
     }
+}
+
+fn completion() -> String {
+    fake::json("200 OK", r#"{"choices":[]}"#)
 }
 
 #[tokio::test]
@@ -131,7 +134,9 @@ async fn streamed_and_whole_responses_have_the_same_items() {
         let terms = [is_streamed, true];
         let (chunks, _) = exchange(vec![answer], Apis::Both, &native(None), terms, &free()).await;
         let chunks = chunks.expect("an answer");
-        let items = chunks.iter().filter(|it| matches!(it.part(), Some(crate::Part::Item { .. })));
+        let items = chunks
+            .iter()
+            .filter(|chunk| matches!(chunk.part(), Some(crate::Part::Item { .. })));
         assert_eq!(items.count(), 5);
     }
     let (answer, _) =
@@ -160,7 +165,8 @@ async fn a_model_without_encrypted_reasoning_is_asked_again_and_then_never_for_i
     assert_eq!(error.status(), StatusCode::BAD_REQUEST);
     assert!(client.respond(&prompt, terms).await.is_ok());
     let requests = fake.requests().await;
-    let asks: Vec<_> = requests.iter().map(|it| it.contains("encrypted_content")).collect();
+    let asks: Vec<_> =
+        requests.iter().map(|request| request.contains("encrypted_content")).collect();
     assert_eq!(asks, [true, false, false, true, false, true], "only a success proves the reason");
 }
 

@@ -18,10 +18,10 @@ pub(super) fn definitions(tools: Option<Value>) -> Result<Option<Vec<Value>>, Un
         Some(Value::Array(tools)) => tools,
         Some(_) => return Err(Unsupported::new("tools", "must be a list")),
     };
-    let definition = |(index, tool)| {
+    let definitions = tools.into_iter().enumerate().map(|(index, tool)| {
         definition(tool).map_err(|error| error.within(format_args!("tools[{index}]")))
-    };
-    tools.into_iter().enumerate().map(definition).collect::<Result<_, _>>().map(Some)
+    });
+    definitions.collect::<Result<_, _>>().map(Some)
 }
 
 /// Translates a definition. `strict` is false if it is absent: the Responses API makes tools strict
@@ -52,11 +52,11 @@ pub(super) fn choice(choice: Value) -> Result<Value, Unsupported> {
     let Some(Value::Array(tools)) = allowed.shift_remove("tools") else {
         return Err(Unsupported::new("tool_choice.allowed_tools.tools", "must be a list"));
     };
-    let tool = |(index, tool)| {
-        let path = format_args!("tool_choice.allowed_tools.tools[{index}]").to_string();
+    let tools = tools.into_iter().enumerate().map(|(index, tool)| {
+        let path = format!("tool_choice.allowed_tools.tools[{index}]");
         flat(tool).map(Value::Object).map_err(|error| error.within(path))
-    };
-    let tools: Vec<Value> = tools.into_iter().enumerate().map(tool).collect::<Result<_, _>>()?;
+    });
+    let tools: Vec<Value> = tools.collect::<Result<_, _>>()?;
     object.extend(allowed);
     object.insert("tools".to_owned(), tools.into());
     Ok(object.into())

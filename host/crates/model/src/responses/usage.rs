@@ -7,22 +7,25 @@ use crate::{Object, object};
 /// Returns the usage of a chat completion; `None` if a Response has none.
 pub(super) fn to_chat(usage: Option<&Value>) -> Option<Object> {
     let usage = usage.filter(|usage| usage.is_object())?;
-    let count = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
-    let (input, output) = (count("/input_tokens"), count("/output_tokens"));
-    let (input, output) = (input.unwrap_or_default(), output.unwrap_or_default());
-    let cached = count("/input_tokens_details/cached_tokens");
+    let input = count(usage, "/input_tokens").unwrap_or_default();
+    let output = count(usage, "/output_tokens").unwrap_or_default();
+    let cached = count(usage, "/input_tokens_details/cached_tokens");
     let mut details = object(json!({"cached_tokens": cached.unwrap_or_default()}));
-    if let Some(written) = count("/input_tokens_details/cache_write_tokens") {
+    if let Some(written) = count(usage, "/input_tokens_details/cache_write_tokens") {
         details.insert("cache_write_tokens".to_owned(), written.into());
     }
-    let reasoning = count("/output_tokens_details/reasoning_tokens").unwrap_or_default();
+    let reasoning = count(usage, "/output_tokens_details/reasoning_tokens").unwrap_or_default();
     Some(object(json!({
         "prompt_tokens": input,
         "completion_tokens": output,
-        "total_tokens": count("/total_tokens").unwrap_or_else(|| input.saturating_add(output)),
+        "total_tokens": count(usage, "/total_tokens").unwrap_or_else(|| input.saturating_add(output)),
         "prompt_tokens_details": details,
         "completion_tokens_details": {"reasoning_tokens": reasoning},
     })))
+}
+
+fn count(usage: &Value, pointer: &str) -> Option<u64> {
+    usage.pointer(pointer).and_then(Value::as_u64)
 }
 
 #[cfg(test)]

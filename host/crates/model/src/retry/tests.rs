@@ -25,13 +25,14 @@ fn credential() -> ModelError {
 fn keys(names: &[&str]) -> Keys {
     let keys: Vec<_> =
         names.iter().map(|name| settings::Key::new(*name, Secret::new("k"))).collect();
-    let header = |key: &str| Some((http::header::AUTHORIZATION, key.parse().ok()?));
-    Keys::new(&keys, header).expect("good keys")
+    Keys::new(&keys, |key| Some((http::header::AUTHORIZATION, key.parse().ok()?)))
+        .expect("good keys")
 }
 
 /// Calls `check` with the attempts of a request that has a minute.
 fn attempts<T>(names: &[&str], check: impl FnOnce(&mut Attempts<'_>) -> T) -> T {
-    let (keys, random) = (keys(names), Random::seeded(3));
+    let keys = keys(names);
+    let random = Random::seeded(3);
     let deadline = Instant::now() + Duration::from_mins(1);
     check(&mut Attempts::new("up", keys.serving("m"), &SETTINGS, &random, deadline).expect("a key"))
 }
@@ -39,13 +40,15 @@ fn attempts<T>(names: &[&str], check: impl FnOnce(&mut Attempts<'_>) -> T) -> T 
 #[tokio::test(start_paused = true)]
 async fn only_statuses_of_overloaded_and_broken_services_are_repeated() {
     let repeated: Vec<_> = (400..600)
-        .filter(|status| attempts(&["a"], |it| it.after(&refused(*status, None))).is_some())
+        .filter(|status| {
+            attempts(&["a"], |attempts| attempts.after(&refused(*status, None))).is_some()
+        })
         .collect();
     assert_eq!(repeated, [429, 500, 502, 503, 504, 529]);
     let bad = ModelError::BadAnswer { provider: "up".into(), what: "x" };
     let silent = ModelError::Silent { provider: "up".into(), limit: "timeouts.idle" };
     for error in [bad, silent, ModelError::NoModel, credential()] {
-        assert_eq!(attempts(&["a"], |it| it.after(&error)), None, "{error}");
+        assert_eq!(attempts(&["a"], |attempts| attempts.after(&error)), None, "{error}");
     }
 }
 
@@ -62,7 +65,6 @@ async fn waits_double_up_to_the_longest_with_jitter_and_end_at_the_maximum() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_waited_for_up_to_a_minute_and_within_the_deadline() {
-    let wait = |value: &str| attempts(&["a"], |it| it.after(&refused(429, Some(value))));
     assert_eq!(wait("7"), Some(Duration::from_secs(7)));
     assert!(wait("0").expect("a repetition") >= Duration::from_millis(200), "the backoff");
     assert!(wait("soon").expect("a repetition") < Duration::from_millis(400), "the backoff");
@@ -73,6 +75,11 @@ async fn retry_after_is_waited_for_up_to_a_minute_and_within_the_deadline() {
     let date = HeaderValue::from_static("Sun, 06 Nov 1994 08:49:57 GMT");
     assert_eq!(parse(&date, now), Some(Duration::from_secs(20)));
     assert_eq!(parse(&date, now + Duration::from_mins(1)), Some(Duration::ZERO));
+}
+
+/// Returns the wait after a refusal with this `Retry-After`.
+fn wait(value: &str) -> Option<Duration> {
+    attempts(&["a"], |attempts| attempts.after(&refused(429, Some(value))))
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,9 +114,10 @@ async fn a_broken_service_keeps_the_key() {
 
 #[test]
 fn only_a_valid_retry_after_is_kept() {
-    let kept = |value: &str| refused(429, Some(value)).retry_after();
-    assert_eq!(kept("7"), Some(Duration::from_secs(7)));
-    for bad in ["Bearer sk-1", "-1", "1.5", ""] {
-        assert_eq!(kept(bad), None, "{bad}");
+    let wait = Duration::from_secs(7);
+    for (value, kept) in
+        [("7", Some(wait)), ("Bearer sk-1", None), ("-1", None), ("1.5", None), ("", None)]
+    {
+        assert_eq!(refused(429, Some(value)).retry_after(), kept, "{value}");
     }
 }

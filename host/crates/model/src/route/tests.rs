@@ -22,7 +22,7 @@ fn models(providers: &[(&str, u16, &[&str])]) -> Models {
             Settings {
                 name: (*name).to_owned(),
                 kind: Kind::Scripted { script },
-                fallbacks: fallbacks.iter().map(|&it| it.to_owned()).collect(),
+                fallbacks: fallbacks.iter().map(|&fallback| fallback.to_owned()).collect(),
             }
         })
         .collect();
@@ -135,17 +135,19 @@ fn a_model_is_asked_once() {
 
 #[test]
 fn a_configured_fallback_must_name_a_provider() {
-    let settings = |fallback: &str| Settings {
-        name: "a".to_owned(),
-        kind: Kind::Service(Box::new(crate::Service::new(
-            crate::Api::OpenAi,
-            "http://localhost/v1",
-        ))),
-        fallbacks: vec![fallback.to_owned()],
-    };
     assert!(Models::new(&[settings("a/other")]).is_ok());
     for bad in ["b/m", "a", ""] {
         let error = Models::new(&[settings(bad)]).expect_err(bad);
         assert!(matches!(error, crate::BadProvider::Fallback { .. }), "{error}");
+    }
+}
+
+fn settings(fallback: &str) -> Settings {
+    let api = crate::Api::OpenAi;
+    let service = crate::Service::new(api, "http://localhost/v1");
+    Settings {
+        name: "a".to_owned(),
+        kind: Kind::Service(Box::new(service)),
+        fallbacks: vec![fallback.to_owned()],
     }
 }

@@ -92,8 +92,6 @@ fn the_first_turn_whose_conditions_hold_is_used() {
         {"when": {"role": "user", "contains": "add"}, "answer": {"tool_calls": [{"name": "a", "arguments": {"x": ["{{last_user_message}}"]}}]}},
         {"answer": {"content": "otherwise"}},
     ]);
-    let user = |text: &str| json!({"role": "user", "content": text});
-    let tool = |text: &str| json!({"role": "tool", "content": text});
     let parts = json!({"role": "user", "content": [{"type": "text", "text": "please add"}]});
     let calls = answer(&turns, &json!([parts]));
     let call = &calls["choices"][0]["message"]["tool_calls"][0];
@@ -107,6 +105,14 @@ fn the_first_turn_whose_conditions_hold_is_used() {
     assert_eq!(two["choices"][0]["message"]["content"], "two: {{last_user_message}}, u");
     let one = answer(&turns, &json!([tool("0"), user("u"), tool("1")]));
     assert_eq!(one["choices"][0]["message"]["content"], "otherwise");
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+fn tool(text: &str) -> Value {
+    json!({"role": "tool", "content": text})
 }
 
 #[test]
@@ -123,25 +129,28 @@ fn a_conversation_without_a_matching_turn_fails_and_is_described() {
 
 #[test]
 fn an_invalid_turn_is_reported_with_valid_values() {
-    let problem = |turn: Value| match script(&json!([{"answer": {"content": ""}}, turn])) {
-        Err(BadProvider::Script { cause: BadScript::Turn { turn: 2, problem, .. }, .. }) => problem,
-        other => panic!("{other:?}"),
-    };
     insta::assert_snapshot!(
-        problem(json!({"when": {"contain": "x"}, "answer": {}})),
+        problem(&json!({"when": {"contain": "x"}, "answer": {}})),
         @"when.contain: unknown field `contain`, expected one of `role`, `contains`, `offered`, `tool_results`"
     );
     insta::assert_snapshot!(
-        problem(json!({"when": {"role": "bot"}, "answer": {}})),
+        problem(&json!({"when": {"role": "bot"}, "answer": {}})),
         @"when.role: unknown variant `bot`, expected one of `system`, `developer`, `user`, `assistant`, `tool`"
     );
-    insta::assert_snapshot!(problem(json!({"answer": {}})), @"answer: needs `content`, `tool_calls` or `error`");
+    insta::assert_snapshot!(problem(&json!({"answer": {}})), @"answer: needs `content`, `tool_calls` or `error`");
     insta::assert_snapshot!(
-        problem(json!({"answer": {"error": {"status": 200, "message": ""}}})),
+        problem(&json!({"answer": {"error": {"status": 200, "message": ""}}})),
         @"answer.error.status: found 200, expected 400 to 599"
     );
     assert!(matches!(
         Script::load("demo", Path::new("/nowhere")),
         Err(BadProvider::Script { cause: BadScript::Read { .. }, .. })
     ));
+}
+
+fn problem(turn: &Value) -> String {
+    match script(&json!([{"answer": {"content": ""}}, turn])) {
+        Err(BadProvider::Script { cause: BadScript::Turn { turn: 2, problem, .. }, .. }) => problem,
+        other => panic!("{other:?}"),
+    }
 }

@@ -14,10 +14,9 @@ const BUSY: &str = r#"{"error":{"message":"busy"}}"#;
 const CHUNK: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n";
 
 fn service(base_url: &str, keys: &[&str]) -> Service {
-    let key = |key: &&str| KeySettings::new(*key, Secret::new(*key));
     let wait = Duration::from_millis(1);
     Service {
-        keys: keys.iter().map(key).collect(),
+        keys: keys.iter().map(|key| KeySettings::new(*key, Secret::new(*key))).collect(),
         retries: Retries { max: 2, initial: wait, longest: wait },
         ..Service::new(Api::OpenAi, base_url)
     }
@@ -63,15 +62,15 @@ async fn a_request_that_the_service_could_not_serve_is_repeated_unchanged() {
     assert_eq!(answer.expect("an answer")["choices"][0]["message"]["content"], "hi");
     let requests = fake.requests().await;
     assert_eq!(requests.len(), 3);
-    assert!(requests.iter().all(|it| token(it) == "k" && body(it) == body(&requests[0])));
+    assert!(requests.iter().all(|sent| token(sent) == "k" && body(sent) == body(&requests[0])));
 }
 
 #[tokio::test]
 async fn the_last_error_is_returned_after_the_maximum_of_repetitions() {
-    let busy = |seconds| {
+    let busy = [0, 0, 9].map(|seconds| {
         fake::respond("429 Slow", "application/json", &format!("retry-after: {seconds}\r\n"), BUSY)
-    };
-    let fake = FakeService::start(vec![busy(0), busy(0), busy(9)]).await;
+    });
+    let fake = FakeService::start(busy.to_vec()).await;
     let error = respond(&service(&fake.base_url, &["k"]), false).await.expect_err("busy");
     assert_eq!(error.status(), 429);
     assert_eq!(error.retry_after().expect("it was sent").as_secs(), 9);
@@ -85,7 +84,7 @@ async fn a_key_that_is_not_accepted_is_replaced_by_another() {
     let answer = respond(&service(&fake.base_url, &["a", "b"]), false).await;
     assert!(answer.is_ok(), "{answer:?}");
     let requests = fake.requests().await;
-    let mut tokens: Vec<_> = requests.iter().map(|it| token(it)).collect();
+    let mut tokens: Vec<_> = requests.iter().map(|request| token(request)).collect();
     tokens.sort_unstable();
     assert_eq!(tokens, ["a", "b"]);
     let fake = FakeService::start(vec![refused.clone(), refused]).await;
@@ -198,16 +197,14 @@ fn a_file_without_certificates_is_refused() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     let mut service = service("https://model.invalid/v1", &[]);
     service.ca = Some(file.path().to_owned());
-    let error = |service: &Service| {
-        let error = Client::new("up", service).expect_err("no certificate").to_string();
-        error.replace(&file.path().display().to_string(), "ca.pem")
-    };
+    let error = Client::new("up", &service).expect_err("no certificate").to_string();
     assert_eq!(
-        error(&service),
+        error.replace(&file.path().display().to_string(), "ca.pem"),
         r#"the file ca.pem of provider "up" has no certificate in PEM format"#
     );
     service.ca = Some("missing.pem".into());
-    assert!(error(&service).contains("missing.pem"));
+    let error = Client::new("up", &service).expect_err("no certificate").to_string();
+    assert!(error.contains("missing.pem"));
     file.write_all(b"x").expect("it is written");
 }
 

@@ -70,12 +70,13 @@ impl Page {
 }
 
 fn number(name: &str, text: &str) -> Result<usize, ApiError> {
-    let wrong = |problem: &str| {
-        let message = format!("Invalid {name} parameter: {problem}");
-        ApiError::bad_request("invalid_value", message).about(name)
-    };
-    let number: i64 = text.parse().map_err(|_| wrong("must be a number"))?;
-    usize::try_from(number).map_err(|_| wrong("must be non-negative"))
+    let number: i64 = text.parse().map_err(|_| wrong(name, "must be a number"))?;
+    usize::try_from(number).map_err(|_| wrong(name, "must be non-negative"))
+}
+
+fn wrong(name: &str, problem: &str) -> ApiError {
+    let message = format!("Invalid {name} parameter: {problem}");
+    ApiError::bad_request("invalid_value", message).about(name)
 }
 
 #[cfg(test)]
@@ -88,22 +89,28 @@ mod tests {
 
     #[test]
     fn a_page_has_the_entries_from_its_offset_to_its_limit() {
-        let of = |query| page(query).of(vec![0, 1, 2, 3]);
-        assert_eq!(of(""), (vec![0, 1, 2, 3], 4));
-        assert_eq!(of("limit=2"), (vec![0, 1], 4));
-        assert_eq!(of("limit=2&offset=3"), (vec![3], 4));
-        assert_eq!(of("offset=4"), (vec![], 4));
-        assert_eq!(of("limit=0"), (vec![], 4));
-        assert_eq!(of("limit=9223372036854775807&offset=9223372036854775807"), (vec![], 4));
-        assert_eq!(of("page=7&limit=9&limit=1"), (vec![0], 4));
+        for (query, entries) in [
+            ("", vec![0, 1, 2, 3]),
+            ("limit=2", vec![0, 1]),
+            ("limit=2&offset=3", vec![3]),
+            ("offset=4", vec![]),
+            ("limit=0", vec![]),
+            ("limit=9223372036854775807&offset=9223372036854775807", vec![]),
+            ("page=7&limit=9&limit=1", vec![0]),
+        ] {
+            assert_eq!(page(query).of(vec![0, 1, 2, 3]), (entries, 4), "{query}");
+        }
         let many = vec![(); 2_000];
         assert_eq!(page("").of(many.clone()).0.len(), 100);
         assert_eq!(page("limit=5000").of(many.clone()).0.len(), 1_000);
-        let tools = |query| page(query).tools(&many).len();
-        assert_eq!(tools(""), 100);
-        assert_eq!(tools("tools_limit=5000"), 1_000);
-        assert_eq!(tools("tools_limit=5&tools_offset=1998"), 2);
-        assert_eq!(tools("tools_offset=2001"), 0);
+        for (query, tools) in [
+            ("", 100),
+            ("tools_limit=5000", 1_000),
+            ("tools_limit=5&tools_offset=1998", 2),
+            ("tools_offset=2001", 0),
+        ] {
+            assert_eq!(page(query).tools(&many).len(), tools, "{query}");
+        }
     }
 
     #[test]

@@ -141,16 +141,22 @@ mod tests {
     #[test]
     fn texts_of_tools_that_are_gone_make_room_and_the_others_are_bounded() {
         let mut kept = Kept::default();
-        let mut keep = |tool: &Arc<Tool>| {
-            let key = (Arc::as_ptr(tool).addr(), Reader::Key);
-            kept.keep(key, tool, &"x".repeat(MAX_BYTES / 2).into());
-            assert!(kept.bytes <= MAX_BYTES);
-            kept.texts.contains_key(&key)
-        };
         let [first, second, third] = ["1", "2", "3"].map(tool);
-        assert_eq!([&first, &second, &third].map(&mut keep), [true, true, false]);
+        let are_kept = [&first, &second, &third].map(|tool| keep(&mut kept, tool));
+        assert_eq!(are_kept, [true, true, false]);
         drop(first);
-        assert!(keep(&third));
+        assert!(keep(&mut kept, &third));
+    }
+
+    /// Returns whether there is room for a text of half the size that texts may have together.
+    fn keep(kept: &mut Kept, tool: &Arc<Tool>) -> bool {
+        kept.keep(key(tool), tool, &"x".repeat(MAX_BYTES / 2).into());
+        assert!(kept.bytes <= MAX_BYTES);
+        kept.texts.contains_key(&key(tool))
+    }
+
+    fn key(tool: &Arc<Tool>) -> (usize, Reader) {
+        (Arc::as_ptr(tool).addr(), Reader::Key)
     }
 
     #[test]
@@ -158,7 +164,6 @@ mod tests {
         let mut kept = Kept::default();
         let tools: Vec<_> = (0..4 * SEARCHED_PART).map(|_| tool("a tool")).collect();
         let text: Arc<str> = "x".repeat(MAX_BYTES / tools.len()).into();
-        let key = |tool: &Arc<Tool>| (Arc::as_ptr(tool).addr(), Reader::Key);
         for tool in &tools {
             kept.keep(key(tool), tool, &text);
         }

@@ -82,13 +82,12 @@ async fn connections_are_evicted_in_the_order_idle_unsent_reading_waiting() {
     let _also_unsent = new.activity.begin().answer();
     advance(Duration::from_secs(1)).await;
     drop(idle.activity.begin().answer());
-    let evict = || connections.table().evict(1, |_| true);
     for next in [idle, old, new, reading, waiting] {
         assert!(!is_evicted(next));
-        assert_eq!(evict(), 1);
+        assert_eq!(connections.table().evict(1, |_| true), 1);
         assert!(is_evicted(next));
     }
-    assert_eq!(evict(), 0, "a request is running on the last");
+    assert_eq!(connections.table().evict(1, |_| true), 0, "a request is running on the last");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,14 +105,14 @@ async fn a_connection_is_not_evicted_while_one_of_its_requests_may_not_be_interr
 #[tokio::test(start_paused = true)]
 async fn streams_of_the_tenant_with_most_are_evicted_first_whatever_their_age() {
     let connections = Connections::new(4, 4);
-    let wait = |slot: &ConnectionSlot, tenant: &Tenant| {
-        (request(slot, tenant), slot.activity.park(Parking::Waiting))
-    };
     let bob = admit(&connections, 1);
-    let _of_bob = wait(&bob, &tenant(2));
+    let _of_bob = (request(&bob, &tenant(2)), bob.activity.park(Parking::Waiting));
     advance(Duration::from_secs(1)).await;
     let anns: Vec<_> = (0..3).map(|_| admit(&connections, 1)).collect();
-    let _of_ann: Vec<_> = anns.iter().map(|slot| wait(slot, &tenant(1))).collect();
+    let _of_ann: Vec<_> = anns
+        .iter()
+        .map(|slot| (request(slot, &tenant(1)), slot.activity.park(Parking::Waiting)))
+        .collect();
     for _ in 0..2 {
         admit(&connections, 1);
     }
@@ -166,17 +165,17 @@ async fn the_reserve_is_divided_between_peers_and_its_connections_are_evicted_fo
     let connections = Connections::new(2, 1);
     let in_use = [admit(&connections, 1), admit(&connections, 2)];
     let _running: Vec<_> = in_use.iter().map(|slot| slot.activity.begin()).collect();
-    let reserved = |last| connections.admit(peer(last));
-    let ones: Vec<_> = (0..RESERVED / 2).map(|_| reserved(1).expect("a place")).collect();
+    let ones: Vec<_> =
+        (0..RESERVED / 2).map(|_| connections.admit(peer(1)).expect("a place")).collect();
     assert!(ones.iter().all(|slot| slot.is_reserved() && !is_evicted(slot)));
-    let next = reserved(1).expect("an idle one gives way");
+    let next = connections.admit(peer(1)).expect("an idle one gives way");
     assert_eq!(ones.iter().filter(|slot| is_evicted(slot)).count(), 1);
-    let closing: Vec<_> = std::iter::from_fn(|| reserved(1)).take(1_000).collect();
+    let closing: Vec<_> = std::iter::from_fn(|| connections.admit(peer(1))).take(1_000).collect();
     assert!(closing.len() < 1_000, "evicted ones that are not closed are bounded");
-    let other = reserved(3).expect("another peer has places left");
+    let other = connections.admit(peer(3)).expect("another peer has places left");
     assert!(other.is_reserved() && !is_evicted(&other));
     drop((ones, next, closing));
-    reserved(1).expect("they are closed");
+    connections.admit(peer(1)).expect("they are closed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,24 +83,23 @@ impl Options {
     pub(super) fn parse(query: Option<&str>) -> Result<Self, ApiError> {
         let mut options = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            let is = |known: &str| value.eq_ignore_ascii_case(known);
-            match name.as_ref() {
-                "format" if value.is_empty() || is("chat") => options.format = Format::Chat,
-                "format" if is("responses") => options.format = Format::Responses,
-                "format" => {
+            match (name.as_ref(), value.to_ascii_lowercase().as_str()) {
+                ("format", "" | "chat") => options.format = Format::Chat,
+                ("format", "responses") => options.format = Format::Responses,
+                ("format", _) => {
                     return Err(ApiError::bad_request(
                         "invalid_format",
                         "Invalid format value, must be 'chat' or 'responses'",
                     )
                     .about("format"));
                 }
-                "present" if value.is_empty() || is("model") => options.reader = Reader::Model,
-                "present" if is("raw") => options.reader = Reader::Program,
-                "present" => {
+                ("present", "" | "model") => options.reader = Reader::Model,
+                ("present", "raw") => options.reader = Reader::Program,
+                ("present", _) => {
                     let message = "Invalid present value, must be 'model' or 'raw'";
                     return Err(ApiError::bad_request("invalid_value", message).about("present"));
                 }
-                "model" => {
+                ("model", _) => {
                     options.model = Some(value.into_owned()).filter(|model| !model.is_empty());
                 }
                 _ => {}
@@ -114,11 +113,8 @@ impl Format {
     /// Reads a call. Fails if it is not of this form.
     pub(super) fn read(self, body: Object) -> Result<Call, ApiError> {
         let body = Value::from(body);
-        let bad_json = |error: serde_json::Error| {
-            ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
-        };
         let Answered { request_state, input_responses } =
-            Answered::deserialize(&body).map_err(bad_json)?;
+            Answered::deserialize(&body).map_err(|error| bad_json(&error))?;
         let (id, function) = match self {
             Self::Chat => {
                 serde_json::from_value::<ChatCall>(body).map(|call| (call.id, call.function))
@@ -126,18 +122,19 @@ impl Format {
             Self::Responses => serde_json::from_value::<ResponsesCall>(body)
                 .map(|call| (call.call_id, Some(call.function))),
         }
-        .map_err(bad_json)?;
+        .map_err(|error| bad_json(&error))?;
         let function = function.unwrap_or(Function { name: None, arguments: None });
         let name = function.name.filter(|name| !name.is_empty());
         let (place, example) = match self {
             Self::Chat => ("function.name", r#"{"function": {"name": …, "arguments": …}}"#),
             Self::Responses => ("name", r#"{"name": …, "arguments": …} with format=responses"#),
         };
-        let missing = || {
-            format!("Tool function name is required: no `{place}` in the body, expected {example}")
-        };
-        let name =
-            name.ok_or_else(|| ApiError::bad_request("missing_name", missing()).about(place))?;
+        let name = name.ok_or_else(|| {
+            let message = format!(
+                "Tool function name is required: no `{place}` in the body, expected {example}"
+            );
+            ApiError::bad_request("missing_name", message).about(place)
+        })?;
         let given = input_responses
             .into_iter()
             .map(|(key, answer)| (key, Some(Value::from(answer).to_string())))
@@ -163,18 +160,28 @@ impl Format {
     }
 }
 
+fn bad_json(error: &serde_json::Error) -> ApiError {
+    ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_format_is_chat_and_the_reader_a_model_unless_the_query_says_otherwise() {
-        let read = |query| Options::parse(query).expect("a good query");
-        assert_eq!(read(None), Options::default());
-        for query in ["", "format=", "a=b&format=CHAT&present=", "present=model"] {
-            assert_eq!(read(Some(query)), Options::default(), "{query:?}");
+        for query in [
+            None,
+            Some(""),
+            Some("format="),
+            Some("a=b&format=CHAT&present="),
+            Some("present=model"),
+        ] {
+            let options = Options::parse(query).expect("a good query");
+            assert_eq!(options, Options::default(), "{query:?}");
         }
-        let all = read(Some("format=Responses&present=raw&model=openai%2Fgpt"));
+        let all = Options::parse(Some("format=Responses&present=raw&model=openai%2Fgpt"));
+        let all = all.expect("a good query");
         let model = Some("openai/gpt".to_owned());
         assert_eq!(all, Options { format: Format::Responses, reader: Reader::Program, model });
         for bad in ["format=xml", "present=yaml"] {

@@ -110,7 +110,14 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h st
 }
 
 fn mismatch(name: &HeaderName, found: Option<&str>, body: &str) -> RpcError {
-    let cut = |text: &str| airlock_strings::cut(text.to_owned(), 128);
-    let found = found.map_or_else(|| "is missing".to_owned(), |it| format!("is {:?}", cut(it)));
-    RpcError::header_mismatch(format!("header `{name}` {found}, but the body has {:?}", cut(body)))
+    let found = match found {
+        Some(found) => format!("is {:?}", shortened(found)),
+        None => "is missing".to_owned(),
+    };
+    let body = shortened(body);
+    RpcError::header_mismatch(format!("header `{name}` {found}, but the body has {body:?}"))
+}
+
+fn shortened(text: &str) -> String {
+    airlock_strings::cut(text.to_owned(), 128)
 }

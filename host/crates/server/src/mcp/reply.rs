@@ -33,17 +33,19 @@ pub(super) fn refused(status: StatusCode, error: &RpcError) -> Reply {
 
 /// Returns an error of the server in the form of JSON-RPC, with its status and headers.
 pub(super) fn of_api_error(error: ApiError) -> Reply {
-    let (status, headers) = (error.status(), error.headers().clone());
+    let status = error.status();
+    let headers = error.headers().clone();
     let body = error.into_body();
-    let member = |name: &str| body["error"][name].as_str().unwrap_or_default().to_owned();
-    let rpc_code = match member("code").as_str() {
+    let own_code = body["error"]["code"].as_str().unwrap_or_default();
+    let message = body["error"]["message"].as_str().unwrap_or_default();
+    let rpc_code = match own_code {
         "no_session" => code::NO_SESSION,
         _ if status.is_server_error() => code::INTERNAL,
         _ => code::REFUSED,
     };
     let error = RpcError {
-        data: Some(serde_json::json!({"code": member("code")})),
-        ..RpcError::new(rpc_code, member("message"))
+        data: Some(serde_json::json!({"code": own_code})),
+        ..RpcError::new(rpc_code, message)
     };
     let mut reply = refused(status, &error);
     reply.headers_mut().extend(headers);

@@ -75,8 +75,8 @@ impl Archive {
     async fn of(&self, scope: Scope) -> Result<Opened, Unreachable> {
         let turn = timeout(MAX_WAIT, self.turns_of(scope).acquire_owned()).await;
         let turn = turn.map_err(|_| Unreachable::Busy)?.expect("the semaphore is never closed");
-        let open = || Database::open(self.settings.clone());
-        let opened = self.database.get_or_try_init(open).await.map_err(|cause| {
+        let opened = self.database.get_or_try_init(|| Database::open(self.settings.clone()));
+        let opened = opened.await.map_err(|cause| {
             error!(error = with_causes(&cause), "responses cannot be stored");
             Unreachable::Closed
         })?;
@@ -217,11 +217,11 @@ pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), A
 async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<Texts, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
     let memory = charge.clone();
-    let admit = move |bytes: u64| {
+    let texts = opened.responses.get(id, move |bytes| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
-    };
-    opened.responses.get(id, admit).await.map_err(|error| match error {
+    });
+    texts.await.map_err(|error| match error {
         ReadError::Unknown { id } => unknown(&id),
         error => unread(error),
     })
@@ -229,10 +229,13 @@ async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<
 
 /// Opens the responses of the sender; `None` if none of them can have this identifier.
 async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<Opened>, ApiError> {
-    let digits = id.strip_prefix(PREFIX).filter(|digits| {
+    let is_possible = id.strip_prefix(PREFIX).is_some_and(|digits| {
         digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     });
-    let Some(archive) = app.archive.as_ref().filter(|_| digits.is_some()) else { return Ok(None) };
+    if !is_possible {
+        return Ok(None);
+    }
+    let Some(archive) = &app.archive else { return Ok(None) };
     let opened = archive.of(sender.tenant().scope()).await;
     opened.map(Some).map_err(|error| unavailable(error.reason()))
 }
@@ -352,17 +355,18 @@ mod tests {
     async fn an_owner_with_many_operations_keeps_no_other_waiting() {
         let directory = tempfile::tempdir().expect("a directory");
         let settings = store::Settings::new(directory.path().join("airlock.db"));
-        let (day, most) = (Duration::from_hours(24), 1 << 20);
+        let day = Duration::from_hours(24);
+        let most = 1 << 20;
         let bounds = Bounds { expire_after: day, owner_bytes: most, total_bytes: most };
         let archive = Archive::new(settings, bounds);
-        let of = |scope: u8| archive.of([scope; 32]);
+        let one = [1; 32];
         let mut held = Vec::new();
         for _ in 0..OPERATIONS {
-            held.push(of(1).await.ok().expect("its turn"));
+            held.push(archive.of(one).await.ok().expect("its turn"));
         }
-        let mut next = Box::pin(of(1));
+        let mut next = Box::pin(archive.of(one));
         assert!(poll!(&mut next).is_pending());
-        assert!(of(2).await.is_ok());
+        assert!(archive.of([2; 32]).await.is_ok());
         held.pop();
         assert!(next.await.is_ok());
     }

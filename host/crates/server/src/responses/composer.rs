@@ -98,7 +98,8 @@ impl Composer {
                 });
                 self.charge.grow(choices(chunk.object()).map(content_bytes).sum())?;
                 self.hold(native)?;
-                let (before, events) = (self.writer.items(), out.len());
+                let before = self.writer.items();
+                let events = out.len();
                 match chunk.part() {
                     Some(part) => self.writer.part(part, out),
                     None => self.writer.chunk(chunk.object(), out),
@@ -186,9 +187,10 @@ impl Composer {
     fn complete(&mut self, completion: Completion, out: &mut Vec<Object>) {
         self.writer.finish(completion.usage.as_ref(), completion.airlock, out);
         let mut event = out.pop().unwrap_or_default();
-        let has_room = |bytes| self.charge.grow(bytes).is_ok();
         let keeper = self.keeper.take();
-        let keeping = keeper.and_then(|keeper| keeper.keep(self.writer.output_items(), has_room));
+        let keeping = keeper.and_then(|keeper| {
+            keeper.keep(self.writer.output_items(), |bytes| self.charge.grow(bytes).is_ok())
+        });
         let deposit = self.deposit.take();
         let saving = deposit.zip(response_of(&mut event));
         let saving = saving.map(|(deposit, response)| deposit.save(response));
@@ -234,14 +236,13 @@ impl NotStored {
 /// Returns an upper estimate of the memory that the content of a choice takes in a Response, in
 /// bytes.
 fn content_bytes(choice: &Object) -> usize {
-    let weight_of = |value: Option<&Value>| value.map_or(0, weight);
     let Some(delta) = choice.get("delta").and_then(Value::as_object) else { return 0 };
     let calls = delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
     let of_calls = calls.filter_map(Value::as_object).flatten();
     let rest = of_calls.filter(|(name, _)| !matches!(name.as_str(), "function" | "custom"));
     let copied = json::text_len(delta)
-        + weight_of(choice.get("logprobs"))
-        + weight_of(delta.get("annotations"))
+        + choice.get("logprobs").map_or(0, weight)
+        + delta.get("annotations").map_or(0, weight)
         + rest.map(|(_, value)| weight(value)).sum::<usize>();
     // The state of reasoning is copied once, and then kept as text.
     let state = delta.iter().filter(|(name, value)| {
@@ -304,19 +305,17 @@ mod tests {
     #[test]
     fn lists_of_small_objects_are_charged_as_the_memory_that_they_take() {
         let small = vec![json!({}); 1_000];
-        let choice = |delta: Value, logprobs: Value| {
-            content_bytes(&object(json!({"delta": delta, "logprobs": logprobs})))
-        };
         let kept = weight(&json!(small));
-        for (bytes, least) in [
-            (choice(json!({}), json!({"content": small})), COPIES * kept),
-            (choice(json!({"annotations": small}), json!(null)), COPIES * kept),
-            (choice(json!({"tool_calls": [{"index": 0, "x": small}]}), json!(null)), COPIES * kept),
-            (choice(json!({"thinking_blocks": small}), json!(null)), kept),
+        for (choice, least) in [
+            (json!({"delta": {}, "logprobs": {"content": small}}), COPIES * kept),
+            (json!({"delta": {"annotations": small}}), COPIES * kept),
+            (json!({"delta": {"tool_calls": [{"index": 0, "x": small}]}}), COPIES * kept),
+            (json!({"delta": {"thinking_blocks": small}}), kept),
         ] {
+            let bytes = content_bytes(&object(choice));
             assert!((least..2 * least).contains(&bytes), "{bytes}, at least {least}");
         }
-        let text = json!({"content": "x".repeat(1_000)});
-        assert!((4_000..5_000).contains(&choice(text, json!(null))));
+        let text = object(json!({"delta": {"content": "x".repeat(1_000)}}));
+        assert!((4_000..5_000).contains(&content_bytes(&text)));
     }
 }

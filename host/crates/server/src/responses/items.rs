@@ -60,11 +60,10 @@ impl Page {
         }
         let has_more = items.len() > self.limit;
         items.truncate(self.limit);
-        let id = |item: Option<&Value>| item.map(|item| item["id"].clone());
         Ok(json!({
             "object": "list",
-            "first_id": id(items.first()),
-            "last_id": id(items.last()),
+            "first_id": items.first().map(|item| &item["id"]),
+            "last_id": items.last().map(|item| &item["id"]),
             "has_more": has_more,
             "data": items,
         }))

@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn an_own_identifier_names_its_response_and_its_list() {
         let digits = "0123456789abcdef0123456789abcdef";
-        let response = || format!("resp_{digits}");
-        assert_eq!(list_of(&format!("msg_{digits}0001")), Some((response(), List::Output)));
-        assert_eq!(list_of(&format!("in_{digits}0000")), Some((response(), List::Input)));
-        for other in ["", "msg_", "rs_0123", &response(), &format!("msg_{digits}000x")] {
+        let response = format!("resp_{digits}");
+        assert_eq!(list_of(&format!("msg_{digits}0001")), Some((response.clone(), List::Output)));
+        assert_eq!(list_of(&format!("in_{digits}0000")), Some((response.clone(), List::Input)));
+        for other in ["", "msg_", "rs_0123", &response, &format!("msg_{digits}000x")] {
             assert_eq!(list_of(other), None, "{other}");
         }
     }

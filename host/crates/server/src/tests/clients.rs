@@ -31,9 +31,6 @@ async fn pages_of_listed_origins_get_cors_headers_and_others_do_not() {
         gateway.send(Method::OPTIONS, path, &headers, "").await
     };
     let reply = preflight("/v1/chat/completions", page).await;
-    let header = |reply: &reqwest::Response, name: &str| {
-        reply.headers().get(name).map(|value| value.to_str().expect("text").to_owned())
-    };
     assert_eq!(reply.status(), 204);
     assert_eq!(header(&reply, "access-control-allow-origin").as_deref(), Some(page));
     assert_eq!(header(&reply, "access-control-allow-methods").as_deref(), Some("POST"));
@@ -54,6 +51,10 @@ async fn pages_of_listed_origins_get_cors_headers_and_others_do_not() {
     let plain = gateway.send(Method::GET, "/v1/models", &[], "").await;
     assert_eq!(header(&plain, "access-control-allow-origin"), None);
     gateway.stop().await;
+}
+
+fn header(reply: &reqwest::Response, name: &str) -> Option<String> {
+    reply.headers().get(name).map(|value| value.to_str().expect("text").to_owned())
 }
 
 #[tokio::test]

@@ -17,9 +17,13 @@ async fn status_of(stream: &mut TcpStream) -> String {
 
 /// Returns a chat request that hangs, with a body of `bytes`.
 fn hanging_chat_of(bytes: usize) -> String {
-    let body = |padding: String| json!({"model": "demo/m", "messages": [{"role": "user", "content": "hang"}], "x": padding});
-    let padding = "x".repeat(bytes - body(String::new()).to_string().len());
-    post("/v1/chat/completions", &body(padding).to_string())
+    let padding = "x".repeat(bytes - padded("").len());
+    post("/v1/chat/completions", &padded(&padding))
+}
+
+fn padded(padding: &str) -> String {
+    json!({"model": "demo/m", "messages": [{"role": "user", "content": "hang"}], "x": padding})
+        .to_string()
 }
 
 #[tokio::test]
@@ -89,9 +93,10 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
     })
     .await;
     let chat = hanging_chat_of(BODY);
-    let with = |key: &str| chat.replacen("host:", &format!("x-bf-vk: {key}\r\nhost:"), 1);
+    let [anns, dans] = ["sk-bf-ann", "sk-bf-dan"]
+        .map(|key| chat.replacen("host:", &format!("x-bf-vk: {key}\r\nhost:"), 1));
     let mut hanging = Vec::new();
-    for text in [&chat, &with("sk-bf-ann"), &with("sk-bf-dan")] {
+    for text in [&chat, &anns, &dans] {
         for _ in 0..2 {
             hanging.push(gateway.connect(text).await);
             assert_eq!(gateway.next_event().await, "started");
@@ -141,12 +146,8 @@ async fn a_response_without_room_is_an_error_that_tells_that_the_call_has_run() 
         assert_eq!(gateway.next_event().await, "started");
     }
     // The body has room. The result, and the response that has it twice, have none.
-    let body = |length| {
-        let arguments = json!({"text": "x".repeat(length)}).to_string();
-        json!({"function": {"name": "desk-echo", "arguments": arguments}}).to_string()
-    };
     let path = "/v1/mcp/tool/execute";
-    let reply = gateway.send(Method::POST, path, &[], &body(BODY - 1_000)).await;
+    let reply = gateway.send(Method::POST, path, &[], &echo_of(BODY - 1_000)).await;
     assert_eq!(reply.status(), 429);
     assert_eq!(reply.headers()["x-should-retry"], "false");
     assert!(!reply.headers().contains_key("retry-after"));
@@ -156,8 +157,13 @@ async fn a_response_without_room_is_an_error_that_tells_that_the_call_has_run() 
         answer["error"]["message"].as_str().is_some_and(|message| message.contains("carried out"))
     );
     assert!(answer["airlock"]["duration_ms"].is_number(), "{answer}");
-    assert_eq!(gateway.ask(Method::POST, path, &[], &body(1_000)).await.0, 200);
+    assert_eq!(gateway.ask(Method::POST, path, &[], &echo_of(1_000)).await.0, 200);
     gateway.running.abort();
+}
+
+fn echo_of(length: usize) -> String {
+    let arguments = json!({"text": "x".repeat(length)}).to_string();
+    json!({"function": {"name": "desk-echo", "arguments": arguments}}).to_string()
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ fn provider(name: &str, base_url: &str, apis: Apis, fallbacks: &[&str]) -> model
     model::Settings {
         name: name.to_owned(),
         kind: Kind::Service(Box::new(service)),
-        fallbacks: fallbacks.iter().map(|&it| it.to_owned()).collect(),
+        fallbacks: fallbacks.iter().map(|&fallback| fallback.to_owned()).collect(),
     }
 }
 
@@ -127,10 +127,10 @@ async fn encrypted_reasoning_is_sent_back_in_a_round_of_tools_and_in_the_next_re
     let first = json!([reasoning("rs_1"), call("c1", "desk-echo")]);
     let second = json!([reasoning("rs_2"), message("done")]);
     for is_streamed in [false, true] {
-        let answer =
-            |output: &Value| if is_streamed { streamed(&[], output) } else { whole(output) };
-        let last = whole(&json!([message("again")]));
-        let answers = vec![answer(&first), answer(&second), last];
+        let answers = [&first, &second]
+            .map(|output| if is_streamed { streamed(&[], output) } else { whole(output) });
+        let mut answers = Vec::from(answers);
+        answers.push(whole(&json!([message("again")])));
         let (gateway, fake, _directory) = with_answers(Apis::Both, answers).await;
         let response = if is_streamed {
             let events = gateway.stream(json!({"input": "go"})).await;
@@ -148,12 +148,13 @@ async fn encrypted_reasoning_is_sent_back_in_a_round_of_tools_and_in_the_next_re
         let (status, next) = gateway.respond(next).await;
         assert_eq!(status, 200, "{next}");
         gateway.stop().await;
-        let requests: Vec<_> = fake.requests().await.iter().map(|it| body(it)).collect();
-        assert!(requests.iter().all(|it| it["store"] == false), "{requests:?}");
-        assert!(requests.iter().all(|it| it["include"] == json!(["reasoning.encrypted_content"])));
-        assert!(requests.iter().all(|it| it.get("previous_response_id").is_none()));
+        let requests: Vec<_> = fake.requests().await.iter().map(|request| body(request)).collect();
+        for request in &requests {
+            assert_eq!(request["store"], false, "{requests:?}");
+            assert_eq!(request["include"], json!(["reasoning.encrypted_content"]));
+            assert!(request.get("previous_response_id").is_none());
+        }
         let user: Value = serde_json::from_str(USER).expect("JSON");
-        let result = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "echo {\"a\":1}"});
         assert_eq!(
             requests[1]["input"],
             json!([user, reasoning("rs_1"), call("c1", "desk-echo"), result("c1")])
@@ -167,16 +168,19 @@ async fn encrypted_reasoning_is_sent_back_in_a_round_of_tools_and_in_the_next_re
     }
 }
 
+fn result(id: &str) -> Value {
+    json!({"type": "function_call_output", "call_id": id, "output": "echo {\"a\":1}"})
+}
+
 #[tokio::test]
 async fn summaries_of_reasoning_are_streamed_with_the_events_of_the_api() {
     let begin = json!({"type": "response.output_item.added", "output_index": 0,
         "item": {"id": "rs_1", "type": "reasoning", "summary": []}});
-    let delta = |index: u64, text: &str| json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": text});
     let mut item = reasoning("rs_1");
     item["summary"] =
         json!([{"type": "summary_text", "text": "Hm."}, {"type": "summary_text", "text": "Ah."}]);
     let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
-    let events = [begin, delta(0, "H"), delta(0, "m."), delta(1, "Ah."), done];
+    let events = [begin, summary(0, "H"), summary(0, "m."), summary(1, "Ah."), done];
     let answer = streamed(&events, &json!([item, message("Hi")]));
     let (gateway, _fake, _directory) = with_answers(Apis::Both, vec![answer]).await;
     let events = gateway.stream(json!({"input": "go"})).await;
@@ -200,9 +204,15 @@ async fn summaries_of_reasoning_are_streamed_with_the_events_of_the_api() {
     assert_eq!((kinds[12], &events[12].1["item"]), ("output_item.done", &item));
     assert_eq!(events[2].1["item"]["id"], "rs_1");
     assert_eq!(events[9].1["summary_index"], 1);
-    let numbers: Vec<_> = events.iter().map(|(_, it)| it["sequence_number"].as_u64()).collect();
+    let numbers: Vec<_> =
+        events.iter().map(|(_, event)| event["sequence_number"].as_u64()).collect();
     assert_eq!(numbers, (0..events.len() as u64).map(Some).collect::<Vec<_>>());
     gateway.stop().await;
+}
+
+/// Returns the event with a piece of a summary.
+fn summary(index: u64, text: &str) -> Value {
+    json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": text})
 }
 
 #[tokio::test]
@@ -286,10 +296,10 @@ async fn tools_that_run_at_the_provider_are_refused_and_so_is_what_the_gateway_w
 
 #[tokio::test]
 async fn a_fallback_that_cannot_take_the_request_is_skipped_and_one_that_can_is_asked() {
-    let busy = || service::json("503 Busy", r#"{"error":{"message":"busy"}}"#);
+    let busy = service::json("503 Busy", r#"{"error":{"message":"busy"}}"#);
     let completion = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"chat"},"finish_reason":"stop"}]}"#;
     for (member, status) in [(json!({}), 200), (json!({"context_management": [{}]}), 503)] {
-        let first = FakeService::start(vec![busy()]).await;
+        let first = FakeService::start(vec![busy.clone()]).await;
         let second = FakeService::start(vec![service::json("200 OK", completion)]).await;
         let (gateway, _directory) = gateway(&[
             provider("demo", &first.base_url, Apis::Both, &["chat/x"]),
@@ -314,8 +324,8 @@ async fn a_fallback_that_cannot_take_the_request_is_skipped_and_one_that_can_is_
 #[tokio::test]
 async fn a_chat_client_is_served_by_a_provider_that_has_the_responses_api_alone() {
     let first = json!([reasoning("rs_1"), message("Let me see."), call("c1", "desk-echo")]);
-    let answers = || vec![whole(&first), whole(&json!([message("done")]))];
-    let (gateway, fake, _directory) = with_answers(Apis::Responses, answers()).await;
+    let answers = vec![whole(&first), whole(&json!([message("done")]))];
+    let (gateway, fake, _directory) = with_answers(Apis::Responses, answers).await;
     let (status, answer) = gateway.chat("go", &[]).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!(answer["choices"][0]["message"]["content"], "done");
@@ -331,8 +341,8 @@ async fn a_chat_client_is_served_by_a_provider_that_has_the_responses_api_alone(
         ["message", "reasoning", "message", "function_call", "function_call_output"].map(Some)
     );
     assert_eq!(sent["input"][1], reasoning("rs_1"));
-    let tool =
-        sent["tools"].as_array().expect("a list").iter().find(|it| it["name"] == "desk-echo");
+    let mut tools = sent["tools"].as_array().expect("a list").iter();
+    let tool = tools.find(|tool| tool["name"] == "desk-echo");
     assert_eq!(tool.expect("it is offered")["strict"], false);
 }
 

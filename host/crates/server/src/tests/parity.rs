@@ -6,7 +6,6 @@ use airlock_model::Merged;
 
 /// Conversations: a name, and the answers of the model, one for each number of results.
 fn conversations() -> Vec<(&'static str, Value)> {
-    let call = |id: &str, name: &str| json!({"id": id, "name": name, "arguments": {"n": id}});
     vec![
         ("text", json!([{"content": "Hello there, friend"}])),
         ("reasoning", json!([{"reasoning": "Hm, let me see", "content": "Four"}])),
@@ -48,6 +47,10 @@ fn conversations() -> Vec<(&'static str, Value)> {
     ]
 }
 
+fn call(id: &str, name: &str) -> Value {
+    json!({"id": id, "name": name, "arguments": {"n": id}})
+}
+
 /// Turns of a model with these answers. Each has a text: `"content": null` is lost in a stream, and
 /// the usage of the next round would differ by its length.
 fn turns(answers: &Value) -> Value {
@@ -79,12 +82,11 @@ struct Story {
 /// Returns what the record and the errors tell, which both APIs have in the same place.
 fn record(answer: &Value, error: &Value) -> Story {
     let airlock = &answer["airlock"];
-    let list = |name: &str| airlock[name].as_array().cloned().unwrap_or_default();
-    let calls: Vec<_> = list("calls")
+    let calls: Vec<_> = list(airlock, "calls")
         .iter()
         .map(|call| ["name", "arguments", "error", "result"].map(|name| call[name].clone()))
         .collect();
-    let pending: Vec<_> = list("pending")
+    let pending: Vec<_> = list(airlock, "pending")
         .iter()
         .map(|call| ["name", "tool_call_id", "reason"].map(|name| call[name].clone()))
         .collect();
@@ -96,6 +98,10 @@ fn record(answer: &Value, error: &Value) -> Story {
         text: None,
         error: error["message"].clone(),
     }
+}
+
+fn list(airlock: &Value, name: &str) -> Vec<Value> {
+    airlock[name].as_array().cloned().unwrap_or_default()
 }
 
 fn is_mixed(story: &Story) -> bool {
@@ -119,17 +125,17 @@ fn of_chat(answer: &Value) -> Story {
 fn of_response(response: &Value, error: &Value) -> Story {
     let mut story = record(response, error);
     let items = response["output"].as_array().map_or(&[][..], Vec::as_slice);
-    let of = |kind: &str| items.iter().filter(|item| item["type"] == *kind).collect::<Vec<_>>();
     if error.is_null() {
         // The items agree with the record.
-        let mut tops: Vec<_> = of("mcp_call").iter().map(|call| call["name"].clone()).collect();
+        let mut tops: Vec<_> =
+            of_kind(items, "mcp_call").iter().map(|call| call["name"].clone()).collect();
         let made = response["airlock"]["calls"].as_array().map_or(&[][..], Vec::as_slice);
         let made = made.iter().filter(|call| call["parent"].is_null());
         let mut made: Vec<_> = made.map(|call| call["name"].clone()).collect();
         made.sort_by_key(Value::to_string);
         tops.sort_by_key(Value::to_string);
         assert_eq!(tops, made, "{response}");
-        let ids = of("function_call").into_iter().map(|call| call["call_id"].clone());
+        let ids = of_kind(items, "function_call").into_iter().map(|call| call["call_id"].clone());
         let mut ids: Vec<_> = ids.collect();
         let mut waiting: Vec<_> = story.pending.iter().map(|[_, id, _]| id.clone()).collect();
         ids.sort_by_key(Value::to_string);
@@ -146,6 +152,10 @@ fn of_response(response: &Value, error: &Value) -> Story {
         story.text = Some(texts.next().unwrap_or_default().to_owned());
     }
     story
+}
+
+fn of_kind<'a>(items: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    items.iter().filter(|item| item["type"] == *kind).collect()
 }
 
 async fn plain_chat(gateway: &Gateway) -> Story {

@@ -21,7 +21,6 @@ struct Bench {
 
 /// Returns the turns of a model for most of these tests.
 fn turns() -> Value {
-    let call = |name: &str| json!([{"id": "c1", "name": name, "arguments": {"a": 1}}]);
     json!([
         {"when": {"role": "user", "contains": "echo"}, "answer": {"content": "Let me see.", "tool_calls": call("desk-echo")}},
         {"when": {"role": "user", "contains": "write"}, "answer": {"tool_calls": call("desk-write")}},
@@ -31,6 +30,10 @@ fn turns() -> Value {
         {"when": {"role": "user"}, "answer": {"content": "You say {{last_user_message}}"}},
         {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
     ])
+}
+
+fn call(name: &str) -> Value {
+    json!([{"id": "c1", "name": name, "arguments": {"a": 1}}])
 }
 
 fn bounds() -> ResponseBounds {
@@ -204,9 +207,11 @@ async fn a_pending_call_is_answered_in_a_response_that_continues_the_first() {
 #[tokio::test]
 async fn a_stored_response_is_read_and_deleted_by_its_own_key_alone() {
     let bench = Bench::new(bounds()).await;
-    let (ann, cid) = ([("x-bf-vk", "sk-bf-ann")], [("x-bf-vk", "sk-bf-cid")]);
+    let ann = [("x-bf-vk", "sk-bf-ann")];
+    let cid = [("x-bf-vk", "sk-bf-cid")];
     let (_, response) = bench.gateway.respond_as(json!({"input": "hello"}), &ann).await;
-    let (path, id) = (path_of(&response["id"]), response["id"].as_str().expect("an id"));
+    let path = path_of(&response["id"]);
+    let id = response["id"].as_str().expect("an id");
     assert_eq!(bench.gateway.get(&path, &ann).await, (200, response.clone()));
     let (status, items) = bench.gateway.get(&format!("{path}/input_items"), &ann).await;
     assert_eq!((status, &items["data"][0]["content"][0]["text"]), (200, &json!("hello")));
@@ -392,7 +397,6 @@ async fn references_to_stored_items_are_resolved_for_their_own_key_until_they_ex
     let ann = [("x-bf-vk", "sk-bf-ann")];
     let cid = [("x-bf-vk", "sk-bf-cid")];
     let (_, first) = bench.gateway.respond_as(json!({"input": "echo"}), &ann).await;
-    let user = |text: &str| json!({"role": "user", "content": text});
     let mut input = vec![user("echo")];
     input.extend(references(&first));
     input.push(user("more"));
@@ -418,6 +422,10 @@ async fn references_to_stored_items_are_resolved_for_their_own_key_until_they_ex
     bench.pass(31 * DAY);
     refused(&ann).await;
     bench.gateway.stop().await;
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
 }
 
 #[tokio::test]
@@ -457,22 +465,24 @@ async fn built_in_tools_are_left_out_and_named_in_the_response() {
 async fn a_stored_response_cannot_be_cancelled_and_its_tokens_can_be_counted() {
     let bench = Bench::new(bounds()).await;
     let (_, response) = bench.gateway.respond(json!({"input": "hello"})).await;
-    let cancel = async |id: &Value| {
-        bench.gateway.ask(Method::POST, &format!("{}/cancel", path_of(id)), &[], "").await
-    };
-    let (status, error) = cancel(&response["id"]).await;
+    let (status, error) = cancel(&bench, &response["id"]).await;
     assert_eq!((status, &error["error"]["code"]), (400, &json!("invalid_value")));
-    assert_eq!(cancel(&json!(format!("resp_{}", "0".repeat(32)))).await.0, 404);
-    let path = format!("{PATH}/input_tokens");
-    let count = async |text: &str| {
-        let members = body(json!({"input": text}));
-        let (status, counted) = bench.gateway.ask(Method::POST, &path, &[], &members).await;
-        assert_eq!((status, &counted["object"]), (200, &json!("response.input_tokens")));
-        assert_eq!(counted["airlock"]["is_estimate"], true);
-        counted["input_tokens"].as_u64().expect("a number")
-    };
-    let short = count("hello").await;
-    let long = count(&"hello ".repeat(100)).await;
+    assert_eq!(cancel(&bench, &json!(format!("resp_{}", "0".repeat(32)))).await.0, 404);
+    let short = count_tokens(&bench, "hello").await;
+    let long = count_tokens(&bench, &"hello ".repeat(100)).await;
     assert!(short > 0 && (100..200).contains(&(long - short)), "{short}, {long}");
     bench.gateway.stop().await;
+}
+
+async fn cancel(bench: &Bench, id: &Value) -> (u16, Value) {
+    bench.gateway.ask(Method::POST, &format!("{}/cancel", path_of(id)), &[], "").await
+}
+
+async fn count_tokens(bench: &Bench, text: &str) -> u64 {
+    let path = format!("{PATH}/input_tokens");
+    let members = body(json!({"input": text}));
+    let (status, counted) = bench.gateway.ask(Method::POST, &path, &[], &members).await;
+    assert_eq!((status, &counted["object"]), (200, &json!("response.input_tokens")));
+    assert_eq!(counted["airlock"]["is_estimate"], true);
+    counted["input_tokens"].as_u64().expect("a number")
 }

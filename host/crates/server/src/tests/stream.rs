@@ -67,7 +67,7 @@ fn chunks(events: &[String]) -> Vec<Value> {
 /// Returns the text of all deltas.
 fn text(events: &[String]) -> String {
     let chunks = chunks(events);
-    let texts = chunks.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str());
+    let texts = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str());
     texts.collect()
 }
 
@@ -111,8 +111,9 @@ async fn events_of_tools_are_sent_if_a_member_or_a_header_asks_for_them() {
         let chunks = chunks(&events);
         let id = &chunks[0]["id"];
         assert!(chunks.iter().all(|chunk| chunk["id"] == *id && chunk["choices"].is_array()));
-        let told: Vec<_> = chunks.iter().filter(|it| it["airlock"]["event"].is_object()).collect();
-        let types: Vec<_> = told.iter().map(|it| &it["airlock"]["event"]["type"]).collect();
+        let told: Vec<_> =
+            chunks.iter().filter(|chunk| chunk["airlock"]["event"].is_object()).collect();
+        let types: Vec<_> = told.iter().map(|chunk| &chunk["airlock"]["event"]["type"]).collect();
         let all = ["call_started", "call_ended", "round"];
         assert_eq!(types, if expected { &all[..] } else { &[] }, "{more} {headers:?}");
         for chunk in told {
@@ -242,7 +243,8 @@ async fn streams_of_one_http_2_connection_run_side_by_side() {
         let request = post_2(number * 2 + 1, PATH, &plain("slowly"));
         connection.write_all(&request).await.expect("it is read");
     }
-    let (mut received, mut ended) = (BTreeMap::<u32, String>::new(), Vec::new());
+    let mut received = BTreeMap::<u32, String>::new();
+    let mut ended = Vec::new();
     while ended.len() < STREAMS as usize {
         let (kind, flags, id, payload) = soon(read_frame(&mut connection)).await.expect("a frame");
         if kind == DATA {

@@ -59,7 +59,8 @@ fn each_part_becomes_its_block() {
         for place in [Place::User, Place::ToolResult] {
             let plain = translate(&part, place).expect("a good part");
             assert_eq!(plain, std::slice::from_ref(&block), "{part}");
-            let (mut marked_part, mut marked_block) = (part.clone(), block.clone());
+            let mut marked_part = part.clone();
+            let mut marked_block = block.clone();
             marked_part["cache_control"] = cache_control();
             marked_block["cache_control"] = cache_control();
             assert_eq!(translate(&marked_part, place).expect("a good part"), [marked_block]);
@@ -69,8 +70,6 @@ fn each_part_becomes_its_block() {
 
 #[test]
 fn a_part_that_cannot_be_expressed_is_refused_by_name() {
-    let image = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
-    let file = |file: Value| json!({"type": "file", "file": file});
     for (part, param, problem) in [
         (json!("text"), "content[0]", "must be an object"),
         (json!({"type": "text"}), "content[0].text", "must be a string"),
@@ -101,24 +100,24 @@ fn a_part_that_cannot_be_expressed_is_refused_by_name() {
             "must be of the form data:TYPE;base64,DATA",
         ),
         (image("data:"), "content[0].image_url.url", "must be of the form data:TYPE;base64,DATA"),
-        (file(json!("x")), "content[0].file", "must be an object"),
+        (file(&json!("x")), "content[0].file", "must be an object"),
         (
-            file(json!({"filename": "a.pdf"})),
+            file(&json!({"filename": "a.pdf"})),
             "content[0].file",
             "must have one of `file_data` and `file_id`, as a string",
         ),
         (
-            file(json!({"file_data": "JVBERi0x", "file_id": "file_1"})),
+            file(&json!({"file_data": "JVBERi0x", "file_id": "file_1"})),
             "content[0].file",
             "must have one of `file_data` and `file_id`, as a string",
         ),
         (
-            file(json!({"file_data": "data:text/plain;base64,aGk="})),
+            file(&json!({"file_data": "data:text/plain;base64,aGk="})),
             "content[0].file.file_data",
             "must be of type application/pdf, not \"text/plain\"",
         ),
         (
-            file(json!({"file_data": "aGk="})),
+            file(&json!({"file_data": "aGk="})),
             "content[0].file.file_data",
             "must be a data: URL or the base64 text of a PDF file",
         ),
@@ -126,6 +125,14 @@ fn a_part_that_cannot_be_expressed_is_refused_by_name() {
         let expected = Unsupported::new(param, problem);
         assert_eq!(translate(&part, Place::User), Err(expected), "{part}");
     }
+}
+
+fn image(url: &str) -> Value {
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+fn file(file: &Value) -> Value {
+    json!({"type": "file", "file": file})
 }
 
 #[test]
@@ -151,19 +158,21 @@ fn only_users_and_tools_can_send_media_and_only_the_model_refuses() {
 
 #[test]
 fn content_is_text_or_parts_and_empty_text_leaves_no_block() {
-    let text = |content: Value| blocks(Some(content), Place::User);
-    assert_eq!(text(json!("hi")).expect("text"), [json!({"type": "text", "text": "hi"})]);
+    assert_eq!(
+        blocks(Some(json!("hi")), Place::User).expect("text"),
+        [json!({"type": "text", "text": "hi"})]
+    );
     for empty in [
         json!(null),
         json!(""),
         json!([]),
         json!([{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}]),
     ] {
-        assert!(text(empty).expect("nothing").is_empty());
+        assert!(blocks(Some(empty), Place::User).expect("nothing").is_empty());
     }
     assert!(blocks(None, Place::User).expect("nothing").is_empty());
     let problem = "must be a string or a list of content parts";
-    assert_eq!(text(json!(1)), Err(Unsupported::new("content", problem)));
+    assert_eq!(blocks(Some(json!(1)), Place::User), Err(Unsupported::new("content", problem)));
 }
 
 #[test]

@@ -90,8 +90,11 @@ fn append(block: &mut Object, name: &str, piece: &str) {
 }
 
 fn thinking_bytes(block: &Object) -> usize {
-    let bytes = |name| block.get(name).and_then(Value::as_str).map_or(0, str::len);
-    bytes("thinking") + bytes("signature")
+    text_bytes(block, "thinking") + text_bytes(block, "signature")
+}
+
+fn text_bytes(block: &Object, name: &str) -> usize {
+    block.get(name).and_then(Value::as_str).map_or(0, str::len)
 }
 
 fn check_thinking(bytes: usize) -> Result<(), Failure> {

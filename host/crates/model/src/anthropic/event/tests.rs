@@ -108,8 +108,6 @@ fn a_stream_has_ended_with_message_stop_and_not_before() {
 #[test]
 fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
     let half = "x".repeat(MAX_THINKING_BYTES / 2);
-    let thinking = |text: &str| delta(0, "thinking_delta", "thinking", text);
-    let signature = |text: &str| delta(0, "signature_delta", "signature", text);
     let more = format!("{half}x");
     for (first, last, beyond) in [
         (thinking(&half), thinking(&half), thinking(&more)),
@@ -128,6 +126,14 @@ fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
         "content_block": {"type": "thinking", "thinking": half, "signature": more}
     });
     assert!(read(&mut Reader::default(), [start(), whole]).is_err());
+}
+
+fn thinking(text: &str) -> Value {
+    delta(0, "thinking_delta", "thinking", text)
+}
+
+fn signature(text: &str) -> Value {
+    delta(0, "signature_delta", "signature", text)
 }
 
 #[test]
@@ -149,17 +155,16 @@ fn the_last_signature_of_a_block_replaces_an_earlier_one() {
 
 #[test]
 fn a_message_of_many_blocks_keeps_no_more_state_than_one_of_few() {
-    let block = |kind, delta: Value| [open(0, kind), delta, close(0)];
     let cited = json!({"type": "citations_delta", "citation": {"cited_text": "x"}});
     let cited = json!({"type": "content_block_delta", "index": 0, "delta": cited});
-    let round = [
-        block("text", delta(0, "text_delta", "text", "some text")),
-        block("text", cited),
-        block("thinking", delta(0, "thinking_delta", "thinking", "some thought")),
-        block("tool_use", delta(0, "input_json_delta", "partial_json", "{\"a\": 1}")),
-        block("other", delta(0, "text_delta", "text", "some text")),
-    ]
-    .concat();
+    let blocks = [
+        ("text", delta(0, "text_delta", "text", "some text")),
+        ("text", cited),
+        ("thinking", delta(0, "thinking_delta", "thinking", "some thought")),
+        ("tool_use", delta(0, "input_json_delta", "partial_json", "{\"a\": 1}")),
+        ("other", delta(0, "text_delta", "text", "some text")),
+    ];
+    let round = blocks.map(|(kind, delta)| [open(0, kind), delta, close(0)]).concat();
     let mut reader = Reader::default();
     read(&mut reader, [start()]).expect("a good stream");
     read(&mut reader, round.clone()).expect("a good stream");
@@ -244,19 +249,22 @@ fn event() -> impl Strategy<Value = Value> {
     let part = prop_oneof![inner(), inner(), inner(), value()];
     (prop::sample::select(kinds), 0..2u64, name(), name(), part).prop_map(
         |(kind, index, block, delta, part)| {
-            let of_type = |kind: String| match part.clone() {
-                Value::Object(mut part) => {
-                    part.insert("type".to_owned(), kind.into());
-                    Value::Object(part)
-                }
-                other => other,
-            };
             json!({
                 "type": kind, "index": index, "message": part, "usage": part,
-                "content_block": of_type(block), "delta": of_type(delta)
+                "content_block": of_type(&part, block), "delta": of_type(&part, delta)
             })
         },
     )
+}
+
+fn of_type(part: &Value, kind: String) -> Value {
+    match part.clone() {
+        Value::Object(mut part) => {
+            part.insert("type".to_owned(), kind.into());
+            Value::Object(part)
+        }
+        other => other,
+    }
 }
 
 proptest! {

@@ -92,7 +92,6 @@ fn consecutive_messages_of_a_role_are_merged_and_empty_ones_left_out() {
         {"role": "assistant", "content": "d"},
         {"role": "assistant", "content": null, "refusal": "e"}
     ]);
-    let text = |text| json!({"type": "text", "text": text});
     assert_eq!(
         translate(messages).expect("good messages"),
         json!([
@@ -100,6 +99,10 @@ fn consecutive_messages_of_a_role_are_merged_and_empty_ones_left_out() {
             {"role": "assistant", "content": [text("d"), text("e")]}
         ])
     );
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
 }
 
 #[test]
@@ -139,7 +142,6 @@ fn a_result_without_content_and_a_marked_call_are_translated() {
 
 #[test]
 fn a_message_that_cannot_be_expressed_is_refused_by_name() {
-    let tool_calls = |calls: Value| json!([{"role": "assistant", "tool_calls": calls}]);
     for (messages, param) in [
         (json!("hi"), "messages"),
         (json!([]), "messages"),
@@ -159,22 +161,22 @@ fn a_message_that_cannot_be_expressed_is_refused_by_name() {
             json!([{"role": "assistant", "thinking_blocks": [{"type": "text"}]}]),
             "messages[0].thinking_blocks[0].type",
         ),
-        (tool_calls(json!({})), "messages[0].tool_calls"),
-        (tool_calls(json!([1])), "messages[0].tool_calls[0]"),
+        (tool_calls(&json!({})), "messages[0].tool_calls"),
+        (tool_calls(&json!([1])), "messages[0].tool_calls[0]"),
         (
-            tool_calls(json!([{"id": "c", "type": "custom", "custom": {}}])),
+            tool_calls(&json!([{"id": "c", "type": "custom", "custom": {}}])),
             "messages[0].tool_calls[0].type",
         ),
         (
-            tool_calls(json!([{"function": {"name": "x", "arguments": "{}"}}])),
+            tool_calls(&json!([{"function": {"name": "x", "arguments": "{}"}}])),
             "messages[0].tool_calls[0].id",
         ),
         (
-            tool_calls(json!([{"id": "c", "function": {"arguments": "{}"}}])),
+            tool_calls(&json!([{"id": "c", "function": {"arguments": "{}"}}])),
             "messages[0].tool_calls[0].function.name",
         ),
         (
-            tool_calls(json!([{"id": "c", "function": {"name": "x", "arguments": {}}}])),
+            tool_calls(&json!([{"id": "c", "function": {"name": "x", "arguments": {}}}])),
             "messages[0].tool_calls[0].function.arguments",
         ),
         (json!([{"role": "tool", "content": "x"}]), "messages[0].tool_call_id"),
@@ -188,4 +190,8 @@ fn a_message_that_cannot_be_expressed_is_refused_by_name() {
         assert_eq!(translate(messages.clone()).expect_err("refused").param, param, "{messages}");
     }
     assert_eq!(Conversation::new(None).expect_err("refused").param, "messages");
+}
+
+fn tool_calls(calls: &Value) -> Value {
+    json!([{"role": "assistant", "tool_calls": calls}])
 }

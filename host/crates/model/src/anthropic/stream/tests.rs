@@ -35,17 +35,19 @@ fn chunks(events: impl IntoIterator<Item = Object>, include_usage: bool) -> Vec<
 /// Returns the deltas of chunks as text, one a line, the finish reason last.
 fn deltas(chunks: &[Object]) -> Vec<String> {
     let lines = chunks.iter().flat_map(|chunk| chunk["choices"].as_array().expect("choices"));
-    let line = |choice: &Value| match &choice["finish_reason"] {
-        Value::Null => choice["delta"].to_string(),
-        reason => format!("{} {reason}", choice["delta"]),
-    };
-    lines.map(line).collect()
+    lines
+        .map(|choice| match &choice["finish_reason"] {
+            Value::Null => choice["delta"].to_string(),
+            reason => format!("{} {reason}", choice["delta"]),
+        })
+        .collect()
 }
 
 /// Merges chunks into a completion, as OpenAI's clients do: text is appended, elements of lists are
 /// merged by their index.
 fn collect(chunks: &[Object]) -> Value {
-    let (mut message, mut finish_reason) = (Object::new(), Value::Null);
+    let mut message = Object::new();
+    let mut finish_reason = Value::Null;
     for choice in chunks.iter().flat_map(|chunk| chunk["choices"].as_array().expect("choices")) {
         merge(&mut message, choice["delta"].as_object().expect("a delta"));
         if !choice["finish_reason"].is_null() {
@@ -270,8 +272,12 @@ fn block() -> impl Strategy<Value = Streamed> {
             let mut whole = start.clone();
             whole["input"] = json!(input);
             let text = if input.is_empty() { String::new() } else { whole["input"].to_string() };
-            let delta = |piece: &String| json!({"type": "input_json_delta", "partial_json": piece});
-            Streamed { whole, start, deltas: pieces(&text, length).iter().map(delta).collect() }
+            let deltas = pieces(&text, length);
+            let deltas = deltas
+                .iter()
+                .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
+                .collect();
+            Streamed { whole, start, deltas }
         });
     let other = Just(json!({"type": "web_search_tool_result", "content": []}));
     let other = other.prop_map(|b| Streamed { whole: b.clone(), start: b, deltas: Vec::new() });

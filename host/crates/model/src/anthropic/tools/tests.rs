@@ -10,8 +10,8 @@ fn choose(choice: Value, parallel: Option<bool>) -> Result<(Vec<String>, Value),
     let tools = json!([function("a"), function("b")]);
     let choice = Some(choice).filter(|choice| !choice.is_null());
     let tools = Tools::new(Some(tools), choice.as_ref(), parallel.as_ref())?;
-    let name = |tool: &Value| tool["name"].as_str().map(str::to_owned);
-    Ok((tools.tools.iter().filter_map(name).collect(), tools.choice.into()))
+    let names = tools.tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned));
+    Ok((names.collect(), tools.choice.into()))
 }
 
 #[test]
@@ -46,8 +46,7 @@ fn a_function_becomes_a_tool_with_its_schema_and_anthropics_own_members() {
 
 #[test]
 fn each_choice_of_tools_has_its_counterpart() {
-    let function = |name| json!({"type": "function", "function": {"name": name}});
-    let allowed = |mode| json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [function("b")]}});
+    let [auto, required] = ["auto", "required"].map(|mode| json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [function("b")]}}));
     for (choice, parallel, offered, expected) in [
         (json!(null), None, 2, json!(null)),
         (json!(null), Some(true), 2, json!(null)),
@@ -68,8 +67,8 @@ fn each_choice_of_tools_has_its_counterpart() {
             2,
             json!({"type": "tool", "name": "a", "disable_parallel_tool_use": true}),
         ),
-        (allowed("auto"), None, 1, json!({"type": "auto"})),
-        (allowed("required"), None, 1, json!({"type": "any"})),
+        (auto, None, 1, json!({"type": "auto"})),
+        (required, None, 1, json!({"type": "any"})),
         (json!({"type": "any", "x": 1}), None, 2, json!({"type": "any", "x": 1})),
     ] {
         let (names, found) = choose(choice.clone(), parallel).expect("a good choice");
@@ -110,17 +109,16 @@ fn tools_that_cannot_be_expressed_are_refused_by_name() {
 
 #[test]
 fn choices_that_cannot_be_expressed_are_refused_by_name() {
-    let allowed = |allowed: Value| json!({"type": "allowed_tools", "allowed_tools": allowed});
     for (choice, param) in [
         (json!("any"), "tool_choice"),
         (json!(1), "tool_choice"),
         (json!({}), "tool_choice"),
         (json!({"type": "custom", "custom": {"name": "a"}}), "tool_choice"),
         (json!({"type": "function"}), "tool_choice.function.name"),
-        (allowed(json!({"tools": []})), "tool_choice.allowed_tools.mode"),
-        (allowed(json!({"mode": "auto"})), "tool_choice.allowed_tools.tools"),
+        (allowed(&json!({"tools": []})), "tool_choice.allowed_tools.mode"),
+        (allowed(&json!({"mode": "auto"})), "tool_choice.allowed_tools.tools"),
         (
-            allowed(json!({"mode": "auto", "tools": [{"type": "custom"}]})),
+            allowed(&json!({"mode": "auto", "tools": [{"type": "custom"}]})),
             "tool_choice.allowed_tools.tools",
         ),
     ] {
@@ -128,4 +126,8 @@ fn choices_that_cannot_be_expressed_are_refused_by_name() {
     }
     let refused = Tools::new(None, None, Some(&"no".into())).expect_err("refused");
     assert_eq!(refused.param, "parallel_tool_calls");
+}
+
+fn allowed(allowed: &Value) -> Value {
+    json!({"type": "allowed_tools", "allowed_tools": allowed})
 }

@@ -30,7 +30,8 @@ async fn read(client: &Client, pieces: Vec<Bytes>) -> Outcome {
     let response = http::Response::new(reqwest::Body::wrap_stream(pieces));
     let held = MemoryBudget::unlimited().hold();
     let mut chunks = Chunks::new(Events::new(client, response.into(), held));
-    let (mut calls, mut merged) = (Calls::default(), Merged::default());
+    let mut calls = Calls::default();
+    let mut merged = Merged::default();
     let mut ids = BTreeSet::new();
     loop {
         match chunks.next().await {
@@ -74,8 +75,8 @@ fn expected(path: &Path) -> Outcome {
             let error = &result["error"]["error"];
             let message = error
                 .get("message")
-                .filter(|it| it.is_string())
-                .or(Some(error).filter(|it| it.is_string()));
+                .filter(|message| message.is_string())
+                .or(Some(error).filter(|error| error.is_string()));
             Outcome::Reported(
                 message.cloned().unwrap_or_else(|| json!("provider 'up' answered with status 502")),
             )
@@ -96,10 +97,12 @@ async fn outcome(client: &Client, pieces: Vec<Bytes>) -> Outcome {
 
 #[tokio::test]
 async fn streams_of_real_servers_are_read_however_they_are_cut() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures/chat_streams");
-    let mut files: Vec<_> =
-        fs::read_dir(corpus).expect("the corpus").map(|it| it.expect("a file").path()).collect();
-    files.retain(|path| path.extension().is_some_and(|it| it == "sse"));
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/chat_streams");
+    let mut files: Vec<_> = fs::read_dir(corpus)
+        .expect("the corpus")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "sse"));
     files.sort();
     assert!(files.len() > 100, "{}", files.len());
     let client = client();
@@ -126,9 +129,6 @@ async fn streams_of_real_servers_are_read_however_they_are_cut() {
 #[tokio::test]
 async fn a_stream_is_bounded_in_events_and_in_all() {
     let client = client();
-    let event = |bytes: usize| {
-        Bytes::from(format!("data: {{\"choices\":[],\"x\":\"{}\"}}\n\n", "x".repeat(bytes)))
-    };
     assert_eq!(read(&client, vec![event(client.bounds.event_bytes)]).await, Outcome::Malformed);
     let all = vec![
         event(client.bounds.event_bytes - 100);
@@ -138,6 +138,10 @@ async fn a_stream_is_bounded_in_events_and_in_all() {
     let choices: Vec<Value> = (0..=MAX_CHOICES).map(|index| json!({"index": index})).collect();
     let many = Bytes::from(format!("data: {}\n\n", json!({"choices": choices})));
     assert_eq!(read(&client, vec![many]).await, Outcome::Malformed);
+}
+
+fn event(bytes: usize) -> Bytes {
+    Bytes::from(format!("data: {{\"choices\":[],\"x\":\"{}\"}}\n\n", "x".repeat(bytes)))
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,12 +162,13 @@ async fn a_stream_that_sends_nothing_for_too_long_fails() {
 
 #[tokio::test]
 async fn a_chunk_that_repeats_a_choice_too_often_is_refused() {
-    let with = |count: usize| {
-        let choices = vec![json!({"index": 0, "delta": {}, "finish_reason": "stop"}); count];
-        vec![Bytes::from(format!("data: {}\n\n", json!({"choices": choices})))]
-    };
-    assert!(matches!(read(&client(), with(MAX_CHOICES)).await, Outcome::Answer(_)));
-    assert_eq!(read(&client(), with(MAX_CHOICES + 1)).await, Outcome::Malformed);
+    assert!(matches!(read(&client(), repeating(MAX_CHOICES)).await, Outcome::Answer(_)));
+    assert_eq!(read(&client(), repeating(MAX_CHOICES + 1)).await, Outcome::Malformed);
+}
+
+fn repeating(count: usize) -> Vec<Bytes> {
+    let choices = vec![json!({"index": 0, "delta": {}, "finish_reason": "stop"}); count];
+    vec![Bytes::from(format!("data: {}\n\n", json!({"choices": choices})))]
 }
 
 #[tokio::test]

@@ -36,33 +36,28 @@ fn read(events: impl IntoIterator<Item = Value>) -> Result<Vec<Step>, String> {
 
 #[test]
 fn events_that_cannot_follow_are_refused() {
-    let message = || json!({"type": "message", "id": "m", "content": []});
-    let delta = |index: u64, kind: &str| json!({"type": kind, "output_index": index, "delta": "x"});
+    let message = json!({"type": "message", "id": "m", "content": []});
     let text = "response.output_text.delta";
     for (events, expected) in [
-        (vec![added(0, &message())], "an event before response.created"),
+        (vec![added(0, &message)], "an event before response.created"),
         (vec![created(), created()], "a second response.created event"),
         (
-            vec![created(), added(0, &message()), added(0, &message())],
+            vec![created(), added(0, &message), added(0, &message)],
             "an output item that was added twice or out of order",
         ),
         (
-            vec![created(), added(1, &message()), added(0, &message())],
+            vec![created(), added(1, &message), added(0, &message)],
             "an output item that was added twice or out of order",
         ),
-        (vec![created(), added(u64::MAX, &message())], "an output item without end"),
+        (vec![created(), added(u64::MAX, &message)], "an output item without end"),
         (vec![created(), delta(0, text)], "a delta of an output item that is not open"),
-        (vec![created(), done(0, &message())], "the end of an output item that is not open"),
+        (vec![created(), done(0, &message)], "the end of an output item that is not open"),
         (
-            vec![created(), added(0, &message()), done(0, &message()), delta(0, text)],
+            vec![created(), added(0, &message), done(0, &message), delta(0, text)],
             "a delta of an output item that is not open",
         ),
         (
-            vec![
-                created(),
-                added(0, &message()),
-                delta(0, "response.function_call_arguments.delta"),
-            ],
+            vec![created(), added(0, &message), delta(0, "response.function_call_arguments.delta")],
             "a delta that does not fit the type of its output item",
         ),
         (
@@ -70,7 +65,7 @@ fn events_that_cannot_follow_are_refused() {
             "a call whose name or type changes",
         ),
         (
-            vec![created(), added(0, &call("a")), done(0, &message())],
+            vec![created(), added(0, &call("a")), done(0, &message)],
             "an output item whose type changes",
         ),
         (vec![created(), added(0, &json!({"id": "x"}))], "an output item without a type"),
@@ -83,11 +78,11 @@ fn events_that_cannot_follow_are_refused() {
             "an output item with an id or name of excessive length",
         ),
         (
-            vec![created(), added(0, &message()), completed(&json!([]))],
+            vec![created(), added(0, &message), completed(&json!([]))],
             "a Response that ends inside an output item",
         ),
         (
-            vec![created(), completed(&json!([])), added(0, &message())],
+            vec![created(), completed(&json!([])), added(0, &message)],
             "an event after the end of the Response",
         ),
     ] {
@@ -95,16 +90,20 @@ fn events_that_cannot_follow_are_refused() {
     }
 }
 
+fn delta(index: u64, kind: &str) -> Value {
+    json!({"type": kind, "output_index": index, "delta": "x"})
+}
+
 #[test]
 fn more_items_than_the_maximum_are_refused() {
     let item = json!({"type": "compaction"});
-    let events = |count: u64| {
-        let items = (0..count).flat_map(|at| [added(at, &item), done(at, &item)]);
-        read([created()].into_iter().chain(items)).map(|steps| steps.len())
-    };
-    assert_eq!(events(MAX_ITEMS as u64), Ok(MAX_ITEMS + 1), "the beginning and the items");
     let error = "more output items than the gateway accepts".to_owned();
-    assert_eq!(events(MAX_ITEMS as u64 + 1), Err(error));
+    // The beginning and the items.
+    for (count, expected) in [(MAX_ITEMS, Ok(MAX_ITEMS + 1)), (MAX_ITEMS + 1, Err(error))] {
+        let items = (0..count as u64).flat_map(|at| [added(at, &item), done(at, &item)]);
+        let steps = read([created()].into_iter().chain(items));
+        assert_eq!(steps.map(|steps| steps.len()), expected);
+    }
 }
 
 #[test]
@@ -146,8 +145,6 @@ fn what_was_not_streamed_is_read_from_the_item_or_from_the_response() {
 
 #[test]
 fn items_that_are_open_at_the_same_time_keep_their_pieces_apart() {
-    let piece = |index: u64, text: &str| json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": text});
-    let empty = |name: &str| json!({"type": "function_call", "call_id": name, "name": name});
     let steps = read([
         created(),
         added(0, &empty("a")),
@@ -167,6 +164,14 @@ fn items_that_are_open_at_the_same_time_keep_their_pieces_apart() {
         })
         .collect();
     assert_eq!(inputs, [(1, "[]".to_owned()), (0, "{}".to_owned())]);
+}
+
+fn empty(name: &str) -> Value {
+    json!({"type": "function_call", "call_id": name, "name": name})
+}
+
+fn piece(index: u64, text: &str) -> Value {
+    json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": text})
 }
 
 #[test]
@@ -204,9 +209,8 @@ fn a_whole_response_must_be_complete() {
 
 #[test]
 fn items_of_unknown_types_are_left_out_and_compactions_are_kept() {
-    let item = |kind: &str| json!({"type": kind, "id": "x", "tools": [], "encrypted_content": "e"});
-    let output =
-        json!([item("additional_tools"), item("compaction"), item("function_call_output")]);
+    let output = ["additional_tools", "compaction", "function_call_output"]
+        .map(|kind| json!({"type": kind, "id": "x", "tools": [], "encrypted_content": "e"}));
     let response =
         object(json!({"id": "r", "model": "m", "status": "completed", "output": output}));
     let steps = Reader::default().whole(&response).expect("a good Response");
@@ -222,23 +226,26 @@ fn items_of_unknown_types_are_left_out_and_compactions_are_kept() {
 
 #[test]
 fn an_item_has_a_limited_number_of_parts_and_a_response_of_steps() {
-    let whole = |output: Value| {
-        let response = json!({"id": "r", "model": "m", "status": "completed", "output": output});
-        Reader::default().whole(&object(response)).map(|steps| steps.len())
-    };
-    let reasoning = |parts: usize| {
-        let part = json!({"type": "summary_text", "text": "x"});
-        json!({"type": "reasoning", "id": "rs", "summary": vec![part; parts]})
-    };
-    assert!(whole(json!([reasoning(1_024)])).is_ok());
-    assert!(whole(json!([reasoning(1_025)])).is_err());
-    assert!(whole(json!(vec![reasoning(1_000); 4])).is_ok());
-    assert!(whole(json!(vec![reasoning(1_000); 5])).is_err());
-    let annotated = |count: usize| {
-        let part =
-            json!({"type": "output_text", "text": "x", "annotations": vec![json!({}); count]});
-        json!([{"type": "message", "id": "m", "content": [part, part]}])
-    };
-    assert!(whole(annotated(512)).is_ok());
-    assert!(whole(annotated(513)).is_err());
+    assert!(is_read(&json!([reasoning(1_024)])));
+    assert!(!is_read(&json!([reasoning(1_025)])));
+    assert!(is_read(&json!(vec![reasoning(1_000); 4])));
+    assert!(!is_read(&json!(vec![reasoning(1_000); 5])));
+    assert!(is_read(&annotated(512)));
+    assert!(!is_read(&annotated(513)));
+}
+
+/// Returns whether a Response with this output is accepted.
+fn is_read(output: &Value) -> bool {
+    let response = json!({"id": "r", "model": "m", "status": "completed", "output": output});
+    Reader::default().whole(&object(response)).is_ok()
+}
+
+fn reasoning(parts: usize) -> Value {
+    let part = json!({"type": "summary_text", "text": "x"});
+    json!({"type": "reasoning", "id": "rs", "summary": vec![part; parts]})
+}
+
+fn annotated(count: usize) -> Value {
+    let part = json!({"type": "output_text", "text": "x", "annotations": vec![json!({}); count]});
+    json!([{"type": "message", "id": "m", "content": [part, part]}])
 }

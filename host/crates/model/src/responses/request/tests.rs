@@ -145,7 +145,6 @@ fn messages_become_items_in_their_order() {
 
 #[test]
 fn encrypted_reasoning_of_this_api_is_sent_back_and_that_of_others_is_not() {
-    let detail = |kind: &str, name: &str, format: &str| json!({"type": kind, name: "x", "id": "rs_1", "format": format, "index": 0});
     let details = json!([
         detail("reasoning.summary", "summary", "openai-responses-v1"),
         detail("reasoning.encrypted", "data", "openai-responses-v1"),
@@ -161,6 +160,10 @@ fn encrypted_reasoning_of_this_api_is_sent_back_and_that_of_others_is_not() {
             "summary": [{"type": "summary_text", "text": "x"}], "encrypted_content": "x"
         }]))
     );
+}
+
+fn detail(kind: &str, name: &str, format: &str) -> Value {
+    json!({"type": kind, name: "x", "id": "rs_1", "format": format, "index": 0})
 }
 
 #[test]

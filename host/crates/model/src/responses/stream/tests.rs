@@ -61,26 +61,25 @@ fn merged(chunks: &[Chunk]) -> Value {
 
 /// Returns the deltas of chunks as text, one a line, with the finish reason.
 fn deltas(name: &str) -> String {
-    let line = |(chunk, part): &Chunk| {
-        let choice = chunk["choices"].get(0)?;
-        let reason = choice["finish_reason"].as_str().unwrap_or_default();
-        let part = match part {
-            None => "",
-            Some(Part::Joint) => " joint",
-            Some(Part::Reasoning { summary: None, .. }) => " reasoning",
-            Some(Part::Reasoning { .. }) => " summary",
-            Some(Part::Item { .. }) => " item",
-        };
-        Some(format!("{}{part} {reason}", choice["delta"]).trim_end().to_owned())
-    };
     let lines: Vec<_> = chunks(events(recorded(name))).iter().filter_map(line).collect();
     lines.join("\n")
 }
 
+fn line((chunk, part): &Chunk) -> Option<String> {
+    let choice = chunk["choices"].get(0)?;
+    let reason = choice["finish_reason"].as_str().unwrap_or_default();
+    let part = match part {
+        None => "",
+        Some(Part::Joint) => " joint",
+        Some(Part::Reasoning { summary: None, .. }) => " reasoning",
+        Some(Part::Reasoning { .. }) => " summary",
+        Some(Part::Item { .. }) => " item",
+    };
+    Some(format!("{}{part} {reason}", choice["delta"]).trim_end().to_owned())
+}
+
 fn items(chunks: &[Chunk]) -> Vec<&Object> {
-    let item = |(_, part): &'_ Chunk| matches!(part, Some(Part::Item { .. }));
-    let items = chunks.iter().filter(|chunk| item(chunk));
-    let items = items.filter_map(|(_, part)| match part {
+    let items = chunks.iter().filter_map(|(_, part)| match part {
         Some(Part::Item { item, .. }) => Some(item),
         _ => None,
     });

@@ -118,7 +118,9 @@ impl<'p> ClientTools<'p> {
         for (index, mut tool) in group.list("tools")?.unwrap_or_default().into_iter().enumerate() {
             let path = path.element(index);
             let name = tool.get("name").and_then(Value::as_str).map(str::to_owned);
-            if let Some(name) = name.filter(|_| is_definable(&tool)) {
+            if let Some(name) = name
+                && is_definable(&tool)
+            {
                 let flat = flat_name(&group_name, &name);
                 tool["name"] = flat.as_str().into();
                 if self.groups.0.insert(flat, (group_name.clone(), name)).is_some() {
@@ -140,7 +142,9 @@ impl<'p> ClientTools<'p> {
     ) -> Result<Option<Value>, Untranslatable> {
         if is_definable(&tool) {
             // Without the tool that loads it, it is offered at once.
-            if let Some(members) = tool.as_object_mut().filter(|_| !self.passes(LOADER)) {
+            if !self.passes(LOADER)
+                && let Some(members) = tool.as_object_mut()
+            {
                 members.shift_remove("defer_loading");
             }
             return translate(tool, path).map(Some);

@@ -54,13 +54,16 @@ pub(super) fn translate(
 
 /// Joins the contents of two messages.
 pub(super) fn join(one: Value, other: Value) -> Value {
-    let parts = |content| match content {
+    let mut joined = into_parts(one);
+    joined.extend(into_parts(other));
+    joined.into()
+}
+
+fn into_parts(content: Value) -> Vec<Value> {
+    match content {
         Value::Array(parts) => parts,
         text => vec![json!({"type": "text", "text": text})],
-    };
-    let mut joined = parts(one);
-    joined.extend(parts(other));
-    joined.into()
+    }
 }
 
 fn is_only_text(part: &Object) -> bool {

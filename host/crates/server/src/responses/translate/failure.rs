@@ -33,11 +33,10 @@ const CODES: &[&str] = &[
 /// Responses API does not define moves to `native_code`, and the type of the error selects one that
 /// it does define.
 pub(super) fn to_responses(error: &Object) -> Object {
-    let text = |name: &str| error.get(name).and_then(Value::as_str);
-    let native = text("code").filter(|code| !code.is_empty());
+    let native = text(error, "code").filter(|code| !code.is_empty());
     let code = match native {
         Some(code) if CODES.contains(&code) => code,
-        _ => match text("type") {
+        _ => match text(error, "type") {
             Some("rate_limit_error" | "rate_limit_exceeded" | "requests" | "tokens") => {
                 "rate_limit_exceeded"
             }
@@ -45,16 +44,20 @@ pub(super) fn to_responses(error: &Object) -> Object {
             _ => "server_error",
         },
     };
-    let message = text("message").unwrap_or("The model returned no response.");
+    let message = text(error, "message").unwrap_or("The model returned no response.");
     let mut out = Object::new();
     out.insert("code".to_owned(), code.into());
     out.insert("message".to_owned(), message.into());
     for name in ["type", "param"] {
-        out.extend(text(name).map(|value| (name.to_owned(), value.into())));
+        out.extend(text(error, name).map(|value| (name.to_owned(), value.into())));
     }
     let native = native.filter(|native| *native != code);
     out.extend(native.map(|native| ("native_code".to_owned(), native.into())));
     out
+}
+
+fn text<'a>(error: &'a Object, name: &str) -> Option<&'a str> {
+    error.get(name).and_then(Value::as_str)
 }
 
 #[cfg(test)]

@@ -164,7 +164,8 @@ fn call(
     item: &mut Members<'_>,
     input: &str,
 ) -> Result<Object, Untranslatable> {
-    let (name, text) = (item.required_text("name")?, item.required_text(input)?);
+    let name = item.required_text("name")?;
+    let text = item.required_text(input)?;
     let mut call = object(json!({"id": id, "type": kind}));
     call.insert(kind.to_owned(), json!({"name": name, input: text}));
     Ok(call)
@@ -192,8 +193,10 @@ fn error_text(error: &Value) -> String {
         let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
         texts.collect::<Vec<_>>().join("\n")
     });
-    let text = || content.as_str().or_else(|| error.get("message")?.as_str()).map(str::to_owned);
-    parts.filter(|text| !text.is_empty()).or_else(text).unwrap_or_else(|| error.to_string())
+    let text = parts
+        .filter(|text| !text.is_empty())
+        .or_else(|| content.as_str().or_else(|| error.get("message")?.as_str()).map(str::to_owned));
+    text.unwrap_or_else(|| error.to_string())
 }
 
 fn with_rest(mut call: Object, item: Members<'_>) -> Object {

@@ -45,12 +45,12 @@ impl<'a> Members<'a> {
     /// Returns the name of a member that is like `name` but not equal: it differs in one or two
     /// places. Stricter than `text::nearest`, whose result is a proposal and no reason to refuse.
     pub(super) fn like(&self, name: &str) -> Option<&str> {
-        let is_like = |found: &&String| {
+        let like = self.members.keys().find(|found| {
             *found != name
                 && found.len().abs_diff(name.len()) <= 2
                 && strsim::osa_distance(found, name) <= 2
-        };
-        self.members.keys().find(is_like).map(String::as_str)
+        });
+        like.map(String::as_str)
     }
 
     /// Takes a member.

@@ -27,19 +27,12 @@ pub(super) fn translate(
 ) -> Result<Vec<Value>, Untranslatable> {
     let mut steps = Vec::with_capacity(earlier.len() + input.len());
     let path = Path::Member(&Path::Root, "input");
-    let mut read = |item, path: &Path<'_>| {
-        let step = items::translate(item, path)?;
-        if let Step::Dropped(kind) = &step {
-            client_tools.drop_item(kind, path)?;
-        }
-        Ok(step)
-    };
     for item in earlier {
-        let step = read(item, &path);
+        let step = read(item, &path, client_tools);
         steps.push(step.map_err(Untranslatable::in_previous_response)?);
     }
     for (index, item) in input.into_iter().enumerate() {
-        steps.push(read(item, &path.element(index))?);
+        steps.push(read(item, &path.element(index), client_tools)?);
     }
     let mut assembly = Assembly::new(outputs(&mut steps));
     // Every server knows the role `system`. OpenAI's API converts it to `developer` if the model
@@ -49,6 +42,18 @@ pub(super) fn translate(
         assembly.add(step)?;
     }
     assembly.finish()
+}
+
+fn read(
+    item: Value,
+    path: &Path<'_>,
+    client_tools: &mut ClientTools<'_>,
+) -> Result<Step, Untranslatable> {
+    let step = items::translate(item, path)?;
+    if let Step::Dropped(kind) = &step {
+        client_tools.drop_item(kind, path)?;
+    }
+    Ok(step)
 }
 
 /// Outputs of the client's tool calls by the identifier of the call, in order: some servers use the

@@ -52,7 +52,8 @@ pub(crate) fn to_native(
         Err(not_translated())
     };
     let mut read = read(request, earlier, builtin)?;
-    let (mut native, mut only) = (read.native.take(), None);
+    let mut native = read.native.take();
+    let mut only = None;
     match translated {
         // A tool that is passed is not dropped without a word.
         Ok(chat) if !chat.dropped.is_subset(&read.dropped) => {

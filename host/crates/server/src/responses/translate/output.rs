@@ -279,7 +279,8 @@ impl Writer {
         if self.ending.is_some() {
             return;
         }
-        let (status, event) = (ending.item_status(), ending.event());
+        let status = ending.item_status();
+        let event = ending.event();
         self.close_text(status, out);
         self.close_calls(status, out);
         let mut events = Events::new(out, &mut self.sequence);

@@ -141,7 +141,7 @@ pub(super) fn is_own_state(encrypted: &str) -> bool {
 /// Reads `encrypted_content`; `None` if this gateway did not write it.
 fn read_state(encrypted: &str) -> Option<Object> {
     let state: Object = serde_json::from_str(encrypted).ok()?;
-    let is_ours =
-        |(name, value): (&String, &Value)| STATE.contains(&name.as_str()) && value.is_array();
-    (!state.is_empty() && state.iter().all(is_ours)).then_some(state)
+    let is_ours = !state.is_empty()
+        && state.iter().all(|(name, value)| STATE.contains(&name.as_str()) && value.is_array());
+    is_ours.then_some(state)
 }

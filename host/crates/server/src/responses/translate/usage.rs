@@ -8,23 +8,26 @@ pub(super) fn to_responses(usage: &Value) -> Value {
     if !usage.is_object() {
         return Value::Null;
     }
-    let count = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
-    let (input, output) = (count("/prompt_tokens"), count("/completion_tokens"));
-    let (input, output) = (input.unwrap_or_default(), output.unwrap_or_default());
+    let input = count(usage, "/prompt_tokens").unwrap_or_default();
+    let output = count(usage, "/completion_tokens").unwrap_or_default();
     json!({
         "input_tokens": input,
         "input_tokens_details": {
-            "cached_tokens": count("/prompt_tokens_details/cached_tokens").unwrap_or_default(),
+            "cached_tokens": count(usage, "/prompt_tokens_details/cached_tokens").unwrap_or_default(),
             "cache_write_tokens":
-                count("/prompt_tokens_details/cache_write_tokens").unwrap_or_default(),
+                count(usage, "/prompt_tokens_details/cache_write_tokens").unwrap_or_default(),
         },
         "output_tokens": output,
         "output_tokens_details": {
             "reasoning_tokens":
-                count("/completion_tokens_details/reasoning_tokens").unwrap_or_default(),
+                count(usage, "/completion_tokens_details/reasoning_tokens").unwrap_or_default(),
         },
-        "total_tokens": count("/total_tokens").unwrap_or_else(|| input.saturating_add(output)),
+        "total_tokens": count(usage, "/total_tokens").unwrap_or_else(|| input.saturating_add(output)),
     })
+}
+
+fn count(usage: &Value, pointer: &str) -> Option<u64> {
+    usage.pointer(pointer).and_then(Value::as_u64)
 }
 
 #[cfg(test)]

@@ -76,9 +76,8 @@ impl ClientCall {
         let is_custom = delta.get("type").is_some_and(|kind| kind == "custom")
             || delta.get("custom").is_some_and(Value::is_object);
         let kind = if is_custom { Kind::Custom } else { Kind::Function };
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        let name = kind.body(delta).and_then(|body| text(body.get("name"))).unwrap_or_default();
-        let call_id = text(delta.get("id")).unwrap_or_default();
+        let name = text(kind.body(delta).and_then(|body| body.get("name")));
+        let call_id = text(delta.get("id"));
         let (group, name) = match groups.find(&name) {
             Some((group, name)) => (Some(group.clone()), name.clone()),
             None => (None, name),
@@ -224,6 +223,10 @@ impl ExecutedCall {
         self.members.insert("status".to_owned(), Status::Incomplete.as_str().into());
         items.close(&self.slot, self.members, events);
     }
+}
+
+fn text(value: Option<&Value>) -> String {
+    value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Returns the `error` of a failed call, with the text as MCP content.

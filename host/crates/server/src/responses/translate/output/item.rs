@@ -29,8 +29,11 @@ pub(crate) struct Round {
 
 impl Round {
     /// Returns the round of the item with this identifier; `None` if the gateway did not make it.
-    pub(crate) fn of_item(id: &str) -> Option<Self> {
-        let (_, digits) = id.split_once('_').filter(|_| is_own_id(id))?;
+    pub(in super::super) fn of_item(id: &str) -> Option<Self> {
+        if !is_own_id(id) {
+            return None;
+        }
+        let (_, digits) = id.split_once('_')?;
         let (response, rest) = digits.split_at_checked(RESPONSE_DIGITS)?;
         let digit = *rest.as_bytes().first()?;
         Some(Self { response: u128::from_str_radix(response, 16).ok()?, digit })

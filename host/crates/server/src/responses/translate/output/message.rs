@@ -120,13 +120,13 @@ impl Message {
 
     fn close_part(&mut self, events: &mut Events<'_>) {
         let Some(part) = self.part.take() else { return };
-        let index = || ("content_index", self.parts.len().into());
+        let index = ("content_index", Value::from(self.parts.len()));
         match part.kind {
             Kind::Text => events.write_item(
                 "response.output_text.done",
                 &self.slot,
                 [
-                    index(),
+                    index.clone(),
                     ("text", part.text.clone().into()),
                     ("logprobs", part.logprobs.clone().into()),
                 ],
@@ -134,14 +134,14 @@ impl Message {
             Kind::Refusal => events.write_item(
                 "response.refusal.done",
                 &self.slot,
-                [index(), ("refusal", part.text.clone().into())],
+                [index.clone(), ("refusal", part.text.clone().into())],
             ),
         }
         let part = part.to_json();
         events.write_item(
             "response.content_part.done",
             &self.slot,
-            [index(), ("part", part.clone())],
+            [index, ("part", part.clone())],
         );
         self.parts.push(part);
     }

@@ -36,7 +36,8 @@ impl Reasoning {
     }
 
     fn new(slot: Slot, native_id: Option<String>) -> Self {
-        let (text, summaries) = (String::new(), Vec::new());
+        let text = String::new();
+        let summaries = Vec::new();
         Self { slot, native_id, text, summaries, summary: None, state: State::default() }
     }
 

@@ -143,7 +143,8 @@ fn response_format(mut format: Members<'_>) -> Result<Option<Value>, Untranslata
         "text" => return Ok(None),
         "json_object" => json!({"type": kind}),
         "json_schema" => {
-            let (name, schema) = (format.required_text("name")?, format.required("schema")?);
+            let name = format.required_text("name")?;
+            let schema = format.required("schema")?;
             let mut inner = Object::new();
             inner.insert("name".to_owned(), name.into());
             inner.insert("schema".to_owned(), schema);
@@ -214,7 +215,8 @@ fn metadata(request: &mut Members<'_>, echo: &mut Echo) -> Result<(), Untranslat
         let Some(text) = value.as_str() else {
             return Err(Untranslatable::invalid_type(&path, "a string", value));
         };
-        let (key, text) = (key.chars().count(), text.chars().count());
+        let key = key.chars().count();
+        let text = text.chars().count();
         if key > MAX_METADATA_KEY || text > MAX_METADATA_VALUE {
             let rule = format!(
                 "the key has {key} characters and the value {text}, and at most \

@@ -21,7 +21,6 @@ fn the_model_sees_the_calls_and_results_of_the_earlier_response() {
     recorder.delta(json!({"tool_calls": [call]})).finish();
     let output = json!([{"type": "function_call_output", "call_id": "call_1", "output": "B"}]);
     let chat = continued(&recorder, output.clone()).expect("a good request");
-    let asked = |id, name| json!([{"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}]);
     assert_eq!(
         chat.body["messages"],
         json!([
@@ -37,6 +36,10 @@ fn the_model_sees_the_calls_and_results_of_the_earlier_response() {
     assert_eq!(chat.echo.members()["previous_response_id"], "resp_1");
 }
 
+fn asked(id: &str, name: &str) -> Value {
+    json!([{"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}])
+}
+
 #[test]
 fn calls_of_two_rounds_are_two_messages_and_those_of_one_round_are_one() {
     let echo = chat(json!({"model": "m", "input": "hi"})).echo;
@@ -49,17 +52,19 @@ fn calls_of_two_rounds_are_two_messages_and_those_of_one_round_are_one() {
     recorder.delta(json!({"tool_calls": [call]})).finish();
     let output = json!([{"type": "function_call_output", "call_id": "call_1", "output": "D"}]);
     let chat = continued(&recorder, output).expect("a good request");
-    let calls = |message: &Value| message["tool_calls"].as_array().map_or(0, Vec::len);
     let messages = chat.body["messages"].as_array().expect("messages").iter().skip(2);
-    let seen: Vec<_> = messages.map(|message| (message["role"].as_str(), calls(message))).collect();
+    let seen: Vec<_> = messages
+        .map(|message| {
+            let calls = message["tool_calls"].as_array().map_or(0, Vec::len);
+            (message["role"].as_str(), calls)
+        })
+        .collect();
     let [model, tool] = ["assistant", "tool"].map(Some);
     assert_eq!(seen, [(model, 2), (tool, 0), (tool, 0), (model, 2), (tool, 0), (tool, 0)]);
 }
 
 #[test]
 fn a_call_whose_round_is_not_known_belongs_to_the_message_of_the_call_before_it() {
-    let ran = |id: &str| json!({"type": "mcp_call", "id": id, "name": "f", "arguments": "{}", "output": "x"});
-    let own = |digits: &str| format!("mcp_0123456789abcdef0123456789abcdef{digits}");
     let foreign = "mcp_68a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f607".to_owned();
     let other_response = "mcp_fedcba9876543210fedcba98765432101001".to_owned();
     for (ids, counts) in [
@@ -70,11 +75,16 @@ fn a_call_whose_round_is_not_known_belongs_to_the_message_of_the_call_before_it(
         ([own("0000"), other_response], vec![2]),
         ([own("0000"), foreign], vec![2]),
     ] {
-        let messages = messages(json!(ids.each_ref().map(|id| ran(id))));
+        let calls = ids.each_ref().map(|id| json!({"type": "mcp_call", "id": id, "name": "f", "arguments": "{}", "output": "x"}));
+        let messages = messages(json!(calls));
         let lists = messages.as_array().expect("messages").iter();
         let lists = lists.filter_map(|message| message["tool_calls"].as_array().map(Vec::len));
         assert_eq!(lists.collect::<Vec<_>>(), counts, "{ids:?}");
     }
+}
+
+fn own(digits: &str) -> String {
+    format!("mcp_0123456789abcdef0123456789abcdef{digits}")
 }
 
 #[test]

@@ -16,7 +16,6 @@ fn a_text_is_a_message_of_the_user_behind_the_instructions() {
 
 #[test]
 fn messages_keep_their_role_and_lose_the_members_of_items() {
-    let text = |kind| json!([{"type": kind, "text": "x"}]);
     for (item, message) in [
         (json!({"role": "user", "content": "x"}), json!({"role": "user", "content": "x"})),
         (
@@ -44,6 +43,10 @@ fn messages_keep_their_role_and_lose_the_members_of_items() {
     ] {
         assert_eq!(messages(json!([item])), json!([message]), "{item}");
     }
+}
+
+fn text(kind: &str) -> Value {
+    json!([{"type": kind, "text": "x"}])
 }
 
 #[test]
@@ -91,7 +94,6 @@ fn parallel_calls_are_one_message_and_their_outputs_follow_in_the_order_of_the_c
         {"type": "function_call_output", "call_id": "c", "output": [
             {"type": "input_text", "text": "C"}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]},
     ]);
-    let call = |id, name, arguments| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     let mut signed = call("c", "x", "");
     signed["extra_content"] = json!({"google": {"thought_signature": "s"}});
     assert_eq!(
@@ -109,13 +111,17 @@ fn parallel_calls_are_one_message_and_their_outputs_follow_in_the_order_of_the_c
     );
 }
 
+fn call(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+}
+
 #[test]
 fn outputs_of_repeated_call_ids_belong_to_the_calls_in_order() {
     let call =
         json!({"type": "function_call", "call_id": "call_0", "name": "x", "arguments": "{}"});
-    let output =
-        |text| json!({"type": "function_call_output", "call_id": "call_0", "output": text});
-    let messages = messages(json!([call, output("first"), call, output("second")]));
+    let [first, second] = ["first", "second"]
+        .map(|text| json!({"type": "function_call_output", "call_id": "call_0", "output": text}));
+    let messages = messages(json!([call, first, call, second]));
     assert_eq!(
         (&messages[1]["content"], &messages[3]["content"]),
         (&json!("first"), &json!("second"))
@@ -124,32 +130,35 @@ fn outputs_of_repeated_call_ids_belong_to_the_calls_in_order() {
 
 #[test]
 fn an_executed_call_becomes_a_call_and_its_result() {
-    let call = |id: &str, output: Value, error: Value| {
-        json!({"type": "mcp_call", "id": id, "status": "completed", "server_label": "fs", "name": "fs-read",
-            "arguments": "{}", "output": output, "error": error, "approval_request_id": null})
-    };
     let failed = json!({"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no"}, {"type": "text", "text": "never"}]});
     let protocol = json!({"type": "mcp_protocol_error", "code": -1, "message": "closed"});
     let input = json!([
-        call("mcp_1", json!("data"), Value::Null),
-        call("mcp_2", Value::Null, failed),
+        executed("mcp_1", &json!("data"), &Value::Null),
+        executed("mcp_2", &Value::Null, &failed),
         {"role": "assistant", "content": "Done."},
-        call("mcp_3", Value::Null, protocol),
-        call("mcp_4", Value::Null, json!("text")),
+        executed("mcp_3", &Value::Null, &protocol),
+        executed("mcp_4", &Value::Null, &json!("text")),
     ]);
-    let asked = |id| json!({"id": id, "type": "function", "function": {"name": "fs-read", "arguments": "{}"}});
-    let result = |id, text| json!({"role": "tool", "tool_call_id": id, "content": text});
     assert_eq!(
         messages(input),
         json!([
-            {"role": "assistant", "content": null, "tool_calls": [asked("mcp_1"), asked("mcp_2")]},
+            {"role": "assistant", "content": null, "tool_calls": [call("mcp_1", "fs-read", "{}"), call("mcp_2", "fs-read", "{}")]},
             result("mcp_1", "data"),
             result("mcp_2", "no\nnever"),
-            {"role": "assistant", "content": "Done.", "tool_calls": [asked("mcp_3"), asked("mcp_4")]},
+            {"role": "assistant", "content": "Done.", "tool_calls": [call("mcp_3", "fs-read", "{}"), call("mcp_4", "fs-read", "{}")]},
             result("mcp_3", "closed"),
             result("mcp_4", "text"),
         ])
     );
+}
+
+fn executed(id: &str, output: &Value, error: &Value) -> Value {
+    json!({"type": "mcp_call", "id": id, "status": "completed", "server_label": "fs", "name": "fs-read",
+        "arguments": "{}", "output": output, "error": error, "approval_request_id": null})
+}
+
+fn result(id: &str, text: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": id, "content": text})
 }
 
 #[test]
@@ -175,7 +184,6 @@ fn text_between_a_call_and_its_output_joins_the_message_of_the_call() {
 fn reasoning_is_sent_back_only_with_tool_calls() {
     let blocks = json!([{"type": "thinking", "thinking": "t", "signature": "s"}]);
     let state = json!({"thinking_blocks": blocks}).to_string();
-    let reasoning = |text| json!({"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": text}]});
     let input = json!([
         reasoning("dropped"),
         {"role": "assistant", "content": "Hm."},
@@ -196,6 +204,10 @@ fn reasoning_is_sent_back_only_with_tool_calls() {
     );
 }
 
+fn reasoning(text: &str) -> Value {
+    json!({"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": text}]})
+}
+
 #[test]
 fn input_is_copied_only_for_the_store() {
     let item = json!({"role": "user", "content": "hi"});
@@ -208,7 +220,6 @@ fn input_is_copied_only_for_the_store() {
 
 #[test]
 fn functions_of_a_group_are_functions_and_a_call_of_one_is_shown_with_its_group() {
-    let function = |name: &str| json!({"type": "function", "name": name, "parameters": {}, "defer_loading": true});
     let group = json!({"type": "namespace", "name": "mcp__fs__", "description": "Files.", "tools": [function("read"), function("write")]});
     let call = json!({"type": "function_call", "call_id": "a", "name": "read", "namespace": "mcp__fs__", "arguments": "{}"});
     let output = json!({"type": "function_call_output", "call_id": "a", "output": "A"});
@@ -231,10 +242,14 @@ fn functions_of_a_group_are_functions_and_a_call_of_one_is_shown_with_its_group(
     assert_eq!((&item["name"], &item["namespace"]), (&json!("write"), &json!("mcp__fs__")));
 }
 
+fn function(name: &str) -> Value {
+    json!({"type": "function", "name": name, "parameters": {}, "defer_loading": true})
+}
+
 #[test]
 fn two_functions_of_groups_with_one_name_are_refused() {
-    let group = |name: &str| json!({"type": "namespace", "name": name, "tools": [{"type": "function", "name": "f"}]});
-    let error = refusal(request(json!({"tools": [group("a"), group("a__")]})));
+    let groups = ["a", "a__"].map(|name| json!({"type": "namespace", "name": name, "tools": [{"type": "function", "name": "f"}]}));
+    let error = refusal(request(json!({"tools": groups})));
     assert_eq!(error.param, "tools[1].tools[0].name");
 }
 

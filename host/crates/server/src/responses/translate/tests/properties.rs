@@ -191,7 +191,8 @@ fn read(events: &[Object]) -> BTreeMap<u64, Seen> {
         assert!(!seen.is_done, "{event:?} after the item is done");
         if kind == "response.output_item.done" {
             assert_eq!((seen.open_parts, &seen.item["id"]), (0, &event["item"]["id"]));
-            (seen.is_done, seen.item) = (true, event["item"].clone());
+            seen.is_done = true;
+            seen.item = event["item"].clone();
             continue;
         }
         assert_eq!(event["item_id"], seen.item["id"]);
@@ -226,14 +227,11 @@ fn read_part(kind: &str, event: &Object, seen: &mut Seen) {
 
 /// Returns the texts of a final item, by part.
 fn final_texts(item: &Value) -> Vec<&str> {
-    let text = |value: &Value, names: &[&str]| {
-        names.iter().find_map(|name| value.get(*name)).map(Value::is_string).is_some()
-    };
     match item.get("content").and_then(Value::as_array) {
         Some(parts) => parts
             .iter()
-            .inspect(|part| assert!(text(part, &["text", "refusal"])))
-            .filter_map(|part| part.get("text").or_else(|| part.get("refusal"))?.as_str())
+            .map(|part| part.get("text").or_else(|| part.get("refusal")).expect("a text"))
+            .filter_map(Value::as_str)
             .collect(),
         None => item
             .get("arguments")

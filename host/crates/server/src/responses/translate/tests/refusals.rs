@@ -168,62 +168,75 @@ fn missing_members_are_named() {
 
 #[test]
 fn items_and_parts_without_a_counterpart_are_refused_by_name() {
-    let item = |item: Value| json!({"input": [{"role": "user", "content": "x"}, item]});
     for (item, param, code) in [
         (
-            item(json!({"type": "item_reference", "id": "msg_1"})),
+            input_with(&json!({"type": "item_reference", "id": "msg_1"})),
             "input[1].type",
             "unsupported_value",
         ),
-        (item(json!({"id": "msg_1"})), "input[1].type", "unsupported_value"),
-        (item(json!({"type": "computer_call_output"})), "input[1].type", "unsupported_value"),
-        (item(json!({"type": "mcp_approval_response"})), "input[1].type", "invalid_value"),
-        (item(json!({"role": "tool", "content": "x"})), "input[1].role", "invalid_value"),
+        (input_with(&json!({"id": "msg_1"})), "input[1].type", "unsupported_value"),
         (
-            item(json!({"role": "system", "content": [{"type": "input_image"}]})),
+            input_with(&json!({"type": "computer_call_output"})),
+            "input[1].type",
+            "unsupported_value",
+        ),
+        (input_with(&json!({"type": "mcp_approval_response"})), "input[1].type", "invalid_value"),
+        (input_with(&json!({"role": "tool", "content": "x"})), "input[1].role", "invalid_value"),
+        (
+            input_with(&json!({"role": "system", "content": [{"type": "input_image"}]})),
             "input[1].content[0].type",
             "invalid_value",
         ),
         (
-            item(json!({"role": "user", "content": [{"type": "text", "text": "x"}]})),
+            input_with(&json!({"role": "user", "content": [{"type": "text", "text": "x"}]})),
             "input[1].content[0].type",
             "invalid_value",
         ),
         (
-            item(json!({"role": "user", "content": [{"type": "input_image", "file_id": "f"}]})),
+            input_with(
+                &json!({"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}),
+            ),
             "input[1].content[0].file_id",
             "unsupported_parameter",
         ),
         (
-            item(json!({"role": "user", "content": [{"type": "input_file", "file_url": "u"}]})),
+            input_with(
+                &json!({"role": "user", "content": [{"type": "input_file", "file_url": "u"}]}),
+            ),
             "input[1].content[0].file_url",
             "unsupported_parameter",
         ),
         (
-            item(
-                json!({"type": "function_call", "call_id": "a", "name": "f", "arguments": "", "caller": {"type": "program"}}),
+            input_with(
+                &json!({"type": "function_call", "call_id": "a", "name": "f", "arguments": "", "caller": {"type": "program"}}),
             ),
             "input[1].caller",
             "unsupported_value",
         ),
         (
-            item(json!({"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"})),
+            input_with(&json!({"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"})),
             "input[1].encrypted_content",
             "invalid_value",
         ),
         (
-            item(json!({"type": "reasoning", "summary": [], "encrypted_content": "{\"role\":[]}"})),
+            input_with(
+                &json!({"type": "reasoning", "summary": [], "encrypted_content": "{\"role\":[]}"}),
+            ),
             "input[1].encrypted_content",
             "invalid_value",
         ),
         (
-            item(json!({"type": "reasoning", "summary": [{"type": "text"}]})),
+            input_with(&json!({"type": "reasoning", "summary": [{"type": "text"}]})),
             "input[1].summary[0].type",
             "invalid_value",
         ),
     ] {
         is_refused(&item, param, code);
     }
+}
+
+fn input_with(item: &Value) -> Value {
+    json!({"input": [{"role": "user", "content": "x"}, item]})
 }
 
 #[test]

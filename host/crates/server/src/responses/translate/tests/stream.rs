@@ -75,11 +75,9 @@ fn reasoning_after_text_ends_the_message_and_later_text_is_a_new_one() {
 
 #[test]
 fn interleaved_calls_of_the_client_are_open_at_the_same_time() {
-    let call = |index, id: &str, body: Value| json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": body}]});
-    let piece = |index, text: &str| json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]});
     let mut recorder = Recorder::new();
-    recorder.delta(call(0, "a", json!({"name": "x", "arguments": ""})));
-    recorder.delta(call(1, "b", json!({"name": "y", "arguments": "{"})));
+    recorder.delta(call(0, "a", &json!({"name": "x", "arguments": ""})));
+    recorder.delta(call(1, "b", &json!({"name": "y", "arguments": "{"})));
     recorder.delta(piece(0, "{}")).delta(piece(1, "}")).stop("tool_calls").finish();
     assert_eq!(
         recorder.story()[2..],
@@ -102,12 +100,22 @@ fn interleaved_calls_of_the_client_are_open_at_the_same_time() {
     );
 }
 
+fn call(index: u64, id: &str, body: &Value) -> Value {
+    json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": body}]})
+}
+
+fn piece(index: u64, text: &str) -> Value {
+    json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+}
+
 #[test]
 fn a_custom_call_has_an_input() {
     let mut recorder = Recorder::new();
-    let call =
-        |body| json!({"tool_calls": [{"index": 0, "id": "a", "type": "custom", "custom": body}]});
-    recorder.delta(call(json!({"name": "sh", "input": "l"}))).delta(call(json!({"input": "s"})));
+    for body in [json!({"name": "sh", "input": "l"}), json!({"input": "s"})] {
+        recorder.delta(
+            json!({"tool_calls": [{"index": 0, "id": "a", "type": "custom", "custom": body}]}),
+        );
+    }
     recorder.finish();
     assert_eq!(
         recorder.story()[2..],
