@@ -74,7 +74,7 @@ impl Classes {
     /// Defines the class of a reserved name. `total` is the number of its fields, shown or not.
     pub(super) fn define(&mut self, name: &ClassName, fields: Fields, total: usize) {
         let line = fields.class(name, total);
-        if let Some((_, text)) = self.list.iter_mut().find(|(it, _)| it == name) {
+        if let Some((_, text)) = self.list.iter_mut().find(|(known, _)| known == name) {
             *text = line;
         }
     }
@@ -85,7 +85,9 @@ impl Classes {
         let mut named: BTreeSet<String> = names_in(text).collect();
         let mut open: Vec<String> = named.iter().cloned().collect();
         while let Some(name) = open.pop() {
-            let Some((_, text)) = self.list.iter().find(|(it, _)| it.0 == name) else { continue };
+            let Some((_, text)) = self.list.iter().find(|(known, _)| known.0 == name) else {
+                continue;
+            };
             open.extend(names_in(text).filter(|name| named.insert(name.clone())));
         }
         let used = self.list.into_iter().filter(|(name, _)| named.contains(&name.0));
@@ -156,12 +158,12 @@ impl Fields {
     /// Renders `class X(TypedDict): a: int; b: str`, or the functional syntax if a name is not valid
     /// as an attribute.
     fn class(self, name: &ClassName, total: usize) -> String {
-        let is_plain = |name: &str| language::is_identifier(name) && !name.starts_with("__");
         let rest = match total - self.list.len() {
             0 => String::new(),
             rest => format!("  # and {rest} more"),
         };
-        if self.list.iter().all(|(name, _)| is_plain(name)) {
+        let mut names = self.list.iter().map(|(name, _)| name);
+        if names.all(|name| language::is_identifier(name) && !name.starts_with("__")) {
             let fields = self.list.iter().map(|(name, kind)| format!("{name}: {kind}"));
             let fields = fields.collect::<Vec<_>>().join("; ");
             let fields = if fields.is_empty() { "pass" } else { &fields };

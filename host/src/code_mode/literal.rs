@@ -86,13 +86,13 @@ impl<'a> Types<'a> {
         let schema = self.resolve(schema);
         let given = [
             schema.get("const"),
-            schema.get("examples").and_then(|it| it.get(0)),
+            schema.get("examples").and_then(|examples| examples.get(0)),
             schema.get("example"),
-            schema.get("default").filter(|it| !it.is_null()),
+            schema.get("default").filter(|default| !default.is_null()),
             schema.get("enum").and_then(|options| options.get(0)),
         ];
         let given = given.into_iter().flatten().filter_map(scalar);
-        if let Some(value) = given.into_iter().find(|it| it.len() <= MAX_PLACEHOLDER) {
+        if let Some(value) = given.into_iter().find(|value| value.len() <= MAX_PLACEHOLDER) {
             return value;
         }
         if depth < MAX_EXAMPLE_DEPTH && schema.get("properties").is_some() {
@@ -101,8 +101,9 @@ impl<'a> Types<'a> {
             let required: Vec<_> = required
                 .filter(|field| field.name.len() <= MAX_PLACEHOLDER)
                 .take(MAX_EXAMPLE_FIELDS)
-                .map(|it| {
-                    format!("{}: {}", text::quoted(it.name), self.example(it.schema, depth + 1))
+                .map(|field| {
+                    let value = self.example(field.schema, depth + 1);
+                    format!("{}: {value}", text::quoted(field.name))
                 })
                 .collect();
             return format!("{{{}}}", required.join(", "));

@@ -84,7 +84,9 @@ type StoredBinding = (String, String, Option<String>, String);
 
 /// Returns bindings as the journal of a run stores them.
 pub(super) fn stored(bindings: &Bindings) -> String {
-    let rows = bindings.iter().map(|it| (&it.namespace, &it.name, &it.alias, it.tool.as_str()));
+    let rows = bindings
+        .iter()
+        .map(|binding| (&binding.namespace, &binding.name, &binding.alias, binding.tool.as_str()));
     json!(rows.collect::<Vec<_>>()).to_string()
 }
 
@@ -97,26 +99,30 @@ pub(super) fn read(stored: &str) -> Result<Bindings, CallError> {
             ..ToolError::new(ErrorKind::Unsupported, message.to_owned())
         })
     })?;
-    let binding = |(namespace, name, alias, tool): StoredBinding| Binding {
+    let bindings = rows.into_iter().map(|(namespace, name, alias, tool)| Binding {
         namespace,
         name,
         alias,
         tool: ToolName::alias(&tool),
-    };
-    Ok(rows.into_iter().map(binding).collect())
+    });
+    Ok(bindings.collect())
 }
 
 /// Finds a namespace by its client's name or its own identifier: exactly, or else
 /// case-insensitively.
 pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
-    let exact = namespaces.iter().find(|it| it.client.as_str() == name);
-    if let Some(namespace) = exact.or_else(|| namespaces.iter().find(|it| it.identifier == name)) {
+    let exact = namespaces
+        .iter()
+        .find(|namespace| namespace.client.as_str() == name)
+        .or_else(|| namespaces.iter().find(|namespace| namespace.identifier == name));
+    if let Some(namespace) = exact {
         return Found::One(namespace);
     }
-    let similar = |it: &&Namespace| {
-        it.client.as_str().eq_ignore_ascii_case(name) || it.identifier.eq_ignore_ascii_case(name)
-    };
-    match namespaces.iter().filter(similar).collect::<Vec<_>>()[..] {
+    let similar = namespaces.iter().filter(|namespace| {
+        namespace.client.as_str().eq_ignore_ascii_case(name)
+            || namespace.identifier.eq_ignore_ascii_case(name)
+    });
+    match similar.collect::<Vec<_>>()[..] {
         [] => Found::Nothing,
         [only] => Found::One(only),
         ref several => Found::Many(several.to_vec()),
@@ -132,18 +138,23 @@ impl Namespace {
     /// Finds a function by identifier, alias, or any of the tool's names: exactly, or else
     /// case-insensitively.
     pub(super) fn find(&self, name: &str) -> Option<&Function> {
-        let by = |same: fn(&str, &str) -> bool| {
-            let named = |of: fn(&Function) -> Option<&str>| {
-                self.functions
-                    .iter()
-                    .find(move |function| of(function).is_some_and(|it| same(it, name)))
-            };
-            named(|it| Some(&it.identifier))
-                .or_else(|| named(|it| it.alias.as_deref()))
-                .or_else(|| named(|it| Some(&it.tool.original)))
-                .or_else(|| named(|it| Some(it.tool.name.as_str())))
-        };
-        by(|a, b| a == b).or_else(|| by(str::eq_ignore_ascii_case))
+        self.find_by(|known| known == name)
+            .or_else(|| self.find_by(|known| known.eq_ignore_ascii_case(name)))
+    }
+
+    /// Finds the function one of whose names meets a condition: its identifier, or else its alias,
+    /// or else a name of its tool.
+    fn find_by(&self, is_meant: impl Fn(&str) -> bool) -> Option<&Function> {
+        let functions = &self.functions;
+        functions
+            .iter()
+            .find(|function| is_meant(&function.identifier))
+            .or_else(|| {
+                let mut functions = functions.iter();
+                functions.find(|function| function.alias.as_deref().is_some_and(&is_meant))
+            })
+            .or_else(|| functions.iter().find(|function| is_meant(&function.tool.original)))
+            .or_else(|| functions.iter().find(|function| is_meant(function.tool.name.as_str())))
     }
 }
 
@@ -156,19 +167,30 @@ fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
     for tool in &tools {
         *spellings.entry(spelling(&tool.original)).or_default() += 1;
     }
-    let alias = |tool: &Tool| {
-        let spelling = spelling(&tool.original);
-        // A spelling that two tools could claim is an alias of neither, so that a script never
-        // calls the wrong one.
-        let is_free = spellings.get(&spelling) == Some(&1) && !taken.contains(&spelling);
-        (is_free && language::is_identifier(&spelling)).then_some(spelling)
-    };
     let named = tools.into_iter().zip(identifiers);
     let mut functions: Vec<_> = named
-        .map(|(tool, identifier)| Function { identifier, alias: alias(&tool), tool })
+        .map(|(tool, identifier)| Function {
+            identifier,
+            alias: alias(&tool, &spellings, &taken),
+            tool,
+        })
         .collect();
     functions.sort_by(|a, b| a.identifier.cmp(&b.identifier));
     functions
+}
+
+/// Returns the original spelling of a tool's name as an alias. `spellings` has the number of tools of
+/// each spelling, `taken` the identifiers.
+fn alias(
+    tool: &Tool,
+    spellings: &BTreeMap<String, usize>,
+    taken: &BTreeSet<String>,
+) -> Option<String> {
+    let spelling = spelling(&tool.original);
+    // A spelling that two tools could claim is an alias of neither, so that a script never calls the
+    // wrong one.
+    let is_free = spellings.get(&spelling) == Some(&1) && !taken.contains(&spelling);
+    (is_free && language::is_identifier(&spelling)).then_some(spelling)
 }
 
 /// Returns the preferred global name of a client.
@@ -221,30 +243,45 @@ fn spelling(original: &str) -> String {
 /// preferred identifier. The rest get a suffix, a digest of their original name. A number would not
 /// do: in a narrower view, the same identifier could mean another tool.
 fn distinct(wanted: &[(&str, String)]) -> Vec<String> {
-    let mut taken: BTreeSet<String> =
-        wanted.iter().filter(|(own, it)| own == it).map(|(_, it)| it.clone()).collect();
+    let mut taken: BTreeSet<String> = wanted
+        .iter()
+        .filter(|(own, preferred)| own == preferred)
+        .map(|(_, kept)| kept.clone())
+        .collect();
     // Next number per base, so that many names of one digest do not each count from the start.
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
-    let settle = |(own, identifier): &(&str, String)| {
-        if own == identifier || taken.insert(identifier.clone()) {
-            return identifier.clone();
+    let mut identifiers = Vec::with_capacity(wanted.len());
+    for (own, preferred) in wanted {
+        identifiers.push(if own == preferred || taken.insert(preferred.clone()) {
+            preferred.clone()
+        } else {
+            suffixed(own, preferred, &mut taken, &mut numbers)
+        });
+    }
+    identifiers
+}
+
+/// Returns an identifier that is not taken, and takes it.
+fn suffixed(
+    own: &str,
+    preferred: &str,
+    taken: &mut BTreeSet<String>,
+    numbers: &mut BTreeMap<String, u32>,
+) -> String {
+    let digest = Sha256::digest(own.as_bytes());
+    let base = format!("{preferred}_{}", text::hex(&digest[..3]));
+    if taken.insert(base.clone()) {
+        return base;
+    }
+    // Needed because a server that knows this rule can name a tool like the digest of another.
+    let number = numbers.entry(base.clone()).or_insert(1);
+    loop {
+        *number += 1;
+        let numbered = format!("{base}_{number}");
+        if taken.insert(numbered.clone()) {
+            return numbered;
         }
-        let digest = Sha256::digest(own.as_bytes());
-        let base = format!("{identifier}_{}", text::hex(&digest[..3]));
-        if taken.insert(base.clone()) {
-            return base;
-        }
-        // Needed because a server that knows this rule can name a tool like the digest of another.
-        let number = numbers.entry(base.clone()).or_insert(1);
-        loop {
-            *number += 1;
-            let numbered = format!("{base}_{number}");
-            if taken.insert(numbered.clone()) {
-                return numbered;
-            }
-        }
-    };
-    wanted.iter().map(settle).collect()
+    }
 }
 
 #[cfg(test)]

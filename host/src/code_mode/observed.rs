@@ -206,10 +206,10 @@ impl Observer for Observations {
         if misfits.is_empty() {
             return Vec::new();
         }
-        let count = |tool: &Arc<Tool>| {
+        let counted = tools.iter().filter_map(|tool| {
             Some((tool.shown_original().into_owned(), *misfits.get(&tool.full_name)?))
-        };
-        tools.iter().filter_map(count).collect()
+        });
+        counted.collect()
     }
 }
 
@@ -418,7 +418,8 @@ mod tests {
 
     #[test]
     fn a_shape_of_one_tenant_is_not_shown_to_another() {
-        let (observations, tool) = (Observations::new(), tool("t"));
+        let observations = Observations::new();
+        let tool = tool("t");
         observations.observe(&key(1), &tool, &structured(json!({"secret": 1})));
         observations.read_waiting();
         assert!(observations.shown(&key(1), &tool).is_some());
@@ -428,7 +429,8 @@ mod tests {
 
     #[test]
     fn a_tool_that_declares_its_result_has_no_observed_one() {
-        let (observations, plain) = (Observations::new(), tool("t"));
+        let observations = Observations::new();
+        let plain = tool("t");
         observations.observe(&key(1), &plain, &structured(json!(1)));
         observations.read_waiting();
         let mut declared = (*plain).clone();
@@ -438,7 +440,8 @@ mod tests {
 
     #[test]
     fn samples_beyond_the_queue_are_dropped() {
-        let (observations, tool) = (Observations::new(), tool("t"));
+        let observations = Observations::new();
+        let tool = tool("t");
         for n in 0..=MAX_WAITING {
             let tenant = Tenant::of_key([u8::try_from(n).expect("few"); 32], "key");
             observations.observe(&tenant, &tool, &structured(json!(n)));
@@ -486,7 +489,8 @@ mod tests {
     #[test]
     fn tools_that_no_longer_exist_are_forgotten() {
         let observations = Observations::new();
-        let (kept, gone) = (tool("kept"), tool("gone"));
+        let kept = tool("kept");
+        let gone = tool("gone");
         for tool in [&kept, &gone] {
             observations.observe(&key(1), tool, &structured(json!(1)));
         }

@@ -72,15 +72,15 @@ impl Scope {
     /// Returns its bindings as runs store them. Their text is made when the first run is stored, on a
     /// thread of the store.
     pub(super) fn stored(&self) -> ScriptTools {
-        let make = || {
+        let stored = self.stored.get_or_init(|| {
             let bindings = self.bindings();
             ScriptTools::new(move || {
                 let text = names::stored(&bindings);
                 let digest = Sha256::digest(text.as_bytes()).into();
                 (text, digest)
             })
-        };
-        self.stored.get_or_init(make).clone()
+        });
+        stored.clone()
     }
 
     /// Returns the number of tools.
@@ -90,14 +90,14 @@ impl Scope {
 
     /// Returns the index of its tools.
     pub(super) async fn index(&self, stubs: &StubCache) -> &Index {
-        let make = || async {
+        let index = self.index.get_or_init(|| async {
             let mut all = Vec::new();
             for namespace in &self.namespaces {
                 all.push(stubs.stubs(&namespace.tools()).await);
             }
             Index::new(all)
-        };
-        self.index.get_or_init(make).await
+        });
+        index.await
     }
 }
 
@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_scope_is_made_once_for_a_view_and_dropped_with_it() {
-        let (scopes, view) = (Scopes::default(), view(3));
+        let scopes = Scopes::default();
+        let view = view(3);
         let scope = scopes.of(&view);
         assert_eq!(scope.len(), 3);
         assert!(Arc::ptr_eq(&scope.bindings(), &scope.bindings()), "no run makes them again");
@@ -261,7 +262,8 @@ mod tests {
 
     #[test]
     fn views_that_headers_select_do_not_drop_those_of_others() {
-        let (scopes, shared) = (Scopes::default(), view(1));
+        let scopes = Scopes::default();
+        let shared = view(1);
         let made = scopes.of(&shared);
         let selected = Filter::parse(Some("c"), None);
         let views: Vec<_> = (0..=SHARED.scopes).map(|_| filtered(1, &selected)).collect();

@@ -111,20 +111,21 @@ impl Shape {
         if *self == Self::default() {
             return true;
         }
-        let is_kind = |kind: &&str| {
+        let mut kinds = other.kinds.iter();
+        let accepts_kinds = kinds.all(|kind| {
             self.kinds.contains(kind) || *kind == "integer" && self.kinds.contains("number")
-        };
-        let accepts_items = || match (&self.items, &other.items) {
+        });
+        let accepts_items = match (&self.items, &other.items) {
             (_, None) => true,
             (None, Some(_)) => false,
             (Some(items), Some(others)) => items.accepts(others),
         };
-        let accepts_object = || match (&self.object, &other.object) {
+        let accepts_object = match (&self.object, &other.object) {
             (_, None) => true,
             (None, Some(_)) => false,
             (Some(object), Some(others)) => object.accepts(others),
         };
-        other.kinds.iter().all(is_kind) && accepts_items() && accepts_object()
+        accepts_kinds && accepts_items && accepts_object
     }
 
     /// Returns the number of shapes in it, itself included.
@@ -161,10 +162,10 @@ impl Object {
     fn read(members: &Map<String, Value>, left: &mut usize, depth: usize) -> Self {
         let are_names = members.len() <= MAX_KEYS && members.keys().all(|key| is_name(key));
         let keys = if are_names {
-            let field = |(key, value): (&String, &Value)| {
-                (key.clone(), (1, Shape::read(value, left, depth - 1)))
-            };
-            Keys::Known(members.iter().map(field).collect())
+            let fields = members
+                .iter()
+                .map(|(key, value)| (key.clone(), (1, Shape::read(value, left, depth - 1))));
+            Keys::Known(fields.collect())
         } else {
             let mut shape = Shape::default();
             for value in members.values().take(MAX_ITEMS) {
@@ -272,15 +273,19 @@ fn is_name(key: &str) -> bool {
 /// Returns whether all values are objects with the same two or more keys: the rows of a table under
 /// their identifiers.
 fn are_alike(fields: &BTreeMap<String, (u32, Shape)>) -> bool {
-    let keys = |shape: &Shape| match shape.object.as_ref().map(|object| &object.keys) {
-        Some(Keys::Known(fields)) => Some(fields.keys().cloned().collect::<Vec<_>>()),
-        _ => None,
-    };
     let mut shapes = fields.values().map(|(_, shape)| shape);
-    let Some(first) = shapes.next().and_then(keys).filter(|keys| keys.len() >= 2) else {
+    let Some(first) = shapes.next().and_then(known_keys).filter(|keys| keys.len() >= 2) else {
         return false;
     };
-    fields.len() >= MIN_MAP && shapes.all(|shape| keys(shape).as_ref() == Some(&first))
+    fields.len() >= MIN_MAP && shapes.all(|shape| known_keys(shape).as_ref() == Some(&first))
+}
+
+/// Returns the keys of a shape, if it is of objects with known keys.
+fn known_keys(shape: &Shape) -> Option<Vec<String>> {
+    match shape.object.as_ref().map(|object| &object.keys) {
+        Some(Keys::Known(fields)) => Some(fields.keys().cloned().collect()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -79,7 +79,8 @@ impl Runner for Fake {
                     "github-send" => r#"{"from":"o"}"#,
                     _ => "{}",
                 };
-                let (tool, arguments) = ((*name).to_owned(), arguments.to_owned());
+                let tool = (*name).to_owned();
+                let arguments = arguments.to_owned();
                 let call = ScriptCall { tool, arguments };
                 let made = calls.make(vec![call], false).await.map_err(ScriptError::Stopped)?;
                 made.into_iter().collect::<Result<Vec<_>, _>>().map_err(ScriptError::Stopped)?;
@@ -213,7 +214,8 @@ fn descriptions_of_meta_tools_match_the_file_layout() {
             .map(|tool| tool.description.clone())
             .collect::<Vec<_>>()
     };
-    let (by_server, by_tool) = (described(BindingLevel::Server), described(BindingLevel::Tool));
+    let by_server = described(BindingLevel::Server);
+    let by_tool = described(BindingLevel::Tool);
     assert!(
         by_server[0].contains("servers/<server>.pyi")
             && by_tool[0].contains("servers/<server>/<tool>.pyi")

@@ -32,7 +32,8 @@ async fn mixed(tool: &str, arguments: Value) -> String {
     let layout = Layout::from(BindingLevel::Server)
         .with(client("github"), BindingLevel::Tool)
         .with(client("clock"), BindingLevel::Server);
-    let (catalog, runner) = (catalog(), Arc::new(Fake::default()));
+    let catalog = catalog();
+    let runner = Arc::new(Fake::default());
     with_runner(runner, layout).install(&catalog, ABOVE);
     let view = catalog.snapshot().view(&Filter::none(), None);
     let called = call(&Caller::new(view, Origin::Model, BUDGET), tool, arguments).await;
@@ -74,7 +75,8 @@ async fn each_client_has_its_own_layout() {
         let layout = Layout::from(BindingLevel::Server).with(client("a"), first);
         meta_tools(&layout.with(client("b"), second))[0].description.clone()
     };
-    let (server, tool) = (BindingLevel::Server, BindingLevel::Tool);
+    let server = BindingLevel::Server;
+    let tool = BindingLevel::Tool;
     assert_eq!(layout(tool, tool), meta_tools(&tool.into())[0].description);
     assert!(
         layout(server, tool)
