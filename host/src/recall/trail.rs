@@ -87,8 +87,7 @@ pub(crate) fn is_unique(id: &str, name: &str) -> bool {
     let mut words: Vec<&str> = words.collect();
     let last = words.pop().filter(|word| !is_label(word));
     // Letters alone are a label, if something follows them.
-    let has_digit = |word: &&str| word.bytes().any(|byte| byte.is_ascii_digit());
-    words.retain(|word| has_digit(word) && !is_label(word));
+    words.retain(|word| word.bytes().any(|byte| byte.is_ascii_digit()) && !is_label(word));
     words.extend(last);
     words.iter().map(|word| word.len()).sum::<usize>() >= UNIQUE_CHARACTERS
         || words.into_iter().any(is_random)

@@ -135,7 +135,7 @@ impl Matching {
             return None;
         }
         // A mark like `|` is the letter that it looks like, or separates letters.
-        let read = letter(c).filter(|it| c.is_alphanumeric() || *it == WORDS[self.letters]);
+        let read = letter(c).filter(|letter| c.is_alphanumeric() || *letter == WORDS[self.letters]);
         let Some(letter) = read else {
             self.gap += 1;
             if c.is_alphanumeric() || self.gap > MAX_GAP {
