@@ -13,16 +13,16 @@ const OTHER_TRANSPORT: [&str; 5] =
 
 /// Returns advice about an error with its causes; `None` if there is none.
 pub(super) fn of_error(settings: &Settings, error: &str) -> Option<&'static str> {
-    let has = |texts: &[&str]| texts.iter().any(|text| error.contains(text));
     match &settings.transport {
-        Transport::Sse(_) if has(&OTHER_TRANSPORT) => {
+        Transport::Sse(_) if has_any(error, &OTHER_TRANSPORT) => {
             Some("if the server speaks streamable HTTP, set `connection_type` to \"http\"")
         }
-        Transport::Http(_) if has(&OTHER_TRANSPORT[1..3]) => Some(
+        Transport::Http(_) if has_any(error, &OTHER_TRANSPORT[1..3]) => Some(
             "if the server speaks HTTP+SSE, the transport of 2024-11-05, set `connection_type` to \"sse\"",
         ),
         Transport::Stdio(process)
-            if process.confinement.is_some() && has(&["cannot be started: Permission denied"]) =>
+            if process.confinement.is_some()
+                && error.contains("cannot be started: Permission denied") =>
         {
             Some(
                 "`confine` may deny the program or its interpreter; add their directories to `confine.read`",
@@ -30,6 +30,10 @@ pub(super) fn of_error(settings: &Settings, error: &str) -> Option<&'static str>
         }
         _ => None,
     }
+}
+
+fn has_any(error: &str, texts: &[&str]) -> bool {
+    texts.iter().any(|text| error.contains(text))
 }
 
 /// Returns advice about the exit of a process that has limits; `None` if there is none.

@@ -203,26 +203,31 @@ impl ConnectionFailure {
 /// Returns the lines from the error of the last Python traceback on; all lines if there is none. The
 /// frames of a traceback say nothing to an operator, and `airlock upstream logs` has them.
 fn after_traceback(lines: &[String]) -> &[String] {
-    let is_frame = |line: &String| {
-        line.trim_start().strip_prefix("File \"").is_some_and(|rest| rest.contains("\", line "))
-    };
-    let Some(frame) = lines.iter().rposition(is_frame) else { return lines };
+    let Some(frame) = lines.iter().rposition(|line| is_frame(line)) else { return lines };
     // After a frame come its source and marks below it, or neither.
-    let is_error = |line: &String| {
-        let name = line.split([':', ' ']).next().unwrap_or_default();
-        let is_name = |part: &str| {
-            part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        };
-        let rest = &line[name.len()..];
-        name.split('.').all(is_name)
-            && name.rsplit('.').next().is_some_and(|last| last.starts_with(char::is_uppercase))
-            && (rest.is_empty() || rest.starts_with(": "))
-    };
-    match lines[frame + 1..].iter().position(is_error) {
+    match lines[frame + 1..].iter().position(|line| is_python_error(line)) {
         Some(error) => &lines[frame + 1 + error..],
         None => lines,
     }
+}
+
+/// Returns whether a line of a traceback names a frame.
+fn is_frame(line: &str) -> bool {
+    line.trim_start().strip_prefix("File \"").is_some_and(|rest| rest.contains("\", line "))
+}
+
+/// Returns whether a line begins with the name of a Python exception.
+fn is_python_error(line: &str) -> bool {
+    let name = line.split([':', ' ']).next().unwrap_or_default();
+    let rest = &line[name.len()..];
+    name.split('.').all(is_python_name)
+        && name.rsplit('.').next().is_some_and(|last| last.starts_with(char::is_uppercase))
+        && (rest.is_empty() || rest.starts_with(": "))
+}
+
+fn is_python_name(part: &str) -> bool {
+    part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 #[cfg(test)]

@@ -164,9 +164,11 @@ impl Metrics {
         let now = whole_millis(self.created.elapsed()).max(1);
         let last = self.reported.load(Ordering::Relaxed);
         let is_due = last == 0 || now.saturating_sub(last) >= whole_millis(SLOW_GRANT_PAUSE);
-        let exchange =
-            |last| self.reported.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
-        is_due && exchange(last).is_ok()
+        is_due
+            && self
+                .reported
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 }
 
@@ -298,7 +300,8 @@ mod tests {
             let sample = sample(&metrics);
             (sample.queued, sample.in_flight, sample.waits.count)
         };
-        let (waiting, other) = (metrics.wait(), metrics.wait());
+        let waiting = metrics.wait();
+        let other = metrics.wait();
         assert_eq!(gauges(), (2, 0, 0));
         let running = waiting.granted();
         assert!(running.slow.is_none());

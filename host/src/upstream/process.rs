@@ -89,7 +89,6 @@ impl Owner for Running {
 /// distinguished from one that fails to start.
 fn find(settings: &Process) -> Result<PathBuf, ConnectionError> {
     let command = &settings.command;
-    let not_found = |place| ConnectionError::CommandNotFound { command: command.to_owned(), place };
     if command.is_empty() {
         return Err(ConnectionError::InvalidSettings("the command is empty".into()));
     }
@@ -100,14 +99,18 @@ fn find(settings: &Process) -> Result<PathBuf, ConnectionError> {
             path if path.is_file() => {
                 Err(ConnectionError::NotExecutable { command: command.to_owned() })
             }
-            _ => Err(not_found("the file system")),
+            _ => Err(not_found(command, "the file system")),
         };
     }
     let (path, place) = match settings.env.get("PATH") {
         Some(path) => (OsString::from(path.expose()), "its PATH"),
         None => (env::var_os("PATH").unwrap_or_default(), "the gateway's PATH"),
     };
-    find_in(&path, command).ok_or_else(|| not_found(place))
+    find_in(&path, command).ok_or_else(|| not_found(command, place))
+}
+
+fn not_found(command: &str, place: &'static str) -> ConnectionError {
+    ConnectionError::CommandNotFound { command: command.to_owned(), place }
 }
 
 fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {

@@ -204,11 +204,9 @@ impl Secrets {
             self.add(name, &value);
         }
         for segment in url.path_segments().into_iter().flatten() {
-            let has = |is: fn(&char) -> bool| segment.chars().any(|c| is(&c));
-            if segment.len() >= MIN_PATH_TOKEN_BYTES
-                && has(char::is_ascii_digit)
-                && has(char::is_ascii_alphabetic)
-            {
+            let has_digit = segment.bytes().any(|byte| byte.is_ascii_digit());
+            let has_letter = segment.bytes().any(|byte| byte.is_ascii_alphabetic());
+            if segment.len() >= MIN_PATH_TOKEN_BYTES && has_digit && has_letter {
                 self.add(name, segment);
             }
         }

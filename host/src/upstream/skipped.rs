@@ -84,7 +84,8 @@ mod tests {
             }
             skipped
         };
-        let (first, second) = (of(&["a", "b"]), of(&["b", "c"]));
+        let first = of(&["a", "b"]);
+        let second = of(&["b", "c"]);
         assert_eq!(second.not_in(&first).collect::<Vec<_>>(), ["c"]);
         assert_eq!(first.not_in(&SkippedTools::default()).count(), 2);
         assert_eq!(first.not_in(&first).count(), 0);

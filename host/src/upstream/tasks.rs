@@ -197,7 +197,6 @@ fn cancelled(state: &Value) -> AskError {
 impl Task {
     /// Reads a task. Fails if it is not a task of MCP.
     fn read(task: &Value) -> Result<Self, AskError> {
-        let malformed = || AskError::Unreadable("its response is not a valid task of MCP");
         let id = task["taskId"].as_str().filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES);
         let status = match task["status"].as_str() {
             Some("working") => Status::Working,
@@ -235,6 +234,10 @@ impl Drop for Guard<'_> {
             self.link.abandon_task(id);
         }
     }
+}
+
+fn malformed() -> AskError {
+    AskError::Unreadable("its response is not a valid task of MCP")
 }
 
 #[cfg(test)]

@@ -46,7 +46,8 @@ impl Supervised {
     }
 
     fn start_with(settings: Settings, credentials: Result<Credentials, ConnectionError>) -> Self {
-        let (name, transport) = (settings.name.clone(), &settings.transport);
+        let name = settings.name.clone();
+        let transport = &settings.transport;
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
         catalog.add_client(&name, transport.connection_type(), policy);
@@ -54,7 +55,8 @@ impl Supervised {
         let runtime = Handle::current();
         let pins = pins::Pins::new(None, "unused".into(), [&settings]);
         let pins = pins.client("up").expect("it has this name");
-        let (into, until) = (catalog.clone(), stop.clone());
+        let into = catalog.clone();
+        let until = stop.clone();
         let (control, supervising) =
             supervise_with(settings, pins, credentials, into, until, &runtime);
         let task = tokio::spawn(supervising);
@@ -386,7 +388,8 @@ async fn a_list_that_changes_is_read_again() {
 async fn stopping_ends_the_server_and_all_that_it_started() {
     for how in ["well", "stubborn"] {
         let server = Supervised::connected(how).await;
-        let (pid, grandchild) = (server.answer("pid").await, server.answer("child").await);
+        let pid = server.answer("pid").await;
+        let grandchild = server.answer("child").await;
         server.stop().await;
         assert!(is_gone(&pid).await, "{how}");
         assert!(is_gone(&grandchild).await, "{how}");
@@ -496,7 +499,8 @@ async fn a_server_per_call_is_a_process_of_its_own_that_ends_with_the_call() {
     server.until(|client| client.state == State::Connected).await;
     let [first, second] = [(); 2].map(|()| server.call("pid"));
     let (first, second) = tokio::join!(first, second);
-    let (first, second) = (first.expect("an answer"), second.expect("an answer"));
+    let first = first.expect("an answer");
+    let second = second.expect("an answer");
     assert_ne!(first, second);
     assert!(is_gone(&first).await && is_gone(&second).await);
     let mut dropped = Box::pin(server.admit("hang", "{}", PATIENCE).run());

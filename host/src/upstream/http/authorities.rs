@@ -39,22 +39,26 @@ pub enum BadAuthorities {
 impl Authorities {
     /// Reads the certificates. Fails if there is none, unless only the system's are trusted.
     pub fn read(&self) -> Result<Vec<Certificate>, BadAuthorities> {
-        let parse = |pem: &[u8]| {
-            Certificate::from_pem_bundle(pem).ok().filter(|certificates| !certificates.is_empty())
-        };
         match self {
             Self::System => Ok(Vec::new()),
             Self::Pem(pem) => parse(pem.as_bytes()).ok_or(BadAuthorities::Text),
             Self::File(path) => {
-                let unreadable = |error| BadAuthorities::Unreadable(path.clone(), error);
-                if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_BYTES {
+                let metadata = std::fs::metadata(path)
+                    .map_err(|error| BadAuthorities::Unreadable(path.clone(), error))?;
+                if metadata.len() > MAX_BYTES {
                     return Err(BadAuthorities::TooLarge(path.clone()));
                 }
-                let pem = std::fs::read(path).map_err(unreadable)?;
+                let pem = std::fs::read(path)
+                    .map_err(|error| BadAuthorities::Unreadable(path.clone(), error))?;
                 parse(&pem).ok_or_else(|| BadAuthorities::File(path.clone()))
             }
         }
     }
+}
+
+/// Reads a bundle in PEM format; `None` if it has no certificate.
+fn parse(pem: &[u8]) -> Option<Vec<Certificate>> {
+    Certificate::from_pem_bundle(pem).ok().filter(|certificates| !certificates.is_empty())
 }
 
 #[cfg(test)]

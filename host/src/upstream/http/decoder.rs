@@ -125,7 +125,8 @@ impl Decoder {
 
     /// Drops an event that is too long, from here to its end.
     fn begin_to_skip(&mut self, part: &[u8]) {
-        let (line, event) = (mem::take(&mut self.line), mem::take(&mut self.event));
+        let line = mem::take(&mut self.line);
+        let event = mem::take(&mut self.event);
         let mut scanner = IdScanner::default();
         scanner.push(&event.data);
         self.dropped_bytes += event.data.len();
@@ -149,7 +150,7 @@ impl Decoder {
 
     /// Returns an event that is too long as soon as its request is known.
     fn report(&mut self) -> Option<Item> {
-        let too_long = self.too_long.as_mut().filter(|it| !it.is_reported)?;
+        let too_long = self.too_long.as_mut().filter(|event| !event.is_reported)?;
         let answered = too_long.scanner.answered()?;
         too_long.is_reported = true;
         Some(Item::TooLong { answered: Some(answered) })

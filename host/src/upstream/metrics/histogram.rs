@@ -32,8 +32,7 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn record(&self, time: Duration) {
-        let is_beyond = |bound: &u64| time > Duration::from_millis(*bound);
-        let bucket = BOUNDS_MILLIS.partition_point(is_beyond);
+        let bucket = BOUNDS_MILLIS.partition_point(|bound| time > Duration::from_millis(*bound));
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);

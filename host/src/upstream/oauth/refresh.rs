@@ -92,8 +92,11 @@ fn request(login: &UpstreamLogin) -> Result<Request<Vec<u8>>, RefreshError> {
 
 /// Returns the credentials in the header of a client with a secret.
 pub(super) fn basic_pair(id: &str, secret: &str) -> String {
-    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))
+}
+
+fn encoded(text: &str) -> String {
+    byte_serialize(text.as_bytes()).collect()
 }
 
 /// Returns the header of a client with a secret (RFC 6749, section 2.3.1).

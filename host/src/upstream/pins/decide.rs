@@ -90,8 +90,8 @@ pub(super) fn decide(
 ) -> Decision {
     let mut decision = Decision::default();
     let listed: BTreeSet<_> = list.iter().map(|(tool, _)| tool.name.clone()).collect();
-    let is_absent = |name: &&String| !listed.contains(*name);
-    let mut removed: BTreeSet<&String> = pinned.accepted.keys().filter(is_absent).collect();
+    let mut removed: BTreeSet<&String> =
+        pinned.accepted.keys().filter(|name| !listed.contains(*name)).collect();
     let (known, others): (Vec<_>, Vec<_>) =
         list.into_iter().partition(|(tool, _)| pinned.accepted.contains_key(&tool.name));
     for (tool, definition) in known {
@@ -99,8 +99,8 @@ pub(super) fn decide(
     }
     let mut nameless: BTreeMap<String, &String> = BTreeMap::new();
     if !others.is_empty() {
-        let of = |name: &&String| pinned.accepted.get(*name).map(Definition::nameless);
-        nameless = removed.iter().filter_map(|name| Some((of(name)?, *name))).collect();
+        let accepted = removed.iter().filter_map(|name| Some((pinned.accepted.get(*name)?, *name)));
+        nameless = accepted.map(|(definition, name)| (definition.nameless(), name)).collect();
     }
     for (tool, definition) in others {
         let was = nameless.remove(&definition.nameless());

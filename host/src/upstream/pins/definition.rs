@@ -44,9 +44,12 @@ impl Definition {
 
     /// Returns whether two definitions differ at most in the order of sets.
     pub(super) fn is_same_but_for_order(&self, other: &Self) -> bool {
+        self.text.len() == other.text.len() && self.with_sorted_sets() == other.with_sorted_sets()
+    }
+
+    fn with_sorted_sets(&self) -> Value {
         // Sorted members make equal elements of a set equal texts.
-        let compared = |definition: &Self| sets::sorted(sorted(definition.value()));
-        self.text.len() == other.text.len() && compared(self) == compared(other)
+        sets::sorted(sorted(self.value()))
     }
 
     /// Returns the definition as a tree.
@@ -248,7 +251,8 @@ mod tests {
             let tool = json!({"name": "t", "inputSchema": schema});
             Listing::of_blocking(vec![serde_json::from_value(tool).expect("a definition")])
         };
-        let (kept, deep) = (nested(120), nested(126));
+        let kept = nested(120);
+        let deep = nested(126);
         assert_eq!((kept.tools.len(), kept.left_out.len()), (1, 0));
         assert_eq!((deep.tools.len(), deep.left_out.len()), (0, 1), "{deep:?}");
     }

@@ -32,8 +32,8 @@ pub struct Shown {
 /// Describes a change field by field. A new tool is shown with all its members.
 pub fn shown(change: &Change) -> Shown {
     let mut shown = Shown::default();
-    let value = |it: &Option<super::Definition>| it.as_ref().map(super::Definition::value);
-    let (was, is) = (value(&change.accepted), value(&change.pending));
+    let was = change.accepted.as_ref().map(super::Definition::value);
+    let is = change.pending.as_ref().map(super::Definition::value);
     match change.kind {
         // The definition is the same, and the heading has both names.
         Kind::Renamed | Kind::Removed => {}
@@ -72,16 +72,12 @@ impl Shown {
 
     fn texts(&mut self, at: &str, was: Option<&Value>, is: Option<&Value>) {
         self.add(|| cut(visible_line(at), MAX_PLACE_BYTES));
-        let (was_kind, is_kind) = (was.map(Value::is_string), is.map(Value::is_string));
+        let was_kind = was.map(Value::is_string);
+        let is_kind = is.map(Value::is_string);
         // A text and another value may look the same.
         let is_quoted = was_kind.is_some() && is_kind.is_some() && was_kind != is_kind;
-        let text = |value: Option<&Value>| match value {
-            None => String::new(),
-            Some(Value::String(text)) if !is_quoted => text.clone(),
-            Some(value) => serde_json::to_string_pretty(value).unwrap_or_default(),
-        };
-        let (was, is) = (text(was), text(is));
-        let (was, is) = (pieces(&was), pieces(&is));
+        let was = pieces(&text_of(was, is_quoted));
+        let is = pieces(&text_of(is, is_quoted));
         let old: Vec<&str> = was.iter().map(String::as_str).collect();
         let new: Vec<&str> = is.iter().map(String::as_str).collect();
         let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
@@ -109,14 +105,22 @@ impl Shown {
 /// Returns whether two values differ only in that one is absent and the other is a member that every
 /// definition has, without content.
 fn is_absence(was: Option<&Value>, is: Option<&Value>) -> bool {
-    let is_empty = |value: &Value| match value {
-        Value::Object(members) => members.is_empty(),
-        Value::String(text) => text.is_empty(),
-        _ => false,
-    };
     match (was, is) {
-        (None, Some(_)) | (Some(_), None) => was.or(is).is_some_and(is_empty),
+        (None, Some(value)) | (Some(value), None) => match value {
+            Value::Object(members) => members.is_empty(),
+            Value::String(text) => text.is_empty(),
+            _ => false,
+        },
         _ => false,
+    }
+}
+
+/// Returns a value as text: a text without quotes unless `is_quoted`, and nothing for an absent one.
+fn text_of(value: Option<&Value>, is_quoted: bool) -> String {
+    match value {
+        None => String::new(),
+        Some(Value::String(text)) if !is_quoted => text.clone(),
+        Some(value) => serde_json::to_string_pretty(value).unwrap_or_default(),
     }
 }
 
@@ -132,7 +136,8 @@ fn pieces(text: &str) -> Vec<String> {
             let at = break_of(&rest);
             let next = rest.split_off(at);
             pieces.push(format!("{mark}{rest}"));
-            (rest, mark) = (next, CONTINUED);
+            rest = next;
+            mark = CONTINUED;
         }
         pieces.push(format!("{mark}{rest}"));
     }
@@ -164,7 +169,8 @@ mod tests {
     }
 
     fn change(kind: Kind, was: Option<Value>, is: Option<Value>) -> Change {
-        let (accepted, pending) = (was.map(definition), is.map(definition));
+        let accepted = was.map(definition);
+        let pending = is.map(definition);
         Change { tool: "t".to_owned(), kind, was: None, accepted, pending, is_offered: false }
     }
 

@@ -243,7 +243,8 @@ fn question(
             }
             // The context of the client's "this server" is that of the gateway, so of all servers.
             params.shift_remove("includeContext");
-            if params.get("maxTokens").and_then(Value::as_f64).is_some_and(|it| it > MAX_TOKENS) {
+            let tokens = params.get("maxTokens").and_then(Value::as_f64);
+            if tokens.is_some_and(|tokens| tokens > MAX_TOKENS) {
                 params.insert("maxTokens".to_owned(), MAX_TOKENS.into());
             }
         }
@@ -296,8 +297,9 @@ fn checked_url(text: &str) -> Result<String, Refused> {
 /// Returns the name of a modern server's question for its caller: the server's own, unless that could
 /// be taken for something else.
 fn shown_key(key: &str, number: usize) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if (1..=64).contains(&key.len()) && key.chars().all(is_plain) && key != APPROVAL {
+    let is_plain =
+        key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+    if (1..=64).contains(&key.len()) && is_plain && key != APPROVAL {
         key.to_owned()
     } else {
         format!("question-{number}")

@@ -86,7 +86,8 @@ impl Listed {
     /// Returns the items, sorted by their keys. Logs the reason if some are missing.
     pub(super) fn into_items(self, client: &ClientName, kind: Kind) -> Vec<Offer> {
         if let Some(reason) = self.flaw {
-            let (method, items) = (kind.method, self.items.len());
+            let method = kind.method;
+            let items = self.items.len();
             warn!(%client, method, reason, items, "upstream list is not complete");
         }
         self.items.into_values().collect()
@@ -228,13 +229,15 @@ fn repaired(mut item: RawObject, kind: Kind) -> Result<Offer, &'static str> {
         item.set("name", Value::from(key.as_str()).to_string());
     }
     let arguments = item.get("arguments").filter(|_| kind.key == "name");
-    let named = |argument: &str| name_of(argument).is_some();
-    if arguments.is_some_and(|list| !raw::elements(list).is_some_and(|mut all| all.all(named))) {
+    let are_named = arguments.is_none_or(|list| {
+        let arguments = raw::elements(list);
+        arguments.is_some_and(|mut list| list.all(|argument| name_of(argument).is_some()))
+    });
+    if !are_named {
         return Err("the arguments of a prompt are no list of objects with names");
     }
-    let is_hidden = |text: &str| stripped(text) != text;
     let mut named = arguments.and_then(raw::elements).into_iter().flatten().filter_map(name_of);
-    let has_hidden = is_hidden(&key) || named.any(|name| is_hidden(&name));
+    let has_hidden = stripped(&key) != key || named.any(|name| stripped(&name) != name);
     drop(named);
     if has_hidden {
         return Err("a name or URI has hidden characters");
@@ -262,18 +265,19 @@ fn name_of(argument: &str) -> Option<Cow<'_, str>> {
 
 /// Returns whether an optional member has the type that the protocol gives it.
 fn is_valid(name: &str, value: &str) -> bool {
-    let begins = |with: char| value.starts_with(with);
     match name {
-        "title" | "description" | "mimeType" => begins('"'),
+        "title" | "description" | "mimeType" => value.starts_with('"'),
         "size" => value.parse::<f64>().is_ok(),
-        "icons" => begins('['),
-        "_meta" => begins('{'),
+        "icons" => value.starts_with('['),
+        "_meta" => value.starts_with('{'),
         "annotations" => raw::members(value).is_some_and(|mut members| {
             members.all(|(name, value)| match &*name {
                 "audience" => raw::elements(value).is_some_and(|mut roles| {
                     roles.all(|role| matches!(role, "\"user\"" | "\"assistant\""))
                 }),
-                "priority" => value.parse().is_ok_and(|it: f64| (0.0..=1.0).contains(&it)),
+                "priority" => {
+                    value.parse().is_ok_and(|priority: f64| (0.0..=1.0).contains(&priority))
+                }
                 "lastModified" => value.starts_with('"'),
                 _ => true,
             })

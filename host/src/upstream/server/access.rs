@@ -122,16 +122,15 @@ impl Shared {
         work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F,
     ) -> Result<T, NoLink> {
         let permits = self.permits(tenant).await.ok_or(NoLink::Busy)?;
-        let down = |cause: Unavailable| NoLink::Unavailable(Cause::from(cause));
         match self.access().await {
-            Access::Down | Access::OnDemand => Err(down(Unavailable::NotConnected)),
+            Access::Down | Access::OnDemand => Err(no_link(Unavailable::NotConnected)),
             Access::Up(link) => Ok(work(link, Some(Arc::new(permits))).await),
             Access::PerCall(own) => {
                 let opening =
                     Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
                 let opened = Box::pin(opening).await;
                 let connection =
-                    opened.map_err(|failure| down(Unavailable::NotStarted(failure.error)))?;
+                    opened.map_err(|failure| no_link(Unavailable::NotStarted(failure.error)))?;
                 let worked = work(connection.link.clone(), None).await;
                 permits.shut_down(connection);
                 Ok(worked)
@@ -185,6 +184,10 @@ impl Shared {
 /// permits.
 pub(super) fn per_tenant(running: usize) -> usize {
     (running / 4 * 3).max(1)
+}
+
+fn no_link(cause: Unavailable) -> NoLink {
+    NoLink::Unavailable(Cause::from(cause))
 }
 
 #[cfg(test)]
