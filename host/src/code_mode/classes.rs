@@ -181,7 +181,7 @@ mod tests {
 
     fn reserve(side: Side, hints: &[&str]) -> Vec<String> {
         let mut classes = Classes::new(side);
-        hints.iter().filter_map(|hint| classes.reserve(hint)).map(|it| it.0).collect()
+        hints.iter().filter_map(|hint| classes.reserve(hint)).map(|name| name.0).collect()
     }
 
     #[test]
@@ -199,35 +199,43 @@ mod tests {
 
     #[test]
     fn a_class_has_a_bounded_length_and_names_the_number_of_omitted_fields() {
-        let name = ClassName("X".to_owned());
-        let class = |names: &[String]| {
-            let mut fields = Fields::default();
-            let shown =
-                names.iter().take_while(|it| fields.has_room(it) && fields.add(it, "int", true));
-            let _ = shown.count();
-            fields.class(&name, names.len())
-        };
-        let names = |n: usize| (0..n).map(|n| format!("f{n}")).collect::<Vec<_>>();
-        assert!(!class(&names(MAX_SHOWN)).contains('#'));
-        assert!(class(&names(MAX_SHOWN + 1)).ends_with("; f31: int  # and 1 more"));
+        assert!(!class_of_ints(&field_names(MAX_SHOWN)).contains('#'));
+        let beyond = class_of_ints(&field_names(MAX_SHOWN + 1));
+        assert!(beyond.ends_with("; f31: int  # and 1 more"));
         let long = "x".repeat(MAX_CLASS - 7);
-        assert!(class(std::slice::from_ref(&long)).ends_with("x: int"));
-        assert_eq!(class(&[format!("{long}x")]), "class \0X(TypedDict): pass  # and 1 more");
+        assert!(class_of_ints(std::slice::from_ref(&long)).ends_with("x: int"));
+        assert_eq!(
+            class_of_ints(&[format!("{long}x")]),
+            "class \0X(TypedDict): pass  # and 1 more"
+        );
+    }
+
+    fn class_of_ints(names: &[String]) -> String {
+        let mut fields = Fields::default();
+        let shown =
+            names.iter().take_while(|name| fields.has_room(name) && fields.add(name, "int", true));
+        let _ = shown.count();
+        fields.class(&ClassName("X".to_owned()), names.len())
+    }
+
+    fn field_names(count: usize) -> Vec<String> {
+        (0..count).map(|n| format!("f{n}")).collect()
     }
 
     #[test]
     fn names_that_are_no_attributes_use_the_functional_syntax() {
-        let class = |name: &str| {
-            let mut fields = Fields::default();
-            assert!(fields.add(name, "str", false));
-            fields.class(&ClassName("X".to_owned()), 1)
-        };
-        assert_eq!(class("a"), "class \0X(TypedDict): a: NotRequired[str]");
+        assert_eq!(class_with("a"), "class \0X(TypedDict): a: NotRequired[str]");
         for name in ["for", "reply-to", "__typename"] {
             assert_eq!(
-                class(name),
+                class_with(name),
                 format!("\0X = TypedDict(\"\0X\", {{\"{name}\": NotRequired[str]}})")
             );
         }
+    }
+
+    fn class_with(name: &str) -> String {
+        let mut fields = Fields::default();
+        assert!(fields.add(name, "str", false));
+        fields.class(&ClassName("X".to_owned()), 1)
     }
 }

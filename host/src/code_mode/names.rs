@@ -302,25 +302,24 @@ mod tests {
     }
 
     fn named(clients: &[(&str, &[&str])]) -> Vec<Namespace> {
-        let tools = |name: &str, tools: &[&str]| {
-            let mut tools: Vec<_> = tools.iter().map(|it| tool(&client(name), it)).collect();
-            tools.sort_by(|a, b| a.name.cmp(&b.name));
-            tools
-        };
         namespaces(clients.iter().map(|(name, list)| (client(name), tools(name, list))).collect())
+    }
+
+    fn tools(client_name: &str, names: &[&str]) -> Vec<Arc<Tool>> {
+        let client = client(client_name);
+        let mut tools: Vec<_> = names.iter().map(|name| tool(&client, name)).collect();
+        tools.sort_by(|a, b| a.name.cmp(&b.name));
+        tools
     }
 
     fn shown(names: &[&str]) -> String {
         let functions = functions(names.iter().map(|name| tool(&client("x"), name)).collect());
-        let line = |it: &Function| {
-            format!(
-                "{} -> {} {}\n",
-                it.tool.original,
-                it.identifier,
-                it.alias.as_deref().unwrap_or("-")
-            )
-        };
         functions.iter().map(line).collect()
+    }
+
+    fn line(function: &Function) -> String {
+        let alias = function.alias.as_deref().unwrap_or("-");
+        format!("{} -> {} {alias}\n", function.tool.original, function.identifier)
     }
 
     #[test]
@@ -362,7 +361,7 @@ mod tests {
             ("fs", &["a"]),
         ])
         .into_iter()
-        .map(|it| it.identifier)
+        .map(|namespace| namespace.identifier)
         .collect();
         insta::assert_debug_snapshot!(names, @r#"
         [
@@ -390,20 +389,35 @@ mod tests {
     fn a_name_is_found_exactly_or_else_case_insensitively() {
         let namespaces =
             named(&[("fs", &["getUser", "get_user", "x/y"]), ("FS", &["a"]), ("load", &["a"])]);
-        let find = |name| match find(&namespaces, name) {
+        assert_eq!(
+            ["fs", "FS", "Fs", "load_", "LOAD", "x"].map(|name| found(&namespaces, name)),
+            ["fs", "FS", "2 of them", "load", "load", "nothing"]
+        );
+        let fs = namespaces.iter().find(|namespace| namespace.client.as_str() == "fs");
+        let fs = fs.expect("it is there");
+        for (name, expected) in [
+            ("getuser", Some("getUser")),
+            ("getUser", Some("getUser")),
+            ("GETUSER", Some("getUser")),
+            ("xy", Some("x/y")),
+            ("x_y", Some("x/y")),
+            ("x/y", Some("x/y")),
+            ("X/Y", Some("x/y")),
+            ("fs-get_user", Some("get_user")),
+            ("x", None),
+            ("", None),
+        ] {
+            let found = fs.find(name).map(|function| function.tool.original.as_str());
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    fn found(namespaces: &[Namespace], name: &str) -> String {
+        match find(namespaces, name) {
             Found::One(one) => one.client.as_str().to_owned(),
             Found::Many(many) => format!("{} of them", many.len()),
             Found::Nothing => "nothing".to_owned(),
-        };
-        assert_eq!(
-            ["fs", "FS", "Fs", "load_", "LOAD", "x"].map(find),
-            ["fs", "FS", "2 of them", "load", "load", "nothing"]
-        );
-        let fs = namespaces.iter().find(|it| it.client.as_str() == "fs").expect("it is there");
-        let found = |name| fs.find(name).map(|it| it.tool.original.as_str());
-        assert_eq!(["getuser", "getUser", "GETUSER"].map(found), [Some("getUser"); 3]);
-        assert_eq!(["xy", "x_y", "x/y", "X/Y"].map(found), [Some("x/y"); 4]);
-        assert_eq!(["fs-get_user", "x", ""].map(found), [Some("get_user"), None, None]);
+        }
     }
 
     proptest! {
@@ -412,11 +426,12 @@ mod tests {
             let tools: Vec<_> = names.iter().map(|name| tool(&client("x"), name)).collect();
             let count = tools.len();
             let functions = functions(tools);
-            let tools: BTreeSet<_> = functions.iter().map(|it| &it.tool.name).collect();
+            let tools: BTreeSet<_> = functions.iter().map(|function| &function.tool.name).collect();
             prop_assert_eq!(tools.len(), count, "no tool is lost");
-            let identifiers = functions.iter().map(|it| &it.identifier);
-            let spellings: Vec<_> = identifiers.chain(functions.iter().filter_map(|it| it.alias.as_ref())).collect();
-            prop_assert!(spellings.iter().all(|it| language::is_identifier(it)), "{spellings:?}");
+            let identifiers = functions.iter().map(|function| &function.identifier);
+            let aliases = functions.iter().filter_map(|function| function.alias.as_ref());
+            let spellings: Vec<_> = identifiers.chain(aliases).collect();
+            prop_assert!(spellings.iter().all(|spelling| language::is_identifier(spelling)), "{spellings:?}");
             prop_assert_eq!(spellings.iter().collect::<BTreeSet<_>>().len(), spellings.len(), "{:?}", spellings);
             let namespace = Namespace { identifier: "x".into(), client: client("x"), functions };
             for function in &namespace.functions {
@@ -429,8 +444,9 @@ mod tests {
         #[test]
         fn each_namespace_is_valid_and_has_one_client(names in prop::collection::btree_set("for_?|load_{0,20}|print_?|[a-b_]{1,3}", 1..20)) {
             let named = namespaces(names.iter().map(|name| (client(name), Vec::new())).collect());
-            prop_assert!(named.iter().all(|it| language::is_identifier(&it.identifier) && !language::is_taken(&it.identifier)));
-            prop_assert_eq!(named.iter().map(|it| &it.identifier).collect::<BTreeSet<_>>().len(), names.len());
+            let identifiers: BTreeSet<_> = named.iter().map(|namespace| &namespace.identifier).collect();
+            prop_assert!(identifiers.iter().all(|name| language::is_identifier(name) && !language::is_taken(name)));
+            prop_assert_eq!(identifiers.len(), names.len());
         }
     }
 }

@@ -200,11 +200,11 @@ mod tests {
 
     fn filtered(tools: usize, filter: &Filter) -> View {
         let client = ClientName::parse("c").expect("a good name");
-        let tool = |n| {
+        let tools = (0..tools).map(|n| {
             let tool = serde_json::from_value(json!({"name": format!("t{n}"), "inputSchema": {}}));
             Arc::new(Tool::adopt(&client, tool.expect("a definition")).expect("a good tool"))
-        };
-        let tools: Vec<_> = (0..tools).map(tool).collect();
+        });
+        let tools: Vec<_> = tools.collect();
         let policy = Policy { execute: Whitelist::All, code_mode: true, ..Policy::default() };
         let source = Source {
             client: &client,

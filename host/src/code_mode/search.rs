@@ -208,7 +208,8 @@ mod tests {
     fn ranked(tools: &[[&str; PLACES]], query: &str) -> Vec<String> {
         let terms: Vec<_> = tools.iter().map(|texts| Terms::new(*texts)).collect();
         let scores = scores(&terms.iter().collect::<Vec<_>>(), query);
-        let mut order: Vec<_> = scores.iter().enumerate().filter(|(_, it)| **it > 0.0).collect();
+        let mut order: Vec<_> =
+            scores.iter().enumerate().filter(|(_, score)| **score > 0.0).collect();
         order.sort_by(|(_, one), (_, other)| other.total_cmp(one));
         order.into_iter().map(|(at, _)| tools[at][..2].join("/")).collect()
     }
@@ -239,15 +240,16 @@ mod tests {
 
     #[test]
     fn a_query_has_a_largest_number_of_words() {
-        let word = |n: usize| format!("w{n}x");
         let last = word(MAX_WORDS - 1);
         let tools = [[last.as_str(), "a", ""], ["other", "b", ""]];
-        let query = |n: usize| (0..n).map(word).collect::<Vec<_>>().join(" ");
-        assert_eq!(ranked(&tools, &query(MAX_WORDS)).len(), 1);
-        let beyond = format!(
-            "{} {last}",
-            (0..MAX_WORDS).map(|n| word(n + 100)).collect::<Vec<_>>().join(" ")
-        );
+        let words: Vec<_> = (0..MAX_WORDS).map(word).collect();
+        assert_eq!(ranked(&tools, &words.join(" ")).len(), 1);
+        let others: Vec<_> = (0..MAX_WORDS).map(|n| word(n + 100)).collect();
+        let beyond = format!("{} {last}", others.join(" "));
         assert!(ranked(&tools, &beyond).is_empty());
+    }
+
+    fn word(n: usize) -> String {
+        format!("w{n}x")
     }
 }

@@ -350,13 +350,6 @@ mod tests {
 
     #[test]
     fn keys_that_look_like_data_are_not_kept() {
-        let many = |n: usize| {
-            let key = |n: usize| {
-                let letter = |n: usize| char::from(b'a' + u8::try_from(n % 26).expect("a letter"));
-                (format!("{}{}", letter(n), letter(n / 26)), json!(1))
-            };
-            Value::Object((0..n).map(key).collect())
-        };
         assert!(schema(&[many(MAX_KEYS)]).contains("properties"));
         for value in [
             many(MAX_KEYS + 1),
@@ -381,11 +374,24 @@ mod tests {
         );
     }
 
+    /// Returns an object with so many keys of two letters.
+    fn many(keys: usize) -> Value {
+        let keys = (0..keys).map(|n| format!("{}{}", letter(n), letter(n / 26)));
+        Value::Object(keys.map(|key| (key, json!(1))).collect())
+    }
+
+    fn letter(n: usize) -> char {
+        char::from(b'a' + u8::try_from(n % 26).expect("a letter"))
+    }
+
     #[test]
     fn objects_of_one_shape_under_each_key_are_a_map() {
-        let row = |n: u32| json!({"id": n, "name": "x"});
         assert!(schema(&[json!({"head": row(1), "base": row(2)})]).contains("head"));
         insta::assert_snapshot!(schema(&[json!({"ann": row(1), "bob": row(2), "eve": row(3)})]), @r#"{"type":"object","additionalProperties":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string"}},"required":["id","name"]}}"#);
+    }
+
+    fn row(n: u32) -> Value {
+        json!({"id": n, "name": "x"})
     }
 
     #[test]
@@ -413,15 +419,15 @@ mod tests {
     fn values() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(json!(null)),
-            any::<bool>().prop_map(|it| json!(it)),
-            any::<i32>().prop_map(|it| json!(it)),
-            "[a-z]{3}".prop_map(|it| json!(format!("secret {it}"))),
+            any::<bool>().prop_map(|flag| json!(flag)),
+            any::<i32>().prop_map(|number| json!(number)),
+            "[a-z]{3}".prop_map(|word| json!(format!("secret {word}"))),
         ];
         leaf.prop_recursive(5, 300, 50, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..30).prop_map(|it| json!(it)),
+                prop::collection::vec(inner.clone(), 0..30).prop_map(|items| json!(items)),
                 prop::collection::btree_map("[a-e]{1,2}|\\PC{0,50}", inner, 0..50)
-                    .prop_map(|it| json!(it)),
+                    .prop_map(|members| json!(members)),
             ]
         })
     }

@@ -208,12 +208,6 @@ fn failure(kind: FailureKind) -> ScriptError {
 
 #[test]
 fn descriptions_of_meta_tools_match_the_file_layout() {
-    let described = |level| {
-        meta::tools(&Layout::from(level), language::of(ScriptLanguage::Starlark))
-            .iter()
-            .map(|tool| tool.description.clone())
-            .collect::<Vec<_>>()
-    };
     let by_server = described(BindingLevel::Server);
     let by_tool = described(BindingLevel::Tool);
     assert!(
@@ -227,6 +221,13 @@ fn descriptions_of_meta_tools_match_the_file_layout() {
 
     Explains one tool in full: its whole description, every parameter with its limits, what it returns, whether it needs an approval, and an example. Use it when the signature from readToolFile is not enough.
     "#);
+}
+
+fn described(level: BindingLevel) -> Vec<String> {
+    meta::tools(&Layout::from(level), language::of(ScriptLanguage::Starlark))
+        .iter()
+        .map(|tool| tool.description.clone())
+        .collect()
 }
 
 mod explaining;
