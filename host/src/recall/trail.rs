@@ -117,11 +117,6 @@ mod tests {
 
     #[test]
     fn a_digest_depends_on_tenant_user_identifier_and_name() {
-        let trail = |tenant: &Tenant, user: &[&'static str]| {
-            let mut trail = Trail::new(tenant);
-            trail.note_user(user.iter().copied());
-            trail
-        };
         let key = Tenant::of_key([1; 32], "ann");
         let one = trail(&key, &["go"]);
         let c = "call_0123456789abcdef";
@@ -139,6 +134,12 @@ mod tests {
         assert!(all.iter().all(Option::is_some));
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
+    }
+
+    fn trail(tenant: &Tenant, user: &[&str]) -> Trail {
+        let mut trail = Trail::new(tenant);
+        trail.note_user(user.iter().copied());
+        trail
     }
 
     #[test]

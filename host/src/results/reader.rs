@@ -238,7 +238,7 @@ mod tests {
             let body =
                 &page[page.find("]\n").expect("marked") + 2..page.find(last).expect("marked")];
             let next = lines[lines.len() - 1].strip_prefix("Go on at offset ");
-            let next = next.and_then(|it| it.strip_suffix('.')?.parse::<usize>().ok());
+            let next = next.and_then(|rest| rest.strip_suffix('.')?.parse::<usize>().ok());
             // A page that ends inside a line has a line break of the marks after it.
             let length = next.unwrap_or(text.len()) - offset;
             whole.push_str(&body[..length]);

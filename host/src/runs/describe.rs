@@ -252,7 +252,6 @@ mod tests {
 
     #[test]
     fn arguments_are_data_only_if_they_are_json_that_can_be_read_in_the_document() {
-        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         let most = MAX_DEPTH - DEPTH;
         let texts = [nested(most), nested(most + 1), "[1".to_owned(), "1 \u{1}".to_owned()];
         let pending = Stage::Pending { attempts: 0 };
@@ -264,6 +263,10 @@ mod tests {
             assert_eq!(shown[0].to_string(), texts[0]);
             assert_eq!(shown[1..], texts[1..], "{list}");
         }
+    }
+
+    fn nested(depth: usize) -> String {
+        "[".repeat(depth) + &"]".repeat(depth)
     }
 
     #[test]
@@ -282,6 +285,6 @@ mod tests {
         assert_eq!(document["pending"][1]["arguments"], long);
         assert_eq!(document["pending"].as_array().map(Vec::len), Some(2));
         assert_eq!(document["in_doubt"][0]["arguments"], long);
-        assert!(document["calls"][3]["arguments"].as_str().is_some_and(|it| it.len() < 20_000));
+        assert!(document["calls"][3]["arguments"].as_str().is_some_and(|text| text.len() < 20_000));
     }
 }
