@@ -65,9 +65,6 @@ mod tests {
 
     #[test]
     fn a_server_of_the_other_http_transport_is_recognized_by_its_status() {
-        let sse = |error: &str| advised(Transport::Sse(Box::default()), error);
-        let http = |error: &str| advised(Transport::Http(Box::default()), error);
-        let refused = |status: &str| format!("the handshake failed: HTTP {status}");
         for status in ["400 Bad Request: No valid session ID provided", "404 Not Found", "405 x"] {
             assert!(sse(&refused(status)).contains("\"http\""), "{status}");
         }
@@ -81,13 +78,27 @@ mod tests {
         assert_eq!(http(&refused("400 Bad Request: x")), "");
     }
 
+    fn sse(error: &str) -> &'static str {
+        advised(Transport::Sse(Box::default()), error)
+    }
+
+    fn http(error: &str) -> &'static str {
+        advised(Transport::Http(Box::default()), error)
+    }
+
+    fn refused(status: &str) -> String {
+        format!("the handshake failed: HTTP {status}")
+    }
+
     #[test]
     fn a_confined_program_without_permission_names_the_confinement() {
         let error = "command \"x\" cannot be started: Permission denied (os error 13)";
-        let process =
-            |confinement| Transport::Stdio(Box::new(Process { confinement, ..Process::default() }));
         let confinement = Confinement { read: Vec::new(), write: Vec::new(), required: true };
-        assert!(advised(process(Some(confinement)), error).contains("`confine.read`"));
-        assert_eq!(advised(process(None), error), "");
+        assert!(advised(stdio(Some(confinement)), error).contains("`confine.read`"));
+        assert_eq!(advised(stdio(None), error), "");
+    }
+
+    fn stdio(confinement: Option<Confinement>) -> Transport {
+        Transport::Stdio(Box::new(Process { confinement, ..Process::default() }))
     }
 }

@@ -268,7 +268,6 @@ mod tests {
 
     #[test]
     fn of_a_traceback_the_reason_has_the_error_alone() {
-        let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
         let error = "ModuleNotFoundError: No module named 'mcp.nonesuch'";
         let traceback = [
             "starting",
@@ -293,6 +292,10 @@ mod tests {
         }
     }
 
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|&line| line.to_owned()).collect()
+    }
+
     #[test]
     fn a_reason_is_cut() {
         let failure =
@@ -303,35 +306,37 @@ mod tests {
 
     #[test]
     fn a_reason_has_the_text_on_stdout_that_is_no_message() {
-        let reason = |lines| {
-            let noise = Some(Noise { lines, first: "Listening".to_owned() });
-            let error = ConnectionError::StartupTimeout(Duration::from_secs(8));
-            let failure = ConnectionFailure { error, exit: None, noise, is_silent: false };
-            failure.reason(&settings(Process::default()), &scrubber())
-        };
-        insta::assert_snapshot!(reason(1), @r#"it was not ready within its startup timeout of 8s; it wrote 1 line to stdout that is no MCP message: "Listening""#);
-        insta::assert_snapshot!(reason(2), @r#"it was not ready within its startup timeout of 8s; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening""#);
+        insta::assert_snapshot!(reason_with_noise(1), @r#"it was not ready within its startup timeout of 8s; it wrote 1 line to stdout that is no MCP message: "Listening""#);
+        insta::assert_snapshot!(reason_with_noise(2), @r#"it was not ready within its startup timeout of 8s; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening""#);
+    }
+
+    fn reason_with_noise(lines: u64) -> String {
+        let noise = Some(Noise { lines, first: "Listening".to_owned() });
+        let error = ConnectionError::StartupTimeout(Duration::from_secs(8));
+        let failure = ConnectionFailure { error, exit: None, noise, is_silent: false };
+        failure.reason(&settings(Process::default()), &scrubber())
     }
 
     #[test]
     fn a_crash_with_a_limit_on_memory_names_the_limit() {
-        let reason = |memory_bytes, status| {
-            let limits = ProcessLimits { memory_bytes, ..ProcessLimits::default() };
-            let exit = ProcessExit {
-                status: Some(ExitStatus::from_raw(status)),
-                before_signal: true,
-                stderr: Vec::new(),
-            };
-            let failure = ConnectionFailure {
-                error: ConnectionError::Closed,
-                exit: Some(exit),
-                noise: None,
-                is_silent: false,
-            };
-            failure.reason(&settings(Process { limits, ..Process::default() }), &scrubber())
+        insta::assert_snapshot!(reason_of_exit(Some(64 << 20), 11), @"the connection ended; it ended with signal: 11 (SIGSEGV); its `limits.memory` of 64 MiB may be too small: it bounds the address space, of which many programs reserve more than they use");
+        assert!(!reason_of_exit(None, 11).contains("limits"));
+        assert!(!reason_of_exit(Some(64 << 20), 0).contains("limits"), "it ended by itself");
+    }
+
+    fn reason_of_exit(memory_bytes: Option<u64>, status: i32) -> String {
+        let limits = ProcessLimits { memory_bytes, ..ProcessLimits::default() };
+        let exit = ProcessExit {
+            status: Some(ExitStatus::from_raw(status)),
+            before_signal: true,
+            stderr: Vec::new(),
         };
-        insta::assert_snapshot!(reason(Some(64 << 20), 11), @"the connection ended; it ended with signal: 11 (SIGSEGV); its `limits.memory` of 64 MiB may be too small: it bounds the address space, of which many programs reserve more than they use");
-        assert!(!reason(None, 11).contains("limits"));
-        assert!(!reason(Some(64 << 20), 0).contains("limits"), "it ended by itself");
+        let failure = ConnectionFailure {
+            error: ConnectionError::Closed,
+            exit: Some(exit),
+            noise: None,
+            is_silent: false,
+        };
+        failure.reason(&settings(Process { limits, ..Process::default() }), &scrubber())
     }
 }

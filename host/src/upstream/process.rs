@@ -135,14 +135,6 @@ mod tests {
 
     #[test]
     fn a_command_is_looked_up_in_the_configured_path() {
-        let with = |command: &str, path: Option<&str>| {
-            let env = path.map(|path| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]));
-            find(&Process {
-                command: command.into(),
-                env: env.unwrap_or_default(),
-                ..Process::default()
-            })
-        };
         assert_eq!(with("sh", Some("/nowhere:/bin")).expect("a shell"), Path::new("/bin/sh"));
         assert_eq!(with("/bin/sh", Some("/nowhere")).expect("a shell"), Path::new("/bin/sh"));
         assert!(with("sh", None).is_ok_and(|path| path.is_absolute()));
@@ -154,5 +146,15 @@ mod tests {
         insta::assert_snapshot!(missing, @r#"command "/bin" is not found in the file system"#);
         let plain = with("/etc/passwd", None).expect_err("no program");
         insta::assert_snapshot!(plain, @r#"command "/etc/passwd" exists but is not executable; run `chmod +x` on it, or name an interpreter as the command"#);
+    }
+
+    /// Finds a command of settings with this path.
+    fn with(command: &str, path: Option<&str>) -> Result<PathBuf, ConnectionError> {
+        let env = path.map(|path| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]));
+        find(&Process {
+            command: command.into(),
+            env: env.unwrap_or_default(),
+            ..Process::default()
+        })
     }
 }

@@ -318,29 +318,33 @@ mod tests {
 
     #[test]
     fn a_log_message_names_its_client_and_one_without_a_level_is_none() {
-        let client = ClientName::parse("up").expect("a good name");
-        let read =
-            |params: &str| read_log(Some(&client), format!(r#"{{"params":{params}}}"#).as_bytes());
-        let log = read(r#"{"level":"warning","logger":"a\nb","data":{"k":[1]}}"#);
+        let log = logged(r#"{"level":"warning","logger":"a\nb","data":{"k":[1]}}"#);
         let expected = Log {
             level: LogLevel::Warning,
             logger: "up/a b".into(),
             data: serde_json::json!({"k": [1]}),
         };
         assert_eq!(log, Some(expected));
-        let plain = read(r#"{"level":"info","data":"x"}"#).expect("a message");
+        let plain = logged(r#"{"level":"info","data":"x"}"#).expect("a message");
         assert_eq!(plain.logger, "up");
-        assert!(read(r#"{"level":"loud","data":1}"#).is_none() && read("7").is_none());
+        assert!(logged(r#"{"level":"loud","data":1}"#).is_none() && logged("7").is_none());
+    }
+
+    fn logged(params: &str) -> Option<Log> {
+        let client = ClientName::parse("up").expect("a good name");
+        read_log(Some(&client), format!(r#"{{"params":{params}}}"#).as_bytes())
     }
 
     #[test]
     fn a_result_is_bounded_to_the_byte() {
-        let of = |bytes: usize| {
-            let frame = r#"{"contents":[],"x":""}"#.len();
-            format!(r#"{{"result":{{"contents":[],"x":"{}"}}}}"#, "x".repeat(bytes - frame))
-        };
-        assert!(read(of(MAX_RESULT_BYTES).as_bytes(), READ).is_ok());
-        let beyond = read(of(MAX_RESULT_BYTES + 1).as_bytes(), READ);
+        assert!(read(response(MAX_RESULT_BYTES).as_bytes(), READ).is_ok());
+        let beyond = read(response(MAX_RESULT_BYTES + 1).as_bytes(), READ);
         assert!(matches!(beyond, Err(RelayError::TooLarge { .. })));
+    }
+
+    /// Returns a response with a result of so many bytes.
+    fn response(bytes: usize) -> String {
+        let frame = r#"{"contents":[],"x":""}"#.len();
+        format!(r#"{{"result":{{"contents":[],"x":"{}"}}}}"#, "x".repeat(bytes - frame))
     }
 }

@@ -149,11 +149,11 @@ async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
 async fn is_gone(pid: &str) -> bool {
     // A killed process without a parent may stay as a zombie if no process reaps it.
     let status = format!("/proc/{pid}/status");
-    let look = || match std::fs::read_to_string(Path::new(&status)) {
+    let gone = eventually(|| match std::fs::read_to_string(Path::new(&status)) {
         Ok(status) => status.contains("State:\tZ").then_some(()),
         Err(_) => Some(()),
-    };
-    eventually(look).await.is_some()
+    });
+    gone.await.is_some()
 }
 
 #[tokio::test]
@@ -186,8 +186,7 @@ async fn a_server_that_dies_fails_its_call_and_is_restarted() {
     let first = server.answer("pid").await;
     let dead = server.call("die").await.expect_err("no answer from the dead");
     insta::assert_snapshot!(dead, @"the source of tool up-die is unavailable");
-    let restarted = |client: &Client| client.state == State::Connected;
-    server.until(restarted).await;
+    server.until(|client| client.state == State::Connected).await;
     let again = loop {
         // Until the loss is noticed, calls still use the old connection.
         if let Ok(pid) = server.call("pid").await {
@@ -347,8 +346,9 @@ async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
         VirtualKey::new(name, &format!("sk-bf-{name}"), rows)
     });
     let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
-    let hanging = || Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run());
-    let mut calls: Vec<_> = (0..slots).map(|_| hanging()).collect();
+    let mut calls: Vec<_> = (0..slots)
+        .map(|_| Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run()))
+        .collect();
     let ended: Vec<_> =
         calls.iter_mut().filter_map(futures_util::FutureExt::now_or_never).collect();
     assert_eq!(ended.len(), slots / 4);
@@ -552,11 +552,11 @@ async fn a_silent_server_is_restarted_even_while_a_call_runs() {
     server.until(|client| client.state == State::Connected).await;
     let lost = server.call("hang").await.expect_err("the connection is cut");
     assert!(matches!(lost, CallError::Unavailable { .. }), "{lost:?}");
-    let has_restarted = |client: &Client| {
+    let restarted = server.until(|client| {
         let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
         status["restarts"].as_u64() >= Some(1) && status["phase"] == "ready"
-    };
-    server.until(has_restarted).await;
+    });
+    restarted.await;
     server.stop().await;
 }
 

@@ -69,19 +69,22 @@ mod tests {
     #[test]
     fn text_and_files_without_certificates_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let refused = |authorities: Authorities| {
-            let error = with_causes(&authorities.read().expect_err("it is refused"));
-            error.replace(&directory.path().display().to_string(), "…")
-        };
-        insta::assert_snapshot!(refused(Authorities::Pem("x".into())), @"the text of `ca_cert_pem` has no certificate in PEM format");
+        let pem = Authorities::Pem("x".into());
+        insta::assert_snapshot!(refused(&pem, directory.path()), @"the text of `ca_cert_pem` has no certificate in PEM format");
         let path = directory.path().join("ca.pem");
-        insta::assert_snapshot!(refused(Authorities::File(path.clone())), @"the file of certificates …/ca.pem cannot be read: No such file or directory (os error 2)");
+        let file = Authorities::File(path.clone());
+        insta::assert_snapshot!(refused(&file, directory.path()), @"the file of certificates …/ca.pem cannot be read: No such file or directory (os error 2)");
         std::fs::write(&path, "text").expect("a file");
-        insta::assert_snapshot!(refused(Authorities::File(path.clone())), @"the file …/ca.pem has no certificate in PEM format");
+        insta::assert_snapshot!(refused(&file, directory.path()), @"the file …/ca.pem has no certificate in PEM format");
         std::fs::File::create(&path).and_then(|file| file.set_len(MAX_BYTES)).expect("a file");
-        assert!(refused(Authorities::File(path.clone())).contains("no certificate"));
+        assert!(refused(&file, directory.path()).contains("no certificate"));
         std::fs::File::create(&path).and_then(|file| file.set_len(MAX_BYTES + 1)).expect("a file");
-        assert!(refused(Authorities::File(path)).contains("larger than 4 MiB"));
+        assert!(refused(&file, directory.path()).contains("larger than 4 MiB"));
         assert!(Authorities::System.read().is_ok_and(|certificates| certificates.is_empty()));
+    }
+
+    fn refused(authorities: &Authorities, directory: &std::path::Path) -> String {
+        let error = with_causes(&authorities.read().expect_err("it is refused"));
+        error.replace(&directory.display().to_string(), "…")
     }
 }

@@ -206,29 +206,31 @@ pub(super) mod tests {
 
     #[test]
     fn absent_members_of_a_response_keep_their_values() {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(10);
-        let read =
-            |response: Value| Tokens::read(&response).expect("tokens").into_login(login("old"), at);
-        let least = read(json!({"access_token": "new", "token_type": "bearer"}));
+        let least = read(&json!({"access_token": "new", "token_type": "bearer"}));
         let expected = UpstreamLogin { obtained_ms: 10_000, ..login("new") };
         assert_eq!(least, expected);
-        let most = read(json!({
+        let most = read(&json!({
             "access_token": "new", "token_type": "Bearer", "expires_in": "60",
             "refresh_token": "next", "scope": "a  b a",
         }));
         assert_eq!((most.refresh_token.as_deref(), &*most.scopes), (Some("next"), "a b"));
         assert_eq!(most.expires_ms, Some(70_000));
         let huge =
-            read(json!({"access_token": "n", "token_type": "Bearer", "expires_in": u64::MAX}));
+            read(&json!({"access_token": "n", "token_type": "Bearer", "expires_in": u64::MAX}));
         assert!(LoggedIn::of(&huge).expires.is_some());
+    }
+
+    /// Reads a response of ten seconds after 1970.
+    fn read(response: &Value) -> UpstreamLogin {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(10);
+        Tokens::read(response).expect("tokens").into_login(login("old"), at)
     }
 
     #[test]
     fn a_token_that_cannot_be_sent_is_refused_and_not_quoted() {
-        let with = |token: &str| json!({"access_token": token, "token_type": "Bearer"});
-        assert!(Tokens::read(&with(&"x".repeat(MAX_TOKEN_BYTES))).is_ok());
+        assert!(Tokens::read(&with_token(&"x".repeat(MAX_TOKEN_BYTES))).is_ok());
         for bad in ["", "a b", "a\r\nx: y", "ä", &"x".repeat(MAX_TOKEN_BYTES + 1)] {
-            let error = refused(&with(bad));
+            let error = refused(&with_token(bad));
             assert!(bad.is_empty() || !error.contains(bad), "{error}");
         }
         insta::assert_snapshot!(refused(&json!({"access_token": "t", "token_type": "DPoP"})), @"the response of the token endpoint has a token that is not of the type Bearer");
@@ -238,6 +240,10 @@ pub(super) mod tests {
         assert!(refused(&bad_refresh).contains("refresh token"));
     }
 
+    fn with_token(token: &str) -> Value {
+        json!({"access_token": token, "token_type": "Bearer"})
+    }
+
     #[test]
     fn scopes_are_quoted_in_messages_and_bounded() {
         assert_eq!(quoted("a b\"c"), "\"a\"");
@@ -245,16 +251,22 @@ pub(super) mod tests {
         let long = "x".repeat(MAX_QUOTED_BYTES + 1);
         assert_eq!(quoted(&fits), format!("\"{fits}\""));
         assert!(!quoted(&long).contains(&long));
-        let many = |count: usize| (0..count).map(|it| it.to_string()).collect::<Vec<_>>().join(" ");
         assert!(quoted(&many(MAX_QUOTED)).ends_with("\"9\""));
         assert!(quoted(&many(MAX_QUOTED + 1)).ends_with("\"9\", 1 more"));
     }
 
+    fn many(count: usize) -> String {
+        (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn an_error_code_has_no_room_for_a_secret() {
-        let code = |code: &str| error_code(&json!({"error": code})).is_some();
-        assert!(code("invalid_grant") && code(&"x".repeat(MAX_CODE_BYTES)));
-        assert!(!code("Echo s3cret") && !code("") && !code(&"x".repeat(MAX_CODE_BYTES + 1)));
+        for code in ["invalid_grant", &"x".repeat(MAX_CODE_BYTES)] {
+            assert_eq!(error_code(&json!({"error": code})), Some(code));
+        }
+        for code in ["Echo s3cret", "", &"x".repeat(MAX_CODE_BYTES + 1)] {
+            assert_eq!(error_code(&json!({"error": code})), None);
+        }
     }
 
     #[test]

@@ -267,24 +267,27 @@ mod tests {
 
     #[test]
     fn lines_are_bounded_and_the_others_counted() {
-        let text = |lines: usize, width: usize| ("x".repeat(width) + "\n").repeat(lines);
-        let of =
-            |lines| shown(&change(Kind::New, None, Some(json!({"description": text(lines, 1)}))));
         // The place and the empty line at the end take two, the name and the schema six.
-        let full = of(MAX_LINES);
+        let full = shown_text(MAX_LINES, 1);
         assert_eq!(full.lines.len(), MAX_LINES);
         assert!(full.hidden > 0);
-        assert_eq!(of(MAX_LINES / 2).hidden, 0);
-        let wide =
-            shown(&change(Kind::New, None, Some(json!({"description": text(1, 1_000_000)}))));
+        assert_eq!(shown_text(MAX_LINES / 2, 1).hidden, 0);
+        let wide = shown_text(1, 1_000_000);
         assert!(wide.lines.iter().all(|line| line.chars().count() < MAX_WIDTH + 10));
         assert_eq!(wide.lines.len(), MAX_LINES);
     }
 
+    /// Shows a new tool with so many lines.
+    fn shown_text(lines: usize, width: usize) -> Shown {
+        let text = ("x".repeat(width) + "\n").repeat(lines);
+        shown(&change(Kind::New, None, Some(json!({"description": text}))))
+    }
+
     #[test]
     fn a_text_that_looks_like_another_value_is_quoted() {
-        let schema = |of: Value| json!({"inputSchema": {"default": of}});
-        let lines = changed(schema(json!("7")), schema(json!(7)));
+        let was = json!({"inputSchema": {"default": "7"}});
+        let is = json!({"inputSchema": {"default": 7}});
+        let lines = changed(was, is);
         assert!(lines.contains("- \"7\"") && lines.contains("+ 7"), "{lines}");
     }
 }

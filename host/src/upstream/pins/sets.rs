@@ -129,8 +129,9 @@ mod tests {
 
     /// Returns whether two input schemas count as the same.
     fn are_same(one: &Value, other: &Value) -> bool {
-        let of = |schema: &Value| sorted(json!({"name": "t", "inputSchema": schema}));
-        of(one) == of(other)
+        let one = sorted(json!({"name": "t", "inputSchema": one}));
+        let other = sorted(json!({"name": "t", "inputSchema": other}));
+        one == other
     }
 
     #[test]

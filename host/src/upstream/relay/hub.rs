@@ -159,18 +159,22 @@ mod tests {
         let mailbox = Arc::default();
         let subscribe =
             |tenant: &Tenant, n: usize| hub.subscribe(&format!("a://{n}"), tenant, &mailbox, "x");
-        let of = |n: usize| Tenant::of_key([u8::try_from(n).expect("few"); 32], "t");
         let mut held = Vec::new();
         for n in 0..MAX_TENANT_SUBSCRIPTIONS {
-            held.push(subscribe(&of(0), n).expect("room"));
+            held.push(subscribe(&tenant(0), n).expect("room"));
         }
-        let beyond = subscribe(&of(0), 0);
+        let beyond = subscribe(&tenant(0), 0);
         assert!(matches!(beyond, Err(RelayError::TooManySubscriptions { .. })));
         for n in MAX_TENANT_SUBSCRIPTIONS..MAX_SUBSCRIPTIONS {
-            held.push(subscribe(&of(1 + n / MAX_TENANT_SUBSCRIPTIONS), n).expect("room"));
+            let tenant = tenant(1 + n / MAX_TENANT_SUBSCRIPTIONS);
+            held.push(subscribe(&tenant, n).expect("room"));
         }
-        assert!(matches!(subscribe(&of(200), 0), Err(RelayError::Busy)));
+        assert!(matches!(subscribe(&tenant(200), 0), Err(RelayError::Busy)));
         held.pop();
-        assert!(subscribe(&of(200), 0).is_ok());
+        assert!(subscribe(&tenant(200), 0).is_ok());
+    }
+
+    fn tenant(n: usize) -> Tenant {
+        Tenant::of_key([u8::try_from(n).expect("few"); 32], "t")
     }
 }

@@ -332,9 +332,6 @@ mod tests {
 
     #[test]
     fn items_pages_and_cursors_are_bounded() {
-        let items = |count: usize| -> Value {
-            (0..count).map(|n| json!({"uri": format!("a:{n}")})).collect()
-        };
         let mut listed = Listed::default();
         add(&mut listed, &items(MAX_OFFERS), None);
         assert_eq!((listed.items.len(), listed.flaw), (MAX_OFFERS, None));
@@ -353,6 +350,10 @@ mod tests {
         assert!(add(&mut listed, &json!([]), Some(&long)).is_none());
     }
 
+    fn items(count: usize) -> Value {
+        (0..count).map(|n| json!({"uri": format!("a:{n}")})).collect()
+    }
+
     fn item(kind: Kind, item: &Value) -> Result<Offer, &'static str> {
         let object = RawObject::parse(item.to_string().into(), &json::Caps::memory(1 << 20));
         repaired(object.expect("an object").0, kind)
@@ -360,7 +361,6 @@ mod tests {
 
     #[test]
     fn a_template_has_a_bound_on_its_length_and_its_expressions() {
-        let template = |uri: &str| item(Kind::TEMPLATES, &json!({"uriTemplate": uri})).is_ok();
         assert!(template(&"x".repeat(MAX_TEMPLATE_BYTES)));
         assert!(!template(&"x".repeat(MAX_TEMPLATE_BYTES + 1)));
         assert!(template(&format!("a://{}", "{x}".repeat(MAX_EXPRESSIONS))));
@@ -369,34 +369,46 @@ mod tests {
         assert!(item(Kind::RESOURCES, &resource).is_ok(), "it is no template");
     }
 
+    fn template(uri: &str) -> bool {
+        item(Kind::TEMPLATES, &json!({"uriTemplate": uri})).is_ok()
+    }
+
     #[test]
     fn hidden_characters_are_removed_and_cost_an_item_whose_name_has_some() {
-        let hidden = "\u{e0041}\u{200b}\u{202e}";
-        let told = |text: &str| format!("{text}{hidden}");
-        let resource = json!({"uri": "a:", "name": told("n"), "title": told("t"),
-            "description": told("d\\\""), "_meta": {"k": [told("m")]}, "size": 1.5});
+        let resource = json!({"uri": "a:", "name": hiding("n"), "title": hiding("t"),
+            "description": hiding("d\\\""), "_meta": {"k": [hiding("m")]}, "size": 1.5});
         let expected = r#"{"uri":"a:","name":"n","title":"t","description":"d\\\"","_meta":{"k":["m"]},"size":1.5}"#;
         assert_eq!(item(Kind::RESOURCES, &resource), Ok(Offer::new("a:", expected)));
-        let prompt = |name: &str, argument: &str| {
-            item(Kind::PROMPTS, &json!({"name": name, "arguments": [{"name": argument}]})).is_ok()
-        };
         assert!(prompt("p", "a") && prompt("p", "می\u{200c}خواهم"));
-        assert!(!prompt(&told("p"), "a") && !prompt("p", &told("a")));
+        assert!(!prompt(&hiding("p"), "a") && !prompt("p", &hiding("a")));
         for (kind, key) in [(Kind::RESOURCES, "uri"), (Kind::TEMPLATES, "uriTemplate")] {
-            assert!(item(kind, &json!({key: told("a:")})).is_err(), "{key}");
-            let member = told("m");
+            assert!(item(kind, &json!({key: hiding("a:")})).is_err(), "{key}");
+            let member = hiding("m");
             assert!(item(kind, &json!({key: "a:", "_meta": {member: 1}})).is_err(), "{key}");
         }
     }
 
+    /// Returns a text with hidden characters after it.
+    fn hiding(text: &str) -> String {
+        format!("{text}\u{e0041}\u{200b}\u{202e}")
+    }
+
+    fn prompt(name: &str, argument: &str) -> bool {
+        item(Kind::PROMPTS, &json!({"name": name, "arguments": [{"name": argument}]})).is_ok()
+    }
+
     #[test]
     fn a_prompt_has_arguments_with_names() {
-        let prompt = |arguments: Value| {
+        for (arguments, is_valid) in [
+            (json!([]), true),
+            (json!([{"name": "a", "required": true}]), true),
+            (json!({}), false),
+            (json!([{"description": "a"}]), false),
+        ] {
             let text = json!({"name": "p", "arguments": arguments}).to_string();
             let object = RawObject::parse(text.into(), &json::Caps::memory(1 << 16));
-            repaired(object.expect("an object").0, Kind::PROMPTS).is_ok()
-        };
-        assert!(prompt(json!([])) && prompt(json!([{"name": "a", "required": true}])));
-        assert!(!prompt(json!({})) && !prompt(json!([{"description": "a"}])));
+            let read = repaired(object.expect("an object").0, Kind::PROMPTS);
+            assert_eq!(read.is_ok(), is_valid, "{arguments}");
+        }
     }
 }
