@@ -207,12 +207,12 @@ mod tests {
     fn invalid_annotations_are_refused() {
         let string = json!({"type": "string", "x-mcp-header": "V"});
         for schema in [
-            annotated(&json!("")),
-            annotated(&json!("a b")),
-            annotated(&json!("a:b")),
-            annotated(&json!("a\nb")),
-            annotated(&json!("\u{e4}")),
-            annotated(&json!(7)),
+            with_header(&json!("")),
+            with_header(&json!("a b")),
+            with_header(&json!("a:b")),
+            with_header(&json!("a\nb")),
+            with_header(&json!("\u{e4}")),
+            with_header(&json!(7)),
             tool(&json!({"v": {"type": "number", "x-mcp-header": "V"}})),
             tool(&json!({"v": {"type": "object", "x-mcp-header": "V"}})),
             tool(&json!({"v": {"x-mcp-header": "V"}})),
@@ -226,7 +226,7 @@ mod tests {
             assert!(check(&schema).is_err(), "{schema}");
         }
         for schema in [
-            annotated(&json!("X-1")),
+            with_header(&json!("X-1")),
             json!({"properties": {"v": {"type": "object", "default": {"x-mcp-header": ""}}}}),
             json!({"type": "object"}),
             json!(true),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     /// Returns the schema of a tool with this annotation.
-    fn annotated(header: &Value) -> Value {
+    fn with_header(header: &Value) -> Value {
         tool(&json!({"v": {"type": "string", "x-mcp-header": header}}))
     }
 
